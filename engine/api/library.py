@@ -169,6 +169,7 @@ async def run_async(
     store: Path | str | None = None,
     folder: Path | None = None,
     accept_empty: bool = False,
+    adopt_code: bool = False,
     workers: Workers = 1,
     quota: bool = False,
     batch: bool | BatchTerms = False,
@@ -197,6 +198,7 @@ async def run_async(
         max_cost=max_cost,
         prices=load_prices(prices) if prices else None,
         accept_empty=accept_empty,
+        changed_code="adopt" if adopt_code else "refuse",
     )
     with Run.open(loaded, options) as under_way:
         terms = batch if isinstance(batch, BatchTerms) else BatchTerms(every=batch)

@@ -43,8 +43,8 @@ def _run_of(file: Path, overrides: Sequence[str]) -> Path:
     from ..runs.loaded_sweep import folder_of, open_sweep
 
     sweep = open_sweep(file, overrides).sweep
-    if is_run(folder_of(sweep)):
-        return folder_of(sweep)
+    if is_run(folder := folder_of(sweep)):
+        return folder
     if overrides:
         # Then they change a run of the file as it stands.
         return _run_of(file, ())

@@ -95,6 +95,12 @@ batch_option = click.option(
     is_flag=True,
     help="Ask through the vendors' batch endpoints: half the price, replies within a day.",
 )
+adopt_code_option = click.option(
+    "--adopt-code",
+    is_flag=True,
+    help="Go on with a run that other code has begun: what is missing is run with the code as it "
+    "is now, and the manifest says so.",
+)
 limit_option = click.option(
     "--limit", type=click.IntRange(1), help="Use only the first N problems.", metavar="N"
 )

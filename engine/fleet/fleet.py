@@ -33,6 +33,7 @@ from ..runs.outcome import LandedCell, landed
 from ..runs.scheduler import CellEnd
 from ..runs.workers import CRASH
 from ..simulation.model import PREFIX
+from ..sweeps.code import combined, row_codes
 from .governor import Governor
 from .job_queue import JobQueue
 from .messages import Orders, WorkerReport, WorkerSetup
@@ -95,7 +96,7 @@ class Fleet(Executor):
         lanes = max(assignment.lanes // workers, min(assignment.lanes, MIN_LANES))
         self._setup = WorkerSetup(
             loaded.file,
-            loaded.sweep.identity,
+            f"{loaded.sweep.identity} {combined(row_codes(loaded.sweep.rows))}",
             store,
             assignment.mode,
             refreshed,

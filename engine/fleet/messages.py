@@ -19,7 +19,7 @@ class WorkerSetup:
 
     file: SweepFile
     identity: str
-    """Of the sweep: a worker with other code computes another one, and is refused."""
+    """Of the sweep and of its code: a worker with other code is refused."""
     store: str
     """A folder, or a URL."""
     mode: Mode

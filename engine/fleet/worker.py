@@ -21,6 +21,7 @@ from ..runs.scheduler import CellEnd, attempt_noted
 from ..runs.stores import open_store
 from ..runs.workers import run_workers
 from ..simulation.model import PREFIX
+from ..sweeps.code import combined, row_codes
 from ..sweeps.sweep import Cell, Sweep
 from ..system.garbage import gc_relaxed
 from .messages import (
@@ -46,7 +47,7 @@ class Worker:
         """UsageError if this process runs other code than the fleet's, or its environment lacks a
         key; StoreError if the store cannot be opened."""
         loaded = load_sweep(setup.file)
-        if loaded.sweep.identity != setup.identity:
+        if f"{loaded.sweep.identity} {combined(row_codes(loaded.sweep.rows))}" != setup.identity:
             raise UsageError(
                 "a worker runs other code than whoever started it, so that its outcomes would be "
                 "of another sweep: install the same version of oversight-bench, and of packages "

@@ -1,10 +1,11 @@
 """Opening a sweep: from a sweep file, or again from the run folder that it made."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from os.path import relpath
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
@@ -12,6 +13,7 @@ from ..models.router import Models
 from ..providers.capabilities import Api
 from ..providers.keys import environment
 from ..stop import StopToken
+from ..sweeps.code import RowCode, combined, row_codes
 from ..sweeps.document import Document
 from ..sweeps.elsewhere import names_files
 from ..sweeps.examples import problems_of
@@ -19,12 +21,17 @@ from ..sweeps.in_python import PYTHON_MARK, read_python_sweep
 from ..sweeps.named import check_names, check_use
 from ..sweeps.sweep import Sweep, tool_users
 from ..sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
-from .listing import RUNS
-from .manifest import Manifest, read_manifest
+from .code_changes import changed_rows, code_of_run, free, resumed
+from .listing import RUNS, is_run, newest_first, run_folders
+from .manifest import Manifest, RunCode, read_manifest
 from .run_folder import REPORT, SWEEP, RunFolder, read_problems
 from .trust import is_own
 
 DISTRIBUTION_NAME = "oversight-bench"
+
+ChangedCode: TypeAlias = Literal["refuse", "adopt", "anew"]
+"""What becomes of a run whose code has changed: it is left alone, goes on with the new code, or is
+left alone while another one is made beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +87,52 @@ def _open_python_run(
         ) from exc
 
 
-def folder_of(sweep: Sweep) -> Path:
-    """The default run folder of a sweep."""
-    return RUNS / f"{sweep.name}-{sweep.identity[:6]}"
+def folder_of(sweep: Sweep, now: Mapping[str, RowCode] | None = None) -> Path:
+    """The default run folder of a sweep: the newest of the same sweep and code, else the newest of
+    the same sweep, else a new one. now: the code of its rows, by their addresses; None for any."""
+    ours: list[Path] = []
+    for folder in newest_first(each for each in run_folders(RUNS) if _may_be(each, sweep)):
+        code = code_of_run(folder, read_manifest(folder), sweep)
+        if code is None:
+            continue
+        if now is None or not any(changed_rows(code, now, sweep.rows)):
+            return folder
+        ours.append(folder)
+    return ours[0] if ours else RUNS / f"{sweep.name}-{sweep.identity[:6]}"
+
+
+def _may_be(folder: Path, sweep: Sweep) -> bool:
+    """Whether a folder has the name of a run of this sweep, and can be read."""
+    if not folder.name.startswith(f"{sweep.name}-"):
+        return False
+    try:
+        return read_manifest(folder).name == sweep.name
+    except RunFolderError:
+        # Whoever asks for it by its name is told what is wrong with it.
+        return False
 
 
 def run_folder(
-    loaded: LoadedSweep, path: Path | None, overrides: Sequence[str], store: str, part: str = ""
+    loaded: LoadedSweep,
+    path: Path | None,
+    overrides: Sequence[str],
+    store: str,
+    part: str = "",
+    changed: ChangedCode = "refuse",
+    code: RunCode | None = None,
 ) -> RunFolder:
-    """The run folder of a sweep: that of the same sweep if there is one, else a new one."""
+    """The run folder of a sweep: that of the same sweep if there is one, else a new one.
+
+    code: of a run that was made elsewhere; None for the code as it is now.
+    """
     sweep, document = loaded.sweep, loaded.file.document
-    folder = path or folder_of(sweep)
-    code = relpath(document.folder, folder) if names_files(document.value) else ""
+    now = {} if code else row_codes(sweep.rows)
+    folder = path or folder_of(sweep, None if code else now)
+    if changed == "anew" and is_run(folder):
+        known = code_of_run(folder, read_manifest(folder), sweep)
+        if known is not None and any(changed_rows(known, now, sweep.rows)):
+            folder = free(folder)
+    beside = relpath(document.folder, folder) if names_files(document.value) else ""
     manifest = Manifest(
         sweep.identity,
         sweep.name,
@@ -100,12 +141,18 @@ def run_folder(
         version(DISTRIBUTION_NAME),
         store,
         part=part,
-        sweep_folder=code,
+        sweep_folder=beside,
         apis=loaded.models.apis,
         prompts=sweep.prompts,
         prompt_sets={path: dict(blocks) for path, blocks in loaded.file.prompts.items()},
+        code=code or RunCode.of(now),
     )
-    return RunFolder(folder, manifest, document.text.encode(), sweep)
+
+    def resume(known: Manifest) -> Manifest:
+        return resumed(folder, known, sweep, now, adopt=changed == "adopt")
+
+    grid = replace(sweep, code=combined(now)) if now else sweep
+    return RunFolder(folder, manifest, document.text.encode(), grid, None if code else resume)
 
 
 def load_sweep(file: SweepFile, variables: Mapping[str, str] | None = None) -> LoadedSweep:

@@ -1,22 +1,64 @@
 """The manifest of a run folder: what the run is, and which sweep belongs to it."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Self
 
+import msgspec
 import orjson
 
 from ..errors import RunFolderError
 from ..providers.capabilities import Api
+from ..sweeps.code import RowCode
 from ..system.files import read_bounded, replace_file
 
-FORMAT = 1
+FORMAT = 2
 """Version of the run folder's layout."""
+
+READ = (1, FORMAT)
+"""Versions that are read: the first has one digest of all code in `identity`."""
 
 MANIFEST_FILE = "manifest.json"
 
 MAX_MANIFEST = 2**26
 """Bytes of a manifest at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCode:
+    """The code behind each row of a run."""
+
+    rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Address of a row -> digest of its code; several, in order, where later code was adopted."""
+    codes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Digest of a row's code -> its parts, by their places in `parts`."""
+    parts: tuple[tuple[str, str], ...] = ()
+    """(file or block of prompts, digest of what rows reach there) of every part of any row."""
+
+    @classmethod
+    def of(cls, codes: Mapping[str, RowCode]) -> Self:
+        """codes: by the address of each row."""
+        return cls().adopting(codes, codes)
+
+    def adopting(self, codes: Mapping[str, RowCode], rows: Iterable[str]) -> Self:
+        """The same with the code of these rows, by address, as the latest."""
+        known = dict(self.codes)
+        places = {part: place for place, part in enumerate(self.parts)}
+        for row in rows:
+            parts = codes[row].parts.items()
+            known[codes[row].digest] = tuple(places.setdefault(part, len(places)) for part in parts)
+        adopted = {row: (*self.rows.get(row, ()), codes[row].digest) for row in rows}
+        return type(self)({**self.rows, **adopted}, known, tuple(places))
+
+    def parts_of(self, digest: str) -> Mapping[str, str]:
+        """The parts of a row's code; none of a code that is not known part by part."""
+        return dict(self.parts[place] for place in self.codes.get(digest, ()))
+
+    def __post_init__(self) -> None:
+        for digest, places in self.codes.items():
+            if not all(0 <= place < len(self.parts) for place in places):
+                raise ValueError(f"code {digest} has parts that are not there")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +90,22 @@ class Manifest:
     """Where the sweep file lay, from the run folder, in a sweep that names code by files."""
     prompts: str = ""
     """12 hex digits of all words that the seats of the run read."""
-    prompt_sets: dict[str, dict[str, str]] = field(default_factory=dict)
+    prompt_sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By path, as the sweep names them: the blocks of the prompt sets that were read from files."""
+    code: RunCode | None = None
+    """None in a run of version 0.1."""
+    deletions: int | None = None
+    """How many replies the store had lost or replaced when the run last stopped; None in a run of
+    version 0.1."""
+
+
+_FIELDS = frozenset(each.name for each in fields(Manifest))
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     told = asdict(manifest)
     if not manifest.sweep_folder:
-        # Most sweeps name no files, and versions that do not know of it can open their runs.
+        # Most sweeps name no files.
         del told["sweep_folder"]
     replace_file(folder / MANIFEST_FILE, [orjson.dumps(told, option=orjson.OPT_INDENT_2)])
 
@@ -69,9 +119,13 @@ def read_manifest(folder: Path) -> Manifest:
         raise RunFolderError(f"{folder} is no run folder: it has no {MANIFEST_FILE}") from None
     except (OSError, orjson.JSONDecodeError) as exc:
         raise RunFolderError(f"{file}: cannot be read: {exc}") from exc
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
-        raise RunFolderError(f"{file}: this version reads run folders of format {FORMAT} only")
+    if not isinstance(told, dict) or told.get("format") not in READ:
+        raise RunFolderError(
+            f"{file}: this version reads run folders of formats {READ[0]} to {FORMAT} only"
+        )
+    if strange := sorted(told.keys() - _FIELDS):
+        raise RunFolderError(f"{file}: is damaged: it has {strange[0]!r}, which no version writes")
     try:
-        return Manifest(**{**told, "overrides": tuple(told["overrides"])})
-    except (KeyError, TypeError) as exc:
+        return msgspec.convert(told, Manifest)
+    except (msgspec.ValidationError, ValueError) as exc:
         raise RunFolderError(f"{file}: is damaged: {exc}") from exc

@@ -10,9 +10,10 @@ from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
 from ..sweeps.sweep import Sweep
 from ..sweeps.sweepfile import SweepFile
+from .code_changes import code_of_run
 from .listing import run_folders
 from .loaded_sweep import LoadedSweep, load_sweep, open_run
-from .manifest import Manifest, read_manifest
+from .manifest import Manifest, RunCode, read_manifest
 from .outcome import LandedCell, read_outcome
 from .run_folder import lines
 
@@ -54,6 +55,8 @@ class PartRun:
     part: SweepPart
     manifest: Manifest
     loaded: LoadedSweep
+    code: RunCode | None
+    """None where its sweep cannot be made as it was."""
 
 
 def part_runs(place: Path) -> list[PartRun]:
@@ -66,7 +69,9 @@ def part_runs(place: Path) -> list[PartRun]:
         manifest = read_manifest(folder)
         if not manifest.part:
             continue
-        run = PartRun(folder, SweepPart.read(manifest.part), manifest, open_run(folder))
+        loaded = open_run(folder)
+        code = code_of_run(folder, manifest, loaded.sweep)
+        run = PartRun(folder, SweepPart.read(manifest.part), manifest, loaded, code)
         if run.part.number in found:
             raise RunFolderError(
                 f"{folder} and {found[run.part.number].folder} are both part {run.part}; move one "
@@ -124,14 +129,18 @@ def outcomes_of(run: PartRun, sweep: Sweep) -> Iterator[LandedCell]:
 
 
 def _refuse_other(run: PartRun, first: PartRun) -> None:
-    if run.loaded.sweep.identity != run.manifest.identity:
+    if run.code is None:
         raise RunFolderError(
-            f"{run.folder} was run by another version of the code than this one: gather it with "
-            "that one"
+            f"{run.folder} is not of the sweep that lies in it: gather it with the version that "
+            f"made it, {run.manifest.version}"
         )
     if run.part.count != first.part.count or _settings(run) != _settings(first):
         raise RunFolderError(
             f"{run.folder} is a part of another sweep than {first.folder}: gather them apart"
+        )
+    if first.code is not None and run.code.rows != first.code.rows:
+        raise RunFolderError(
+            f"{run.folder} was run with other code than {first.folder}: run one of them anew"
         )
 
 

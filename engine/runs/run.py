@@ -25,7 +25,7 @@ from ..models.router import RunPolicy
 from ..providers.retirements import today
 from ..record.schema import RECORD
 from .executor import Assignment, Batches, Executor, MakeExecutor
-from .loaded_sweep import LoadedSweep, run_folder
+from .loaded_sweep import ChangedCode, LoadedSweep, run_folder
 from .observer import Observer
 from .outcome import LandedCell, OutcomeRecord
 from .progress_file import ProgressNotes
@@ -60,6 +60,8 @@ class RunOptions:
     """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
+    changed_code: ChangedCode = "refuse"
+    """What becomes of a run that was made with other code."""
     batches: Batches | None = None
     """Which missing cells are run, and when that is enough; None for all."""
 
@@ -102,7 +104,12 @@ class Run:
         with (
             closing(open_store(named)) as store,
             run_folder(
-                loaded, options.folder, options.overrides, shown_name(named), options.part
+                loaded,
+                options.folder,
+                options.overrides,
+                shown_name(named),
+                options.part,
+                options.changed_code,
             ) as folder,
         ):
             asks = not folder.complete or folder.failed

@@ -4,7 +4,7 @@ import errno
 import mmap
 import os
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -47,11 +47,20 @@ class RunFolder:
     power failure may tear the last ones, which are then cut off and run again from the store.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, sweep: bytes, grid: Grid) -> None:
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        sweep: bytes,
+        grid: Grid,
+        resume: Callable[[Manifest], Manifest] | None = None,
+    ) -> None:
         """manifest: describes the run that is about to be made, or resumed if it is there already.
 
         sweep, grid: what a new folder is made with: the text of the sweep file, and what it says.
-        DatasetError for problems that could not be read back.
+        DatasetError for problems that could not be read back. resume: from the manifest that is
+        there, the one to go on with, or a RunFolderError; None to go on where the identities are
+        equal.
         """
         self.path = path
         self.manifest = manifest
@@ -60,6 +69,7 @@ class RunFolder:
         self.finished = 0
         """Number of cells that have an outcome."""
         # With its problems a folder is whole without the data set, wherever it is taken.
+        self._resume = resume or self._refuse_other
         self._begin_with = {
             SWEEP: sweep,
             PROBLEMS: b"".join(jsonl(grid.problems)),
@@ -232,17 +242,14 @@ class RunFolder:
         """Write what a run folder begins with, or find that the one there is this run's."""
         if (self.path / MANIFEST_FILE).exists():
             known = read_manifest(self.path)
-            if known.identity != self.manifest.identity:
-                raise RunFolderError(
-                    f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells); "
-                    "choose another folder with --run-folder"
-                )
-            if not (self.path / GRID).exists():
-                replace_file(self.path / GRID, [self._begin_with[GRID]])
             # A folder from elsewhere may name other code or another store than this run does.
             named = [(m.overrides, m.sweep_folder, m.store) for m in (known, self.manifest)]
+            self.manifest = self._resume(known)
+            if self.manifest != known:
+                write_manifest(self.path, self.manifest)
+            if not (self.path / GRID).exists():
+                replace_file(self.path / GRID, [self._begin_with[GRID]])
             same = read_bounded(self.path / SWEEP, MAX_SWEEP) == self._begin_with[SWEEP]
-            self.manifest = known
             if same and named[0] == named[1]:
                 self._seal()
             return
@@ -258,6 +265,14 @@ class RunFolder:
 
         if not is_own(self.path):
             seal(self.path)
+
+    def _refuse_other(self, known: Manifest) -> Manifest:
+        if known.identity != self.manifest.identity:
+            raise RunFolderError(
+                f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells); "
+                "choose another folder with --run-folder"
+            )
+        return known
 
     def _recover(self) -> None:
         """Mark what is done, and nothing else; cut a torn tail."""

@@ -97,8 +97,7 @@ class Grid:
     identities: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     """Model -> identity of the endpoint that answers for it."""
     code: str = ""
-    """Digest of the code that composes calls and reads replies:
-    oversight.engine.sweeps.code.code_digest."""
+    """Digest of the code behind all rows; empty where it was not asked for."""
     capability: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     """Model -> its place on some scale of capability, as the sweep file states it."""
     meanings: Mapping[str, str] = field(default_factory=lambda: NOTHING)

@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 
-from ...cache.address import value_address
 from ...cache.call import Effort
 from ...protocols.question import Problem
 from .grid import Grid, joined_digest
 from .rows import Row
+from .settled import settled_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Sweep(Grid):
         """The cells of one problem, by its number from 0."""
         problem = self.problems[number]
         place = self.span(number).start
-        about = joined_digest(value_address(problem))
+        about = joined_digest(settled_address(problem))
         for draw in range(self.draws):
             for row in self.rows:
                 for side in range(len(problem.values)):
@@ -62,15 +62,15 @@ class Sweep(Grid):
     def identity(self) -> str:
         """Digest, 64 hex digits: equal for sweeps whose finished run folders would be equal.
 
-        Limits, prices and file names do not count: a run resumes after they change.
+        Limits, prices and file names do not count: a run resumes after they change. The code of
+        its rows is compared by itself, row by row.
         """
         return joined_digest(
             self.name,
             str(self.seed),
             str(self.draws),
-            *(value_address(problem) for problem in self.problems),
+            *(settled_address(problem) for problem in self.problems),
             *(row.address for row in self.rows),
-            self.code,
             *(f"{model}={identity}" for model, identity in sorted(self.identities.items())),
         )
 

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from ...protocols.datasets.overlap import overlap
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
-from .code import code_digest
 from .document import Document
 from .examples import problems_of
 from .fields import filled
@@ -88,9 +87,8 @@ class SweepFile:
             self.top.draws,
             self.top.seed,
             identities,
-            code_digest(self.protocols),
-            {m: s["capability"] for m, s in self.models.items() if "capability" in s},
-            {m: s["is"] for m, s in self.models.items() if "is" in s},
+            capability={m: s["capability"] for m, s in self.models.items() if "capability" in s},
+            meanings={m: s["is"] for m, s in self.models.items() if "is" in s},
         )
         if (cells := grid.size) > MAX_CELLS:
             raise self.document.fault(

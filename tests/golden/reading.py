@@ -1,10 +1,12 @@
 """What tests of stored runs read off reports and run folders."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from oversight.engine.runs.loaded_sweep import open_run
-from oversight.engine.runs.manifest import MANIFEST_FILE
+from oversight.engine.runs.manifest import MANIFEST_FILE, RunCode
+from oversight.engine.sweeps.code import row_codes
 from oversight.protocols import Agent, BestOf, Debate, Jury, LogprobJudge, NaiveJudge, StatedJudge
 from oversight.protocols.protocol import Protocol
 
@@ -44,7 +46,9 @@ def in_python() -> list[Protocol]:
 def of_this_code(run: Path) -> None:
     """Make the run one of the code as it is now, in place of the code that made it."""
     manifest = json.loads((run / MANIFEST_FILE).read_text())
-    manifest["identity"] = open_run(run).sweep.identity
+    sweep = open_run(run).sweep
+    code = RunCode.of(row_codes(sweep.rows))
+    manifest |= {"format": 2, "identity": sweep.identity, "code": asdict(code)}
     (run / MANIFEST_FILE).write_text(json.dumps(manifest))
 
 

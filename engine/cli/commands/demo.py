@@ -43,7 +43,7 @@ def command(real: bool, store: str | None, run_folder: Path | None) -> None:
     )
     with as_file(files("oversight.engine").joinpath("data", name)) as path:
         opened = open_sweep(path)
-        options = RunOptions(store_name(store), run_folder)
+        options = RunOptions(store_name(store), run_folder, changed_code="anew")
         code = run_in_terminal(opened, options, Presentation(again, "text", "brier"))
     if real and code in (ExitCode.DONE, ExitCode.FAILED):
         say(HONEST)

@@ -45,7 +45,7 @@ def command(place: Path, run_folder: Path | None, format: str, score: str) -> No
 def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
     """Merge the runs into one folder; returns it, and its number of failed cells."""
     loaded, first = whole_sweep(runs), runs[0].manifest
-    with run_folder(loaded, path, first.overrides, first.store) as folder:
+    with run_folder(loaded, path, first.overrides, first.store, code=runs[0].code) as folder:
         for run in runs:
             new = [
                 record for record in outcomes_of(run, loaded.sweep) if not folder.has(record.place)

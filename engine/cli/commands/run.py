@@ -25,6 +25,7 @@ from ...runs.walk import require_abilities, require_service
 from ...sweeps.sweepfile import read_sweep_file
 from ..completing import sweep_files
 from ..options import (
+    adopt_code_option,
     batch_option,
     format_option,
     limit_option,
@@ -98,6 +99,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> f
 @click.option(
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
 )
+@adopt_code_option
 @batch_option
 @click.option(
     "--no-wait",
@@ -146,6 +148,7 @@ def command(
     ray: str,
     part: str,
     quota: bool,
+    adopt_code: bool,
     batch: bool,
     no_wait: bool,
     patience: float | None,
@@ -210,6 +213,7 @@ def command(
         load_prices(prices) if prices else None,
         part,
         accept_empty,
+        "adopt" if adopt_code else "refuse",
         design.batches if design else None,
     )
     executor = executor_for(workers, opened, place, quota=quota, ray=ray, batch=terms)

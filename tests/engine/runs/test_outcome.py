@@ -130,7 +130,6 @@ def test_a_place_tells_the_problem_of_its_cell() -> None:
         {"draws": 3},
         {"problems": SWEEP.problems[:2]},
         {"rows": report_rows([Debate(StatedJudge("sim/judge"), Agent("sim/weak"))])},
-        {"code": "another digest"},
         {"identities": {"sim/judge": "another endpoint"}},
     ],
     ids=lambda other: next(iter(other)),

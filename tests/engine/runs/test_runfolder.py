@@ -133,15 +133,24 @@ def test_the_folder_of_another_sweep_is_refused_by_name(half: Path) -> None:
     )
 
 
+GARBAGE = (
+    b'{"format": 2, "identity": "", "name": "s", "cells": 8, "overrides": [], "version": "", '
+    b'"store": "", "code": GARBAGE}'
+)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "cannot be read"),
-        (b"[]", "this version reads run folders of format 1 only"),
-        (b'{"format": 2}', "this version reads run folders of format 1 only"),
-        (b'{"format": 1}', "is damaged: 'overrides'"),
+        (b"[]", "this version reads run folders of formats 1 to 2 only"),
+        (b'{"format": 3}', "this version reads run folders of formats 1 to 2 only"),
+        (b'{"format": 1}', "is damaged: Object missing required field"),
         (b'{"format": 1, "overrides": []}', "is damaged: "),
-        (b'{"format": 1, "overrides": [], "color": "red"}', "is damaged: "),
+        (b'{"format": 1, "overrides": [], "color": "red"}', "is damaged: it has 'color'"),
+        (GARBAGE.replace(b"GARBAGE", b"5"), "is damaged: Expected `object | null`, got `int`"),
+        (GARBAGE.replace(b"GARBAGE", b'{"rows": {"a": 1}}'), "is damaged: Expected `array`"),
+        (GARBAGE.replace(b"GARBAGE", b'{"codes": {"a": [7]}}'), "is damaged: code a has parts"),
     ],
 )
 def test_a_manifest_that_is_none_is_told(half: Path, content: bytes, message: str) -> None:

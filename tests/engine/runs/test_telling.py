@@ -60,7 +60,8 @@ def test_a_paid_run_tells_where_its_replies_are(place: Path, command: Command) -
     assert "replies     " not in command("run", "small.yaml").err
 
 
-def test_a_notebook_is_shown_the_table() -> None:
+def test_a_notebook_is_shown_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     report = run([Propaganda(StatedJudge("sim/judge"), Agent("sim/strong"))], shipments(3))
     assert report._repr_markdown_() == report.table("markdown")
     assert len(repr(report)) < 200

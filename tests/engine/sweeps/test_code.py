@@ -1,31 +1,129 @@
-"""The code behind a sweep: an edited mechanism is a new run, a mended report is not."""
+"""The code behind each row: what is written otherwise is the same code, what does otherwise is not,
+and what a row does not reach does not concern it."""
 
+import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from oversight.engine.errors import EngineError
-from oversight.engine.reports import report
-from oversight.engine.sweeps.code import UNCOUNTED, closure
-from oversight.protocols import protocol
-from oversight.protocols.agents import agent
-from oversight.protocols.catalogue import JUDGES, PROTOCOLS
-from oversight.protocols.judges import ensemble, jury, stated
-from oversight.protocols.mechanisms import debate, market_making
-from oversight.protocols.scoring import statistics, worlds
+from oversight.engine.sweeps.code import row_codes
+from oversight.engine.sweeps.semantic import ModuleCode, module_code
+from oversight.engine.sweeps.sweepfile import read_sweep_file
 from tests.command_line import environment
 
 ROOT = Path(__file__).parents[3]
 
-DIGEST = """
-from oversight.engine.sweeps.code import code_digest
-from oversight.protocols import Agent, Debate, NaiveJudge, StatedJudge
-judge = StatedJudge("sim/judge")
-print(code_digest([NaiveJudge(judge), Debate(judge=judge, agent=Agent("sim/strong"))]))
+SOURCE = '''
+import os.path
+from .seat import Seat
+from dataclasses import dataclass
+
+LIMIT = 3
+NAMES = ("first", "second")
+
+
+def helper(floor, limit=LIMIT):
+    """What it does."""
+    for name in NAMES:
+        if len(name) > limit and os.path.exists(f"{name}: {limit!r:>4}"):
+            return Seat(floor, "text", name=name)
+    return None
+
+
+@dataclass
+class Protocol:
+    rounds: int = 2
+    other: str
+
+    def run(self):
+        return helper(self.rounds - 1)
+'''
+
+
+def code(source: str) -> ModuleCode:
+    return module_code(source, "oversight.protocols")
+
+
+def meaning(source: str) -> list[tuple[str, list[str]]]:
+    """The digest of each statement, with what it refers to."""
+    return [(each.digest, list(each.refers)) for each in code(source).statements]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("LIMIT = 3\n", "LIMIT = 3  # at most\n"),
+        ("LIMIT = 3\n", "# a word\nLIMIT: int = (\n    3\n)\n"),
+        ('"""What it does."""', "pass"),
+        ('"""What it does."""', '"""Something else."""'),
+        ("(floor, limit=LIMIT)", "(floor: str, limit: int = LIMIT) -> Seat | None"),
+        ("from .seat import Seat", "from oversight.protocols.seat import Seat"),
+        ("Seat(floor", "seat.Seat(floor"),
+        ("import os.path\n", "from os import path as way\n"),
+        ("import os.path\n", "import os\n"),
+        ('("first", "second")', "('first', 'sec' 'ond',)"),
+        ("rounds: int = 2", 'rounds: "int" = 2'),
+        ('f"{name}: {limit!r:>4}"', "f'{name}' f': {limit!r:>4}'"),
+    ],
+)
+def test_what_is_written_otherwise_is_the_same_code(old: str, new: str) -> None:
+    edited = SOURCE.replace(old, new)
+    if "seat.Seat" in new:
+        edited = edited.replace("from .seat import Seat", "from . import seat")
+    if "way" in new:
+        edited = edited.replace("os.path.exists", "way.exists")
+    assert edited != SOURCE
+    assert meaning(edited) == meaning(SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("LIMIT = 3", "LIMIT = 3.0"),
+        ("LIMIT = 3", "LIMIT = 4"),
+        ("LIMIT = 3", "LIMIT = True"),
+        ('"second"', '"Second"'),
+        ('("first", "second")', '("second", "first")'),
+        ('("first", "second")', '["first", "second"]'),
+        ("limit!r", "limit!s"),
+        (":>4", ":>5"),
+        ("> limit", ">= limit"),
+        ("(name) > limit", "(limit) > name"),
+        ("return Seat", "yield Seat"),
+        ("from .seat import Seat", "from .transcript import Turn as Seat"),
+        ("os.path.exists", "os.path.isdir"),
+        ("rounds - 1", "rounds"),
+        ("@dataclass", "@dataclass(frozen=True)"),
+        ("    other: str\n", ""),
+        ("    rounds: int = 2\n    other: str\n", "    other: str\n    rounds: int = 2\n"),
+        ("rounds: int", "rounds: ClassVar[int]"),
+        ("name=name", "named=name"),
+        ("for name in", "for NAMES in"),
+    ],
+)
+def test_what_does_otherwise_is_other_code(old: str, new: str) -> None:
+    assert meaning(SOURCE.replace(old, new)) != meaning(SOURCE)
+
+
+CODES = """
+import json, sys
+from pathlib import Path
+from oversight.engine.sweeps.code import row_codes
+from oversight.engine.sweeps.sweepfile import read_sweep_file
+sweep = read_sweep_file(Path("sweep.yaml")).sweep({})
+codes = row_codes(sweep.rows)
+print(json.dumps({row.kind: codes[row.address].digest for row in sweep.rows}))
+"""
+SWEEP = """
+problems: {bundled: {name: arithmetic, limit: 1}}
+agents: sim/strong
+judges: sim/judge
+protocols: {naive_judge: , debate: , consultancy: }
 """
 
 
@@ -36,70 +134,126 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for room in ("oversight", "engine", "protocols", "cache"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / room, copy / room, symlinks=True, ignore=ignored)
+    (copy / "sweep.yaml").write_text(SWEEP)
     return copy
 
 
-def digest(house: Path) -> str:
-    """The digest of a sweep of naive judge and debate, by the code in a folder."""
+def codes_in(house: Path) -> dict[str, str]:
+    """The code of each row, by the code in a folder."""
     done = subprocess.run(
-        [sys.executable, "-c", DIGEST],
+        [sys.executable, "-c", CODES],
         cwd=house,
         env=environment({"PYTHONPATH": str(house), "PYTHONDONTWRITEBYTECODE": "1"}),
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout.strip()
+    return dict(json.loads(done.stdout))
 
 
-@pytest.fixture(scope="module")
-def unedited(house: Path) -> str:
-    return digest(house)
-
-
-def after_edits(house: Path, modules: Iterable[object]) -> str:
-    """The digest once a line is added at the end of these modules, which are then as they were."""
-    files = [Path(str(getattr(module, "__file__", ""))).resolve() for module in modules]
-    before = {house / file.relative_to(ROOT): file.read_bytes() for file in files}
+def changed_by(house: Path, edits: Mapping[str, Callable[[str], str]]) -> set[str]:
+    """The rows that are other code after these edits, by file, which are then undone."""
+    unedited = codes_in(house)
+    before = {house / name: (house / name).read_text() for name in edits}
     try:
-        for file, content in before.items():
-            file.write_bytes(content + b"\nEDITED = True\n")
-        return digest(house)
+        for file, edit in zip(before, edits.values(), strict=True):
+            file.write_text(edit(before[file]))
+            assert file.read_text() != before[file]
+        edited = codes_in(house)
     finally:
         for file, content in before.items():
-            file.write_bytes(content)
+            file.write_text(content)
+    return {row for row in unedited if unedited[row] != edited[row]}
+
+
+ROWS = {"naive judge", "debate simultaneous 2", "consultancy client first 2"}
 
 
 @pytest.mark.wire
+def test_a_comment_in_every_module_and_a_formatter_change_no_row(house: Path) -> None:
+    files = [str(file.relative_to(house)) for file in (house / "protocols").rglob("*.py")]
+    ruff = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
+
+    def formatted(text: str) -> str:
+        flags = ("format", "--line-length", "60", "--config", "format.quote-style='single'", "-")
+        done = subprocess.run([ruff, *flags], input=text, capture_output=True, text=True)
+        return f"{done.stdout or text}\n# a comment\n"
+
+    assert changed_by(house, dict.fromkeys(files, formatted)) == set()
+
+
+@pytest.mark.wire
+def test_an_edit_changes_the_rows_that_reach_it(house: Path) -> None:
+    def rounds(text: str) -> str:
+        return text.replace("rounds: int = 2", "rounds: int = 3")
+
+    def more(text: str) -> str:
+        return f"{text}\n\ndef unused() -> int:\n    return 1\n"
+
+    def acting(text: str) -> str:
+        return f"{text}\nglobals()['EDITED'] = True\n"
+
+    def words(text: str) -> str:
+        return text.replace("debate:\n", "debate:\n  extra_words: |\n    More.\n", 1)
+
+    debate, seat = "protocols/mechanisms/debate.py", "protocols/seat.py"
+    assert changed_by(house, {debate: more, seat: more}) == set()
+    assert changed_by(house, {debate: acting}) == {"debate simultaneous 2"}
+    assert changed_by(house, {seat: acting}) == ROWS
+    assert changed_by(house, {"protocols/prompts/default.yaml": words}) == {"debate simultaneous 2"}
+
+
+OWN = """
+from dataclasses import dataclass
+from oversight.protocols import Conversation, NaiveJudge
+
+def helper(floor):
+    return floor
+
+@dataclass(frozen=True)
+class First(NaiveJudge):
+    tone: str = "one"
+
+    async def converse(self, floor, side, ask):
+        return helper(floor)
+
+@dataclass(frozen=True)
+class Second(NaiveJudge):
+    tone: str = "two"
+"""
+
+
+def own_codes(place: Path, source: str) -> dict[str, str]:
+    """The code of two protocols in a file of the user's."""
+    place.mkdir(exist_ok=True)
+    (place / "own.py").write_text(source)
+    rows = "own.py:First: , own.py:Second: "
+    (place / "sweep.yaml").write_text(
+        "problems: {bundled: {name: arithmetic, limit: 1}}\njudges: sim/judge\n"
+        f"protocols: {{{rows}}}\n"
+    )
+    sweep = read_sweep_file(place / "sweep.yaml").sweep({})
+    codes = row_codes(sweep.rows)
+    return {row.protocol.__class__.__name__: codes[row.address].digest for row in sweep.rows}
+
+
 @pytest.mark.parametrize(
-    "module", [debate, agent, protocol, stated], ids=lambda module: module.__name__
+    ("old", "new", "changed"),
+    [
+        ("# none", "", set()),
+        ("return floor", "return floor.copy()", {"First"}),
+        ('"two"', '"three"', {"Second"}),
+        ('    tone: str = "one"', "    # Its words.\n    tone: str = 'one'", set()),
+        ("\n@dataclass", "\nclass Third(NaiveJudge):\n    pass\n\n@dataclass", set()),
+        ("import dataclass\n", "import dataclass\nprint(end='')\n", {"First", "Second"}),
+    ],
 )
-def test_an_edited_mechanism_agent_or_judge_is_other_code(
-    house: Path, unedited: str, module: object
+def test_a_file_of_ones_own_counts_by_what_each_protocol_reaches(
+    tmp_path: Path, old: str, new: str, changed: set[str]
 ) -> None:
-    assert after_edits(house, [module]) != unedited
-
-
-@pytest.mark.wire
-def test_mended_statistics_reports_and_other_mechanisms_are_the_same_code(
-    house: Path, unedited: str
-) -> None:
-    assert after_edits(house, [statistics, worlds, report, market_making]) == unedited
-
-
-def test_the_closure_of_every_mechanism_and_judge_has_what_it_is_made_of() -> None:
-    everywhere = {agent.__name__, protocol.__name__}
-    for kind in PROTOCOLS.values():
-        found = closure([kind.__module__])
-        assert found >= everywhere
-        assert found.isdisjoint(UNCOUNTED)
-        for base in kind.__mro__[:-2]:
-            if base.__module__.startswith(agent.__name__.partition(".")[0]):
-                assert base.__module__ in found
-    for judge in JUDGES.values():
-        assert judge.__module__ in closure([judge.__module__])
-    assert "scores" in {name.rpartition(".")[2] for name in closure([jury.__name__])}
-    assert jury.__name__ in closure([ensemble.__name__])
+    before = own_codes(tmp_path / "before", OWN)
+    after = own_codes(tmp_path / "after", OWN.replace(old, new, 1))
+    assert {name for name in before if before[name] != after[name]} == changed
 
 
 def descendants(kind: type[EngineError]) -> list[type[EngineError]]:

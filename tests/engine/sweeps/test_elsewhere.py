@@ -12,6 +12,7 @@ import pytest
 
 from oversight.engine.errors import UsageError
 from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.sweeps.code import row_codes
 from oversight.engine.system.entry_points import registered
 from tests.command_line import Command, calls
 from tests.engine.conftest import Finished
@@ -199,13 +200,14 @@ def test_a_runs_identity_has_what_its_code_imports_of_its_package(
     edited: str, same: bool, package: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.yaml").write_text(SWEEP.format(name="steelman"))
-    before = open_sweep(tmp_path / "mine.yaml").sweep.code
-    (package / edited).write_text((package / edited).read_text() + "\nEDITED = True\n")
-    assert (open_sweep(tmp_path / "mine.yaml").sweep.code == before) is same
+    before = row_codes(open_sweep(tmp_path / "mine.yaml").sweep.rows)
+    acting = "\nglobals()['EDITED'] = True\n"
+    (package / edited).write_text((package / edited).read_text() + acting)
+    assert (row_codes(open_sweep(tmp_path / "mine.yaml").sweep.rows) == before) is same
 
 
 def test_a_file_that_is_edited_is_read_again_and_is_another_run(examples: Path) -> None:
-    before = open_sweep(examples / "steelman.yaml").sweep
+    before = row_codes(open_sweep(examples / "steelman.yaml").sweep.rows)
     file = examples / "steelman.py"
     written = file.stat()
     file.write_text(file.read_text().replace("speeches: int = 2", "speeches: int = 5"))
@@ -216,7 +218,7 @@ def test_a_file_that_is_edited_is_read_again_and_is_another_run(examples: Path) 
     )
     after = open_sweep(examples / "steelman.yaml").sweep
     assert after.rows[-1].kind == "steelman speeches 5"
-    assert after.code != before.code
+    assert row_codes(after.rows) != before
 
 
 def test_a_provider_may_be_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

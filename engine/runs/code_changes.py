@@ -1,0 +1,144 @@
+"""The code of a run, and the code that there is now: what changed, row by row."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...protocols.datasets.jsonl import jsonl
+from ..errors import RunFolderError
+from ..sweeps.code import RowCode
+from ..sweeps.older_code import older_identity, older_row_codes
+from ..sweeps.rows import Row
+from ..sweeps.sweep import Sweep
+from .manifest import FORMAT, Manifest, RunCode
+from .run_folder import PROBLEMS, outcomes
+
+MAX_SHOWN = 8
+"""Maximum number of rows, and of parts of each, that a message names."""
+
+UNKNOWN = "unknown"
+"""Stands for code of version 0.1 that is not there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """A row of a run whose code is not what it was."""
+
+    row: Row
+    before: str
+    """Digest of its code; `unknown` where that cannot be told any more."""
+    after: str
+    parts: tuple[str, ...]
+    """The files and the blocks of prompts that differ; none where `before` is unknown."""
+
+    def __str__(self) -> str:
+        names = " · ".join(filter(None, (self.row.kind, self.row.agent, self.row.judge)))
+        shown = ", ".join(self.parts[:MAX_SHOWN])
+        more = f" and {len(self.parts) - MAX_SHOWN} more" if len(self.parts) > MAX_SHOWN else ""
+        return f"{names}: {self.before[:8]} → {self.after[:8]}  {shown}{more}".rstrip()
+
+
+def code_of_run(folder: Path, manifest: Manifest, sweep: Sweep) -> RunCode | None:
+    """The code behind the rows of a run, if it is one of this sweep; None if it is of another."""
+    if manifest.code is not None:
+        return manifest.code if manifest.identity == sweep.identity else None
+    if manifest.name != sweep.name or manifest.cells != sweep.size:
+        return None
+    if manifest.identity == older_identity(sweep):
+        return RunCode.of(older_row_codes(sweep.rows))
+    if _fits(folder, sweep):
+        return RunCode({row.address: (UNKNOWN,) for row in sweep.rows})
+    return None
+
+
+def changed_rows(
+    code: RunCode, now: Mapping[str, RowCode], rows: Iterable[Row]
+) -> Iterator[RowChange]:
+    """The rows whose code is not the latest that the run had."""
+    for row in rows:
+        before, after = code.rows.get(row.address, (UNKNOWN,))[-1], now[row.address]
+        if before != after.digest:
+            was = code.parts_of(before)
+            parts = sorted(
+                place
+                for place in was.keys() | after.parts.keys()
+                if was and was.get(place) != after.parts.get(place)
+            )
+            yield RowChange(row, before, after.digest, tuple(parts))
+
+
+def resumed(
+    folder: Path, known: Manifest, sweep: Sweep, now: Mapping[str, RowCode], adopt: bool
+) -> Manifest:
+    """The manifest with which a run goes on. adopt: whether it may go on with other code.
+
+    RunFolderError for a run of another sweep; or, with each row that changed, of other code.
+    """
+    code = code_of_run(folder, known, sweep)
+    if code is None:
+        raise RunFolderError(
+            f"{folder} belongs to another sweep ({known.name}, {known.cells} cells); choose "
+            "another folder with --run-folder"
+        )
+    changes = list(changed_rows(code, now, sweep.rows))
+    if changes and not adopt:
+        raise RunFolderError(f"{folder} {_told(changes, sweep, folder)}")
+    code = code.adopting(now, [change.row.address for change in changes])
+    return replace(known, format=FORMAT, identity=sweep.identity, code=code)
+
+
+def _told(changes: list[RowChange], sweep: Sweep, folder: Path) -> str:
+    lines = [f"  {change}" for change in changes[:MAX_SHOWN]]
+    if len(changes) > MAX_SHOWN:
+        lines.append(f"  and {len(changes) - MAX_SHOWN} rows more")
+    return "\n".join(
+        (
+            f"was run with other code than there is now, in {len(changes)} of {len(sweep.rows)} "
+            "rows:",
+            *lines,
+            "to run what is missing with the code as it is now, beside what the other code gave: "
+            "--adopt-code (in Python: adopt_code=True)",
+            f"to run these rows anew, and take the others over: --run-folder {free(folder)}",
+        )
+    )
+
+
+def free(folder: Path) -> Path:
+    """A folder beside this one that is not there yet."""
+    number = 2
+    while (other := folder.with_name(f"{folder.name}-{number}")).exists():
+        number += 1
+    return other
+
+
+def _fits(folder: Path, sweep: Sweep) -> bool:
+    """Whether the problems and all outcomes of a run are those of this sweep, by their names."""
+    try:
+        if (folder / PROBLEMS).read_bytes() != b"".join(jsonl(sweep.problems)):
+            return False
+    except OSError:
+        return False
+    known = {
+        record.place: (
+            record.protocol,
+            record.agent,
+            record.judge,
+            record.problem,
+            record.side,
+            record.draw,
+        )
+        for record in outcomes(folder)
+    }
+    return all(
+        known[cell.place]
+        == (
+            cell.row.kind,
+            cell.row.agent,
+            cell.row.judge,
+            cell.problem.id,
+            cell.side,
+            cell.draw,
+        )
+        for cell in sweep.cells()
+        if cell.place in known
+    )

@@ -1,0 +1,54 @@
+"""Addresses of settings and problems that stay what they are when a later version adds a setting.
+
+A setting that version 0.1 did not have counts once it is not at its default: cells that were run
+before it existed keep their ids. What the default then does is the code's to tell.
+"""
+
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import orjson
+
+from ...cache.address import digest, plain
+
+TABLE = "settings-0.1.json"
+
+
+def settled(value: Any) -> Any:
+    """The tree of `oversight.cache.address.plain`, without later settings that are at their
+    default. AddressError for what has no address."""
+    return _settled(value, plain(value))
+
+
+def settled_address(value: Any) -> str:
+    """Digest of `settled`, 64 hex digits."""
+    return digest(settled(value))
+
+
+def _settled(value: Any, tree: Any) -> Any:
+    """value: what `tree` was made of."""
+    if isinstance(value, tuple):
+        return [_settled(*parts) for parts in zip(value, tree, strict=True)]
+    if not isinstance(tree, dict) or not is_dataclass(value):
+        return tree
+    then = _settings().get(tree["is"])
+    return {"is": tree["is"]} | {
+        each.name: _settled(getattr(value, each.name), tree[each.name])
+        for each in fields(value)
+        if then is None or each.name in then or getattr(value, each.name) != _default(each)
+    }
+
+
+def _default(setting: "Field[Any]") -> Any:
+    if setting.default_factory is not MISSING:
+        return setting.default_factory()
+    return setting.default
+
+
+@cache
+def _settings() -> dict[str, frozenset[str]]:
+    """The settings of each class of version 0.1, by its name."""
+    text = files("oversight.engine").joinpath("data", TABLE).read_bytes()
+    return {name: frozenset(settings) for name, settings in orjson.loads(text).items()}
