@@ -24,6 +24,7 @@ SECTIONS = {
         "status": "Print how far a run is, and which process is running it.",
         "batches": "List the batches that a run has out, or cancel them.",
         "replay": "Repeat a run from its recorded replies alone; nothing is sent.",
+        "record": "Write the record of a run, where it lacks one, from its stored replies.",
         "probe": "Ask judges what they believe after each turn; paid, but changes no score.",
         "human": "Seat people in a sweep, or have them judge its transcripts, in the browser.",
     },

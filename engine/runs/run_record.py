@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Self
 
 from ..errors import RunFolderError, StoreFailed
@@ -11,6 +12,7 @@ from ..record.values import RecordedRow
 from ..record.writer import RecordWriter
 from ..stop import StopToken
 from ..sweeps.sweep import Sweep
+from .manifest import Manifest
 from .outcome import LandedCell, projected
 from .run_folder import RunFolder
 
@@ -32,17 +34,7 @@ class RunRecord:
         Outcomes that a killed process had recorded, and no more, are written to the folder.
         RunFolderError.
         """
-        about: dict[str, str | int] = {
-            "name": sweep.name,
-            "identity": sweep.identity,
-            "seed": sweep.seed,
-            "draws": sweep.draws,
-            "version": folder.manifest.version,
-            "store": folder.manifest.store,
-            "store_id": store_id,
-        }
-        rows = [RecordedRow(row.kind, row.agent, row.judge, row.address) for row in sweep.rows]
-        writer = RecordWriter(folder.path / RECORD, sweep.problems, rows, about)
+        writer = record_writer(folder.path, sweep, folder.manifest, store_id)
         try:
             record = cls(folder, writer)
             record._complete_outcomes()
@@ -107,3 +99,20 @@ class RunRecord:
                 f"make it again with oversight record {self._folder.path}"
             )
         return status < 2 and not self._folder.has(place)
+
+
+def record_writer(
+    folder: Path, sweep: Sweep, manifest: Manifest, store_id: str = ""
+) -> RecordWriter:
+    """The record of a run folder, which the caller has locked; made where there is none."""
+    about: dict[str, str | int] = {
+        "name": sweep.name,
+        "identity": sweep.identity,
+        "seed": sweep.seed,
+        "draws": sweep.draws,
+        "version": manifest.version,
+        "store": manifest.store,
+        "store_id": store_id or manifest.store_id,
+    }
+    rows = [RecordedRow(row.kind, row.agent, row.judge, row.address) for row in sweep.rows]
+    return RecordWriter(folder / RECORD, sweep.problems, rows, about)

@@ -45,6 +45,7 @@ def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(
         assert done.code == 0, done.err
     lines = Path("made/outcomes.jsonl").read_text().splitlines(keepends=True)
     Path("made/outcomes.jsonl").write_text("".join(lines[:-3]))
+    Path("made/record.db").unlink()
     resumed = command("run", examples / sweep, "--run-folder", "made")
     assert resumed.code == 0, resumed.err
     assert calls(resumed.err).new == 0
