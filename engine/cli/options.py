@@ -68,7 +68,12 @@ def _unneeded(context: click.Context, option: click.Parameter, value: str | None
 
 
 no_store_option = click.option(
-    "--store", hidden=True, expose_value=False, is_eager=True, callback=_unneeded
+    "--store",
+    hidden=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_unneeded,
+    help="Not needed any more: what is read stands in the run folder.",
 )
 """`--store` of commands that read the record: it answers until version 0.3, and does nothing."""
 

@@ -17,7 +17,7 @@ IDS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class SaidCall:
+class CallColumns:
     """A call and its reply."""
 
     address: str
@@ -32,7 +32,7 @@ class SaidCall:
 
 
 @dataclass(frozen=True, slots=True)
-class SaidCell:
+class CellColumns:
     """The parts of a cell, by their numbers."""
 
     conversation: int | None
@@ -45,13 +45,13 @@ class SaidCell:
 class RecordedChunk:
     """Some cells, by place."""
 
-    cells: Mapping[int, SaidCell] = field(default_factory=dict)
+    cells: Mapping[int, CellColumns] = field(default_factory=dict)
     turns: Mapping[int, Sequence[tuple[int, tuple[Any, ...]]]] = field(default_factory=dict)
     """By conversation: (number, speaker, label of the side, text, address of the call, outcome,
     cut, conceded, forged, retries, side check, words, tools and quotes as JSON)."""
     judgements: Mapping[int, tuple[Any, ...]] = field(default_factory=dict)
     """(probabilities, captured mass, text, address of the call)."""
-    calls: Mapping[int, SaidCall] = field(default_factory=dict)
+    calls: Mapping[int, CallColumns] = field(default_factory=dict)
     """In the order in which the cells ask them first."""
 
 
@@ -70,7 +70,7 @@ class ChunkReader:
 
     def read(self, places: range) -> RecordedChunk:
         """The cells at these places that have an end, with all that they name. RunFolderError."""
-        cells: dict[int, SaidCell] = {}
+        cells: dict[int, CellColumns] = {}
         problems: dict[int, int] = {}
         for place, problem, conversation, judgements, calls in self._tables.query(
             "SELECT place, problem, conversation, judgements, calls FROM cells"
@@ -79,7 +79,7 @@ class ChunkReader:
             places.stop,
         ):
             each_once = dict.fromkeys(call for _, call in unpack_pairs(calls))
-            cells[place] = SaidCell(conversation, unpack_ids(judgements), tuple(each_once))
+            cells[place] = CellColumns(conversation, unpack_ids(judgements), tuple(each_once))
             if conversation is not None:
                 problems[conversation] = problem
         turns = list(
@@ -169,8 +169,8 @@ class ChunkReader:
         read: int | None,
         written: int | None,
         at: int | None,
-    ) -> SaidCall:
-        return SaidCall(
+    ) -> CallColumns:
+        return CallColumns(
             address.lower(),
             model,
             identity,

@@ -23,7 +23,7 @@ from ...protocols.question import Problem
 from ...protocols.scores import SCORES, applicable
 from ...protocols.scoring.worlds import BETAS
 from ..accounting.prices import PriceList
-from ..record.chunks import ChunkReader, RecordedChunk, SaidCall
+from ..record.chunks import CallColumns, ChunkReader, RecordedChunk
 from ..record.schema import RECORD
 from ..runs.outcome import OutcomeRecord
 from ..runs.outcome_index import OutcomeIndex
@@ -125,7 +125,7 @@ class FrameReader:
             ]
         return lines
 
-    def _call(self, call: SaidCall, spent: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _call(self, call: CallColumns, spent: tuple[Any, ...]) -> tuple[Any, ...]:
         key = store_key(call.address, call.identity)
         value = self._store.get(key) if self._store else None
         return (
@@ -215,7 +215,7 @@ def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tupl
 NOTHING_SPENT = (None,) * (1 + len(SPENT))
 
 
-def _spent(call: SaidCall, prices: PriceList) -> tuple[int, int, int, float | None]:
+def _spent(call: CallColumns, prices: PriceList) -> tuple[int, int, int, float | None]:
     """Tokens in, out and cached, dollars."""
     usage, price = call.usage, prices.find(call.model)
     dollars = None if price is None else price.cost(usage)

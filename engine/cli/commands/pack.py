@@ -36,11 +36,11 @@ def command() -> None:
     "allow it; otherwise their digests.",
 )
 @click.option(
-    "--no-replies", is_flag=True, help="Leave out the requests and replies, from the store."
+    "--no-store", is_flag=True, help="Leave out requests and replies, which are in the store."
 )
 @recorded_option
 def make(
-    run: Path, output: Path | None, passages: bool | None, no_replies: bool, store: str | None
+    run: Path, output: Path | None, passages: bool | None, no_store: bool, store: str | None
 ) -> None:
     """Write all of RUN that others may have into one file.
 
@@ -51,8 +51,8 @@ def make(
     """
     read = RunReader(run.resolve())
     to = output or Path(f"{read.name}{SUFFIX}")
-    wish = PackWish(passages, not no_replies)
-    source = None if no_replies else partial(recorded, run, store)
+    wish = PackWish(passages, not no_store)
+    source = None if no_store else partial(recorded, run, store)
     made = make_pack(read, to, wish, source, environment(Path()), _listed)
     say(f"{counted(len(made.files), 'file')}, {made.bytes:,} bytes, in {to.stat().st_size:,}")
     show(str(to))
@@ -94,7 +94,7 @@ def open_(file: Path, output: Path | None, max_bytes: int, only_list: bool, as_j
 
 @command.command()
 @run_argument
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def trust(run: Path, yes: bool) -> None:
     """Let the code that RUN names run here, for replay and run, after a look at it.
 

@@ -12,14 +12,14 @@ from ...system.loop import event_loop
 from ..completing import run_names
 from ..exit_codes import ExitCode
 from ..naming import run_named
-from ..options import recorded_option
+from ..options import json_option, recorded_option
 from ..output import say, show
 
 
 @click.command()
 @click.argument("named", metavar="RUN", shell_complete=run_names)
 @recorded_option
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@json_option
 def command(named: str, store: str | None, as_json: bool) -> None:
     """Write the record of RUN, of what was asked, said and believed, where it lacks cells.
 

@@ -21,8 +21,10 @@ SHOWN = 20
 @run_argument
 @click.argument("words", nargs=-1, required=True)
 @row_options
-@click.option("--problem", help="Only what was said about the problem with this id.")
-@click.option("--limit", type=click.IntRange(1), default=SHOWN, help="Show so many hits at most.")
+@click.option("--problem", help="Id of a problem.")
+@click.option(
+    "--limit", type=click.IntRange(0), default=SHOWN, help="List at most this many; 0: all."
+)
 @json_option
 def command(
     run: Path,
@@ -40,7 +42,7 @@ def command(
     """
     query = Query.read(" ".join(words))
     read = RunReader(run)
-    count, hits = found_in(read, query, parts, problem, limit)
+    count, hits = found_in(read, query, parts, problem, limit or None)
     if as_json:
         show_json({"words": query.parts, "hits": count, "shown": hits})
         return

@@ -18,7 +18,7 @@ from ..output import say, show_json
 @click.command()
 @run_argument
 @click.argument("cell", required=False, shell_complete=cells)
-@click.option("--problem", help="Id of a problem; same as the second argument.")
+@click.option("--problem", help="Id of a problem.")
 @row_options
 @click.option(
     "--draw",
