@@ -51,6 +51,7 @@ from .mechanisms.recursive_reward_modelling import (
     RecursiveRewardModelling as RecursiveRewardModelling,
 )
 from .mechanisms.weak_to_strong import WeakToStrong as WeakToStrong
+from .prompts.words import Words as Words
 from .protocol import Conversation as Conversation
 from .protocol import Measured as Measured
 from .protocol import Protocol as Protocol

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 from ..cache.call import Ask
 from ..cache.memo import memoized
@@ -13,9 +13,11 @@ from .agents.agent import Brief, Speaker
 from .gather import gather_in_order
 from .judges.judge import Judge
 from .prompts.prompt_set import PromptSet, default_prompts
+from .prompts.words import Words
 from .question import Answer, Problem, Question
 from .scores import SCORES
 from .seat import Role, Seat
+from .settings import require_known
 from .transcript import NamedMeasures, Transcript, Verdict
 
 
@@ -41,6 +43,9 @@ class Protocol(ABC):
     """Axes of a sweep that change nothing here: `judge` for a protocol that asks none."""
     opposes_answers: ClassVar[bool] = False
     """Whether somebody argues for the other answer, so that there must be exactly one other."""
+
+    def __post_init__(self) -> None:  # noqa: B027 - most protocols have nothing to check
+        """A subclass checks its settings here, and passes on."""
 
     @property
     def name(self) -> str:
@@ -108,16 +113,21 @@ class Protocol(ABC):
         """The part of the prompt set that this protocol uses."""
         return self.words.only(self.sections)
 
-    def rules(self) -> str:
+    @memoized
+    def rules(self) -> Words:
         """The rules, which everybody who takes part reads in the same words."""
         return self.words.fill(f"{self.sections[0]}.rules", **self.rule_values())
 
-    def rule_values(self) -> dict[str, str | int]:
+    def rule_values(self) -> dict[str, Words]:
         """What the placeholders of the rules stand for."""
         return {}
 
+    def judge_values(self) -> dict[str, Words]:
+        """What the placeholders of the judge's blocks stand for."""
+        return {}
+
     @memoized
-    def brief(self, role: Role, /, **values: str | int) -> Brief:
+    def brief(self, role: Role, /, **values: int | Words) -> Brief:
         """What a role reads. values: of the placeholders of its block."""
         return Brief(
             role.title,
@@ -129,17 +139,23 @@ class Protocol(ABC):
         )
 
     def seat(
-        self, speaker: Speaker, side: Answer | None, role: Role, /, **values: str | int
+        self, speaker: Speaker, side: Answer | None, role: Role, /, **values: int | Words
     ) -> Seat:
         """A speaker in a role. side: the answer to argue for; values: as in `brief`."""
-        return Seat(speaker, side, self.brief(role, **values))
+        return Seat(speaker, side, self._heard_brief(role, **values))
 
-    def judging(self, block: str = "judge", /, **values: str | int) -> Brief | None:
+    @memoized
+    def _heard_brief(self, role: Role, /, **values: int | Words) -> Brief:
+        """What a role reads whose drafts a judge may choose among."""
+        judging = self.judging()
+        return replace(self.brief(role, **values), judging=judging.stance if judging else None)
+
+    def judging(self, block: str = "judge") -> Brief | None:
         """What the judge reads: the rules, and its own part in them. None for a protocol that uses
         no prompt set."""
         if not self.sections:
             return None
-        return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **values)
+        return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())
 
     def judge_seat(self, brief: Brief, stand_in: Speaker | None = None) -> Seat:
         """A seat without a side for the judge's model, or for whoever stands in for it.
@@ -152,13 +168,60 @@ class Protocol(ABC):
         return Seat(self.judge.base_agent, None, blind)
 
     def _settings(self) -> Iterable[str]:
-        """The settings that are plain values, as `name value`; a flag is its name alone."""
+        """The settings that are plain values, as `name value`; a flag is its name alone. Those that
+        any protocol may have are left out."""
         for each in fields(self):
             value = getattr(self, each.name)
+            if each.kw_only:
+                continue
             if isinstance(value, bool):
                 yield each.name.replace("_", " ") if value else f"not {each.name}"
             elif isinstance(value, (int, float, str)):
                 yield f"{each.name.replace('_', ' ')} {value}"
+
+
+Horizon: TypeAlias = Literal["untold", "told"]
+"""Whether those who take part are told how long it will last."""
+
+
+@dataclass(frozen=True)
+class Lasting(Protocol):
+    """A protocol that can be longer or shorter.
+
+    Nobody is told how long it will last, unless `horizon` is `told`. So a longer one begins with
+    the calls of a shorter one, and nobody plays for the last round.
+    """
+
+    horizon: Horizon = field(default="untold", kw_only=True)
+    """Whether the rules say how many rounds, turns or challenges there are at most."""
+
+    horizon_block: ClassVar[str]
+    """The block of the prompt set that says so."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_known("horizon", self.horizon, get_args(Horizon))
+
+    @property
+    def horizon_name(self) -> str:
+        """What the row of a report adds where the horizon is told."""
+        return "" if self.horizon == "untold" else " horizon told"
+
+    @property
+    def name(self) -> str:
+        return f"{super().name}{self.horizon_name}"
+
+    def horizon_values(self) -> dict[str, int]:
+        """What the placeholders of `horizon_block` stand for."""
+        return {}
+
+    @memoized
+    def rules(self) -> Words:
+        rules = super().rules()
+        if self.horizon == "untold":
+            return rules
+        told = self.words.fill(self.horizon_block, **self.horizon_values())
+        return Words.joined(rules, told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,21 @@
 
 import hashlib
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
+MAX_LABEL = 40
+"""Characters of a label, which stands among instructions, where nobody may write at length."""
+
 LARGEST = 1e9
 """The largest value of an answer, either way: sums and squares of larger ones could overflow."""
+
+
+_PLAIN = re.compile(r"[^<>{}\"\n\r]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,13 @@ class Question:
         labels = [answer.label for answer in self.answers]
         if len(labels) < 2 or len(set(labels)) != len(labels):
             raise ValueError(f"a question needs two or more distinct answers, got {labels}")
+        for label in labels:
+            if not label.strip() or len(label) > MAX_LABEL or not _PLAIN.fullmatch(label):
+                raise ValueError(
+                    f"label: {label[:MAX_LABEL]!r} is not a capital letter or a short word; labels "
+                    f"stand in prompts, and have at most {MAX_LABEL} characters, no tags and no "
+                    "line ends"
+                )
 
     def without_passage(self) -> "Question":
         return replace(self, passage="") if self.passage else self

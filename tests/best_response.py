@@ -17,7 +17,7 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms import commitment
-from oversight.protocols.prompts.parse import read_instructions, read_turns
+from oversight.protocols.prompts.parse import find_statement, read_instructions, read_turns
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer
 from oversight.protocols.scores import brier
@@ -102,8 +102,7 @@ class Search:
             return NOTHING
 
 
-_CLAIM = re.compile(r"(?:Therefore the|The) right answer is \((\w)\) .*\.")
-_ASKED = re.compile(r"Consider this statement: “(.*)” Yes means")
+_CLAIM = re.compile(r"(?:Therefore the|The) right answer is \((\w)\)\.")
 ENTRY = re.compile(r"^\[\d+\] (.*)$", re.MULTILINE)
 
 
@@ -134,9 +133,7 @@ def assigned(call: Call) -> str:
 
 def judged(call: Call) -> str:
     """The statement that a judge is asked about."""
-    found = _ASKED.search(call.messages[-1].text)
-    assert found
-    return found[1]
+    return find_statement(call.messages[-1].text)
 
 
 def speeches(call: Call) -> list[str]:

@@ -9,12 +9,17 @@ from typing import NamedTuple
 
 import orjson
 
-from oversight.cache.call import Call
+from oversight.cache.call import Call, Message
 from oversight.cache.reply import Reply, Token
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
+from oversight.protocols.prompts.parse import find_statement
+from oversight.protocols.prompts.prompt_set import default_prompts
+from oversight.protocols.prompts.render import Instructions, messages
+from oversight.protocols.prompts.words import Words
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.transcript import Transcript
 
 
 class Scripted:
@@ -70,6 +75,8 @@ class Prompt(NamedTuple):
     """Whose turns the reader hears, in order."""
     speeches: tuple[str, ...]
     """What they said."""
+    statement: str = ""
+    """What the reader decides about, where it is a statement."""
 
     @property
     def asks(self) -> str:
@@ -86,8 +93,27 @@ def prompt(call: Call) -> Prompt:
         task = "statement"
     turns = re.findall(r'<turn speaker="([^"]*)">\n(.*?)\n</turn>', user, re.DOTALL)
     return Prompt(
-        task, side, system, user, tuple(who for who, _ in turns), tuple(said for _, said in turns)
+        task,
+        side,
+        system,
+        user,
+        tuple(who for who, _ in turns),
+        tuple(said for _, said in turns),
+        find_statement(user),
     )
+
+
+def laid_out(
+    rules: str, floor: Transcript, task: str, told: str, side: str = "", **marks: str | int
+) -> tuple[Message, ...]:
+    """A prompt with rules and instructions of a test's own."""
+    todo = Instructions(task, Words(told), side=side, marks=tuple(marks.items()))
+    return messages(Words(rules), floor, todo, default_prompts())
+
+
+def draft(call: Call) -> int:
+    """Which draft of a speech a call asks for: the plain speech is draft 0."""
+    return call.draw[0] if call.draw else 0
 
 
 def held(share: object) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ...protocols.scoring.families import Family
+from ...protocols.scoring.contrasts import Family
 from ..decisions.comparison import Comparison, compare_rows
 from ..decisions.rows import RunRows, read_rows
 from .library import Report
@@ -21,9 +21,8 @@ def compare(
     pairs: Literal["all"] | None = None,
     contrasts: Sequence[str] = (),
     score: str = "brier",
-    family: Family = "step-max-t",
+    family: Family = "holm",
     equivalence: float = 0.05,
-    seed: int = 0,
 ) -> Comparison:
     """Contrasts of the rows of one run, or of the common rows of two runs: first minus second.
 
@@ -39,7 +38,6 @@ def compare(
         score=score,
         family=family,
         equivalence=equivalence,
-        seed=seed,
     )
 
 

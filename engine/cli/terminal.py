@@ -161,8 +161,7 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
     """ran: whether anything was run now, so that the reports in the folder are old. before: cells
     that had their outcome already."""
     sweep, folder = run.loaded.sweep, run.folder
-    shows_all = shown.format in ("json", "csv")
-    results = collect(sweep, run.outcomes(), score=shown.score, intervals=ran or shows_all)
+    results = collect(sweep, run.outcomes(), score=shown.score)
     if ran:
         save_report(results, folder.path)
     show(report(results, shown.format, width()))

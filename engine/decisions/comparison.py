@@ -6,22 +6,41 @@ most. No call is made.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...protocols.scores import TIE
-from ...protocols.scoring.clustered import by_cluster, codes, few_clusters
-from ...protocols.scoring.contrasts import Contrast, contrasts
-from ...protocols.scoring.families import Family
-from ...protocols.scoring.ranks import RankSet, rank_sets
-from ...protocols.scoring.resamples import resampled_means, together
+from ...protocols.scoring.arrays import codes_of
+from ...protocols.scoring.contrasts import (
+    Contrast,
+    Family,
+    RankSet,
+    contrasts,
+    rank_sets,
+    shared_samples,
+)
+from ...protocols.scoring.inference import FEW_CLUSTERS, of_sample
 from ...protocols.scoring.sample import Sample, paired
 from ...protocols.scoring.scarce import Powered, prediction_powered
 from ...protocols.scoring.verdict_measures import Flips
+from ..display.finding import (
+    Finding,
+    Part,
+    column,
+    figure,
+    number,
+    people,
+    program,
+    share,
+    span,
+    word,
+)
+from ..display.quantity import signed
 from ..errors import UsageError
+from ..reports.report import SCORE_NAMES
 from .instruments import instrument_notes
 from .row_verdicts import DifferenceBounds, RowVerdicts
 from .rows import (
@@ -45,8 +64,11 @@ DETAILED = 100
 
 MAX_DIFFERENT = 3
 
-RESAMPLES = 1_000
-"""Resamples for ranks, fewer than elsewhere: each one compares all pairs of rows."""
+NAMED = 5
+"""Most contrasts for which the notes list the questions that differ most."""
+
+WORTH_IT = 1.2
+"""Label efficiency from which on a prediction-powered mean is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +91,7 @@ class Compared:
     """Whether leaving out some one cluster moves the difference by more than its standard error."""
     powered: Powered | None = None
     """Mean of the first row, made more precise by the second row on questions that the first lacks;
-    None if there is no such question, or if questions come in groups."""
+    None without such questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +112,11 @@ class Comparison:
 
     def __str__(self) -> str:
         """The tables that `oversight compare` prints."""
-        from .comparison_text import comparison_text
-
-        return comparison_text(self, "text")
+        return str(comparison_finding(self))
 
     def _repr_markdown_(self) -> str:
         """Notebook display."""
-        from .comparison_text import comparison_text
-
-        return comparison_text(self, "markdown")
+        return comparison_finding(self).text("markdown")
 
     @property
     def multiplicity(self) -> str:
@@ -107,7 +125,6 @@ class Comparison:
         if k == 1:
             return "1 contrast was looked at: p is not corrected."
         how = {
-            "step-max-t": "p_family: family-wise error, step-down max-t over common sign flips",
             "holm": "p_family: family-wise error, Holm's step-down",
             "bh": "p_family: q, the false discovery rate (Benjamini and Hochberg)",
         }[self.family]
@@ -122,9 +139,8 @@ def compare_rows(
     pairs: Literal["all"] | None = None,
     named: Sequence[str] = (),
     score: str = "brier",
-    family: Family = "step-max-t",
+    family: Family = "holm",
     equivalence: float = 0.05,
-    seed: int = 0,
     share: CallShare | None = None,
 ) -> Comparison:
     """Compare the rows of one run, or the matching rows of two runs.
@@ -154,8 +170,8 @@ def compare_rows(
         matches = _between(first, second, named)
         notes = tuple(instrument_notes(first, second, matches))
         places = [((0, one), (1, two)) for one, two in matches]
-    result = _compared(name, runs, names, places, score, family, equivalence, seed, share)
-    ranks = _ranks(first.asd(score), seed) if pairs == "all" else ()
+    result = _compared(name, runs, names, places, score, family, equivalence, share)
+    ranks = _ranks(first.asd(score)) if pairs == "all" else ()
     return replace(result, notes=(*notes, *result.notes), ranks=ranks)
 
 
@@ -216,9 +232,9 @@ def differences_meant(
         pairs = [((0, a), (0, b)) for a, b in pairs_meant(one, two, rows, first.names)]
     for each in comparison.contrasts:
         if each.places in pairs:
-            yield each.contrast, each.contrast.estimate
+            yield each.contrast, each.contrast.estimate.value
         elif each.places[::-1] in pairs:
-            yield each.contrast, -each.contrast.estimate
+            yield each.contrast, -each.contrast.estimate.value
 
 
 def _labels(first: RunRows, second: RunRows) -> tuple[str, str]:
@@ -234,7 +250,6 @@ def _compared(
     score: str,
     family: Family,
     equivalence: float,
-    seed: int,
     share: CallShare | None,
 ) -> Comparison:
     """Build a comparison. names: row names of all runs, one run after the other."""
@@ -263,7 +278,7 @@ def _compared(
         )
     pairs = [(names[number(one)], names[number(two)]) for one, two in complete]
     try:
-        tested = contrasts(samples, pairs, family=family, equivalence=equivalence, seed=seed)
+        tested = contrasts(samples, pairs, family=family, equivalence=equivalence)
     except ValueError as exc:
         raise UsageError(f"{name}: {exc}") from exc
     verdicts = RowVerdicts(runs, score)
@@ -305,37 +320,40 @@ def comparable(first: Sample | None, second: Sample | None) -> bool:
     return len(shared) > 1
 
 
-def _ranks(samples: Mapping[str, Sample], seed: int) -> tuple[tuple[str, RankSet], ...]:
+def _ranks(samples: Mapping[str, Sample]) -> tuple[tuple[str, RankSet], ...]:
     """Rank sets over the problems that all rows have; () for fewer than two clusters of them."""
     try:
-        rows = together(samples)
+        return tuple(rank_sets(contrasts(shared_samples(samples))).items())
     except ValueError:
         return ()
-    if len(rows.sizes) < 2:
-        return ()
-    sets = rank_sets(rows.means, resampled_means(rows, seed=seed, resamples=RESAMPLES))
-    return tuple(zip(rows.names, sets, strict=True))
 
 
 def _swayed(samples: Mapping[str, Sample], pair: tuple[str, str]) -> bool:
-    apart = paired(samples[pair[0]], samples[pair[1]])
-    return few_clusters(*by_cluster(apart.values, codes(apart.clusters))).most_moved > 1
+    """Whether leaving out some one cluster moves the difference by more than its standard error."""
+    apart = of_sample(paired(samples[pair[0]], samples[pair[1]]))
+    codes = codes_of(apart.ways["problem"].tolist())
+    share = np.bincount(codes) / len(codes)
+    moved = np.abs(np.bincount(codes, apart.psi) / (1 - share)).max()
+    return bool(moved > apart.estimate().sampling * (1 + 1e-9) > 0)
 
 
 def _powered(first: Sample, second: Sample) -> Powered | None:
     """The first row's mean, with the second row's verdicts (on any scale) as predictions."""
-    if any(first.groups) or any(second.groups) or len(second.questions) <= len(first.questions):
+    if len(second.questions) <= len(first.questions):
         return None
     predicted = dict(zip(second.questions, second.values, strict=True))
+    cluster = dict(zip(second.questions, map("\0".join, second.clusters), strict=True))
     shared = [n for n, id in enumerate(first.questions) if id in predicted]
-    shared_ids = {first.questions[n] for n in shared}
-    others = [value for id, value in predicted.items() if id not in shared_ids]
-    if len(shared) < 2 or not others:
+    ids = [first.questions[n] for n in shared]
+    others = [id for id in predicted if id not in set(ids)]
+    if len(shared) < 2 or len(others) < 2:
         return None
     return prediction_powered(
         np.array([first.values[n] for n in shared]),
-        np.array([predicted[first.questions[n]] for n in shared]),
-        np.array(others),
+        np.array([predicted[id] for id in ids]),
+        np.array([predicted[id] for id in others]),
+        (np.array([cluster[id] for id in ids]), np.array([cluster[id] for id in others])),
+        first.ends,
     )
 
 
@@ -345,3 +363,145 @@ def _apart(samples: Mapping[str, Sample], pair: tuple[str, str]) -> tuple[tuple[
         zip(apart.questions, apart.values, strict=True), key=lambda one: (-abs(one[1]), one[0])
     )
     return tuple(one for one in by_size[:MAX_DIFFERENT] if abs(one[1]) > TIE)
+
+
+def comparison_finding(comparison: Comparison) -> Finding:
+    """Contrasts, flips, prediction-powered means and ranks, those that have content."""
+    lines = comparison.contrasts
+    several = len(lines) > 1
+    clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
+    doubtful = any(line.bounds.low < line.bounds.high - 1e-9 for line in lines)
+    called = any(line.equal_calls is not None for line in lines)
+    names = [word(role, f"contrast.{role}", key=role) for role in ("first", "second")]
+    columns = [
+        *names,
+        number("n", "contrast.estimate.n", key="n"),
+        *[people("clusters", _clusters)] * clustered,
+        program("effective_clusters", "contrast.estimate.effective"),
+        program("means", "contrast.means"),
+        figure("difference", "contrast.estimate", key="difference"),
+        column("p", "contrast.p", _p, key="p"),
+        column("p_family", "contrast.p_family", _p if several else None, key="p_family"),
+        people("verdict", _verdict),
+        *(
+            program(name, f"contrast.{name}")
+            for name in ("verdict", "equivalent", "mde", "wins", "ties", "losses", "correlation")
+        ),
+        people("win/tie/loss", _wins),
+        *[people("bounds", lambda line: span((line.bounds.low, line.bounds.high), 2))] * doubtful,
+        program("bounds", "bounds"),
+        number("pairing", "contrast.pairing", ".2f", key="pairing"),
+        program("flips", "flips", tuple(each.name for each in fields(Flips))),
+        program("swayed", "swayed"),
+        share("equal calls", "equal_calls") if called else program("equal_calls", "equal_calls"),
+        program("powered", "powered"),
+        program(
+            "apart",
+            lambda line: [{"problem": id, "difference": value} for id, value in line.apart],
+        ),
+    ]
+    title = (
+        f"{comparison.name}: differences of ASD ({SCORE_NAMES[comparison.score]}), first - second"
+    )
+    every = Part(
+        "contrasts", title, columns, lines, (*comparison.notes, *_notes(comparison, doubtful))
+    )
+    flips = Part(
+        "",
+        "flips: worlds that the judge gets right or wrong under the second row, then the first",
+        [
+            *names,
+            share("right both", "flips.right_right"),
+            share("wrong → right", "flips.wrong_right"),
+            share("right → wrong", "flips.right_wrong"),
+            share("wrong both", "flips.wrong_wrong"),
+        ],
+        [line for line in lines if line.flips],
+        ("→: from what the judge thinks under the second row to what it thinks under the first.",),
+    )
+    powered = Part(
+        "",
+        "prediction-powered: the first row over the problems of the second, which guesses it",
+        [
+            *names,
+            number("n of 1st", "contrast.estimate.n"),
+            people("mean 1st", lambda line: signed(line.contrast.means[0], 3)),
+            figure("powered", "powered.estimate"),
+            number("worth", "powered.label_efficiency", ".2f"),
+        ],
+        [line for line in lines if line.powered and line.powered.label_efficiency >= WORTH_IT],
+        (
+            "holds where the problems of the first row are a random part of those of the second.",
+            "worth: how many times as many problems of the first row alone would be as sure.",
+        ),
+    )
+    ranks = Part(
+        "ranks",
+        "ranks: the places that each row may have, all of them right at once (95%)",
+        [word("row", "row"), number("best", "best"), number("worst", "worst")],
+        sorted(
+            (_Rank(name, each.best, each.worst) for name, each in comparison.ranks),
+            key=lambda each: (each.best, each.worst, each.row),
+        ),
+        ("1 is the highest ASD; over the problems that all rows have.",),
+    )
+    about = {
+        "name": comparison.name,
+        "score": comparison.score,
+        "family": comparison.family,
+        "equivalence": comparison.equivalence,
+        "multiplicity": comparison.multiplicity,
+        "notes": comparison.notes,
+    }
+    return Finding((every, flips, powered, ranks), about)
+
+
+class _Rank(NamedTuple):
+    row: str
+    best: int
+    worst: int
+
+
+def _clusters(line: Compared) -> str:
+    return f"{line.contrast.estimate.clusters} (worth {line.contrast.estimate.effective:.0f})"
+
+
+def _verdict(line: Compared) -> str:
+    undecided = line.contrast.verdict == "not determined"
+    return f"not determined at MDE {line.contrast.mde:.2f}" if undecided else line.contrast.verdict
+
+
+def _wins(line: Compared) -> str:
+    return f"{line.contrast.wins}/{line.contrast.ties}/{line.contrast.losses}"
+
+
+def _p(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else "<.001"
+
+
+def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
+    found = [one.contrast for one in comparison.contrasts]
+    fewest = min((one.estimate for one in found), key=lambda one: one.effective)
+    yield comparison.multiplicity
+    yield f"[ ] 95%, {fewest.method or 'exact'}; p, equivalence and MDE invert the same interval."
+    yield (
+        f"equivalent: the 90% interval lies within ±{comparison.equivalence:g}. MDE: what this "
+        "many problems decide with power .8."
+    )
+    if fewest.effective < FEW_CLUSTERS:
+        yield (
+            f"only {fewest.clusters} problems or groups of them, worth {fewest.effective:.1f} of "
+            "one size: intervals are wide, and rough."
+        )
+    if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:
+        where = ", ".join(f"{one.first} - {one.second}" for one in swayed[:NAMED])
+        yield f"one problem or group of them alone moves by more than its error: {where}."
+    if doubtful:
+        yield "bounds: with every failed or doubtful world at its worst, and at its best."
+    yield "pairing: error of the difference over that of separate problems; below 1 it paid"
+    if len(found) <= NAMED:
+        for one in comparison.contrasts:
+            if one.apart:
+                apart = ", ".join(f"{id} ({signed(value)})" for id, value in one.apart)
+                of = f" of {one.contrast.first} and {one.contrast.second}" * (len(found) > 1)
+                yield f"problems that differ most{of}: {apart}"

@@ -5,18 +5,20 @@ the marginal cost, in the order of the report, those that no earlier row makes. 
 up to the cost of the run.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ...protocols.scoring.arrays import Flags, Floats
-from ...protocols.scoring.resamples import Rows, resampled_means, together
-from ...protocols.scoring.sample import Sample
-from ...protocols.scoring.statistics import Estimate, estimates
+from ...protocols.scoring.contrasts import contrasts, shared_samples
+from ...protocols.scoring.inference import Estimate, estimate, exact
+from ...protocols.scoring.sample import Sample, paired
 from ..accounting.prices import PriceList
+from ..display.finding import Finding, Part, column, figure, flag, number, program, word
 from ..errors import UsageError
+from ..reports.report import SCORE_NAMES
 from .calls import PaidCall, RunCalls
 from .rows import RunRows, against_naive
 
@@ -57,7 +59,8 @@ class RowCost:
     name: str
     problems: int
     """Problems with at least one cell of the row run."""
-    alone: Spent
+    alone: Spent | None
+    """None for the whole run."""
     marginal: Spent
 
 
@@ -138,8 +141,9 @@ class FrontierPoint:
     worth: Estimate
     on_frontier: bool
     """Whether no other row is as good at a lower cost, or better at the same cost."""
-    membership: float
-    """Share of resamples of the problems in which it is on the frontier."""
+    beaten: bool
+    """Whether some row that costs no more is better for sure, in the family of all contrasts with
+    such rows: it is off the frontier, and not by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,102 +160,152 @@ class Frontier:
 
 
 def frontier(
-    run: RunRows,
-    costs: Costs,
-    *,
-    score: str = "brier",
-    axis: CostAxis | None = None,
-    seed: int = 0,
-    resamples: int = 2_000,
+    run: RunRows, costs: Costs, *, score: str = "brier", axis: CostAxis | None = None
 ) -> Frontier:
     """Cost frontier of the rows. axis: by default dollars if all prices are known and the run cost
     anything, else tokens.
 
-    Costs are held fixed; problems are resampled in clusters, for all rows at once. UsageError for
-    dollars with an unknown price, or rows that share no problem.
+    Costs are held fixed. UsageError for dollars with an unknown price, or rows that share no
+    problem.
     """
     if axis is None:
         axis = "tokens" if costs.unpriced or not costs.total.dollars else "dollars"
     if axis == "dollars" and costs.unpriced:
         raise UsageError(
             f"no price is known of {', '.join(costs.unpriced)}: give a file with --prices, or take "
-            "--by tokens"
+            "--unit tokens"
         )
     samples = run.asd(score)
     try:
-        rows = together(samples)
+        shared = shared_samples(samples)
     except ValueError as exc:
         raise UsageError(f"{run.folder}: {exc}") from exc
-    column = {name: n for n, name in enumerate(rows.names)}
     naive = {run.names[one]: run.names[two] for one, two in against_naive(run.sweep.rows)}
     for n, row in enumerate(run.sweep.rows):
         if row.naive:
             naive[run.names[n]] = run.names[n]
-    lifted = all(naive.get(name) in column for name in rows.names)
-    drawn = resampled_means(rows, seed=seed, resamples=resamples)
-    means = rows.means
+    lifted = all(naive.get(name) in shared for name in shared)
     if lifted:
-        base = [column[naive[name]] for name in rows.names]
-        drawn, means = drawn - drawn[:, base], means - means[base]
-    worth = estimates(
-        [
-            _worth(rows, samples[name], n, column[naive[name]] if lifted else None)
-            for n, name in enumerate(rows.names)
-        ],
-        seed=seed,
-        resamples=resamples,
-    )
-    spent = {row.name: row for row in costs.rows}
-    cost = np.array([_each(spent[name], axis) for name in rows.names])
-    on = not_dominated(cost, means[None, :])[0]
-    share = not_dominated(cost, drawn).mean(axis=0)
-    points = [
-        FrontierPoint(name, float(cost[n]), worth[n], bool(on[n]), float(share[n]))
-        for n, name in enumerate(rows.names)
+        shared = {name: paired(sample, shared[naive[name]]) for name, sample in shared.items()}
+    names = tuple(shared)
+    worth = [
+        exact(0.0, len(sample.values)) if lifted and naive[name] == name else estimate(sample)
+        for name, sample in shared.items()
     ]
-    points.sort(key=lambda point: (point.cost, -point.worth.mean))
-    return Frontier(axis, "lift" if lifted else "ASD", score, len(rows.questions), tuple(points))
+    spent = {row.name: row for row in costs.rows}
+    cost = np.array([_each(spent[name], axis) for name in names])
+    on = not_dominated(cost, np.array([each.value for each in worth]))
+    beaten = _beaten(shared, dict(zip(names, cost.tolist(), strict=True)))
+    points = [
+        FrontierPoint(name, float(cost[n]), worth[n], bool(on[n]), name in beaten)
+        for n, name in enumerate(names)
+    ]
+    points.sort(key=lambda point: (point.cost, -point.worth.value))
+    problems = len(next(iter(shared.values())).questions)
+    return Frontier(axis, "lift" if lifted else "ASD", score, problems, tuple(points))
 
 
-def _worth(rows: Rows, sample: Sample, row: int, base: int | None) -> Sample:
-    """A row's ASD on the problems that all rows share, minus the base row's if there is one."""
-    groups = dict(zip(sample.questions, sample.groups, strict=True))
-    values = rows.values[:, row]
-    ends: tuple[float, float] | None = (float(rows.ends[row, 0]), float(rows.ends[row, 1]))
-    if base is not None:
-        values = values - rows.values[:, base]
-        low, high = rows.ends[row] - rows.ends[base][::-1]
-        # The lift of the naive judge over itself is exactly 0: no ends, so no interval.
-        ends = None if base == row else (float(low), float(high))
-    return Sample(
-        rows.questions, tuple(values.tolist()), tuple(groups[id] for id in rows.questions), ends
-    )
+def _beaten(samples: Mapping[str, Sample], cost: Mapping[str, float]) -> set[str]:
+    """The rows that some row which costs no more surpasses for sure."""
+    pairs = [
+        (cheap, dear)
+        for cheap in samples
+        for dear in samples
+        if cheap != dear and cost[cheap] <= cost[dear] + CHEAPER
+    ]
+    try:
+        found = contrasts(samples, pairs)
+    except ValueError:
+        return set()
+    return {each.second for each in found if each.verdict == "first better"}
 
 
 def _each(row: RowCost, axis: CostAxis) -> float:
     """Stand-alone cost per problem."""
-    cost = row.alone.on(axis)
+    cost = row.alone.on(axis) if row.alone else None
     return (cost or 0.0) / max(row.problems, 1)
 
 
 def not_dominated(cost: Floats, worth: Floats) -> Flags:
-    """Whether each row is undominated: none as good at a lower cost, or better at the same cost.
+    """Whether each row is undominated: none as good at a lower cost, or better at the same cost."""
+    cheaper = cost[:, None] < cost - CHEAPER
+    alike = np.abs(cost[:, None] - cost) <= CHEAPER
+    as_good, better = worth[:, None] >= worth, worth[:, None] > worth
+    dominated = (cheaper & as_good) | (alike & better)
+    found: Flags = np.logical_not(np.logical_or.reduce(dominated, axis=0))
+    return found
 
-    cost: rows. worth: resamples × rows.
+
+def costs_finding(costs: Costs, frontier: Frontier, ledger: float | None) -> Finding:
+    """The frontier, cheapest row first, and the cost of each row in the order of the report.
+
+    ledger: dollars recorded in the run's ledger; None if it paid nothing.
     """
-    order = np.argsort(cost, kind="stable")
-    undominated: Flags = np.zeros(worth.shape, dtype=np.bool_)
-    best = np.full(len(worth), -np.inf)
-    start = 0
-    while start < len(order):
-        stop = start + 1
-        while stop < len(order) and cost[order[stop]] - cost[order[start]] <= CHEAPER:
-            stop += 1
-        level = order[start:stop]
-        level_best = worth[:, level].max(axis=1)
-        undominated[:, level] = (worth[:, level] >= level_best[:, None]) & (
-            worth[:, level] > best[:, None]
-        )
-        np.maximum(best, level_best, out=best)
-        start = stop
-    return undominated
+    unit, digits = ("$", 5) if frontier.axis == "dollars" else ("tokens", 0)
+    points = Part(
+        "frontier",
+        f"frontier: {frontier.measure} ({SCORE_NAMES[frontier.score]}) against {unit} a problem",
+        [
+            word("row", "name"),
+            number(f"{unit} a problem", "cost", f",.{digits}f"),
+            figure(frontier.measure, "worth", 2),
+            flag("on the frontier", "on_frontier"),
+            flag("beaten for sure", "beaten"),
+        ],
+        frontier.points,
+        (
+            f"{frontier.problems} problems that all rows have. On the frontier: no row is as good "
+            "for less, or better for as much; costs stand as they are.",
+            "beaten for sure: a row that costs no more is better, in the family of all such pairs.",
+        ),
+    )
+    notes = [
+        "Each row by itself, with all calls that it makes. marginal: only those that no row above "
+        "it made; they add up to the run's.",
+        "judge's: tokens in and out of the calls from which verdicts were read.",
+    ]
+    if ledger is not None:
+        notes.append(f"the ledger has ${ledger:,.2f}, with requests that failed or were sent again")
+    if costs.unpriced:
+        notes.append(f"no price is known of {', '.join(costs.unpriced)}; give one with --prices")
+    if costs.missing:
+        notes.append(f"{costs.missing:,} cells have calls that the store does not hold: left out")
+    # Dollars are shown unless everything was free.
+    priced = costs.total.dollars is None or costs.total.dollars > 0
+    rows = Part(
+        "rows",
+        "cost by row",
+        [
+            word("row", "name"),
+            program("problems", "problems"),
+            program("alone", "alone"),
+            program("marginal", "marginal"),
+            *[column("$ alone", "alone.dollars", _dollars, key="")] * priced,
+            number("calls", "alone.calls", key=""),
+            number("tokens in", "alone.input_tokens", key=""),
+            number("cached", "alone.cached_tokens", key=""),
+            number("out", "alone.output_tokens", key=""),
+            number("judge's", "alone.judge_tokens", key=""),
+            *[column("$ marginal", "marginal.dollars", _dollars, key="")] * priced,
+            number("calls marginal", "marginal.calls", key=""),
+            number("tokens marginal", "marginal.tokens", key=""),
+        ],
+        costs.rows,
+        notes,
+        total=RowCost("all rows", 0, None, costs.total),
+    )
+    about = {
+        "axis": frontier.axis,
+        "measure": frontier.measure,
+        "score": frontier.score,
+        "problems": frontier.problems,
+        "total": costs.total,
+        "ledger_dollars": ledger,
+        "unpriced": list(costs.unpriced),
+        "missing_cells": costs.missing,
+    }
+    return Finding((points, rows), about)
+
+
+def _dollars(dollars: float | None) -> str:
+    return "–" if dollars is None else f"{dollars:,.4f}"

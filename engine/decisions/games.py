@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import msgspec
 
 from ...protocols.mechanisms.debate_game import AGENT_GAIN, DRAWN
+from ...protocols.scoring.inference import Estimate, estimate, estimates
 from ...protocols.scoring.sample import Sample, paired
-from ...protocols.scoring.statistics import Estimate, estimate, estimates
+from ..display.finding import Part, figure, number, word
 from ..errors import UsageError
 from ..reports.aggregate import OutcomeTable
+from ..reports.report import SCORE_NAMES
 from .rows import RunRows
 
 
@@ -38,13 +40,11 @@ def plays_game(run: RunRows, row: int) -> bool:
     return run.sweep.rows[row].is_a("DebateGame")
 
 
-def row_games(
-    run: RunRows, rows: Sequence[int], score: str = "brier", *, seed: int = 0
-) -> list[RowGame]:
+def row_games(run: RunRows, rows: Sequence[int], score: str = "brier") -> list[RowGame]:
     """Games of the given rows, all of them debate games. UsageError if one has no complete
     problem."""
     drawn = _as_drawn(run)
-    return [_row_game(run, drawn, row, score, seed) for row in rows]
+    return [_row_game(run, drawn, row, score) for row in rows]
 
 
 def _as_drawn(run: RunRows) -> OutcomeTable:
@@ -58,7 +58,7 @@ def _as_drawn(run: RunRows) -> OutcomeTable:
     return table
 
 
-def _row_game(run: RunRows, drawn: OutcomeTable, row: int, score: str, seed: int) -> RowGame:
+def _row_game(run: RunRows, drawn: OutcomeTable, row: int, score: str) -> RowGame:
     chosen, at_random = (table.worlds(row).samples(score, ()) for table in (run.table, drawn))
     if chosen is None or at_random is None:
         raise UsageError(f"{run.names[row]}: no problem has a verdict in every world of a draw")
@@ -67,8 +67,8 @@ def _row_game(run: RunRows, drawn: OutcomeTable, row: int, score: str, seed: int
         run.names[row],
         run.sweep.rows[row].settings["pool"],
         len(chosen.asd.questions),
-        *estimates(asd, seed=seed),
-        *(estimate(gain, seed=seed) for gain in _gains(run, row)),
+        *estimates(asd),
+        *(estimate(gain) for gain in _gains(run, row)),
     )
 
 
@@ -77,3 +77,28 @@ def _gains(run: RunRows, row: int) -> list[Sample]:
     measures = run.table.secondary.by_world(row, run.table.probs)
     gain = next(each for each in measures if each.name == AGENT_GAIN)
     return [sample for sample in (gain.truth, gain.lie) if sample is not None]
+
+
+def games_part(games: Sequence[RowGame], score: str) -> Part:
+    """One line per game."""
+    return Part(
+        "games",
+        f"debate as a game: ASD by the {SCORE_NAMES[score]} score when both sides choose",
+        [
+            word("row", "name"),
+            number("problems", "problems"),
+            number("pool", "pool"),
+            figure("n=1", "drawn"),
+            figure("equilibrium", "equilibrium"),
+            figure("gained", "difference"),
+            figure("truth alone", "truth_gains", sign=False),
+            figure("lie alone", "lie_gains", sign=False),
+        ],
+        games,
+        (
+            "n=1: both sides speak drafts at random. equilibrium: both choose among the drafts of "
+            "the pool, knowing every verdict.",
+            "truth alone, lie alone: probability that the agent gains over n=1 by its best drafts "
+            "while the other side speaks at random.",
+        ),
+    )

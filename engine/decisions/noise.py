@@ -3,19 +3,17 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ...protocols.scores import applicable
 from ...protocols.scoring.arrays import Floats
-from ...protocols.scoring.clustered import design_effect
-from ...protocols.scoring.components import (
-    Components,
-    component_intervals,
-    components,
-)
+from ...protocols.scoring.components import Components, components, design_effect
 from ...protocols.scoring.worlds import Worlds
+from ..display.finding import Column, Finding, Part, number, people, program, word
+from ..reports.report import SCORE_NAMES
 from .costs import Costs, RowCost
 from .rows import RunRows
 
@@ -48,11 +46,21 @@ class RowNoise:
 
     name: str
     components: Components
-    intervals: tuple[tuple[float, float], ...]
-    """95 % intervals of between, within and verdict; () for a single cluster of questions."""
     design_effect: float
     refinements: tuple[Refinement, ...]
     """Ways to reduce the error to `TARGET_RATIO` of its value; a ware that cannot is left out."""
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean as it stands."""
+        parts = self.components
+        design = parts.problems, parts.draws, parts.verdicts
+        return math.sqrt(parts.error_with(*design, self.design_effect))
+
+    @property
+    def aim(self) -> float:
+        """Target standard error."""
+        return self.error * TARGET_RATIO
 
     @property
     def best(self) -> Refinement | None:
@@ -70,7 +78,7 @@ class Noise:
     rows: tuple[RowNoise, ...]
 
 
-def noise(run: RunRows, costs: Costs, *, score: str = "brier", seed: int = 0) -> Noise:
+def noise(run: RunRows, costs: Costs, *, score: str = "brier") -> Noise:
     """Variance components of each row's ASD, and what to buy next. costs: of all or part of the
     run."""
     unit: Literal["$", "tokens"] = "tokens" if costs.unpriced or not costs.total.dollars else "$"
@@ -82,9 +90,8 @@ def noise(run: RunRows, costs: Costs, *, score: str = "brier", seed: int = 0) ->
         clusters = run.clusters(ids)
         parts = components(scores)
         effect = design_effect(scores.mean(axis=(1, 2)), clusters).effect
-        intervals = component_intervals(scores, clusters, seed=seed) if clusters.max() else ()
         refinements = tuple(_refinements(parts, effect, *_each(costs.rows[row], unit, run)))
-        rows.append(RowNoise(name, parts, intervals, effect, refinements))
+        rows.append(RowNoise(name, parts, effect, refinements))
     return Noise(score, unit, tuple(rows))
 
 
@@ -114,6 +121,7 @@ def verdict_scores(run: RunRows, row: int, score: str) -> tuple[tuple[str, ...],
 def _each(row: RowCost, unit: str, run: RunRows) -> tuple[float | None, float | None]:
     """Cost of one debate of a question, and of all verdicts on it, in all of its worlds."""
     spent = row.alone
+    assert spent, "it is a row"
     whole = spent.dollars if unit == "$" else float(spent.tokens)
     judged = spent.judge_dollars if unit == "$" else float(spent.judge_tokens)
     if whole is None or judged is None or not row.problems:
@@ -150,3 +158,75 @@ def _refinements(
         if j > 1 and parts.error_with(n, k, verdicts, effect) <= aim:
             yield refinement("verdicts", n, k, verdicts)
             break
+
+
+def noise_finding(noise: Noise) -> Finding:
+    """Components and refinements of each row."""
+    variances = [
+        word("row", "name"),
+        people("n × draws × verdicts", _design),
+        number("questions", "components.between", ".4f", key=""),
+        people("draws", lambda row: _variance(row.components.within, row.components.draws)),
+        people("verdicts", lambda row: _variance(row.components.verdict, row.components.verdicts)),
+        number("reliability", "components.reliability", ".2f", key=""),
+        program("components", "components"),
+        program("design_effect", "design_effect"),
+        program("refinements", "refinements"),
+        program("best", "best"),
+    ]
+    wares: tuple[tuple[str, Ware], ...] = (
+        ("to n", "questions"),
+        ("to draws", "debates"),
+        ("to verdicts", "verdicts"),
+    )
+    refinements = [
+        word("row", "name"),
+        number("error", "error", ".3f"),
+        number("then", "aim", ".3f"),
+        *(people(head, partial(_refinement, ware, noise.unit)) for head, ware in wares),
+        word("cheapest", "best.ware"),
+    ]
+    title = (
+        f"noise of ASD ({SCORE_NAMES[noise.score]}): variances between questions, draws, verdicts"
+    )
+    notes = (
+        "of single verdicts; –: there is one of each, and it counts as what it is nested in. "
+        "Without intervals: those of variances do not hold where errors are rare.",
+        "reliability: share of what problems are seen to differ by that is theirs.",
+    )
+    next_title = "what to buy next for an error a fifth smaller: questions, draws or verdicts"
+    next_notes = (
+        "in brackets what it costs beyond what is paid, by what the row's cells took; –: no number "
+        "of these would do, or there is one of each and nobody can tell.",
+    )
+    return Finding(
+        (
+            Part("rows", title, variances, noise.rows, notes),
+            Part("", next_title, _words_first(refinements), noise.rows, next_notes),
+        ),
+        {"score": noise.score, "unit": noise.unit},
+    )
+
+
+def _words_first(columns: list[Column]) -> list[Column]:
+    return sorted(columns, key=lambda each: not each.words)
+
+
+def _design(row: RowNoise) -> str:
+    parts = row.components
+    return f"{parts.problems} × {parts.draws} × {parts.verdicts}"
+
+
+def _variance(variance: float, units: int) -> str:
+    return f"{variance:.4f}" if units > 1 else "–"
+
+
+def _refinement(ware: Ware, unit: str, row: RowNoise) -> str:
+    for each in row.refinements:
+        if each.ware == ware:
+            count = f"{getattr(each, ware):,}"
+            if each.price is None:
+                return count
+            price = f"${each.price:,.2f}" if unit == "$" else f"{each.price:,.0f} tokens"
+            return f"{count} ({price})"
+    return "–"

@@ -16,13 +16,15 @@ from ...cache.store import Reader
 from ...protocols.judges.redrawn import Redrawn
 from ...protocols.scores import RANGES
 from ...protocols.scoring.arrays import Floats
-from ...protocols.scoring.clustered import design_effect
-from ...protocols.scoring.components import Components, components
+from ...protocols.scoring.components import Components, components, design_effect
+from ...protocols.scoring.inference import Ends
 from ...protocols.scoring.power import Spread, mde, questions_needed
 from ...protocols.scoring.worlds import asd_ends
 from ..accounting.prices import PriceList
+from ..display.finding import Finding, Part, number, people, plain
 from ..errors import UsageError
 from ..planning.estimate import Cost, plan_sweep
+from ..reports.report import SCORE_NAMES
 from ..runs.loaded_sweep import LoadedSweep
 from ..sweeps.rows import Row, row_of
 from ..sweeps.sweep import Sweep
@@ -126,11 +128,12 @@ def _parts(scores: Floats) -> Components:
     return components(scores) if k * j > 1 else Components(n, 1, 1, 0.0, 0.0)
 
 
-def worst_spread(problems: Iterable[tuple[float, ...]], score: str) -> Spread:
-    """Spread with the largest variance that a difference of ASD can have under a score. problems:
-    the answer values of each problem."""
-    ends = (asd_ends(values, RANGES[score]) for values in set(problems))
-    return Spread(max(float(high - low) for low, high in ends) ** 2)
+def difference_ends(problems: Iterable[tuple[float, ...]], score: str) -> Ends:
+    """The lowest and highest possible difference of two mean ASDs. problems: the answer values of
+    each problem."""
+    lows, highs = zip(*(asd_ends(values, RANGES[score]) for values in problems), strict=True)
+    width = float(np.mean(highs) - np.mean(lows))
+    return -width, width
 
 
 async def power_plan(
@@ -153,13 +156,18 @@ async def power_plan(
     first, second = fitting[0]
     rows = (sweep.rows[first], sweep.rows[second])
     source: SpreadSource = "worst case"
+    ends = difference_ends((problem.values for problem in sweep.problems), score)
     if pilot is not None:
         source = "pilot"
         pilot_rows = _in_pilot(pilot, rows, words)
         spread, questions = pilot_spread(pilot, *pilot_rows, score)
     else:
-        spread = worst_spread((problem.values for problem in sweep.problems), score)
+        spread = Spread(ends[1] ** 2)
         questions = len(sweep.problems)
+    if not ends[0] < difference < ends[1]:
+        raise UsageError(
+            f"--mde {difference:g}: no two rows can differ by more than {ends[1]:g} in this score"
+        )
     separated = max(spread.within_first, spread.within_second) > 0
     judged = max(spread.verdict_first, spread.verdict_second) > 0
     size = _cluster_size(sweep)
@@ -175,6 +183,7 @@ async def power_plan(
             verdicts=verdicts,
             power=power,
             size=size,
+            ends=ends,
         )
         variant_rows = tuple(_judged_again(row, verdicts) if judged else row for row in rows)
         variant = replace(opened, sweep=replace(sweep, rows=variant_rows, draws=draws))
@@ -199,6 +208,7 @@ async def power_plan(
         verdicts=present_verdicts,
         power=power,
         clusters=n / size,
+        ends=ends,
     )
     return PowerPlan(
         names[first],
@@ -241,3 +251,59 @@ def _judged_again(row: Row, verdicts: int) -> Row:
 
 def _cluster_size(sweep: Sweep) -> float:
     return len(sweep.problems) / len(set(map(cluster, sweep.problems)))
+
+
+PILOT, PILOT_FACTORS = 30, (0.63, 1.81)
+"""Problems in a recommended pilot, and the 95 % interval of the true variance of normal differences
+as multiples of the pilot's estimate; the number of problems needed is proportional to it."""
+
+
+def power_finding(plan: PowerPlan) -> Finding:
+    """One line per design: draws, verdicts, problems, calls and likely cost."""
+    spread = plan.spread
+    if plan.source == "pilot":
+        where = f"of the pilot, {plan.questions:,} problems"
+    else:
+        where = "assumed, the worst case: the range of the score allows no more"
+    parts = f"w² {spread.between:.4f} between problems"
+    if plan.separated:
+        parts += f", s² {spread.within_first:.4f} and {spread.within_second:.4f} between draws"
+    if plan.judged:
+        parts += f", {spread.verdict_first:.4f} and {spread.verdict_second:.4f} between verdicts"
+    notes = [
+        f"spread {where}: {parts}; design effect {spread.design_effect:.2f}.",
+        f"the sweep as it stands can decide a difference of {plan.mde:.3f} or more (power "
+        f"{plan.power:g}, by the interval that the report prints).",
+    ]
+    if plan.source == "worst case":
+        fewest, most = PILOT_FACTORS
+        notes.append(
+            f"rows that differ less need fewer problems: {PILOT} of them as a pilot (oversight run "
+            f"SWEEP --limit {PILOT}, then --pilot RUN) tell how many to within ×{fewest:.1f} to "
+            f"×{most:.1f}."
+        )
+    if plan.fitting > 1:
+        notes.append(
+            f"the first of {plan.fitting} contrasts that the names fit; for another one name its "
+            "agent and judge, too."
+        )
+    if plan.source == "pilot" and not plan.separated:
+        notes.append("with draws: 2 or more, a pilot tells what more draws are worth.")
+    if plan.source == "pilot" and not plan.judged:
+        notes.append("with judges of the kind redrawn, it tells what more verdicts are worth.")
+    marked = plan.cheapest if len(plan.purchases) > 1 else None
+    judged = len({each.verdicts for each in plan.purchases}) > 1
+    columns = [
+        number("draws", "draws"),
+        *[number("verdicts", "verdicts")] * judged,
+        number("problems", "questions"),
+        number("calls", "calls"),
+        number("$ likely", "cost.likely", ",.2f"),
+        people("", lambda each: "cheapest" if each == marked else ""),
+    ]
+    title = (
+        f"power: {plan.first} - {plan.second}, a difference of {plan.difference:g} "
+        f"({SCORE_NAMES[plan.score]}) with power {plan.power:g}"
+    )
+    about = {**plain(plan), "cheapest": plan.cheapest}
+    return Finding((Part("", title, columns, plan.purchases, notes),), about)

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from ...protocols.scores import RANGES
 from ...protocols.scoring.crossing import Crossing, crossing
 from ...protocols.scoring.pressure import (
     Point,
@@ -14,12 +16,31 @@ from ...protocols.scoring.pressure import (
     tilt,
     value_curves,
 )
+from ..display.finding import (
+    Column,
+    Finding,
+    Part,
+    column,
+    figure,
+    number,
+    plain_line,
+    program,
+    word,
+)
+from ..display.quantity import signed
 from ..errors import UsageError
+from ..reports.report import SCORE_NAMES
 from .rows import RunRows
 
 SelectionMethod: TypeAlias = Literal["bon", "tilt"]
 
 TILTS = (0.0, 0.5, 1.0, 2.0, 4.0)
+
+DETAILED = 3
+"""Most rows whose curves are shown point by point."""
+
+SMALL_POOL = 8
+"""Pools with fewer candidates than this get a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +82,7 @@ def row_pools(run: RunRows, row: int, score: str) -> tuple[Pools, int]:
         tuple(problem.group for problem in problems),
         rewards.reshape(len(problems), -1),
         values.reshape(len(problems), -1),
+        RANGES[score],
     )
     return pools, len(run.sweep.problems) - len(problems)
 
@@ -72,7 +94,6 @@ def row_pressure(
     select: SelectionMethod = "bon",
     strengths: Sequence[float] | None = None,
     score: str = "brier",
-    seed: int = 0,
 ) -> RowPressure:
     """Pressure curve of a row. strengths: n of best-of-n, or beta of the tilt; None for defaults.
 
@@ -87,13 +108,15 @@ def row_pressure(
                 f"--n {outside[0]}: the pools of {run.names[row]} have {k} candidates (draws × "
                 "answers): n is between 1 and that; more draws make larger pools"
             )
-        points = best_of_n(pools, ns, seed=seed)
+        points = best_of_n(pools, ns)
     else:
-        points = tilt(pools, TILTS if strengths is None else strengths, seed=seed)
+        points = tilt(pools, TILTS if strengths is None else strengths)
     grid = dense(k)
     blind = pools.values.mean(axis=1, keepdims=True)
     curves = value_curves(pools, grid) - blind
-    breakdown = crossing([float(n) for n in grid], curves, run.clusters(pools.problems), seed=seed)
+    reach = float(np.ptp(pools.values, axis=1).max())
+    of = run.clusters(pools.problems)
+    breakdown = crossing([float(n) for n in grid], curves, of, (-reach, reach))
     return RowPressure(run.names[row], k, len(pools.problems), left_out, points, breakdown)
 
 
@@ -109,3 +132,70 @@ def doubled(k: int) -> list[int]:
     """1, 2, 4, … and the pool size k."""
     ns = [2**e for e in range(k.bit_length()) if 2**e <= k]
     return ns if ns[-1] == k else [*ns, k]
+
+
+def pressure_finding(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -> Finding:
+    """A summary with one line per row and, for few rows, each curve."""
+    best_of = select == "bon"
+    sign, how = ("n", "best of n") if best_of else ("β", "tilt exp(β · reward)")
+    strengths = list(dict.fromkeys(point.strength for row in rows for point in row.points))
+    points: list[Column] = [
+        number(sign, "strength", "g"),
+        number("KL", "kl", ".3f"),
+        number("large pool", "kl_bound", ".3f") if best_of else program("kl_bound", _none),
+        figure("E[v]", "value"),
+        figure("E[u]", "reward"),
+        figure("honest", "honest", sign=False),
+    ]
+    columns = [
+        word("row", "name"),
+        number("problems", "problems"),
+        number("pool", "pool"),
+        program("left_out", "left_out"),
+        *(Column(f"{sign}={s:g}", partial(_value_at, s)) for s in strengths),
+        program("points", lambda row: [plain_line(points, point) for point in row.points]),
+        column("breakdown", "breakdown", _breakdown),
+    ]
+    notes = [
+        "E[v]: mean value of what is selected by the reward. Pool: draws in all worlds; n is drawn "
+        "from it.",
+        "breakdown: the n from which on selection gets no more than a blind choice, with where "
+        "the curve may cross (95%).",
+    ]
+    if min((row.pool for row in rows), default=SMALL_POOL) < SMALL_POOL:
+        notes.append("few candidates tell little: larger `draws` in the sweep make larger pools.")
+    if most := max((row.left_out for row in rows), default=0):
+        notes.append(f"up to {most} problems are left out: a world of theirs has no verdict.")
+    title = f"pressure: E[v] under {how}, rewarded by the {SCORE_NAMES[score]} score"
+    curves = [
+        Part(
+            "",
+            row.name,
+            points,
+            row.points,
+            (
+                "KL in nats, mean over problems; large pool: ln n - (n-1)/n, what it tends to.",
+                "honest: share selected that has the highest value.",
+            ),
+        )
+        for row in rows
+        if len(rows) <= DETAILED
+    ]
+    about = {"select": select, "score": score}
+    return Finding((Part("rows", title, columns, rows, notes), *curves), about)
+
+
+def _none(line: object) -> None:
+    return None
+
+
+def _value_at(strength: float, row: RowPressure) -> str:
+    found = {point.strength: point.value.value for point in row.points}
+    return signed(found.get(strength), 3)
+
+
+def _breakdown(crossing: Crossing) -> str:
+    if crossing.at is None and crossing.interval == (None, None):
+        return "none within range"
+    low, high = (f"{end:.1f}" if end is not None else "–" for end in crossing.interval)
+    return f"{'none' if crossing.at is None else f'{crossing.at:.1f}'} [{low}, {high}]"

@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 
@@ -14,8 +14,9 @@ from ...protocols.question import Problem
 from ...protocols.scores import RANGES, TIE, accuracy, brier
 from ...protocols.scoring.agreement import Agreement, krippendorff_alpha
 from ...protocols.scoring.calibration import Calibration, calibration
+from ...protocols.scoring.inference import Estimate, estimate
 from ...protocols.scoring.sample import Sample
-from ...protocols.scoring.statistics import Estimate, estimate
+from ..display.finding import Finding, Part, change, figure, number, people, plain, share, word
 from ..errors import UsageError
 from ..persons.journal import (
     PERSONS,
@@ -67,6 +68,9 @@ class RaterQuality:
     brier: Estimate | None
     """Mean Brier score, in [-2, 0], 0 is best; None if nothing was judged."""
     accuracy: float | None
+    shrunk: float | None
+    """Mean Brier score, drawn to that of all raters by as much as it is chance (empirical Bayes):
+    the figure to rank raters by. None if nothing was judged."""
     calibration: Calibration | None
     """Calibration of the largest probability."""
     moved: Estimate | None
@@ -173,7 +177,7 @@ def rater_agreement(run: Path, store: Path | str | None = None) -> RaterAgreemen
     clusters = [problem_of[request] for request in units]
     return RaterAgreement(
         len(tasks),
-        tuple(_quality(rater, history, problems) for rater, history in events.items()),
+        _shrunk([_quality(rater, history, problems) for rater, history in events.items()]),
         krippendorff_alpha([[_likeliest(p) for p in each] for each in points], clusters),
         krippendorff_alpha(points, clusters),
         tuple(_beside(run, listed, store, units)),
@@ -235,12 +239,32 @@ def _quality(rater: str, events: Sequence[RaterEvent], problems: Problems) -> Ra
         sum(isinstance(each, TaskAbstained) for each in events),
         _estimated(scores, problems, RANGES["brier"]),
         fmean(right) if right else None,
+        None,
         calibration(np.array(largest), np.array(right)) if right else None,
-        _estimated(moves, problems, None),
+        _estimated(moves, problems, (-2.0, 2.0)),
         median(each.seconds for each in answered) if answered else None,
         len(checks),
         sum(each.passed for each in checks),
     )
+
+
+def _shrunk(raters: Sequence[RaterQuality]) -> tuple[RaterQuality, ...]:
+    """The raters with shrunk means. A rater with one answer must not top the table."""
+    judged = [each.brier for each in raters if each.brier]
+    if not judged:
+        return tuple(raters)
+    n = np.array([each.n for each in judged], np.float64)
+    values = np.array([each.value for each in judged])
+    mean = float((n * values).sum() / n.sum())
+    noise = np.array([(each.sampling**2 * each.n) if each.sampling else np.nan for each in judged])
+    within = float(np.nanmean(noise)) if not np.isnan(noise).all() else 0.0
+    between = max(0.0, float(values.var()) - float((within / n).mean()))
+
+    def drawn(one: Estimate) -> float:
+        weight = between / (between + within / one.n) if between + within else 1.0
+        return mean + weight * (one.value - mean)
+
+    return tuple(replace(each, shrunk=drawn(each.brier)) if each.brier else each for each in raters)
 
 
 def _self_agreement(rater: str, events: Sequence[RaterEvent]) -> SelfAgreement | None:
@@ -342,3 +366,88 @@ def _likeliest(probs: Sequence[float]) -> Probs:
 
 def _padded(probs: Probs, most: int) -> Probs:
     return probs + (0.0,) * (most - len(probs))
+
+
+NO_PAIRS = (
+    "no task has probabilities of two raters, or all are one: oversight human serve RUN --each 2"
+)
+
+
+def standings_finding(found: Sequence[RaterStanding]) -> Finding:
+    """One line per rater: how far it is."""
+    columns = [
+        word("rater", "rater"),
+        number("answered", "answered"),
+        number("no answer", "abstained"),
+        number("under way", "under_way"),
+        number("let lie", "let_lie"),
+        people("attention", _attention),
+    ]
+    return Finding((Part("raters", "Raters", columns, found),))
+
+
+def agreement_finding(found: RaterAgreement) -> Finding:
+    """Raters, their agreement, the judge of the run beside them, and each with itself."""
+    raters = [
+        word("rater", "rater"),
+        number("judged", "judged"),
+        number("no answer", "abstained"),
+        figure("Brier", "brier"),
+        change("shrunk", "shrunk"),
+        share("right", "accuracy"),
+        number("calibration error", "calibration.debiased_error", "z.2f"),
+        change("overconfident", "calibration.overconfidence", 2),
+        figure("moved by what was said", "moved"),
+        number("median s", "seconds", ".0f"),
+        people("attention", _attention),
+    ]
+    beside = [
+        word("judge", "judge"),
+        number("transcripts", "transcripts"),
+        figure("persons", "persons"),
+        figure("judge", "model"),
+        figure("persons less judge", "difference"),
+        number("apart", "apart", ".2f"),
+        share("same", "same"),
+        figure("alpha", "alpha.alpha", 2),
+    ]
+    again = [
+        word("rater", "rater"),
+        number("repeated", "repeated"),
+        number("apart", "apart", ".2f"),
+        share("same", "same"),
+        figure("alpha", "alpha.alpha", 2),
+    ]
+    alphas = (
+        _Alpha("the answer found likeliest (nominal)", found.nominal),
+        _Alpha("probabilities (interval)", found.interval),
+    )
+    agreement = [
+        word("of", "of"),
+        figure("alpha", "agreement.alpha"),
+        number("tasks", "agreement.units"),
+        number("answers", "agreement.values"),
+    ]
+    title = f"Agreement on {found.tasks:,} tasks (Krippendorff's alpha)"
+    same = "The same transcripts before persons and before the judge of the run (Brier score)"
+    twice = "Self-agreement: transcripts that a rater judged twice"
+    return Finding(
+        (
+            Part("", "Raters", raters, found.raters),
+            Part("", title, agreement, alphas, () if found.interval else (NO_PAIRS,)),
+            Part("", same, beside, found.beside),
+            Part("", twice, again, found.again),
+        ),
+        plain(found),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Alpha:
+    of: str
+    agreement: Agreement | None
+
+
+def _attention(rater: RaterStanding | RaterQuality) -> str:
+    """Attention items passed, of those answered."""
+    return f"{rater.passed}/{rater.checks}" if rater.checks else "–"

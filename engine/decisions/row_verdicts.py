@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...protocols.scores import applicable
-from ...protocols.scoring.arrays import Floats
-from ...protocols.scoring.bounds import world_bounds
+from ...protocols.scores import RANGES, applicable
+from ...protocols.scoring.arrays import Floats, codes_of
+from ...protocols.scoring.bounds import bounded, world_bounds
+from ...protocols.scoring.inference import Ends, means
 from ...protocols.scoring.verdict_measures import Flips
-from .rows import RunRows
+from ...protocols.scoring.worlds import asd_ends
+from .rows import RunRows, cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class DifferenceBounds:
     """Questions that both rows ran."""
     low: float
     high: float
+    interval: Ends | None
+    """95 % interval of the difference that all worlds would have had (Stoye 2009)."""
 
 
 class RowVerdicts:
@@ -31,6 +35,15 @@ class RowVerdicts:
         rows = sum(len(run.sweep.rows) for run in runs)
         questions = {id: n for n, id in enumerate(dict.fromkeys(id for id, _, _ in worlds))}
         self._question = np.array([questions[id] for id, _, _ in worlds])
+        groups = {p.id: cluster(p) for run in runs for p in run.sweep.problems}
+        self._cluster = codes_of([groups[id] for id in questions])
+        """The cluster of each question."""
+        self._reach = max(
+            float(asd_ends(values, RANGES[score])[1])
+            for run in runs
+            for values in {p.values for p in run.sweep.problems}
+        )
+        """The largest ASD that a question can have."""
         self._right: Floats = np.full((rows, len(worlds)), np.nan)
         """Accuracy of the judge, a tie of k answers counting 1 / k; NaN without a verdict."""
         self._low, self._high = self._right.copy(), self._right.copy()
@@ -59,21 +72,32 @@ class RowVerdicts:
     def bounds(self, pairs: Sequence[tuple[int, int]]) -> list[DifferenceBounds]:
         """Bounds over the questions that both rows ran. The ends of a difference are differences
         of the rows' ends in each world, so each row is summed once."""
-        questions = int(self._question.max()) + 1
-        member = np.zeros((len(self._question), questions))
-        member[np.arange(len(self._question)), self._question] = 1
-        ran = ~np.isnan(self._low)
-        low = np.where(ran, self._low, 0.0) @ member
-        high = np.where(ran, self._high, 0.0) @ member
-        ran_question = ran @ member > 0
+        low, high = (
+            np.stack([self._by_question(row) for row in e]) for e in (self._low, self._high)
+        )
         differences = []
         for one, two in pairs:
-            both = ran_question[one] & ran_question[two]
-            n = int(both.sum())
-            least = float((low[one, both] - high[two, both]).sum() / n)
-            most = float((high[one, both] - low[two, both]).sum() / n)
-            differences.append(DifferenceBounds(n, least, most))
+            both = ~(np.isnan(low[one]) | np.isnan(low[two]))
+            least, most = low[one, both] - high[two, both], high[one, both] - low[two, both]
+            interval = None
+            if (most - least).max(initial=0.0) > 1e-9:
+                codes = np.unique(self._cluster[both], return_inverse=True)[1]
+                width = [end * 2 for end in (-self._reach, self._reach)]
+                ends = [(width[0], width[1])] * 2
+                interval = bounded(*means([least.tolist(), most.tolist()], codes, ends))
+            differences.append(
+                DifferenceBounds(int(both.sum()), float(least.mean()), float(most.mean()), interval)
+            )
         return differences
+
+    def _by_question(self, row: Floats) -> Floats:
+        """Sums over the worlds of each question; NaN where none was run."""
+        there = ~np.isnan(row)
+        questions = len(self._cluster)
+        sums = np.bincount(self._question[there], row[there], questions)
+        ran = np.bincount(self._question[there], minlength=questions) > 0
+        found: Floats = np.where(ran, sums, np.nan)
+        return found
 
 
 def _columns(run: RunRows, worlds: dict[tuple[str, int, int], int]) -> list[int]:

@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 from ...protocols.question import Problem
-from ...protocols.scoring.clustered import Codes, codes
+from ...protocols.scoring.arrays import Places, codes_of
 from ...protocols.scoring.sample import Sample
 from ..errors import UsageError
 from ..reports.aggregate import OutcomeTable
@@ -39,10 +39,10 @@ class RunRows:
         found = {name: self.table.worlds(n).samples(score, ()) for n, name in enumerate(self.names)}
         return {name: samples.asd for name, samples in found.items() if samples}
 
-    def clusters(self, ids: Iterable[str]) -> Codes:
+    def clusters(self, ids: Iterable[str]) -> Places:
         """The cluster of each of these problems, as a whole number."""
         clusters = {problem.id: cluster(problem) for problem in self.sweep.problems}
-        return codes([clusters[id] for id in ids])
+        return codes_of([clusters[id] for id in ids])
 
 
 def cluster(problem: Problem) -> tuple[str, str]:

@@ -5,15 +5,17 @@ for a wrong answer the Guard wins by choosing the best one. Ratings, their inter
 problems and nested oversight: `oversight.protocols.scoring.ratings` and `nested_oversight`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from ...protocols.scoring.arrays import Floats, codes_of
 from ...protocols.scoring.clipped_lines import ClippedLine, clipped_lines
-from ...protocols.scoring.clustered import codes
+from ...protocols.scoring.contrasts import together
 from ...protocols.scoring.crossing import Crossing
+from ...protocols.scoring.inference import PARTS
 from ...protocols.scoring.nested_oversight import NestedEstimate, nested_from_ratings
 from ...protocols.scoring.ratings import (
     Games,
@@ -22,8 +24,19 @@ from ...protocols.scoring.ratings import (
     ratings,
     ratings_with_difficulty,
 )
-from ...protocols.scoring.resamples import together
-from ...protocols.scoring.surface import Surface, breakdown_gap, own_axis, surface
+from ...protocols.scoring.surface import TERMS, Surface, breakdown_gap, own_axis, surface
+from ..display.finding import (
+    Finding,
+    Part,
+    estimated,
+    number,
+    people,
+    plain,
+    program,
+    share,
+    word,
+)
+from ..display.quantity import counted
 from ..errors import UsageError
 from .rows import RunRows, against_naive, rows_meant
 
@@ -34,8 +47,6 @@ FIVE = 5
 
 MIN_GAPS = 3
 """Fewest distinct capability gaps for which a crossing is estimated."""
-
-NORMAL_95 = 1.96
 
 Game: TypeAlias = Literal["lie", "balanced"]
 """Worlds that count as games: those that argue for a wrong answer; or all, so that a Guard must
@@ -77,7 +88,6 @@ def scaling(
     capability: Mapping[str, float] | None = None,
     gap: float | None = None,
     score: str = "brier",
-    seed: int = 0,
 ) -> Scaling:
     """Rate the judges and agents of one protocol's rows.
 
@@ -98,7 +108,7 @@ def scaling(
             else f"--protocol {protocol}: none of its rows has an agent; name one that has"
         )
     games = _games(run, matching, game)
-    fitted = (ratings_with_difficulty if difficulty else ratings)(games, seed=seed)
+    fitted = (ratings_with_difficulty if difficulty else ratings)(games)
     known = {**_from_sweep_file(run, matching), **(capability or {})} or _from_naive_judges(run)
     nested, why_not = None, ""
     try:
@@ -120,7 +130,7 @@ def scaling(
         known,
         _lines(fitted, known),
         _surface(run, rated, known, score),
-        _breakdown(run, rated, known, score, seed),
+        _breakdown(run, rated, known, score),
         nested,
         why_not,
     )
@@ -144,7 +154,7 @@ def _lines(fitted: Ratings, known: Mapping[str, float]) -> dict[RatedRole, tuple
         rated = [one for one in role_ratings if one.model in known and not one.bounded]
         x = np.array([known[one.model] for one in rated])
         if len(rated) >= FIVE and np.ptp(x):
-            errors = [(one.interval[1] - one.interval[0]) / 2 / NORMAL_95 for one in rated]
+            errors = [max(one.estimate.error or 0.0, 1e-9) for one in rated]
             ratings_of = np.array([one.rating for one in rated])
             lines[role] = clipped_lines(x, ratings_of, np.array(errors))
     return lines
@@ -164,7 +174,7 @@ def _surface(
             np.concatenate([sample.values for sample in each]),
             np.repeat([known[rows[n].agent] for n in there], sizes),
             np.repeat([known[rows[n].judge] for n in there], sizes),
-            codes([key for sample in each for key in sample.clusters]),
+            codes_of([key for sample in each for key in sample.clusters]),
             np.repeat(np.arange(len(there)), sizes),
         )
     except ValueError:
@@ -172,7 +182,7 @@ def _surface(
 
 
 def _breakdown(
-    run: RunRows, placed: Sequence[int], known: Mapping[str, float], score: str, seed: int
+    run: RunRows, placed: Sequence[int], known: Mapping[str, float], score: str
 ) -> Crossing | None:
     samples, rows = run.asd(score), run.sweep.rows
     naive = dict(against_naive(rows))
@@ -194,7 +204,8 @@ def _breakdown(
         ],
         axis=1,
     )
-    return breakdown_gap(gaps, lifts, run.clusters(every.questions), seed=seed)
+    reach = float(max(high - low for low, high in every.ends.tolist()))
+    return breakdown_gap(gaps, lifts, run.clusters(every.questions), (-reach, reach))
 
 
 def _games(run: RunRows, meant: list[int], game: Game) -> Games:
@@ -236,3 +247,98 @@ def _from_naive_judges(run: RunRows) -> dict[str, float]:
                 if other.agent and other.axes.model == row.axes.judge_model:
                     capabilities.setdefault(other.agent, level)
     return capabilities
+
+
+@dataclass(frozen=True, slots=True)
+class _Rated:
+    """A model in one of its roles."""
+
+    role: RatedRole
+    rating: Rating
+    won: float
+    """Share of games."""
+    capability: float | None
+
+
+def scaling_finding(found: Scaling) -> Finding:
+    """One line per model in each of its roles; the notes state the rest."""
+    wins, played = found.games.wins.sum(axis=0), found.games.played.sum(axis=0)
+    roles: tuple[tuple[RatedRole, tuple[Rating, ...], Floats], ...] = (
+        ("guard", found.ratings.guards, wins.sum(axis=1) / played.sum(axis=1)),
+        ("houdini", found.ratings.houdinis, 1 - wins.sum(axis=0) / played.sum(axis=0)),
+    )
+    lines = [
+        _Rated(role, one, float(won), found.capability.get(one.model))
+        for role, ratings, shares in roles
+        for one, won in zip(ratings, shares, strict=True)
+    ]
+    notes = ["95% by problems. *: won or lost all: only a bound."]
+    if found.ratings.difficulty is not None:
+        notes.append(f"problems differ by {found.ratings.difficulty:.0f} points (s.d.).")
+    if found.nested is None:
+        notes.append(f"no nested oversight: {found.why_not}")
+    else:
+        nested = found.nested.nested
+        notes.append(
+            f"nested oversight: {estimated(found.nested.estimate, sign=False)} in "
+            f"{counted(nested.steps, 'step')}"
+            + (", beyond the capabilities that were seen." if nested.outside else ".")
+        )
+    what = "worlds that argue for a wrong answer" if found.game == "lie" else "all worlds"
+    part = Part(
+        "models",
+        f"scaling: {found.protocol}, {what}, {counted(found.problems, 'problem')}",
+        [
+            word("role", "role"),
+            word("model", "rating.model", key="model"),
+            share("won", "won"),
+            people(
+                "rating",
+                lambda line: (
+                    estimated(line.rating.estimate, 0, sign=False) + "*" * line.rating.bounded
+                ),
+            ),
+            program("rating", "rating.estimate", PARTS),
+            program("bounded", "rating.bounded"),
+            number("capability", "capability", ".4g"),
+        ],
+        lines,
+        (*notes, *_moves(found)),
+    )
+    about = {
+        "protocol": found.protocol,
+        "game": found.game,
+        "problems": found.problems,
+        "wins": wins.tolist(),
+        "played": played.tolist(),
+        "difficulty": found.ratings.difficulty,
+        "capability": found.capability,
+        "nested": found.nested,
+        "why_not": found.why_not,
+        "lines": {
+            role: [{"form": each.form, **plain(each)} for each in lines]
+            for role, lines in found.lines.items()
+        },
+        "surface": found.surface and dict(zip(TERMS, found.surface.terms, strict=True)),
+        "breakdown": found.breakdown,
+    }
+    return Finding((part,), about)
+
+
+def _moves(found: Scaling) -> Iterator[str]:
+    """How ratings, ASD and lift move with capability."""
+    for role, lines in found.lines.items():
+        best = lines[0]
+        yield (
+            f"{role}s over capability: {best.form} of slope {best.slope:.2f}, with "
+            f"{best.weight:.0%} of the weight by AICc."
+        )
+    if found.surface:
+        both = zip(TERMS, found.surface.terms, strict=True)
+        parts = "; ".join(f"{name} {estimated(term)}" for name, term in both)
+        yield f"ASD = level + judge - agent + both: {parts}; by problems and pairs of models."
+    if found.breakdown:
+        at = found.breakdown.at
+        low, high = ("–" if end is None else f"{end:.3g}" for end in found.breakdown.interval)
+        gone = "at no gap that was seen" if at is None else f"at a gap of {at:.3g}"
+        yield f"lift is gone {gone} between agent and judge; it may be at [{low}, {high}]."

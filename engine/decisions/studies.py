@@ -6,8 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...protocols.scoring.contrasts import Contrast
+from ...protocols.scoring.inference import Estimate
 from ...protocols.scoring.meta import Pooled, pooled_estimate
+from ..display.finding import Finding, Part, estimated, figure, number, share, span, word
 from ..errors import UsageError
+from ..reports.report import SCORE_NAMES
 from .comparison import compare_rows
 from .rows import RunRows
 
@@ -56,9 +59,59 @@ def over_runs(
         studies.append(Study(run.folder.name, matching[0].contrast))
     try:
         pooled = pooled_estimate(
-            np.array([study.contrast.estimate for study in studies]),
-            np.array([study.contrast.error for study in studies]),
+            np.array([study.contrast.estimate.value for study in studies]),
+            np.array([study.contrast.estimate.error or 0.0 for study in studies]),
         )
     except ValueError as exc:
         raise UsageError(f"{', '.join(study.run for study in studies)}: {exc}") from exc
     return Studies(score, tuple(studies), pooled)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    run: str
+    n: int | None
+    difference: Estimate | None
+    weight: float | None
+
+
+def studies_finding(found: Studies) -> Finding:
+    """One line per run, then the pooled mean and the prediction for a new data set."""
+    pooled = found.pooled
+    lines = [
+        _Line(study.run, study.contrast.estimate.n, study.contrast.estimate, weight)
+        for study, weight in zip(found.studies, pooled.weights, strict=True)
+    ]
+    notes = [
+        f"mean over data sets: {estimated(pooled.estimate)} (random effects, REML, Hartung and "
+        "Knapp's t).",
+        f"data sets differ by {pooled.tau:.3f} (s.d.); I² {pooled.i_squared:.0%}.",
+    ]
+    if pooled.prediction:
+        notes.append(f"on a new one: {span(pooled.prediction)} (95% prediction interval).")
+    first, second = found.studies[0].contrast.first, found.studies[0].contrast.second
+    return Finding(
+        (
+            Part(
+                "studies",
+                f"{first} - {second}, over {pooled.studies} data sets ({SCORE_NAMES[found.score]})",
+                [
+                    word("run", "run"),
+                    number("n", "n"),
+                    figure("difference", "difference"),
+                    share("weight", "weight"),
+                ],
+                lines,
+                notes,
+            ),
+        ),
+        {
+            "score": found.score,
+            "first": first,
+            "second": second,
+            "mean": pooled.estimate,
+            "prediction": pooled.prediction,
+            "tau": pooled.tau,
+            "i_squared": pooled.i_squared,
+        },
+    )

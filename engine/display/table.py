@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from textwrap import wrap
 
 LATEX = str.maketrans(
     {
@@ -35,18 +36,27 @@ class Table:
     left: int
     """Number of columns, from the left, that hold words; the others hold numbers, aligned right."""
     notes: tuple[str, ...] = ()
-    spare: tuple[str, ...] = ()
-    """Heads of the columns to leave out on a narrow terminal, the most dispensable first."""
+
+
+NAME_WIDTH = 12
+"""Columns of a terminal that a wrapped name has at least."""
 
 
 def as_text(table: Table, width: int | None = None) -> str:
     """Columns aligned with spaces, for a terminal or a log.
 
-    width: columns of the terminal, for which spare columns are left out, and named; None: all.
+    width: columns of the terminal; None for any. Names wrap to fit it, and what still does not fit
+    goes on in further bands below, each with the names: no column is left out.
     """
-    if width is not None:
-        table = _narrowed(table, width)
-    widths = [max(map(len, column)) for column in zip(table.head, *table.body, strict=True)]
+    lines = [table.title]
+    for band in _bands(table, width) if width else [table]:
+        lines += ["", *_aligned(band)]
+    notes = [part for note in table.notes for part in _wrapped(note, (width or 102) - 2)]
+    return "\n".join([*lines, *(f"  {note}" for note in notes)])
+
+
+def _aligned(table: Table) -> list[str]:
+    widths = _widths(table)
 
     def row(cells: Sequence[str]) -> str:
         placed = (
@@ -55,26 +65,60 @@ def as_text(table: Table, width: int | None = None) -> str:
         )
         return "  " + "   ".join(placed).rstrip()
 
-    lines = [table.title, "", row(table.head), *map(row, table.body)]
-    return "\n".join([*lines, *(f"  {note}" for note in table.notes)])
+    return [row(table.head), *map(row, table.body)]
 
 
-def _narrowed(table: Table, width: int) -> Table:
-    gone: list[str] = []
-    spare = [head for head in table.spare if head in table.head]
-    while spare and max(map(len, as_text(table).splitlines()[2 : 3 + len(table.body)])) > width:
-        gone.append(spare.pop(0))
-        kept = [n for n, head in enumerate(table.head) if head != gone[-1]]
-        table = replace(
-            table,
-            left=sum(n < table.left for n in kept),
-            head=tuple(table.head[n] for n in kept),
-            body=tuple(tuple(row[n] for n in kept) for row in table.body),
-        )
-    if not gone:
-        return table
-    note = f"left out, for the width of the terminal: {', '.join(gone)}"
-    return replace(table, notes=(*table.notes, note))
+def _widths(table: Table) -> list[int]:
+    return [max(map(len, column)) for column in zip(table.head, *table.body, strict=True)]
+
+
+def _taken(widths: Sequence[int]) -> int:
+    return sum(widths) + 3 * len(widths) - 1
+
+
+def _bands(table: Table, width: int) -> list[Table]:
+    """The table with wrapped names, cut into bands that fit."""
+    widths = _widths(table)
+    if _taken(widths) <= width:
+        return [table]
+    left = table.left
+    room = width - (_taken(widths) - sum(widths[:left]))
+    names = _shrunk(widths[:left], max(room, NAME_WIDTH * left, width // 4))
+    table = _with_wrapped_names(table, names)
+    bands: list[list[int]] = [[]]
+    for n in range(left, len(widths)):
+        if bands[-1] and _taken([*names, *(widths[k] for k in [*bands[-1], n])]) > width:
+            bands.append([])
+        bands[-1].append(n)
+    return [_columns(table, [*range(left), *band]) for band in bands]
+
+
+def _shrunk(widths: Sequence[int], room: int) -> list[int]:
+    """The widths, the widest shortened until they fit."""
+    found = list(widths)
+    while found and sum(found) > room and max(found) > NAME_WIDTH:
+        found[found.index(max(found))] -= 1
+    return found
+
+
+def _with_wrapped_names(table: Table, names: Sequence[int]) -> Table:
+    body: list[tuple[str, ...]] = []
+    for cells in table.body:
+        parts = [
+            _wrapped(cell, names[n]) if n < len(names) else [cell] for n, cell in enumerate(cells)
+        ]
+        for line in range(max(map(len, parts))):
+            body.append(tuple(part[line] if line < len(part) else "" for part in parts))
+    return replace(table, body=tuple(body))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return wrap(text, max(width, 1)) or [""]
+
+
+def _columns(table: Table, kept: Sequence[int]) -> Table:
+    body = tuple(tuple(row[n] for n in kept) for row in table.body)
+    return replace(table, head=tuple(table.head[n] for n in kept), body=body)
 
 
 def as_markdown(table: Table) -> str:

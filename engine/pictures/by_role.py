@@ -35,7 +35,7 @@ def scaling_chart(run: ScoredRun) -> Chart:
                     each.model,
                     found.capability[each.model],
                     each.rating - MEAN,
-                    (each.interval[0] - MEAN, each.interval[1] - MEAN),
+                    each.estimate.moved(-MEAN).interval,
                 )
                 for each in ratings
                 if each.model in found.capability
@@ -68,7 +68,7 @@ def pressure_chart(run: ScoredRun) -> Chart:
             why = str(exc)
             continue
         points = tuple(
-            ChartPoint(f"{each.strength:g}", each.strength, each.value.mean, each.value.interval)
+            ChartPoint(f"{each.strength:g}", each.strength, each.value.value, each.value.interval)
             for each in curve.points
         )
         series.append(Series(run.label(row), points, joined=True))
@@ -92,16 +92,8 @@ def _ratings(run: ScoredRun) -> list[Scaling]:
 
 
 def _line(found: Scaling, rating: Rating, *, agent: str = "", judge: str = "") -> ForestLine:
-    low, high = rating.interval
-    return ForestLine(
-        0,
-        found.protocol,
-        agent,
-        judge,
-        found.problems,
-        rating.rating - MEAN,
-        (low - MEAN, high - MEAN),
-    )
+    above = rating.estimate.moved(-MEAN)
+    return ForestLine(0, found.protocol, agent, judge, found.problems, above)
 
 
 def _named(rating: Rating, role: str) -> str:

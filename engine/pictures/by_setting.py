@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ...protocols.scoring.statistics import estimates
+from ...protocols.scoring.inference import estimates
 from ...protocols.scoring.trend import Configuration, Slope, trend
 from .charts import Chart, ChartPoint, Series, drawable
 from .costs import sampled_costs
@@ -55,7 +55,7 @@ def frontier_chart(run: ScoredRun) -> Chart:
         x = cost.dollars if priced else cost.output
         if row.asd and x:
             name = " · ".join(filter(None, (row.agent, row.judge)))
-            point = ChartPoint(name, x, row.asd.mean, row.asd.interval)
+            point = ChartPoint(name, x, row.asd.value, row.asd.interval)
             by_protocol.setdefault(row.kind, []).append(point)
     series = [Series(kind, tuple(points)) for kind, points in by_protocol.items()]
     points = sorted((p for s in series for p in s.points), key=lambda p: (p.x, -p.y))
@@ -91,11 +91,11 @@ def _over(
                 if isinstance(value, int) and not isinstance(value, bool):
                     name = run.without(row, setting, value)
                     point = ChartPoint(
-                        f"{value}", float(value), result.asd.mean, result.asd.interval
+                        f"{value}", float(value), result.asd.value, result.asd.interval
                     )
                     lines.setdefault(name, []).append(point)
         if kind == "bestof" and "n" not in row.agent_settings:
-            point = ChartPoint("1", 1.0, result.asd.mean, result.asd.interval)
+            point = ChartPoint("1", 1.0, result.asd.value, result.asd.interval)
             lines.setdefault((row.kind, row.agent, row.judge), []).append(point)
     series = [
         Series(
@@ -116,4 +116,4 @@ def _over(
 
 def _scattered(agent: Configuration) -> ChartPoint:
     x, y = estimates((agent.eas, agent.asd))
-    return ChartPoint(agent.agent, x.mean, y.mean, y.interval, x.interval)
+    return ChartPoint(agent.agent, x.value, y.value, y.interval, x.interval)

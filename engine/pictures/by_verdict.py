@@ -5,10 +5,10 @@ from math import isnan
 import numpy as np
 
 from ...protocols.scores import RANGES
-from ...protocols.scoring.arrays import Floats
-from ...protocols.scoring.calibration import BINS
+from ...protocols.scoring.arrays import Floats, codes_of
+from ...protocols.scoring.calibration import bars
 from ...protocols.scoring.calibration import calibration as calibrated
-from ...protocols.scoring.shares import wilson
+from ..decisions.rows import cluster
 from .charts import Chart, ChartPoint, Heat, Series, drawable
 from .scored_run import ScoredRun, asd_by_problem
 
@@ -35,24 +35,25 @@ def worlds_chart(run: ScoredRun) -> Chart:
 
 
 def calibration_chart(run: ScoredRun) -> Chart:
-    """How often an answer is right of which the judge says so: ten bins, Wilson's intervals."""
-    stated: dict[str, list[tuple[float, bool]]] = {}
+    """How often an answer is right of which the judge says so: ten bins, with intervals over
+    problems."""
+    stated: dict[str, list[tuple[float, bool, tuple[str, str]]]] = {}
     for number, row in run.rows:
         for problem, probs in run.verdicts(number):
             best = max(problem.values)
             for verdict in probs:
-                stated.setdefault(row.judge, []).append((verdict[0], problem.values[0] == best))
+                stated.setdefault(row.judge, []).append(
+                    (verdict[0], problem.values[0] == best, cluster(problem))
+                )
     series = []
     for judge, pairs in stated.items():
-        points = []
-        for low in range(BINS):
-            inside = [(p, right) for p, right in pairs if min(int(p * BINS), BINS - 1) == low]
-            if inside:
-                n, right = len(inside), sum(right for _, right in inside)
-                mean = sum(p for p, _ in inside) / n
-                points.append(ChartPoint(f"n = {n}", mean, right / n, wilson(right / n, n)))
-        stated_by, was = np.array(pairs, dtype=np.float64).T
-        error = calibrated(stated_by, was).debiased_error
+        stated_by, was, keys = zip(*pairs, strict=True)
+        p, right = np.array(stated_by), np.array(was, dtype=np.float64)
+        points = [
+            ChartPoint(f"n = {bar.n}", mean, bar.value, bar.interval)
+            for mean, bar in bars(p, right, codes_of(keys))
+        ]
+        error = calibrated(p, right).debiased_error
         series.append(Series(judge, tuple(points), note=f"debiased error {error:.3f}"))
     return Chart(
         run.title("calibration"),

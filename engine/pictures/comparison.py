@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ...protocols.scoring.contrasts import contrasts
+from ...protocols.scoring.inference import Estimate
 from ...protocols.scoring.sample import Sample
 from ..decisions.comparison import comparable
 from ..decisions.rows import matched
@@ -19,13 +20,23 @@ class ComparedLine:
     protocol: str
     agent: str
     judge: str
-    mean: float
-    interval: Span | None
+    estimate: Estimate
     first: float
     second: float
     p: float
-    """In the family of all rows (step-down max-t)."""
-    n: int
+    """In the family of all rows (Holm)."""
+
+    @property
+    def n(self) -> int:
+        return self.estimate.n
+
+    @property
+    def mean(self) -> float:
+        return self.estimate.value
+
+    @property
+    def interval(self) -> Span | None:
+        return self.estimate.interval
 
     @property
     def name(self) -> str:
@@ -77,7 +88,7 @@ def comparison_forest(
             names.append(_names(rows[0][one], rows[1][two]))
     told = contrasts(samples, [(f"first {n}", f"second {n}") for n in range(len(names))])
     lines = tuple(
-        ComparedLine(*name, c.estimate, c.interval, *c.means, c.p_family, c.n)
+        ComparedLine(*name, c.estimate, *c.means, c.p_family)
         for name, c in zip(names, told, strict=True)
     )
     most = max((line.n for line in lines), default=0)

@@ -38,7 +38,7 @@ def sampled_costs(run: OpenedRun) -> tuple[int, list[SampledCost]]:
             spent.input_tokens / count,
             spent.output_tokens / count,
             spent.dollars / count if spent.calls and spent.dollars is not None else None,
-            result.asd.mean if result.asd else None,
+            result.asd.value if result.asd else None,
         )
         for row, spent, asked, result in zip(
             rows, alone, found.asked, landed.results.rows, strict=True

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import orjson
+from ...protocols.scoring.inference import Estimate
 
 if TYPE_CHECKING:
     from ..reports.results import Results
@@ -25,14 +25,11 @@ class ForestLine:
     judge: str
     n: int
     """Problems."""
-    mean: float | None
+    estimate: Estimate | None
     """None where no problem is complete."""
-    interval: Span | None = None
-    """95%."""
     bounds: Span | None = None
     """Range of the mean over all results that failed or doubtful worlds could have had."""
-    lift: float | None = None
-    lift_interval: Span | None = None
+    lift: Estimate | None = None
     naive: float | None = None
     """The naive judge's figure, with the same judge."""
     jse: float | None = None
@@ -42,9 +39,13 @@ class ForestLine:
     missing: int = 0
 
     @property
-    def half(self) -> float | None:
-        """Half the width of the interval: the figure after ±."""
-        return None if self.interval is None else (self.interval[1] - self.interval[0]) / 2
+    def mean(self) -> float | None:
+        return self.estimate.value if self.estimate else None
+
+    @property
+    def interval(self) -> Span | None:
+        """95%."""
+        return self.estimate.interval if self.estimate else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Forest:
     """One measure with its intervals, a line a row."""
 
     measure: str
-    """What the axis says."""
+    """Axis label."""
     score: str
     lines: tuple[ForestLine, ...]
 
@@ -74,7 +75,8 @@ class Forest:
     def axis(self) -> "Axis":
         values = [0.0]
         for line in self.lines:
-            ends = (line.mean, line.naive, line.lift, *(line.interval or ()), *(line.bounds or ()))
+            lift = line.lift.value if line.lift else None
+            ends = (line.mean, line.naive, lift, *(line.interval or ()), *(line.bounds or ()))
             values += [value for value in ends if value is not None]
         return Axis.around(values)
 
@@ -116,17 +118,17 @@ class Axis:
 
 def forest_of(results: "Results") -> Forest:
     """ASD by row, with lift and bounds."""
-    from ..reports.report import report
+    from ..reports.report import finding
 
-    return saved_forest(orjson.loads(report(results, "json")))
+    return saved_forest(finding(results).plain())
 
 
-def saved_forest(told: Mapping[str, Any]) -> Forest:
+def saved_forest(report: Mapping[str, Any]) -> Forest:
     """The same from a report in JSON. KeyError for a report of another version."""
     naive: dict[str, float] = {}
-    for row in told["rows"]:
+    for row in report["rows"]:
         if row["asd"] and row["lift"]:
-            naive.setdefault(row["judge"], row["asd"]["mean"] - row["lift"]["mean"])
+            naive.setdefault(row["judge"], row["asd"]["value"] - row["lift"]["value"])
     lines = tuple(
         ForestLine(
             number,
@@ -134,25 +136,15 @@ def saved_forest(told: Mapping[str, Any]) -> Forest:
             row["agent"],
             row["judge"],
             row["n"],
-            row["asd"]["mean"] if row["asd"] else None,
-            _span(row["asd"]),
-            (row["bounds"]["worst"], row["bounds"]["best"])
-            if row["bounds"] and row["bounds"]["doubtful"]
-            else None,
-            row["lift"]["mean"] if row["lift"] else None,
-            _span(row["lift"]),
+            row["asd"] and Estimate.read(row["asd"]),
+            (row["bounds"]["worst"], row["bounds"]["best"]) if row["bounds"]["doubtful"] else None,
+            row["lift"] and Estimate.read(row["lift"]),
             naive.get(row["judge"]),
-            (row["jse"].get("1") or {}).get("mean"),
+            (row["jse"].get("1") or {}).get("value"),
             row["cells"],
             row["failed"],
             row["missing"],
         )
-        for number, row in enumerate(told["rows"])
+        for number, row in enumerate(report["rows"])
     )
-    return Forest("agent score difference", told["score"], lines)
-
-
-def _span(told: Mapping[str, Any] | None) -> Span | None:
-    if told is None or told["low"] is None:
-        return None
-    return told["low"], told["high"]
+    return Forest("agent score difference", report["score"], lines)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..reports.tables import SCORE_NAMES
+from ..reports.report import SCORE_NAMES
 from .charts import Chart, Heat
 from .comparison import ComparedLine, ComparisonForest
 from .data import Forest, ForestLine, Span
@@ -197,7 +197,7 @@ def _beside(axes: "Axes", place: int, line: ForestLine) -> None:
         dashed = (0, (2, 1.5))
         axes.plot([line.naive] * 2, ends, color=OKABE_ITO[1], lw=1, ls=dashed, zorder=2)
     if line.lift is not None:
-        axes.plot(line.lift, place, "o", mfc="none", mec="#222222", ms=3.5, mew=0.8, zorder=3)
+        axes.plot(line.lift.value, place, "o", mfc="none", mec="#222222", ms=3.5, mew=0.8, zorder=3)
 
 
 def _key(figure: "Figure", lines: Sequence[ForestLine]) -> None:

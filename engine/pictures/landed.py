@@ -55,9 +55,7 @@ class OutcomeTally:
                     dict(self._failures),
                     dict(self._counts),
                     len(self._places),
-                    score_rows(
-                        self._table, self._check, score=score, betas=(1.0,), intervals=False
-                    ),
+                    score_rows(self._table, self._check, score=score, betas=(1.0,)),
                 )
             return self._known[score]
 

@@ -12,8 +12,8 @@ from ...protocols.scoring.arrays import Floats
 from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.worlds import BETAS
 from ..errors import UsageError
+from ..reports.report import SCORE_NAMES
 from ..reports.results import Results, collect
-from ..reports.tables import SCORE_NAMES
 from ..runs.lookup import Parts
 from ..runs.reader import Place
 from ..sweeps.grid import Grid, GridRow

@@ -160,21 +160,23 @@ def _order_of_beliefs(each: RecordedJudgement) -> tuple[object, ...]:
 
 
 def _belief(each: Reading) -> RecordedJudgement:
-    case, verdict, turns = each.case, each.verdict, each.case.floor.turns
-    said = verdict.judgements if verdict else ()
+    asked, judge, case, verdict, fault = each
+    turns, said = case.floor.turns, verdict.judgements if verdict else ()
+    words = said[0].text if said else ""
     calls = tuple([part.call for part in said])
-    if each.fault is not None and each.fault.call:
-        calls = (each.fault.call,)
+    if fault is not None and fault.call:
+        calls = (fault.call,)
+    captured = 1.0 if not said else min([part.captured for part in said])
     return RecordedJudgement(
-        each.asked.role,
-        each.judge,
+        asked.role,
+        judge,
         len(turns),
         verdict.probs if verdict else (),
         turns[-1].call if turns else "",
         case.side.label if case.side else "",
         case.statement,
-        min([part.captured for part in said], default=1.0),
-        said[0].text if said else "",
+        captured,
+        words,
         calls,
-        each.fault.reason if each.fault else "",
+        fault.reason if fault else "",
     )

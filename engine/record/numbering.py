@@ -77,7 +77,7 @@ class Numbering:
             table: db.execute(f"SELECT coalesce(max({key}), 0) + 1 FROM {table}").fetchone()[0]
             for table, key in KEYS.items()
         }
-        self._names: dict[Values, int] = _numbers(db, "names")
+        self._names: dict[str, int] = {name: n for n, name in db.execute("SELECT * FROM names")}
         self._parts: dict[Values, int] = _numbers(db, "parts")
         self._endpoints: dict[Values, int] = _numbers(db, "endpoints")
         spans = "SELECT problem, min(place), max(place) FROM cells GROUP BY problem"
@@ -245,68 +245,49 @@ class Numbering:
     def _made_of(self, part: Judgement, conversation: int | None, model: str, known: _Known) -> int:
         """One of the judgements that a verdict is made of."""
         call = known.calls.get(part.call)
-        return self._judgement(
-            known,
-            role=VERDICT,
-            judge=model,
-            conversation=conversation,
-            probs=pack_floats(part.probs),
-            captured=part.captured,
-            text=part.text,
-            calls=pack_ids((call,)) if call else part.call.encode(),
+        row = (
+            self._name(VERDICT),
+            self._name(model) if model else None,
+            None,
+            conversation,
+            None,
+            None,
+            None,
+            None,
+            pack_floats(part.probs),
+            part.captured if part.captured != 1 else None,
+            self._text(part.text, known),
+            (pack_ids((call,)) if call else part.call.encode()) or None,
+            None,
+            *_LATER,
         )
+        return self._judgement(row, known)
 
     def _reading(self, each: RecordedJudgement, answers: Sequence[Answer], known: _Known) -> int:
         """A belief on the way to a verdict."""
-        labels = [answer.label for answer in answers]
-        return self._judgement(
-            known,
-            role=each.role,
-            judge=each.judge,
-            heard=each.heard,
-            about=known.calls.get(each.about),
-            side=labels.index(each.side) if each.side in labels else None,
-            statement=self._text(each.statement, known),
-            probs=pack_floats(each.probs),
-            captured=each.captured,
-            text=each.text,
-            calls=pack_ids([known.calls[call] for call in each.calls if call in known.calls]),
-            error=each.error or None,
-        )
-
-    def _judgement(
-        self,
-        known: _Known,
-        *,
-        role: str,
-        judge: str,
-        conversation: int | None = None,
-        heard: int | None = None,
-        about: int | None = None,
-        side: int | None = None,
-        statement: int | None = None,
-        probs: bytes,
-        captured: float,
-        text: str,
-        calls: bytes,
-        error: str | None = None,
-    ) -> int:
+        side = None
+        if each.side:
+            side = [answer.label for answer in answers].index(each.side)
+        calls = [known.calls[call] for call in each.calls if call in known.calls]
         row = (
-            self._name(role),
-            self._name(judge) if judge else None,
+            self._name(each.role),
+            self._name(each.judge),
             None,
-            conversation,
-            heard,
-            about,
+            None,
+            each.heard,
+            known.calls.get(each.about),
             side,
-            statement,
-            probs or None,
-            captured if captured != 1 else None,
-            self._text(text, known),
-            calls or None,
-            error,
+            self._text(each.statement, known),
+            pack_floats(each.probs) or None,
+            each.captured if each.captured != 1 else None,
+            self._text(each.text, known),
+            pack_ids(calls) or None,
+            each.error or None,
             *_LATER,
         )
+        return self._judgement(row, known)
+
+    def _judgement(self, row: Values, known: _Known) -> int:
         number = known.judgements.get(row)
         if number is None:
             number = known.judgements[row] = self._numbered("judgements", row)
@@ -325,7 +306,11 @@ class Numbering:
         return self._shared((call.role, call.seat, call.heard), "parts", self._parts)
 
     def _name(self, name: str) -> int:
-        return self._shared((name,), "names", self._names)
+        number = self._names.get(name)
+        if number is None:
+            number = self._names[name] = len(self._names) + 1
+            self._insert("names", (number, name))
+        return number
 
     def _shared(self, values: Values, table: str, known: dict[Values, int]) -> int:
         number = known.get(values)

@@ -183,13 +183,14 @@ class _Key:
 def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     sweep = source.run.sweep
     results = collect(sweep, source.run.outcomes(), score=source.score)
-    for n, (row, result) in enumerate(zip(sweep.rows, results.rows, strict=True)):
+    every = zip(sweep.rows, results.rows, results.samples, strict=True)
+    for n, (row, result, samples) in enumerate(every):
         figures: list[float | None] = []
         for figure in (result.asd, result.lift):
             low, high = (figure and figure.interval) or (None, None)
-            figures += [figure.mean if figure else None, low, high]
+            figures += [figure.value if figure else None, low, high]
         chosen = [
-            measure[beta].mean if beta in measure else None
+            measure[beta].value if beta in measure else None
             for measure in (result.jse, result.eas)
             for beta in BETAS
         ]
@@ -203,12 +204,12 @@ def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tupl
             result.failed,
             result.missing,
             *figures,
-            result.asd.std if result.asd else None,
+            samples.asd.std if samples else None,
             result.bounds.worst if result.bounds else None,
             result.bounds.best if result.bounds else None,
             *chosen,
             result.chose_right,
-            captured.mean if captured else None,
+            captured.value if captured else None,
         )
 
 

@@ -1,30 +1,53 @@
 """The report of a run: agent score differences by protocol, agent and judge, in five formats."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from itertools import product
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import orjson
-
-from ..display.columns import lines_csv, plain_line
-from ..display.table import Table, formatted
+from ...protocols.judges.logprob import ENOUGH
+from ...protocols.scoring.inference import FEW_CLUSTERS, PARTS, Estimate
+from ...protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
+from ...protocols.scoring.worlds import BETAS, beta_name
+from ..display.finding import (
+    Column,
+    Finding,
+    Part,
+    change,
+    column,
+    figure,
+    number,
+    people,
+    program,
+    share,
+    shared,
+    span,
+    word,
+)
+from ..display.quantity import signed
 from ..errors import RunFolderError
 from ..runs.run_folder import REPORT
+from ..sweeps.axes import Axes
 from ..system.files import replace_file
-from .results import Results
-from .row_columns import columns
-from .tables import tables
+from .failures import OFTEN
+from .results import Mean, Results, RowResult
 
+SCORE_NAMES = {
+    "brier": "Brier",
+    "log": "log",
+    "logodds": "log odds",
+    "accuracy": "accuracy",
+    "spherical": "spherical",
+    "probability": "probability",
+}
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """An analysis that a report may have beside its scores."""
+ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "latex": "tex", "csv": "csv"}
 
-    key: str
-    """Of its value in JSON."""
-    value: Any
-    tables: Sequence[Table]
+FORMATS = tuple(ENDINGS)
 
 
 def report(
@@ -33,28 +56,25 @@ def report(
     width: int | None = None,
     *,
     measures: bool = False,
-    sections: Sequence[Section] = (),
+    sections: Sequence[tuple[str, Finding]] = (),
 ) -> str:
     """The whole report. format: one of FORMATS. width: columns of a terminal, if for one.
 
     measures: with a table of what was measured beside the scores, which JSON and CSV always have.
-    sections: to go at the end; CSV is of rows alone.
+    sections: further analyses, each under its key in JSON; CSV is of rows alone.
     """
+    found = finding(results, measures=measures)
     if format == "json":
-        return _json(results, sections)
-    if format == "csv":
-        return lines_csv(columns(results), results.rows)
-    shown = [
-        *tables(results, measures=measures),
-        *(table for section in sections for table in section.tables),
-    ]
-    health = results.health.lines() if results.health else []
-    told = formatted(shown, format, width)
-    if health and format == "latex":
-        return "\n".join(f"% {line}" for line in health) + f"\n\n{told}"
-    if health:
-        return ("\n" if format == "text" else "  \n").join(health) + f"\n\n{told}"
-    return told
+        about = {**found.about, **{key: _section(section) for key, section in sections}}
+        return Finding(found.parts, about).text("json")
+    parts = [*found.parts, *(part for _, section in sections for part in section.parts)]
+    return Finding(tuple(parts), lead=found.lead).text(format, width)
+
+
+def _section(section: Finding) -> Any:
+    """A section in JSON: its lines, unless it has facts beside them."""
+    plain = section.plain()
+    return plain if section.about else next(iter(plain.values()))
 
 
 def save_report(results: Results, folder: Path) -> None:
@@ -75,21 +95,311 @@ def is_saved(folder: Path) -> bool:
     return all((folder / REPORT / f"report.{ending}").exists() for ending in ENDINGS.values())
 
 
-def _json(results: Results, sections: Sequence[Section]) -> str:
-    every = columns(results)
-    plain = {
-        "sweep": results.name,
-        "score": results.score,
-        "health": asdict(results.health) if results.health else None,
-        "prompts": results.prompts,
-        "rows": [plain_line(every, row) for row in results.rows],
-        "failed": results.failed,
-        "missing": results.missing,
-        **{section.key: section.value for section in sections},
-    }
-    return orjson.dumps(plain, option=orjson.OPT_INDENT_2).decode()
+def finding(results: Results, *, measures: bool = False) -> Finding:
+    """The report as parts: the rows, and beside them what has something to say."""
+    names = naming(results.rows)
+    lines = [*_choices(results, names), *_bounds(results, names)]
+    lines += [_measures(results, names)] if measures else []
+    health = results.health
+    return Finding(
+        (_rows(results, names), *lines, *_trend(results)),
+        {
+            "sweep": results.name,
+            "score": results.score,
+            "health": health,
+            "prompts": results.prompts,
+            "failed": results.failed,
+            "missing": results.missing,
+        },
+        tuple(health.lines()) if health else (),
+    )
 
 
-ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "latex": "tex", "csv": "csv"}
+def naming(rows: Sequence[RowResult]) -> list[Column]:
+    """What tells rows apart; agents and judges are shown where there are several."""
+    several = [
+        role for role in ("agent", "judge") if len({getattr(row, role) for row in rows} - {""}) > 1
+    ]
+    return [
+        word("protocol", "kind", key="protocol"),
+        *(word(role, role) if role in several else column("", role) for role in ("agent", "judge")),
+    ]
 
-FORMATS = tuple(ENDINGS)
+
+def _rows(results: Results, names: Sequence[Column]) -> Part:
+    """One line a row: ASD and what stands beside it."""
+    rows, betas = results.rows, results.betas
+    in_table = (1.0,) if betas == BETAS else betas
+    columns = [
+        *names,
+        *(program(axis.name, f"axes.{axis.name}") for axis in fields(Axes)),
+        number("n", "n"),
+        program("cells", "cells"),
+        program("missing", "missing"),
+        figure("ASD", "asd", 2),
+        figure("lift", "lift", 2, shown=any(row.lift is not None for row in rows)),
+        program("mde", "mde"),
+        *(
+            Column(
+                f"{measure.upper()} β={beta_name(beta)}",
+                partial(_mean_at, measure, beta) if beta in in_table else None,
+                (measure, beta_name(beta)),
+                partial(_at, measure, beta),
+                PARTS,
+            )
+            for measure, beta in product(("jse", "eas"), betas)
+        ),
+        program("bounds.n", "bounds.n"),
+        program("bounds.doubtful", "bounds.doubtful"),
+        program("bounds.drop", "bounds.drop", PARTS),
+        program("bounds.keep", "bounds.keep", PARTS),
+        program("bounds.worst", "bounds.worst"),
+        program("bounds.best", "bounds.best"),
+        program("bounds.low", partial(_end, 0)),
+        program("bounds.high", partial(_end, 1)),
+        share("chose right", "chose_right")
+        if any(row.chose_right is not None for row in rows)
+        else program("chose_right", "chose_right"),
+        program("by_choice.judge_right_given_agent_right", "by_choice.judge_right", PARTS),
+        program("by_choice.judge_wrong_given_agent_wrong", "by_choice.judge_wrong", PARTS),
+        number("failed", "failed"),
+        program("failures", "failures"),
+        program("counts", "counts"),
+        program("measures", "measures", PARTS),
+        program("counts_a_world", "counts_a_world", PARTS),
+        program("captured.truth", "captured.truth", PARTS),
+        program("captured.lie", "captured.lie", PARTS),
+    ]
+    title = (
+        f"{results.name}: agent score difference ({SCORE_NAMES[results.score]}), "
+        "higher is better for the truth"
+    )
+    return Part("rows", title, columns, rows, tuple(_notes(results)))
+
+
+def _end(side: int, row: RowResult) -> float | None:
+    return row.bounds.interval[side] if row.bounds and row.bounds.interval else None
+
+
+def _at(measure: str, beta: float, row: RowResult) -> Estimate | None:
+    by_beta: Mapping[float, Estimate] = getattr(row, measure)
+    return by_beta.get(beta)
+
+
+def _mean_at(measure: str, beta: float, row: RowResult) -> str:
+    found = _at(measure, beta, row)
+    return signed(found.value if found else None)
+
+
+def _notes(results: Results) -> Iterable[str]:
+    for role in ("agent", "judge"):
+        names = {getattr(row, role) for row in results.rows} - {""}
+        if len(names) == 1:
+            yield f"{role}: {names.pop()}"
+    found = [row.asd for row in results.rows if row.asd]
+    method = next((each.method for each in found if each.method), "")
+    yield (
+        f"[ ] 95%{f', {method}' * bool(method)}, over problems. n: problems with a verdict in "
+        "every world."
+    )
+    rough = min((each for each in found if each.error), key=attrgetter("effective"), default=None)
+    if rough and rough.effective < FEW_CLUSTERS:
+        yield (
+            f"only {rough.clusters} problems or groups of them, worth {rough.effective:.1f} equal "
+            "ones: intervals are wide, and rough."
+        )
+    if any(row.lift is not None for row in results.rows):
+        yield "lift = ASD - naive judge's, same problems and judge."
+    yield from _precision(results)
+    if results.prompts:
+        yield f"prompts {results.prompts}: what every seat read (oversight prompts show)"
+    counts: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    for row in results.rows:
+        counts.update(row.counts)
+        failures.update(row.failures)
+    cells = sum(row.cells - row.missing for row in results.rows)
+    if failures:
+        yield f"failed cells: {_listed(failures)} ({failures.total() / cells:.0%} of all)"
+    yield from _guesses(results.rows)
+    if counts:
+        yield "in the transcripts: " + _listed(counts)
+    if counts["truncated"] > OFTEN * cells:
+        yield (
+            "truncated speeches were cut off at max_tokens, often in mid-sentence: raise "
+            "agents.max_tokens."
+        )
+    if results.missing:
+        yield f"{results.missing:,} cells have not been run yet: these figures will change."
+
+
+def _guesses(rows: Sequence[RowResult]) -> Iterable[str]:
+    """Which rows rest on verdicts whose labels had little of the probability."""
+    low = [
+        (row, mass) for row in rows if (mass := _mass_of_labels(row)) is not None and mass < ENOUGH
+    ]
+    if not low:
+        return
+    masses = [mass for _, mass in low]
+    spread = f"{min(masses):.0%}"
+    if spread != f"{max(masses):.0%}":
+        spread += f" to {max(masses):.0%}"
+    judged = [row for row in rows if row.captured]
+    where = ", ".join(" ".join(filter(None, (row.kind, row.agent, row.judge))) for row, _ in low)
+    rows_named = "" if len(low) == len(judged) else f" in {where}"
+    yield (
+        f"labels had {spread} of the probability{rows_named}: these verdicts are close to guesses."
+    )
+
+
+def _mass_of_labels(row: RowResult) -> float | None:
+    """The mean mass of the labels, where any judge read logprobs."""
+    if row.captured is None:
+        return None
+    halves = [half for half in (row.captured.truth, row.captured.lie) if half]
+    cells = sum(half.n for half in halves)
+    return sum(half.value * half.n for half in halves) / cells if cells else None
+
+
+def _precision(results: Results) -> Iterable[str]:
+    """What these problems could have found, and how many rows were looked at."""
+    if found := [row.mde for row in results.rows if row.mde]:
+        least, most = min(found), max(found)
+        between = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
+        yield f"MDE: this many problems detect a lift of {between} with power .8."
+    if len(found) > 1:
+        yield (
+            f"{len(found)} lifts were looked at, each interval by itself; all together: oversight "
+            "compare."
+        )
+
+
+def _choices(results: Results, names: Sequence[Column]) -> Iterable[Part]:
+    """Open protocols, split by what the agent chose."""
+    rows = [row for row in results.rows if row.by_choice]
+    columns = [
+        *names,
+        number("agent right", "by_choice.judge_right.n"),
+        column("judge right too", "by_choice.judge_right", shared),
+        number("agent wrong", "by_choice.judge_wrong.n"),
+        column("judge wrong too", "by_choice.judge_wrong", shared),
+    ]
+    if rows:
+        yield Part(
+            "",
+            "left to choose: how often the judge was right with an agent that was right, "
+            "and wrong with one that was wrong",
+            columns,
+            rows,
+            ("agent right, wrong: problems.",),
+        )
+
+
+def _bounds(results: Results, names: Sequence[Column]) -> Iterable[Part]:
+    """What worlds that went wrong could change, in the rows that have any."""
+    rows = [row for row in results.rows if row.bounds and row.bounds.doubtful]
+    columns = [
+        *names,
+        number("n", "bounds.n"),
+        number("in doubt", "bounds.doubtful"),
+        figure("drop", "bounds.drop", 2),
+        figure("keep", "bounds.keep", 2),
+        change("worst", "bounds.worst", 2),
+        change("best", "bounds.best", 2),
+        column("95%", "bounds.interval", lambda ends: span(ends, 2) if ends else "–"),
+    ]
+    if rows:
+        yield Part(
+            "",
+            "bounds: what worlds that failed, or are in doubt, could change of the ASD",
+            columns,
+            rows,
+            (
+                "in doubt: problems with a world that failed, or in which a speaker refused, "
+                "conceded or failed its side check, or a logprob judge's labels had less than half "
+                "of the probability. drop: without them. keep: with every verdict there is.",
+                "worst, best: every such world with the score that lowers, or raises, ASD the "
+                "most. 95%: of the mean that all worlds would have had (Stoye 2009).",
+            ),
+        )
+
+
+class _Measured(NamedTuple):
+    """A measure of one row."""
+
+    row: RowResult
+    name: str
+    mean: Mean
+
+
+def _measures(results: Results, names: Sequence[Column]) -> Part:
+    """What was measured and counted beside the scores, by what the agent argued for."""
+    lines = []
+    for row in results.rows:
+        means = dict(row.measures)
+        means |= {f"{name} a world": mean for name, mean in row.counts_a_world.items()}
+        means |= {"captured mass": row.captured} if row.captured else {}
+        lines += [_Measured(row, name, mean) for name, mean in means.items()]
+    columns: list[Column] = [
+        people(each.head, partial(_of_row, each), words=True) for each in names if each.cell
+    ]
+    columns.append(word("measure", "name"))
+    for head, half in (("the truth", "truth"), ("a lie", "lie")):
+        columns.append(number("n", f"mean.{half}.n"))
+        # They may be of anything, such as a number of steps: no sign.
+        columns.append(figure(head, f"mean.{half}", 2, sign=False))
+    title = "measures: means by what the agent argued for"
+    return Part("", title, columns, lines, ("n: problems. [ ] 95% over problems.",))
+
+
+def _of_row(named: Column, line: _Measured) -> str:
+    assert named.cell
+    return named.cell(line.row)
+
+
+class _Trend(NamedTuple):
+    """The slope of ASD on EAS over the agents of one protocol and judge."""
+
+    protocol: str
+    judge: str
+    agents: int
+    whole: Slope | NoSlope
+    half: Slope | NoSlope
+
+
+def _trend(results: Results) -> Iterable[Part]:
+    beta = 1.0 if 1.0 in results.betas else results.betas[0]
+    place = results.betas.index(beta)
+    lines: dict[tuple[str, str], list[Configuration]] = {}
+    for row, samples in zip(results.rows, results.samples, strict=True):
+        if row.agent and samples:
+            line = lines.setdefault((row.kind, row.judge), [])
+            line.append(Configuration(row.agent, samples.eas[place], samples.asd))
+    found = []
+    for (kind, judge), configurations in lines.items():
+        whole = trend(configurations, same_elicitations=True)
+        if isinstance(whole, Slope):
+            half = split_half_trend(configurations)
+            found.append(_Trend(kind, judge, whole.n, whole, half))
+    if found:
+        yield Part(
+            "",
+            f"trend: slope of ASD on EAS (β={beta_name(beta)}) over agents",
+            [
+                word("protocol", "protocol"),
+                word("judge", "judge"),
+                number("agents", "agents"),
+                column("slope ± s.e. *", "whole", _slope),
+                column("split-half", "half", _slope),
+            ],
+            found,
+            ("* both axes come from the same verdicts: a slope there is no evidence by itself.",),
+        )
+
+
+def _slope(line: Slope | NoSlope) -> str:
+    return f"{signed(line.slope)} ± {line.error:.2f}" if isinstance(line, Slope) else "–"
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))

@@ -1,21 +1,13 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
 from ...protocols.scoring.bounds import Bounds
-from ...protocols.scoring.clustered import by_cluster, codes, cr3, degrees
-from ...protocols.scoring.power import reach
+from ...protocols.scoring.inference import Estimate, estimates, exact
 from ...protocols.scoring.sample import Sample, paired
-from ...protocols.scoring.statistics import (
-    Estimate,
-    estimates,
-    exact_at_the_ends,
-    unresampled,
-)
 from ...protocols.scoring.world_table import RowSamples
 from ...protocols.scoring.worlds import BETAS
 from ..runs.outcome import OutcomeRecord
@@ -67,7 +59,8 @@ class RowResult:
     lift: Estimate | None
     """ASD minus the naive judge's on the same problems with the same judge; None without one."""
     mde: float | None
-    """The smallest lift that these problems find with power .8; None without an interval of it."""
+    """The smallest lift for which an interval like this one excludes 0, with power .8; None without
+    an interval of it."""
     bounds: Bounds | None
     """What worlds that failed or are in doubt could change of `asd`; None if no problem was run."""
     failures: Mapping[str, int]
@@ -80,9 +73,9 @@ class RowResult:
     measures: Mapping[str, Mean]
     """What the protocol measured in numbers, by name; a flag counts as 1 or 0."""
     counts_a_world: Mapping[str, Mean]
-    """`counts`, as means over worlds with a verdict. They have no interval."""
+    """`counts`, as means over worlds with a verdict."""
     captured: Mean | None
-    """With a logprob judge: the least mass that the answer labels had. It has no interval."""
+    """With a logprob judge: the least mass that the answer labels had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +109,17 @@ def collect(
     *,
     score: str = "brier",
     betas: Sequence[float] = BETAS,
-    intervals: bool = True,
 ) -> Results:
     """Scores every row of a sweep by the outcomes there are.
 
-    intervals: for JSE, EAS and measures as well as for ASD, lift and what follows from a choice;
-    they take most of the time.
-
     A problem counts in a row once all its worlds of a draw have verdicts; its measures are means
-    over such draws. Intervals resample problems, those of a group together, with one seed for all
-    rows: rows with the same problems are compared on the same resamples.
+    over such draws. What is random are problems, those of a group together.
     """
     table, check = OutcomeTable(sweep), HealthCheck()
     for record in records:
         table.add(record)
         check.add(record)
-    return score_rows(table, check, score=score, betas=betas, intervals=intervals)
+    return score_rows(table, check, score=score, betas=betas)
 
 
 def score_rows(
@@ -140,7 +128,6 @@ def score_rows(
     *,
     score: str,
     betas: Sequence[float] = BETAS,
-    intervals: bool = True,
 ) -> Results:
     """`collect` for outcomes that are in a table already, each of them in both arguments."""
     sweep = table.sweep
@@ -152,13 +139,11 @@ def score_rows(
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
     ]
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
-    resampled = [row.asd for row in samples if row]
-    resampled += [each for each in (*lifts, *chain(*choices)) if each]
-    if intervals:
-        resampled += chain(*((*row.jse, *row.eas) for row in samples if row))
-        measures = (each for each in chain(*secondary) if each.kind == "measures")
-        resampled += [half for each in measures for half in (each.truth, each.lie) if half]
-    figures = Figures(resampled)
+    every = [row.asd for row in samples if row]
+    every += [each for each in (*lifts, *chain(*choices)) if each]
+    every += chain(*((*row.jse, *row.eas) for row in samples if row))
+    every += [half for each in chain(*secondary) for half in (each.truth, each.lie) if half]
+    figures = Figures(every)
     rows = tuple(
         RowResult(
             kind=row.kind,
@@ -172,8 +157,8 @@ def score_rows(
             asd=figures.of(sample.asd) if sample else None,
             jse=figures.by(betas, sample.jse) if sample else {},
             eas=figures.by(betas, sample.eas) if sample else {},
-            lift=figures.of(lift) if lift else None,
-            mde=_mde(lift) if lift else None,
+            lift=_lift(figures, lift, row),
+            mde=each.mde() if (each := _lift(figures, lift, row)) else None,
             bounds=worlds[number].bounds(score),
             failures=table.failures[number],
             counts=table.counts[number],
@@ -201,18 +186,16 @@ def _lifts(rows: Sequence[GridRow], samples: Sequence[RowSamples | None]) -> lis
         if sample is None or base is None or not shared:
             lifts.append(None)
         else:
-            lift = paired(sample.asd, base.asd)
-            # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
-            lifts.append(replace(lift, ends=None) if base is sample else lift)
+            lifts.append(paired(sample.asd, base.asd))
     return lifts
 
 
-def _mde(lift: Sample) -> float | None:
-    """The smallest lift that so many problems find with power .8 (Miller 2024, section 5)."""
-    sums, sizes = by_cluster(lift.values, codes(lift.clusters))
-    if len(sizes) < 2 or lift.ends is None:
+def _lift(figures: "Figures", lift: Sample | None, row: GridRow) -> Estimate | None:
+    if lift is None:
         return None
-    return reach(degrees=degrees(sizes)) * math.sqrt(float(cr3(sums, sizes)))
+    # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
+    own = row.naive and not any(lift.values)
+    return exact(0.0, len(lift.values)) if own else figures.of(lift)
 
 
 def _overseer(row: GridRow) -> tuple[str, str]:
@@ -221,23 +204,15 @@ def _overseer(row: GridRow) -> tuple[str, str]:
 
 
 class Figures:
-    """Estimates of samples. Those that are resampled are resampled together where they are over
-    the same problems, so that rows can be compared; the others have no interval."""
+    """Estimates of samples, all of one set of problems at once."""
 
-    def __init__(self, resampled: Iterable[Sample]) -> None:
-        together: dict[tuple[str, ...], list[Sample]] = {}
-        for sample in resampled:
-            together.setdefault(sample.questions, []).append(sample)
+    def __init__(self, samples: Sequence[Sample]) -> None:
         # By identity: to compare samples would cost more than to estimate them.
-        self._drawn = {
-            id(sample): (sample, estimate)
-            for samples in together.values()
-            for sample, estimate in zip(samples, estimates(samples), strict=True)
-        }
+        both = zip(samples, estimates(samples), strict=True)
+        self._found = {id(sample): (sample, estimate) for sample, estimate in both}
 
     def of(self, sample: Sample) -> Estimate:
-        _, drawn = self._drawn.get(id(sample), (sample, None))
-        return drawn or unresampled(sample)
+        return self._found[id(sample)][1]
 
     def by(self, betas: Sequence[float], samples: Sequence[Sample]) -> dict[float, Estimate]:
         return dict(zip(betas, map(self.of, samples), strict=True))
@@ -246,8 +221,8 @@ class Figures:
         if right is None and wrong is None:
             return None
         return ByChoice(
-            exact_at_the_ends(self.of(right)) if right else None,
-            exact_at_the_ends(self.of(wrong)) if wrong else None,
+            self.of(right) if right else None,
+            self.of(wrong) if wrong else None,
         )
 
     def by_world(self, secondary: Iterable[ByWorld], kind: MeasureKind) -> dict[str, Mean]:

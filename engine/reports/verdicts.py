@@ -1,17 +1,20 @@
-"""Verdicts that were produced elsewhere: JSON Lines, one question a line.
+"""Judgements that were produced elsewhere: JSON Lines, one judgement a line.
 
     {"id": "q1", "values": {"A": 1, "B": -1},
      "worlds": {"A": {"A": 0.8, "B": 0.2}, "B": {"A": 0.4, "B": 0.6}}, "group": "text 7"}
 
 `values` has each answer's value, `worlds` the verdict in the world where that answer was argued
-for: a probability an answer, or null where there is no verdict. `group` may be left out; questions
-of one group (a shared source text) are resampled together.
+for: a probability an answer, or null where there is no verdict. A world that is left out was not
+run. `verdict` in place of `worlds` is one verdict on a conversation in which every answer was
+argued. A question may stand in several lines, if `judge`, `speaker`, `setting` or `draw` tell them
+apart. Questions of one `group` (a shared source text) depend on each other, and so do the
+judgements of one `judge`. `first` is what the judge believed before anything was said.
 """
 
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -30,6 +33,13 @@ SHAPES = {
     "values": 'a finite number for each answer, such as {"A": 1, "B": -1}',
     "worlds": "for each answer argued a probability for each answer, "
     "or null where there is no verdict",
+    "verdict": "instead of worlds, a probability for each answer where all were argued",
+    "first": "a probability for each answer before anything was said, or left out",
+    "judge": "a text, or left out",
+    "speaker": "a text, or left out",
+    "setting": "a text, or left out",
+    "mode": "a text, or left out",
+    "draw": "a text or a whole number, or left out",
     "group": "a text or a whole number, or left out",
 }
 """What each key of a line holds."""
@@ -52,47 +62,73 @@ class VerdictLine(BaseModel):
 
     id: str | int
     values: dict[str, float]
-    worlds: dict[str, dict[str, float] | None]
+    worlds: dict[str, dict[str, float] | None] | None = None
+    verdict: dict[str, float] | None = None
+    first: dict[str, float] | None = None
     group: str | int | None = None
+    judge: str | None = None
+    speaker: str | None = None
+    setting: str | None = None
+    mode: str | None = None
+    draw: str | int | None = None
+
+
+TOLD_APART = ("judge", "speaker", "setting", "mode", "draw")
+"""Keys that tell two judgements of one question apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """One question's verdicts, as read."""
+    """One judgement, as read."""
 
+    line: int
     id: str | int
+    labels: tuple[str, ...]
+    """Of the answers, in the order of the question's first line."""
     values: tuple[float, ...]
     """One an answer, in the order of the line."""
     worlds: tuple[tuple[float, ...] | None, ...]
-    """One an answer argued: a probability an answer; None where there is no verdict."""
+    """One an answer argued: a probability an answer; None where there is no verdict, () if not
+    run."""
     group: str
     """What the question shares with others; "" if nothing."""
+    first: tuple[float, ...] | None
+    everywhere: bool
+    """Whether one verdict stands for all worlds."""
+    keys: dict[str, str]
+    """`TOLD_APART`, those that the line has."""
 
 
 def read_verdicts(lines: Iterable[bytes], file: str) -> tuple[Verdicts, ...]:
-    """Every question of the file, in its order. Blank lines are skipped.
+    """Every judgement of the file, in its order. Blank lines are skipped.
 
-    file: its name, for errors. VerdictsError on the first line that is wrong, or if there is none.
+    file: its name, for errors. VerdictsError on the first line that is wrong, that contradicts an
+    earlier one or repeats it, or if there is none.
     """
     read: list[Verdicts] = []
-    seen: dict[str, int] = {}
+    questions: dict[str, Verdicts] = {}
+    seen: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            verdicts = _verdicts(_row(line))
-            id = str(verdicts.id)
-            if id in seen:
+            verdicts = _verdicts(_row(line), number)
+            verdicts = _agreeing(verdicts, questions.setdefault(str(verdicts.id), verdicts))
+            ran = (str(n) for n, world in enumerate(verdicts.worlds) if world != ())
+            apart = (verdicts.keys.get(key, "") for key in TOLD_APART)
+            key = (str(verdicts.id), *apart, *ran)
+            if key in seen:
                 raise ValueError(
-                    f"id: {_shown(verdicts.id)}: line {seen[id]} has this id already; "
-                    "give each question its own"
+                    f"id: {_shown(verdicts.id)}: line {seen[key]} judges the same worlds of it "
+                    f"already; tell them apart by {', '.join(TOLD_APART)}, or give each question "
+                    "its own id"
                 )
         except ValueError as exc:
             raise VerdictsError(file, number, str(exc)) from exc
-        seen[id] = number
+        seen[key] = number
         read.append(verdicts)
     if not read:
-        raise VerdictsError(file, 0, "empty; write one JSON object a line, one line a question")
+        raise VerdictsError(file, 0, "empty; write one JSON object a line, one line a judgement")
     return tuple(read)
 
 
@@ -119,8 +155,34 @@ def _row(line: bytes) -> VerdictLine:
         raise ValueError(_complaint(exc)) from exc
 
 
-def _verdicts(row: VerdictLine) -> Verdicts:
-    """The row, right in its meaning too. ValueError names key, value and mend."""
+def _agreeing(one: Verdicts, first: Verdicts) -> Verdicts:
+    """A line in the order of the question's first one. ValueError if they contradict each other."""
+    if one.labels != first.labels and sorted(one.labels) == sorted(first.labels):
+        at = [one.labels.index(label) for label in first.labels]
+
+        def ordered(probs: tuple[float, ...] | None) -> tuple[float, ...] | None:
+            return probs and tuple(probs[n] for n in at)
+
+        worlds = tuple(ordered(one.worlds[n]) for n in at)
+        values = tuple(one.values[n] for n in at)
+        one = replace(
+            one, labels=first.labels, values=values, worlds=worlds, first=ordered(one.first)
+        )
+    for name, here, there in (
+        ("values", one.labels, first.labels),
+        ("values", one.values, first.values),
+        ("group", one.group, first.group),
+    ):
+        if here != there:
+            raise ValueError(
+                f"{name}: {_shown(here)}: line {first.line} has {_shown(there)} for the question "
+                f"{_shown(one.id)}; a question has one"
+            )
+    return one
+
+
+def _verdicts(row: VerdictLine, line: int) -> Verdicts:
+    """The row, right in its meaning too. ValueError names key, value and remedy."""
     labels = tuple(row.values)
     if len(labels) < 2:
         raise ValueError(f"values: {_shown(row.values)}: needs two answers or more")
@@ -134,18 +196,42 @@ def _verdicts(row: VerdictLine) -> Verdicts:
             f"values: {_shown(row.values)}: no answer is better than another; "
             "give the true one a higher value"
         )
-    _same_labels("worlds", row.worlds, labels, "a world, or null where it has no verdict")
-    worlds = tuple(_world(label, row.worlds[label], labels) for label in labels)
-    group = "" if row.group is None else str(row.group)
-    return Verdicts(row.id, tuple(row.values.values()), worlds, group)
+    if row.worlds is None and row.verdict is None:
+        raise ValueError(f"worlds: missing; it is {SHAPES['worlds']}")
+    if row.worlds is not None and row.verdict is not None:
+        raise ValueError("verdict: a line has worlds, or one verdict for all of them, not both")
+    worlds: tuple[tuple[float, ...] | None, ...]
+    if row.verdict is not None:
+        worlds = (_world("verdict", row.verdict, labels),) * len(labels)
+    else:
+        given = row.worlds or {}
+        _known_labels("worlds", given, labels)
+        if not given:
+            raise ValueError("worlds: {}: no world was run; leave the line out")
+        worlds = tuple(
+            _world(f"worlds.{label}", given[label], labels) if label in given else ()
+            for label in labels
+        )
+    first = None if row.first is None else _world("first", row.first, labels)
+    keys = {name: value for name in TOLD_APART if (value := getattr(row, name)) is not None}
+    return Verdicts(
+        line,
+        row.id,
+        labels,
+        tuple(row.values.values()),
+        worlds,
+        "" if row.group is None else str(row.group),
+        first,
+        row.verdict is not None,
+        {name: str(value) for name, value in keys.items()},
+    )
 
 
 def _world(
-    argued: str, world: dict[str, float] | None, labels: tuple[str, ...]
+    place: str, world: dict[str, float] | None, labels: tuple[str, ...]
 ) -> tuple[float, ...] | None:
     if world is None:
         return None
-    place = f"worlds.{argued}"
     _same_labels(place, world, labels, "a probability")
     for label, p in world.items():
         if not 0 <= p <= 1:
@@ -161,15 +247,19 @@ def _world(
 
 def _same_labels(place: str, found: dict[str, Any], labels: tuple[str, ...], wanted: str) -> None:
     """ValueError unless the keys are the labels of `values`, in any order."""
+    _known_labels(place, found, labels)
+    for label in labels:
+        if label not in found:
+            raise ValueError(f"{place}.{label}: missing; each answer in values needs {wanted}")
+
+
+def _known_labels(place: str, found: dict[str, Any], labels: tuple[str, ...]) -> None:
     for label in found:
         if label not in labels:
             raise ValueError(
                 f"{place}.{label}: {_shown(found[label])}: no such answer"
                 f"{_meant(label, labels)}; values names {', '.join(labels)}"
             )
-    for label in labels:
-        if label not in found:
-            raise ValueError(f"{place}.{label}: missing; each answer in values needs {wanted}")
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -215,7 +305,7 @@ def _complaint(error: ValidationError) -> str:
         return f"{key}: missing; it is {SHAPES[key]}"
     if first["type"] == "extra_forbidden":
         return f"{key}: {value}: no such key{_meant(key, SHAPES)}; a line has {', '.join(SHAPES)}"
-    if key in ("id", "group"):
+    if key in ("id", "group", "draw"):
         # What is inside names the types that pydantic tried.
         return f"{key}: {value}: wrong type; {key} is {SHAPES[key]}"
     return f"{'.'.join((key, *inside))}: {value}: wrong; {key} is {SHAPES[key]}"

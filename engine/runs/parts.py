@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
+from ..record.schema import RECORD
+from ..record.tables import RecordTables
 from ..sweeps.sweep import Sweep
 from ..sweeps.sweepfile import SweepFile
 from .code_changes import code_of_run
@@ -109,18 +112,23 @@ def whole_sweep(runs: Sequence[PartRun]) -> LoadedSweep:
 
 
 def outcomes_of(run: PartRun, sweep: Sweep) -> Iterator[LandedCell]:
-    """The outcomes of a part, each at its place in the whole sweep. RunFolderError where some of
-    its cells have none."""
+    """The outcomes of a part, each at its place in the whole sweep, with what its record says.
+    RunFolderError where some of its cells have none."""
     part, count = run.loaded.sweep, 0
-    for line in lines(run.folder):
-        record = read_outcome(line)
-        problem = part.problem_at(record.place)
-        first = sweep.span(problem * run.part.count + run.part.number - 1).start
-        place = first + record.place - part.span(problem).start
-        count += 1
-        # The rest of the line is the same wherever the cell stands.
-        told = line.replace(b'{"place":%d,' % record.place, b'{"place":%d,' % place, 1)
-        yield LandedCell(place, told, record.failure is not None)
+    file = run.folder / RECORD
+    with RecordTables.open(file) if file.exists() else nullcontext() as recorded:
+        for line in lines(run.folder):
+            outcome = read_outcome(line)
+            problem = part.problem_at(outcome.place)
+            first = sweep.span(problem * run.part.count + run.part.number - 1).start
+            place = first + outcome.place - part.span(problem).start
+            count += 1
+            # The rest of the line is the same wherever the cell stands.
+            told = line.replace(b'{"place":%d,' % outcome.place, b'{"place":%d,' % place, 1)
+            cell = next(recorded.cells([outcome.place]), None) if recorded else None
+            if cell is not None:
+                cell = replace(cell, place=place, problem=sweep.problem_at(place))
+            yield LandedCell(place, told, outcome.failure is not None, cell)
     if count < len(part):
         raise RunFolderError(
             f"{run.folder}: part {run.part} has {count:,} of {len(part):,} outcomes; finish it "

@@ -70,6 +70,11 @@ class RunRecord:
         assert self._group is not None, "cells are taken while a run is kept"
         self._group.put(cells)
 
+    def add(self, cells: Sequence[LandedCell]) -> None:
+        """Record cells, and write their outcomes to the folder, now. RunFolderError."""
+        self._write(cells)
+        self._folder.append(cells)
+
     async def flush(self) -> None:
         """Wait until everything that was put is in the folder. RunFolderError."""
         if self._group is not None:

@@ -44,6 +44,15 @@ class ParsedQuestion:
                 nats[self.places[stated[0]]] += stated[1]
         return [nats_summed(each) for each in nats]
 
+    def argued_in(self, statement: str, user: str) -> int | None:
+        """Place of the answer that a statement speaks for: the first that it names, as in `(A)`, or
+        that of whoever spoke first, as `Prover A`; None if neither names one."""
+        named = [each for each in _LABEL.findall(statement) if each in self.places]
+        if not named:
+            speakers = [speaker.rpartition(" ")[2] for speaker, _ in read_turns(user)[:1]]
+            named = [each for each in speakers if each in self.places]
+        return self.places[named[0]] if named else None
+
     def argued(self, user: str) -> str:
         """Label of the answer that the last speech argues for; empty if there is none."""
         stated = [stated_strength(speech) for _, speech in read_turns(user)[-1:]]
@@ -60,4 +69,5 @@ class ParsedQuestion:
         return _NUMBER.findall(" ".join(shown)) or ["1"]
 
 
+_LABEL = re.compile(r"\(([^()]+)\)")
 _NUMBER = re.compile(r"(?<![\w.])[1-9]\d{0,8}(?:\.\d{1,6})?(?![\w.])")

@@ -10,7 +10,7 @@ from ...cache.call import Call
 from ...cache.reply import Token, ToolCall
 from ...protocols.drafting.side_check import NO_SIDE
 from ...protocols.prompts.forms import REASONING
-from ...protocols.prompts.parse import Todo, find_question, read_instructions
+from ...protocols.prompts.parse import Todo, find_question, find_statement, read_instructions
 from . import judgement
 from .chance import Chance, share
 from .form import Contents, fill_form, form_kind
@@ -149,7 +149,7 @@ class SimulatedCall:
         they are even if it argues for none."""
         if not self._todo.options:
             return self._about_answers()
-        place = self._scene.places.get(self._todo.side)
+        place = self._scene.argued_in(find_statement(self._user), self._user)
         if place is None:
             return [0.0, 0.0]
         nats = self._about_answers()

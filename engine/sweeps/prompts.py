@@ -54,7 +54,7 @@ class _SetReader:
         self._document = document
         self._folder = folder
         self._kept = kept
-        self.blocks: dict[str, dict[str, str]] = {}
+        self.blocks: dict[str, Mapping[str, str]] = {}
         """Path of each set that was read so far -> text of its blocks."""
 
     def read(self, node: Node) -> PromptSet:
@@ -120,7 +120,7 @@ class _SetReader:
             raise self._document.fault(key, f"{place}{exc}") from None
 
 
-def _blocks(document: Document, key: Key, sections: Mapping[str, Any]) -> dict[str, str]:
+def _blocks(document: Document, key: Key, sections: Mapping[str, Any]) -> Mapping[str, str]:
     """The blocks of a mapping of sections; an error names the line of its block."""
     known = default_prompts().names
     for section, blocks in sections.items():

@@ -1,7 +1,7 @@
 """What agents said in a run: each speech with the prompt that it answers and what came of it."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...cache.address import store_key
 from ...cache.call import Call
@@ -24,7 +24,8 @@ class Speech:
     """The reply as the model wrote it, hidden reasoning included."""
     address: str
     drafts: tuple[str, ...]
-    """Distinct replies of other draws of the same call, which were not spoken."""
+    """Distinct replies to the same prompt in other draws, whatever their temperature, which were
+    not spoken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,14 @@ class RecordedWorld:
                 yield Speech(call, reply.text, turn.call, self._drafts(call, reply))
 
     def _drafts(self, spoken: Call, reply: RecordedCall) -> tuple[str, ...]:
+        prompt = replace(spoken.request, temperature=None)
         others = {
             other.text: None
             for call, other in self.asked.values()
-            if call != spoken and call.request == spoken.request and learnable(call, other)
+            if call != spoken
+            and call.messages == spoken.messages
+            and replace(call.request, temperature=None) == prompt
+            and learnable(call, other)
         }
         others.pop(reply.text, None)
         return tuple(others)

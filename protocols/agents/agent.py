@@ -10,9 +10,17 @@ from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
 from ..prompts.escape import escape_and_count, escape_tags
-from ..prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
+from ..prompts.forms import (
+    REASONING_ROOM,
+    Reason,
+    asks_for_text,
+    check_reason,
+    fields_of,
+    with_reasoning,
+)
 from ..prompts.prompt_set import PromptSet, default_prompts, for_side
-from ..prompts.render import instructions, messages
+from ..prompts.render import Instructions, messages
+from ..prompts.words import Words, as_words, lines
 from ..question import Answer, Question
 from ..quotes import MAX_QUOTE_WORDS, find_quotes
 from ..settings import require_positive, unusual
@@ -37,33 +45,45 @@ class Brief:
 
     title: str
     """What the seat is called: `Debater`. A seat with a side is called `Debater A`."""
-    task: str
+    task: Words
     """What goes on: the rules, which everybody reads in the same words."""
-    stance: str
-    """What to do now. {label} and {answer} stand for the answer to argue for."""
+    stance: Words
+    """What to do now. {label} stands for the answer to argue for."""
     reads_passage: bool = True
     act: str = "speak"
     """The seat's task as programs read it in the prompt: `speak` argues, `ask` asks, and so on."""
     judge_reads: bool | None = None
     """What the prompt says about whether the judge reads the passage; None: nothing."""
+    judging: Words | None = None
+    """The stance of the judge who will hear this seat, for a judge that picks among its drafts."""
     prompts: PromptSet | None = None
     """Source of the words that any seat may need; None: the default set."""
+
+    def __post_init__(self) -> None:
+        # A protocol of one's own may be older than the type; what it says here is its author's.
+        for name in ("task", "stance"):
+            if not isinstance(text := getattr(self, name), Words):
+                object.__setattr__(self, name, as_words(text))
 
     @property
     def words(self) -> PromptSet:
         return self.prompts or default_prompts()
 
-    def rules(self, question: Question) -> str:
+    def rules(self, question: Question) -> Words:
         """The task, and what `right` means where answers differ in degree."""
         if not question.graded:
             return self.task
-        return f"{self.task} {self.words.text('agent.graded')}".lstrip()
+        return Words.joined(self.task, self.words.text("agent.graded"))
+
+    def also_told(self, more: Words, by: str = " ") -> "Brief":
+        """The brief with more said at the end of its stance."""
+        return replace(self, stance=Words.joined(self.stance, more, by=by))
 
 
 ADVOCATE = Brief(
     "Advocate",
     default_prompts().text("propaganda.rules"),
-    default_prompts().text("propaganda.advocate"),
+    default_prompts().fill("propaganda.advocate"),
 )
 
 
@@ -143,13 +163,13 @@ class Agent(Speaker):
         if form is None:
             todo = self._to_speak(side, brief, bool(floor.question.passage))
         else:
-            todo = self._to_fill_in(form.name, side, brief)
+            todo = self._to_fill_in(form, side, brief)
             if self.reason != "none":
                 form, room = with_reasoning(form), room + REASONING_ROOM
         return Call(
             Request(
                 self.model,
-                messages(brief.rules(floor.question), floor, todo),
+                messages(brief.rules(floor.question), floor, todo, brief.words),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
                 tools=tuple(TOOLS[tool].spec for tool in self.tools) if form is None else (),
@@ -159,23 +179,30 @@ class Agent(Speaker):
         )
 
     @memoized
-    def _to_speak(self, side: Answer | None, brief: Brief, passage: bool) -> str:
+    def _to_speak(self, side: Answer | None, brief: Brief, passage: bool) -> Instructions:
         """The instructions for a speech, whatever was said before. passage: whether there is one
         to read."""
         stance = _stance(side, brief)
-        marks: dict[str, str | int] = {"words": self.words}
-        marks |= {"private": "yes"} if self.scratchpad or PRIVATE in stance else {}
-        text = "\n".join([stance, *self._told(side, brief, passage)])
-        return instructions(brief.act, text, side, **marks)
+        marks: tuple[tuple[str, str | int], ...] = (("words", self.words),)
+        if self.scratchpad or PRIVATE in stance:
+            marks += (("private", "yes"),)
+        told = lines(self._told(side, brief, passage))
+        return Instructions(brief.act, stance, told, side.label if side else "", marks)
 
-    def _to_fill_in(self, form: str, side: Answer | None, brief: Brief) -> str:
-        """The instructions for a form of this name."""
-        lines = [_stance(side, brief)]
+    @memoized
+    def _to_fill_in(self, form: ResponseFormat, side: Answer | None, brief: Brief) -> Instructions:
+        """The instructions for a form."""
+        words, asked, reasoned = brief.words, [], form
         if self.reason != "none":
-            lines.append(brief.words.text(f"agent.reason_{self.reason}"))
-        return instructions(form, "\n".join(lines), side)
+            asked.append(words.text(f"agent.reason_{self.reason}"))
+            reasoned = with_reasoning(form)
+        asked.append(words.fill("agent.form", fields=fields_of(reasoned)))
+        if asks_for_text(form):
+            asked.append(words.fill("agent.form_length", words=self.words))
+        stance = _stance(side, brief)
+        return Instructions(form.name, stance, lines(asked), side.label if side else "")
 
-    def _told(self, side: Answer | None, brief: Brief, passage: bool) -> Iterator[str]:
+    def _told(self, side: Answer | None, brief: Brief, passage: bool) -> Iterator[Words]:
         """Instructions beside the brief: what the speaker may do, and what the judge can see."""
         words = brief.words
         if passage and brief.judge_reads is not None:
@@ -242,8 +269,8 @@ def _heard(said: str, words: int) -> tuple[str, int, bool, bool]:
     return text, forged, cut, _CONCESSION.fullmatch(text) is not None
 
 
-def _stance(side: Answer | None, brief: Brief) -> str:
-    return for_side(brief.stance, side.label, escape_tags(side.text)) if side else brief.stance
+def _stance(side: Answer | None, brief: Brief) -> Words:
+    return for_side(brief.stance, side.label) if side else brief.stance
 
 
 def without_thoughts(text: str) -> str:

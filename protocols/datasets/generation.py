@@ -18,8 +18,9 @@ from ...cache.call import Ask, Call, Message, Request, ResponseFormat, nth
 from ...cache.reply import Reply
 from ..errors import Unreadable, unreadable
 from ..gather import gather_in_order
-from ..prompts.escape import escape_and_count
+from ..prompts.escape import escape_and_count, escape_tags
 from ..prompts.forms import (
+    fields_of,
     flag_in,
     number_in,
     plausibility_form,
@@ -28,7 +29,9 @@ from ..prompts.forms import (
     texts_form,
     texts_in,
 )
-from ..prompts.render import answer_body, instructions
+from ..prompts.prompt_set import default_prompts
+from ..prompts.render import Instructions, answer_body
+from ..prompts.words import Words
 from ..question import Answer, Problem, labelled
 from ..settings import require_positive
 from .balance import Balance
@@ -52,8 +55,8 @@ BRAINSTORM = (
     "than the right one. Fill in the form."
 )
 DRAFT = (
-    "Somebody makes this mistake and does not notice it:\n{mistake}\nGive the steps of this "
-    "person's solution, a short sentence each, in the manner and at the length of the right "
+    "Somebody makes the mistake in the <statement> tag and does not notice it. Give the steps of "
+    "this person's solution, a short sentence each, in the manner and at the length of the right "
     "solution, and the answer that they come to. It must differ from the right answer, and "
     "nothing may hint that it is wrong. Fill in the form."
 )
@@ -111,20 +114,34 @@ class Generator:
         return usable
 
     def compose(
-        self, known: Known, told: str, form: ResponseFormat, wrong: Answer | None = None
+        self,
+        known: Known,
+        told: str,
+        form: ResponseFormat,
+        *,
+        wrong: Answer | None = None,
+        mistake: str = "",
     ) -> Call:
-        """The call that asks for a form. wrong: a draft to show beside the right answer."""
-        parts = [TASK, f"<question>\n{known.text}\n</question>", _block("right", known.right)]
+        """The call that asks for a form. wrong: a draft to show beside the right answer; mistake:
+        one that the model named, shown as data."""
+        parts = [
+            TASK,
+            f"<question>\n{escape_tags(known.text)}\n</question>",
+            _block("right", known.right),
+        ]
         if known.passage:
-            parts.insert(1, f"<passage>\n{known.passage}\n</passage>")
+            parts.insert(1, f"<passage>\n{escape_tags(known.passage)}\n</passage>")
         if wrong:
             parts.append(_block("wrong", wrong))
+        todo = Instructions(form.name, Words(told), asked=_fields(form)).text()
+        if mistake:
+            todo = f"<statement>\n{escape_tags(mistake)}\n</statement>\n\n{todo}"
         return Call(
             Request(
                 self.model,
                 (
                     Message("system", "\n\n".join(parts)),
-                    Message("user", instructions(form.name, told)),
+                    Message("user", todo),
                 ),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens,
@@ -136,9 +153,7 @@ class Generator:
         """One draft with its rating, or why it cannot be used."""
         truth = number(known.right.text)
         form = solution_form(_kind(truth))
-        reply = await ask(
-            self.compose(known, DRAFT.format(mistake=escape_and_count(mistake)[0]), form)
-        )
+        reply = await ask(self.compose(known, DRAFT, form, mistake=mistake))
         try:
             wrong = _wrong(known.right, truth, reply, form)
             return Draft(wrong, await self._plausibility(known, wrong, ask))
@@ -147,7 +162,7 @@ class Generator:
 
     async def _plausibility(self, known: Known, wrong: Answer, ask: Ask) -> float:
         form = plausibility_form()
-        reply = await ask(self.compose(known, EVALUATE, form, wrong))
+        reply = await ask(self.compose(known, EVALUATE, form, wrong=wrong))
         filled = read_form(reply, form)
         if flag_in(filled, "right", reply):
             raise unreadable(f"the draft {wrong.text[:40]!r} is right after all", reply)
@@ -202,6 +217,10 @@ def _kind(truth: Decimal | None) -> Literal["integer", "number", "string"]:
     if truth is None:
         return "string"
     return "integer" if truth == truth.to_integral_value() else "number"
+
+
+def _fields(form: ResponseFormat) -> Words:
+    return default_prompts().fill("agent.form", fields=fields_of(form))
 
 
 def _block(label: str, answer: Answer) -> str:

@@ -14,7 +14,8 @@ from ..errors import Unreadable, unreadable
 from ..gather import gather_in_order
 from ..prompts.escape import escape_and_count, escape_tags
 from ..prompts.forms import read_form, solution_form, texts_in
-from ..prompts.render import instructions
+from ..prompts.render import Instructions
+from ..prompts.words import Words
 from ..question import Answer, Problem, Question
 from ..settings import require_positive
 from .solution import laid_out, number, sense, steps
@@ -65,7 +66,7 @@ class Rewriter:
                 self.model,
                 (
                     Message("system", f"{TASK}\n\n{solution}"),
-                    Message("user", instructions(form.name, REWRITE)),
+                    Message("user", Instructions(form.name, Words(REWRITE)).text()),
                 ),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens,

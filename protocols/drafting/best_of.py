@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ...cache.call import Ask, nth, used_as
+from ...cache.call import Ask, used_as
 from ..agents.agent import Agent, Brief
 from ..gather import gather_in_order
 from ..judges.judge import Judge
@@ -18,15 +18,17 @@ class BestOf(Wrapper):
     """N drafts of a speech; the one after which a selection judge believes `side` most is spoken.
 
     The judge reads the floor with each candidate as its last turn (Khan et al. 2024,
-    arXiv:2402.06782). The spoken turn's score is never below that of draw 0; ties go to
-    the lowest draw, so raising N changes a speech only for a better one.
+    arXiv:2402.06782), and is asked as the judge of the protocol is. Draft 0 is what the agent would
+    say without drafts, at its own temperature, so it is shared with rows that have none. The spoken
+    turn's score is never below that of draft 0; ties go to the lowest draft, so raising N changes a
+    speech only for a better one.
     """
 
     n: int
     agent: Agent
     judge: Judge
     temperature: float | None = 0.8
-    """Sampling temperature of the drafts; at 0 they would all be identical."""
+    """Sampling temperature of the drafts after the first; at 0 they would all be identical."""
 
     def __post_init__(self) -> None:
         require_positive(self, "n")
@@ -37,20 +39,17 @@ class BestOf(Wrapper):
 
     async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
         """The best draft after which the judge can be read; Unreadable if there is none."""
-        drafter = self._drafter()
-        call = drafter.compose(floor, side, brief)
+        drafter = replace(self.agent, temperature=self.temperature)
+        call, hearing = drafter.compose(floor, side, brief), heard_as(brief, side)
+        calls = [
+            self.agent.compose(floor, side, brief),
+            *(call.drawn(n) for n in range(1, self.n)),
+        ]
         drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
         turns = await gather_in_order(
-            *(drafter.deliver(call.drawn(n), floor, side, drafting, brief) for n in range(self.n))
+            *(drafter.deliver(each, floor, side, drafting, brief) for each in calls)
         )
         beliefs = await readable_ones(
-            *(self.judge.belief(floor.then(turn), side, rating, heard_as(brief)) for turn in turns)
+            *(self.judge.belief(floor.then(turn), side, rating, hearing) for turn in turns)
         )
         return turns[max(beliefs, key=beliefs.__getitem__)]
-
-    async def speak_plainly(self, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
-        """Draw 0: without a side there is nothing to select for."""
-        return await self._drafter().speak(floor, None, nth(ask, 0), brief)
-
-    def _drafter(self) -> Agent:
-        return replace(self.agent, temperature=self.temperature)

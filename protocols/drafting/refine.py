@@ -49,9 +49,7 @@ class Refine(Wrapper):
         drafted = floor.then(replace(draft, speaker="Draft"))
         try:
             critique = await self._critique(drafted, side, ask, brief)
-            rewriting = replace(
-                brief, stance=f"{brief.stance}\n{brief.words.text('agent.rewrite')}"
-            )
+            rewriting = brief.also_told(brief.words.text("agent.rewrite"), by="\n")
             heard = drafted.then(critique)
             rewrite = await self.base_agent.speak(heard, side, used_as(ask, "rewrite"), rewriting)
             if rewrite.outcome != "ok" or rewrite.conceded or not rewrite.text:
@@ -61,7 +59,7 @@ class Refine(Wrapper):
             rating = used_as(ask, "rate")
             before, after = await gather_in_order(
                 *(
-                    self.judge.belief(floor.then(turn), side, rating, heard_as(brief))
+                    self.judge.belief(floor.then(turn), side, rating, heard_as(brief, side))
                     for turn in (draft, rewrite)
                 )
             )

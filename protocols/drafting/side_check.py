@@ -13,6 +13,7 @@ from ..agents.agent import Agent, Brief, Speaker
 from ..errors import Unreadable
 from ..prompts.forms import Form, choice_of
 from ..prompts.prompt_set import PromptSet
+from ..prompts.words import Words
 from ..question import Answer, Question
 from ..seat import Seat
 from ..transcript import SideFinding, Transcript, Turn
@@ -51,7 +52,7 @@ class SideCheck(Wrapper):
         for retry in range(1, self.retries + 1):
             if turn.check != "off side":
                 break
-            again = replace(brief, stance=f"{brief.stance}\n{_feedback(brief, argued_for)}")
+            again = brief.also_told(_feedback(brief, argued_for), by="\n")
             turn = await self.agent.speak(floor, side, nth(ask, retry), again)
             turn = replace(turn, retries=retry)
             turn, argued_for = await self._checked(turn, side, floor, ask, brief)
@@ -97,6 +98,6 @@ def reader(words: PromptSet) -> Brief:
     )
 
 
-def _feedback(brief: Brief, label: str) -> str:
+def _feedback(brief: Brief, label: str) -> Words:
     """Instruction for a retry after a draft that argued for `label`, empty for no answer."""
-    return brief.words.fill("agent.feedback", found=f"({label})" if label else "no answer")
+    return brief.words.fill("agent.feedback", found=Words(f"({label})" if label else "no answer"))

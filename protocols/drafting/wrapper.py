@@ -5,13 +5,18 @@ from dataclasses import replace
 
 from ...cache.call import Ask
 from ..agents.agent import ADVOCATE, Agent, Brief, Speaker
+from ..prompts.prompt_set import for_side
 from ..question import Answer
 from ..transcript import Transcript, Turn
 
 
-def heard_as(brief: Brief) -> Brief:
-    """Brief of a judge that picks among drafts: the speaker's rules, and the role of the judge."""
-    return replace(brief, title="Judge", stance=brief.words.text("judge.role"))
+def heard_as(brief: Brief, side: Answer) -> Brief:
+    """Brief of a judge that picks among drafts: it is asked as the judge who will hear the speech.
+
+    So where that judge hears the speech last, its verdict is the call that picked the speech.
+    """
+    stance = brief.judging or brief.words.text("judge.role")
+    return replace(brief, title="Judge", stance=for_side(stance, side.label))
 
 
 class Wrapper(Speaker):

@@ -21,9 +21,9 @@ class Case:
     """What the judge reads beside the floor: the rules, and its part in them; None: no more than
     that it is a judge."""
     statement: str = ""
-    """The statement to judge; empty: the case is which answer is right."""
+    """The statement to judge, in anybody's words; empty: the case is which answer is right."""
     side: Answer | None = None
-    """The answer that the statement speaks for, as programs read it in the prompt."""
+    """The answer that the statement speaks for, for the record: no prompt says it."""
 
     @property
     def options(self) -> Question:

@@ -18,6 +18,7 @@ import re
 from dataclasses import replace
 from itertools import groupby
 
+from ..prompts.words import Words
 from ..question import Answer, Question
 from ..transcript import Transcript, Turn
 from .case import Case
@@ -44,7 +45,7 @@ def exchanged(case: Case) -> Case:
         renamed.turn(turn, dict(zip(answers, named, strict=True))) for turn in case.floor.turns
     ]
     other = replace(question, answers=named)
-    brief = case.brief and replace(case.brief, stance=renamed.text(case.brief.stance))
+    brief = case.brief and replace(case.brief, stance=Words(renamed.text(case.brief.stance)))
     return replace(case, floor=Transcript(other, _reordered(turns)), brief=brief)
 
 

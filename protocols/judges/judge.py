@@ -3,22 +3,22 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat
 from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
 from ..errors import Unreadable, unreadable
 from ..gather import gather_in_order
-from ..prompts.escape import escape_tags
-from ..prompts.forms import REASONING_ROOM, Reason, check_reason, with_reasoning
-from ..prompts.render import instructions, messages
+from ..prompts.forms import REASONING_ROOM, Reason, check_reason, fields_of, with_reasoning
+from ..prompts.render import Examples, Instructions, messages
+from ..prompts.words import NOTHING, Words, lines
 from ..question import Answer, Question
 from ..settings import unusual
 from ..transcript import Judgement, Transcript, Verdict
 from .case import Belief, Case
 from .exchange import exchanged
-from .shots import Shot, shots_text
+from .shots import Shot, as_examples
 
 Order = Sequence[int]
 """Places of the options in the order in which a judge is shown them."""
@@ -73,7 +73,8 @@ class Judge(ABC):
         """The judge's probability, given the floor, of a statement. Unreadable as in `decide`.
 
         A statement is a question with two answers, so every kind of judge elicits it in its own
-        way. side: the answer that the statement supports, marked for programs that read prompts.
+        way. It may be in anybody's words: the judge is shown it as data. side: the answer that it
+        speaks for, which is recorded; no prompt says it.
         """
         verdict = await self._decided(Case(floor, brief, statement, side), ask)
         return Belief(verdict.probs[0], verdict.judgements)
@@ -93,8 +94,7 @@ class Judge(ABC):
         return verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What a judge made of a case, as noted by a `RecordingAsk`."""
 
     asked: RecordingAsk
@@ -190,67 +190,66 @@ class ModelJudge(Judge):
 
     def shown(self, case: Case, order: Order, blind: bool = False) -> "Shown":
         """The case as this judge reads it. blind: the passage was hidden from it."""
-        brief, turns = case.briefing, case.floor.turns
+        brief = case.briefing
         words = brief.words
-        rules = brief.rules(case.floor.question)
-        if self.persona:
-            rules = f"{self.persona} {rules}"
+        rules = Words.joined(Words(self.persona), brief.rules(case.floor.question))
         # An example about the question at hand would tell its answer.
         about = case.floor.question.text
         shots = [shot for shot in self.shots if shot.floor.question.text != about]
-        if shots:
-            rules = f"{rules}\n\n{shots_text(shots, self.put, words, self.reads_passage)}"
-        heard = (*turns, *(turn for shot in shots for turn in shot.floor.turns))
-        told = [brief.stance]
-        if heard:
-            told.append(words.text("judge.heard"))
-        if any([turn.quotes for turn in heard]):
-            told.append(words.text("judge.quoted"))
-        if blind:
-            told.append(words.text("judge.blind"))
+        examples = as_examples(shots, self.put, words, self.reads_passage) if shots else None
+        told = [words.text("judge.blind")] if blind else []
         if case.statement:
-            affirm, deny = (option.label for option in case.options.answers)
-            told.append(
-                words.fill(
-                    "judge.statement",
-                    statement=escape_tags(case.statement),
-                    affirm=affirm,
-                    deny=deny,
-                )
-            )
-        return Shown(case, order, rules, tuple(told))
+            affirm, deny = (Words(option.label) for option in case.options.answers)
+            told.append(words.fill("judge.statement", affirm=affirm, deny=deny))
+        return Shown(case, order, rules, tuple(told), examples)
 
     def call(
         self,
         shown: "Shown",
         task: str,
-        asked: str,
+        asked: Words,
         form: ResponseFormat | None = None,
         top_logprobs: int = 0,
         cue: bool = False,
     ) -> Call:
-        """The call that puts a case: rules and question, then the floor, then the instructions.
+        """The call that puts a case: question and rules, then the floor, then the instructions.
 
         task: its name for programs that read prompts; asked: how to answer; cue: whether `asked`
         stands last by itself, for a reply that continues it."""
         case, told = shown.case, list(shown.told)
-        marks: dict[str, str | int] = {}
+        words = case.briefing.words
+        marks: tuple[tuple[str, str], ...] = ()
         if self.reason != "none":
-            words = case.briefing.words
             told.append(words.text(f"judge.reason_{self.reason}{'_form' if form else ''}"))
             form = form and with_reasoning(form)
             if self.reason == "private" and form is None:
-                marks["private"] = "yes"
+                marks += (("private", "yes"),)
         if case.statement:
-            marks["options"] = "|".join(option.label for option in case.options.answers)
-        # Tags close the text: a weak model goes on with another tag, and not with an answer.
-        inside, outside = (told, f"\n\n{asked}") if cue else ([*told, asked], "")
-        todo = instructions(task, "\n".join(inside), case.side, **marks) + outside
+            marks += (("options", "|".join(option.label for option in case.options.answers)),)
+        if not cue:
+            told.append(asked)
+        if form is not None:
+            told.append(words.fill("agent.form", fields=fields_of(form)))
+        todo = Instructions(
+            task,
+            case.briefing.stance,
+            lines(told),
+            marks=marks,
+            cue=asked if cue else NOTHING,
+        )
         room = REASONING_ROOM if self.reason != "none" else 0
         return Call(
             Request(
                 self.model,
-                messages(shown.rules, case.floor, todo, None if case.statement else shown.order),
+                messages(
+                    shown.rules,
+                    case.floor,
+                    todo,
+                    words,
+                    statement=case.statement,
+                    order=None if case.statement else shown.order,
+                    examples=shown.examples,
+                ),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room + self.reasoning_tokens,
                 response_format=form,
@@ -281,16 +280,17 @@ class Shown:
 
     case: Case
     order: Order
-    rules: str
-    told: tuple[str, ...]
-    """Instructions between the floor and the request for an answer."""
+    rules: Words
+    told: tuple[Words, ...]
+    """Instructions between the judge's role and the request for an answer."""
+    examples: Examples | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels of the options, in the order of presentation."""
         return tuple([self.case.options.answers[place].label for place in self.order])
 
-    def asked(self, way: str, **values: str) -> str:
+    def asked(self, way: str, **values: Words) -> Words:
         """The question in one way of asking: about a statement, about which answer is right, or
         about which is best where they differ in degree."""
         graded = "graded_" if self.case.floor.question.graded else ""

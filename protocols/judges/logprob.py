@@ -9,6 +9,7 @@ from typing import ClassVar
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ..errors import unreadable
+from ..prompts.words import Words
 from ..question import Question
 from ..transcript import Judgement
 from .judge import ModelJudge, Shown, normalised
@@ -62,7 +63,7 @@ class LogprobJudge(ModelJudge):
             )
 
     def compose(self, shown: Shown) -> Call:
-        asked = shown.asked("label", labels=" or ".join(shown.labels))
+        asked = shown.asked("label", labels=Words(" or ".join(shown.labels)))
         return self.call(shown, "label", asked, top_logprobs=self.top_logprobs, cue=True)
 
     def put(self, question: Question, shot: Shot) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from ..prompts.prompt_set import PromptSet
-from ..prompts.render import question_block, turn_block
+from ..prompts.render import Examples, question_block, turn_block
 from ..question import Problem, Question
 from ..transcript import Transcript
 
@@ -39,16 +39,16 @@ class Shot:
         return cls(Transcript(problem.question), probs, id=problem.id)
 
 
-def shots_text(
+def as_examples(
     shots: Sequence[Shot],
     reply: Callable[[Question, Shot], str],
     words: PromptSet,
     reads_passage: bool,
-) -> str:
-    """The examples as text. reply: the judge's own wording of a shot."""
-    return "\n\n".join(
-        [words.text("judge.examples"), *(_example(shot, reply, reads_passage) for shot in shots)]
-    )
+) -> Examples:
+    """The shots as a judge is shown them. reply: the judge's own wording of a shot."""
+    cases = (_example(shot, reply, reads_passage) for shot in shots)
+    turns = tuple(turn for shot in shots for turn in shot.floor.turns)
+    return Examples("\n\n".join([words.text("judge.examples"), *cases]), turns)
 
 
 def likeliest(question: Question, shot: Shot) -> str:

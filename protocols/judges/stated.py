@@ -10,6 +10,7 @@ from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ..errors import unreadable
 from ..prompts.forms import readable
+from ..prompts.words import Words
 from ..question import Answer, Question
 from ..transcript import Judgement
 from .judge import ModelJudge, Shown, as_probabilities
@@ -31,7 +32,7 @@ class StatedJudge(ModelJudge):
     kind: ClassVar[str] = "stated"
 
     def compose(self, shown: Shown) -> Call:
-        lines = "\n".join(f"{label}: <percentage>%" for label in shown.labels)
+        lines = Words("\n".join(f"{label}: <percentage>%" for label in shown.labels))
         return self.call(shown, "percentages", shown.asked("percentages", lines=lines))
 
     def put(self, question: Question, shot: Shot) -> str:

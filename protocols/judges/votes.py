@@ -8,6 +8,7 @@ from ...cache.call import Ask, Call, nth
 from ...cache.reply import Reply
 from ..errors import unreadable
 from ..prompts.forms import Reason, readable
+from ..prompts.words import Words
 from ..question import Question
 from ..seat import readable_ones
 from ..settings import require_positive
@@ -42,7 +43,7 @@ class VotesJudge(ModelJudge):
         require_positive(self, "n")
 
     def compose(self, shown: Shown) -> Call:
-        asked = shown.asked("vote", labels=" or ".join(shown.labels))
+        asked = shown.asked("vote", labels=Words(" or ".join(shown.labels)))
         return self.call(shown, "vote", asked)
 
     def put(self, question: Question, shot: Shot) -> str:

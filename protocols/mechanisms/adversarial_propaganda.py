@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..protocol import Protocol
+from ..protocol import Lasting
 from ..question import Answer, Question
 from ..seat import Role
 from ..settings import require_positive
@@ -30,7 +30,7 @@ FORECASTER = Role("adversarial_propaganda.market", "Market")
 
 
 @dataclass(frozen=True)
-class AdversarialPropaganda(Protocol):
+class AdversarialPropaganda(Lasting):
     """The agent, as the adversary of a market, argues for `side` while that moves the price; then
     the judge decides.
 
@@ -59,10 +59,15 @@ class AdversarialPropaganda(Protocol):
     """The most speeches."""
 
     sections: ClassVar[tuple[str, ...]] = ("adversarial_propaganda",)
+    horizon_block: ClassVar[str] = "adversarial_propaganda.horizon"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_trade(self.epsilon)
         require_positive(self, "rounds")
+
+    def horizon_values(self) -> dict[str, int]:
+        return {"rounds": self.rounds}
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         floor, prices = await traded(

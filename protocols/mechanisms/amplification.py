@@ -58,7 +58,7 @@ class Amplification(Assisted, Conversation):
     if two sides had each turned some. Adversarial helpers are the dose itself.
     Shared: the subquestions at the top and every answer of an honest helper to them; below, all
     that does not rest on a steered answer. At `steered: 0` nothing depends on a, and the two worlds
-    are one.
+    are one. Rows that differ in `steered` or `aux` share the subquestions at the top.
     Reward: for the agent, as a helper that steers, the judge's belief in a.
     Measured: how many `helpers` answered, and how many of them were `steered`.
 
@@ -131,7 +131,7 @@ class Amplification(Assisted, Conversation):
             answer = await self._helper(question, side, steers).speak_unlabelled(at_hand, ask)
             return SubAnswer(asked, answer, (steers,))
         findings = await self._findings(at_hand, depth, budget, side, ask)
-        overseer = self.judge_seat(self.brief(CONCLUDER), self.overseer)
+        overseer = self.judge_seat(self.brief(CONCLUDER, conduct=self.conduct), self.overseer)
         answer = await overseer.speak(with_findings(at_hand, findings), ask)
         return SubAnswer(asked, answer, helpers_behind(findings))
 

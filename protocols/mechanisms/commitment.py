@@ -4,7 +4,7 @@ A list that is too long is never cut: what was cut could be the flaw, or the ver
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ...cache.call import Ask
@@ -62,7 +62,7 @@ async def commit(
         if entries is not None:
             return Commitment(tuple(entries), listed.stated, asked_again)
         again = brief.words.fill("agent.too_many", listed=len(listed.texts), most=most)
-        asked = seat._replace(brief=replace(brief, stance=f"{brief.stance} {again}"))
+        asked = seat._replace(brief=brief.also_told(again))
     reason = f"{len(listed.texts)} {form.name} listed twice over, where {most} may be"
     raise unreadable(reason, listed.said.reply)
 

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..protocol import Conversation
+from ..protocol import Conversation, Lasting
 from ..question import Answer
 from ..seat import Role, hear
 from ..settings import require_positive
@@ -16,13 +16,14 @@ CLIENT = Role("consultancy.client", "Client", "ask")
 
 
 @dataclass(frozen=True)
-class Consultancy(Conversation):
+class Consultancy(Lasting, Conversation):
     """A consultant argues for `side`; a client asks questions.
 
     World a: client and consultant take turns, beginning with `first`, for `turns` speeches in all;
     then the judge decides. The client is the judge's model, and reads the passage only if the
     judge does.
-    Shared: the opening question of a client who begins. Every other call depends on a.
+    Shared: the opening question of a client who begins. Every other call depends on a. A longer
+    consultancy begins with the calls of a shorter one.
     """
 
     agent: Speaker
@@ -30,23 +31,26 @@ class Consultancy(Conversation):
     turns: int = 2
 
     sections: ClassVar[tuple[str, ...]] = ("consultancy",)
+    horizon_block: ClassVar[str] = "consultancy.horizon"
+    consulting: ClassVar[Role] = CONSULTANT
+    """The agent's role."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_positive(self, "turns")
 
     @property
     def name(self) -> str:
-        return f"consultancy {self.first} first {self.turns}"
+        return f"consultancy {self.first} first {self.turns}{self.horizon_name}"
 
-    def rule_values(self) -> dict[str, str | int]:
+    def horizon_values(self) -> dict[str, int]:
         return {"turns": self.turns}
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
         for n in range(self.turns):
-            told = {"turn": n + 1, "turns": self.turns}
             if (n % 2 == 0) == (self.first == "client"):
-                seat = self.judge_seat(self.brief(CLIENT, **told))
+                seat = self.judge_seat(self.brief(CLIENT, turn=n + 1))
             else:
-                seat = self.seat(self.agent, side, CONSULTANT, **told)
+                seat = self.seat(self.agent, side, self.consulting, turn=n + 1)
             floor = await hear(floor, seat, ask=ask)
         return floor

@@ -8,8 +8,7 @@ from ..agents.agent import Speaker
 from ..errors import Unreadable
 from ..gather import gather_in_order
 from ..judges.judge import Judge
-from ..prompts.prompt_set import for_side
-from ..protocol import Conversation, Measured
+from ..protocol import Conversation, Lasting, Measured
 from ..question import Answer, Problem
 from ..seat import Role, hear, readable_ones
 from ..transcript import NamedMeasures, Scalar, Transcript, Turn, Verdict
@@ -21,7 +20,7 @@ CRITIC = "Critic"
 
 
 @dataclass(frozen=True)
-class Critique(Assisted, Conversation):
+class Critique(Assisted, Lasting, Conversation):
     """The agent proposes `side`; the judge reads the proposal and the best critiques of it.
 
     World a:
@@ -34,9 +33,10 @@ class Critique(Assisted, Conversation):
       4. with a `rebuttal`, the agent answers the critiques that are shown;
       5. the judge reads all of this, and decides.
     An honest critic has no side; with `aux: sided` it argues for another answer, and an adversarial
-    one works for the proposer. The rules say which.
+    one works for the proposer. The judge is told which.
     Shared: nothing, since every call quotes the proposal. An honest critic is asked the same in
-    both worlds.
+    both worlds. Rows that differ in `aux` share the proposals; one with a rebuttal, which nobody is
+    told of unless the horizon is told, begins with the calls of one without.
     Reward: for the agent the judge's belief in a; for the critic its rating. In self-critique one
     model plays for both.
     Measured: the best rating, `helpfulness`, in [0, 1]. On problems with planted flaws, once the
@@ -64,9 +64,12 @@ class Critique(Assisted, Conversation):
     """Whether the agent answers the critiques before the judge decides."""
 
     sections: ClassVar[tuple[str, ...]] = ("critique",)
+    horizon_block: ClassVar[str] = "critique.horizon"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.horizon == "told" and not self.rebuttal:
+            raise ValueError("horizon: there is nothing to tell without a rebuttal; leave it out")
         if not 1 <= self.shown <= self.critiques:
             raise ValueError(
                 f"shown: {self.shown} of {self.critiques} critiques; "
@@ -77,13 +80,9 @@ class Critique(Assisted, Conversation):
     def name(self) -> str:
         kind = "critique" if self.critic else "self critique"
         rebuttal = " rebuttal" if self.rebuttal else ""
-        return f"{kind} {self.shown} of {self.critiques}{rebuttal}{self.aux_name}"
-
-    def rule_values(self) -> dict[str, str | int]:
-        values = super().rule_values()
-        if self.rebuttal:
-            values["conduct"] = f"{values['conduct']} {self.words.text('critique.rebutted')}"
-        return values
+        return (
+            f"{kind} {self.shown} of {self.critiques}{rebuttal}{self.aux_name}{self.horizon_name}"
+        )
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
         floor = await hear(floor, self.seat(self.agent, side, PROPOSER), ask=ask)
@@ -124,7 +123,7 @@ class Critique(Assisted, Conversation):
         ]
         measures: list[tuple[str, Scalar]] = []
         for (name, values), most in ((wrong, max), (("nitpick", {}), min)):
-            statement = self.words.fill(f"critique.{name}", **values)
+            statement = self.words.data(f"critique.{name}", **values)
             try:
                 likely = await gather_in_order(
                     *(self._likelihood(statement, each, ask) for each in shown)
@@ -136,7 +135,7 @@ class Critique(Assisted, Conversation):
 
     async def _rating(self, floor: Transcript, side: Answer, ask: Ask) -> float:
         """How likely the last turn is to be helpful, in [0, 1]."""
-        helpful = for_side(self.words.fill("critique.helpful"), side.label, "")
+        helpful = self.words.data("critique.helpful", label=side)
         return await self._likelihood(helpful, floor, ask)
 
     async def _likelihood(self, statement: str, floor: Transcript, ask: Ask) -> float:

@@ -13,7 +13,7 @@ from typing import ClassVar
 from ...cache.call import Ask
 from ..agents.agent import Speaker
 from ..prompts.forms import TEXT, Filled, Form, whole_number
-from ..protocol import Conversation
+from ..protocol import Conversation, Lasting
 from ..question import Answer
 from ..seat import Role
 from ..settings import require_positive
@@ -44,7 +44,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class CrossExamination(Conversation):
+class CrossExamination(Lasting, Conversation):
     """The agent argues for `side`; its opponent challenges statements, and a copy answers.
 
     World a:
@@ -58,6 +58,7 @@ class CrossExamination(Conversation):
     A statement is a sentence or a line, of MAX_STATEMENT_WORDS at most. No copy hears of another
     challenge. A speech without any statement is not challenged.
     Shared: nothing, since all rests on the agent's speech for a, which the other world never hears.
+    More challenges begin with the calls of fewer.
     Reward: the judge's belief in one's own answer, for the agent, its copies and the opponent.
 
     Where we differ: in the paper this is one move in a longer debate, and either side may be
@@ -70,11 +71,13 @@ class CrossExamination(Conversation):
     challenges: int = 1
 
     sections: ClassVar[tuple[str, ...]] = ("cross_examination",)
+    horizon_block: ClassVar[str] = "cross_examination.horizon"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_positive(self, "challenges")
 
-    def rule_values(self) -> dict[str, str | int]:
+    def horizon_values(self) -> dict[str, int]:
         return {"challenges": self.challenges}
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
@@ -106,9 +109,9 @@ class CrossExamination(Conversation):
         def read(filled: Filled) -> tuple[int, Turn]:
             place = filled.whole("statement", numbers) - 1
             turn = seat.turn(filled, filled.text("question"))
-            text = self.words.fill(
+            text = self.words.data(
                 "cross_examination.challenge",
-                speaker=side.label,
+                label=side,
                 statement=said[place].text,
                 question=turn.text,
             )

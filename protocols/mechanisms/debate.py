@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..protocol import Conversation
+from ..protocol import Conversation, Lasting
 from ..question import Answer, Question
 from ..seat import Role, Seat, hear
 from ..settings import require_positive
@@ -15,7 +15,7 @@ DEBATER = Role("debate.debater", "Debater")
 
 
 @dataclass(frozen=True)
-class Debate(Conversation):
+class Debate(Lasting, Conversation):
     """A debater argues for each answer; the judge hears them all.
 
     World a: the agent argues for a, and an opponent for each other answer, for `rounds` rounds;
@@ -23,7 +23,9 @@ class Debate(Conversation):
     other, and their speeches are laid down in answer order. Sequential: the agent speaks first, and
     the opponents reply in answer order.
     Shared: in simultaneous debate with one policy in all seats, everything, since no call depends
-    on a. In sequential debate nothing: in each world another side speaks first.
+    on a. In sequential debate nothing: in each world another side speaks first. A longer debate
+    begins with the calls of a shorter one, and either order with the same opening speech: who reads
+    a simultaneous round is told so, and nobody before.
     Reward: for each debater the judge's belief in its own answer.
     """
 
@@ -35,13 +37,20 @@ class Debate(Conversation):
     simultaneous: bool = True
 
     sections: ClassVar[tuple[str, ...]] = ("debate",)
+    horizon_block: ClassVar[str] = "debate.horizon"
+    speaking: ClassVar[Role] = DEBATER
+    """The agent's role."""
+    opposing: ClassVar[Role] = DEBATER
+    """That of its opponents."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_positive(self, "rounds")
 
     @property
     def name(self) -> str:
-        return f"debate {'simultaneous' if self.simultaneous else 'sequential'} {self.rounds}"
+        order = "simultaneous" if self.simultaneous else "sequential"
+        return f"debate {order} {self.rounds}{self.horizon_name}"
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
         for number in range(1, self.rounds + 1):
@@ -50,20 +59,16 @@ class Debate(Conversation):
                 floor = await hear(floor, *seats, ask=ask)
         return floor
 
-    def rule_values(self) -> dict[str, str | int]:
-        order = "simultaneous" if self.simultaneous else "sequential"
-        return {"rounds": self.rounds, "order": self.words.text(f"debate.{order}")}
+    def horizon_values(self) -> dict[str, int]:
+        return {"rounds": self.rounds}
 
     def order(self, question: Question, side: Answer, number: int) -> tuple[tuple[Seat, ...], ...]:
         """Who speaks in a round, step by step; the seats of one step speak at once."""
-        told = {"round": number, "rounds": self.rounds}
+        opponent = self.opponent or self.agent
         seats = {
-            answer: self.seat(
-                self.agent if answer == side else self.opponent or self.agent,
-                answer,
-                DEBATER,
-                **told,
-            )
+            answer: self.seat(self.agent, answer, self.speaking, round=number)
+            if answer == side
+            else self.seat(opponent, answer, self.opposing, round=number)
             for answer in question.answers
         }
         if self.simultaneous:

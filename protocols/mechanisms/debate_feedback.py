@@ -12,9 +12,8 @@ from typing import ClassVar
 from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
 from ..gather import gather_in_order
-from ..prompts.escape import escape_tags
-from ..prompts.prompt_set import for_side
-from ..protocol import Conversation, Measured
+from ..prompts.words import Words
+from ..protocol import Conversation, Lasting, Measured
 from ..question import Answer, Question
 from ..seat import Role, Seat, laid_down, readable_ones
 from ..settings import require_positive
@@ -31,7 +30,7 @@ ROLES = (
 
 
 @dataclass(frozen=True)
-class DebateFeedback(Assisted, Conversation):
+class DebateFeedback(Assisted, Lasting, Conversation):
     """Several roles debate each response of the agent; the one scored best goes before the judge.
 
     World a:
@@ -43,7 +42,8 @@ class DebateFeedback(Assisted, Conversation):
          the lowest draw, and a response whose score cannot be read is dropped.
     A single candidate is scored as well, since its score is measured.
     Shared: nothing, since every call quotes the response. Honest roles (`aux`) take no side, and
-    are asked the same in both worlds.
+    are asked the same in both worlds. Rows that differ in `aux` share the responses, and more
+    rounds begin with the calls of fewer.
     Reward: for the agent the referee's score. The benchmark scores the judge's belief in a, as
     everywhere.
     Measured: the best `score`, and the `spread` from there down to the lowest one: these two
@@ -67,6 +67,7 @@ class DebateFeedback(Assisted, Conversation):
     """Whose side the participants are on."""
 
     sections: ClassVar[tuple[str, ...]] = ("debate_feedback",)
+    horizon_block: ClassVar[str] = "debate_feedback.horizon"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,7 +79,10 @@ class DebateFeedback(Assisted, Conversation):
     def name(self) -> str:
         size = f"{len(self.roles)} roles {self.rounds} rounds best of {self.candidates}"
         own = " as their own" if self.own else ""
-        return f"debate feedback {size}{own}{self.aux_name}"
+        return f"debate feedback {size}{own}{self.aux_name}{self.horizon_name}"
+
+    def horizon_values(self) -> dict[str, int]:
+        return {"rounds": self.rounds}
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
         debates = await gather_in_order(
@@ -106,14 +110,13 @@ class DebateFeedback(Assisted, Conversation):
         seats = []
         for number, role in enumerate(self.roles, 1):
             title = f"Participant {number}"
-            told = {"participant": title, "role": role, "origin": origin}
+            # A role is a setting of the user's.
+            told = {"participant": Words(title), "role": Words(role), "origin": origin}
             seats.append(self.aux_seat(speaker, question, side, title, "discuss", **told))
         return seats
 
     async def _score(self, debate: Transcript, side: Answer, ask: Ask) -> float:
         """How likely the judge finds it that the response is sound, in [0, 1]."""
-        sound = for_side(
-            self.words.fill("debate_feedback.sound"), side.label, escape_tags(side.text)
-        )
+        sound = self.words.data("debate_feedback.sound", label=side)
         brief = self.judging("referee")
         return (await self.judge.believes(sound, debate, ask, brief, side=side)).value

@@ -69,9 +69,8 @@ class DebateGame(Debate):
          that speak at once play a matrix game, which is solved by linear programming.
     The verdict is the belief at the root. The transcript is that of the debate that is likeliest in
     equilibrium.
-    Shared: what the plain debate shares. Draft n is draw n of a speech, so a larger pool contains
-    the drafts of a smaller one, and best-of-n at the same temperature drafts the same first
-    speeches.
+    Shared: what the plain debate shares. Draft 0 is the speech of the plain debate, which is
+    therefore one of those that are judged; and a larger pool contains the drafts of a smaller one.
     Reward: the judge's belief in one's own answer, against an opponent who chooses as well.
     Measured: `drawn`, the belief in a if both sides speak drafts at random; `agent_gain`, what the
     agent alone gains over that with its best drafts; and `opponent_gain`, what the opponent does.
@@ -130,7 +129,9 @@ class DebateGame(Debate):
         seats, *later = steps
         drafts = await gather_in_order(
             *(
-                gather_in_order(*(seat.speak(floor, nth(ask, n)) for n in range(self.pool)))
+                gather_in_order(
+                    *(seat.speak(floor, nth(ask, n) if n else ask) for n in range(self.pool))
+                )
                 for seat in seats
             )
         )

@@ -58,7 +58,14 @@ class DoubleConsultancy(Consultancy):
         self, consultant: Speaker, floor: Transcript, side: Answer, ask: Ask
     ) -> Transcript:
         """The consultancy for `side`; its client is named after the consultant that it asks."""
-        alone = Consultancy(self.judge, consultant, self.first, self.turns, prompts=self.prompts)
+        alone = Consultancy(
+            self.judge,
+            consultant,
+            self.first,
+            self.turns,
+            horizon=self.horizon,
+            prompts=self.prompts,
+        )
         held = await alone.converse(floor, side, ask)
         named = f"Client of Consultant {side.label}"
         return replace(

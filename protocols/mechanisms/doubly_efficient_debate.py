@@ -14,7 +14,6 @@ from ...cache.call import Ask
 from ..agents.agent import Speaker
 from ..errors import Unreadable, unreadable
 from ..judges.case import Belief, probs_of
-from ..prompts.escape import escape_tags
 from ..prompts.forms import (
     NUMBER,
     TEXT,
@@ -24,7 +23,7 @@ from ..prompts.forms import (
     object_of,
     whole_number,
 )
-from ..prompts.prompt_set import for_side
+from ..prompts.words import Words
 from ..protocol import Protocol
 from ..question import Answer, Question
 from ..sampling import Sampling
@@ -96,6 +95,7 @@ class DoublyEfficientDebate(Protocol):
     opposes_answers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_positive(self, "steps")
         if self.probabilities:
             Sampling(self.close, self.far)
@@ -109,11 +109,11 @@ class DoublyEfficientDebate(Protocol):
     def sampling(self) -> Sampling:
         return Sampling(self.close, self.far)
 
-    def rule_values(self) -> dict[str, str | int]:
+    def rule_values(self) -> dict[str, Words]:
         words = self.words
         if not self.probabilities:
             return {"stakes": words.text("doubly_efficient_debate.certain")}
-        threshold = f"{self.sampling.threshold:.0%}"
+        threshold = Words(f"{self.sampling.threshold:.0%}")
         return {"stakes": words.fill("doubly_efficient_debate.uncertain", threshold=threshold)}
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
@@ -141,9 +141,12 @@ class DoublyEfficientDebate(Protocol):
 
     async def _commit(self, floor: Transcript, side: Answer, ask: Ask) -> Commitment[Odds] | None:
         prover = self.seat(self.agent, side, STEPWISE_PROVER, most=self.steps)
+        if self.probabilities:
+            told = prover.brief.also_told(self.words.text("doubly_efficient_debate.odds"))
+            prover = prover._replace(brief=told)
         return await commit(
             PRICED_STEPS if self.probabilities else STEPS,
-            self._told_of_odds(prover, "odds"),
+            prover,
             floor,
             ask,
             most=self.steps,
@@ -152,8 +155,7 @@ class DoublyEfficientDebate(Protocol):
 
     def _conclusion(self, steps: tuple[Turn, ...], side: Answer) -> Turn:
         """The last step, which nobody may leave out: that the answer follows."""
-        written = self.words.fill("doubly_efficient_debate.conclusion")
-        text = for_side(written, side.label, escape_tags(side.text))
+        text = self.words.data("doubly_efficient_debate.conclusion", label=side)
         return replace(steps[0], text=text, forged=0, cut=False, reasoning="")
 
     async def _challenge(
@@ -172,21 +174,15 @@ class DoublyEfficientDebate(Protocol):
         return await opponent.fill(Form("step", {"step": whole_number(numbers)}, read), floor, ask)
 
     def _opponent(self, against: Answer) -> Seat:
-        role = Role(f"doubly_efficient_debate.{self.opponent_is}", OPPONENT)
-        return self._told_of_odds(self.seat(self.opponent or self.agent, against, role), "doubt")
-
-    def _told_of_odds(self, seat: Seat, block: str) -> Seat:
-        """The seat; with `probabilities`, also told what this block says of them."""
-        if not self.probabilities:
-            return seat
-        told = self.words.text(f"doubly_efficient_debate.{block}")
-        return seat._replace(brief=replace(seat.brief, stance=f"{seat.brief.stance} {told}"))
+        block = f"{self.opponent_is}{'_odds' if self.probabilities else ''}"
+        role = Role(f"doubly_efficient_debate.{block}", OPPONENT)
+        return self.seat(self.opponent or self.agent, against, role)
 
     async def _check(
         self, question: Question, steps: tuple[Turn, ...], side: Answer, ask: Ask
     ) -> Belief:
         """How likely the judge finds it that the last of these steps holds."""
-        statement = self.words.fill("doubly_efficient_debate.holds", number=len(steps))
+        statement = self.words.data("doubly_efficient_debate.holds", number=len(steps))
         shown = self._shown(question, steps)
         return await self.judge.believes(statement, shown, ask, self.judging(), side=side)
 

@@ -21,7 +21,8 @@ class InteractiveDebate(Debate):
     the judge decides.
     Shared: what the plain debate shares. Questions depend on the floor alone, so where both worlds
     have the same floor (simultaneous, one policy in both seats) they have the same questions. No
-    call is shared with a plain debate, since the rules say that the judge will ask.
+    call is shared with a plain debate, since the rules say that the judge will ask; a longer
+    interactive debate begins with the calls of a shorter one.
     Reward: as in debate.
 
     Where we differ: Khan's judge asks at the end of a round, and ours at the start of the next one.
@@ -31,6 +32,7 @@ class InteractiveDebate(Debate):
     sections: ClassVar[tuple[str, ...]] = ("interactive_debate", "debate")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.rounds < 2:
             raise ValueError(
                 f"rounds: {self.rounds} leaves the judge no round to ask before; use 2 or more"
@@ -40,11 +42,11 @@ class InteractiveDebate(Debate):
     def name(self) -> str:
         return f"interactive {super().name}"
 
-    def judging(self, block: str = "judge", /, **values: str | int) -> Brief | None:
+    def judging(self, block: str = "judge") -> Brief | None:
         return self.brief(Role("debate.judge", "Judge"))
 
     async def open_round(self, number: int, floor: Transcript, ask: Ask) -> Transcript:
         if number == 1:
             return floor
-        brief = self.brief(QUESTIONER, round=number, rounds=self.rounds)
+        brief = self.brief(QUESTIONER, round=number)
         return await hear(floor, self.judge_seat(brief), ask=ask)

@@ -15,7 +15,7 @@ from ...cache.call import Ask
 from ..agents.agent import Speaker
 from ..judges.judge import normalised
 from ..prompts.forms import NUMBER, Filled, Form
-from ..protocol import Protocol
+from ..protocol import Lasting
 from ..question import Answer, Question
 from ..scores import log
 from ..seat import Role, Seat
@@ -30,7 +30,7 @@ Prices: TypeAlias = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class MarketMaking(Protocol):
+class MarketMaking(Lasting):
     """The agent is a market on what the judge will believe; an adversary speaks against `side`
     while that moves the price.
 
@@ -69,11 +69,16 @@ class MarketMaking(Protocol):
     """The most speeches."""
 
     sections: ClassVar[tuple[str, ...]] = ("market_making",)
+    horizon_block: ClassVar[str] = "market_making.horizon"
     opposes_answers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_trade(self.epsilon)
         require_positive(self, "rounds")
+
+    def horizon_values(self) -> dict[str, int]:
+        return {"rounds": self.rounds}
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         market = self.seat(self.agent, None, MARKET)

@@ -1,8 +1,8 @@
 """Open protocols (Roger 2024; Kenton et al. 2024, arXiv:2407.04622): the agent picks its side.
 
-An open run asks the agent which answer it would give, and is then the closed run in which the agent
-argues for that answer. The judge is not told that the side was chosen, so an open run costs one
-call more than a closed run that has already been paid.
+An open run asks the agent which answer it would give, and is then a run in which the agent argues
+for that answer, whichever world it is. All are told that the agent chose its side. So an open run
+shares no speech with the closed one, whose rules say that sides were assigned.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,6 +13,7 @@ from ...cache.call import Ask
 from ..agents.agent import Speaker
 from ..prompts.prompt_set import PromptSet
 from ..question import Answer, Question
+from ..seat import Role
 from ..transcript import Verdict
 from .baselines import free_choice
 from .consultancy import Consultancy
@@ -30,7 +31,8 @@ class OpenConsultancy(Consultancy):
     Measured: the answer that the consultant `chose`, by which a report splits the results.
     """
 
-    sections: ClassVar[tuple[str, ...]] = ("consultancy", "open_trust")
+    sections: ClassVar[tuple[str, ...]] = ("open_consultancy", "consultancy", "open_trust")
+    consulting: ClassVar[Role] = Role("open_consultancy.consultant", "Consultant")
 
     @property
     def name(self) -> str:
@@ -52,7 +54,9 @@ class OpenDebate(Debate):
     Measured: the answer that the agent `chose`, by which a report splits the results.
     """
 
-    sections: ClassVar[tuple[str, ...]] = ("debate", "open_trust")
+    sections: ClassVar[tuple[str, ...]] = ("open_debate", "debate", "open_trust")
+    speaking: ClassVar[Role] = Role("open_debate.debater", "Debater")
+    opposing: ClassVar[Role] = Role("open_debate.opponent", "Debater")
 
     @property
     def name(self) -> str:

@@ -33,7 +33,7 @@ class ProposerCritic(Assisted, Conversation):
     A critic that is not honest skips step 2: it speaks for another answer than a (`aux: sided`),
     or for a (adversarial).
     Shared: nothing, since every call quotes the proposal. An honest critic is asked the same in
-    both worlds.
+    both worlds, and rows that differ in `aux` share the proposals.
     Reward: for the agent the judge's belief in a; for the critic the judge's belief in the answer
     that it speaks for.
     Measured: that answer, `critic_chose`, and whether it is a, `agrees`.

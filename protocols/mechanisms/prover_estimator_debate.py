@@ -14,9 +14,10 @@ from ...cache.call import Ask
 from ..agents.agent import Speaker
 from ..errors import Unreadable
 from ..judges.case import probs_of
-from ..prompts.escape import escape_tags
 from ..prompts.forms import NUMBER, TEXTS, Filled, Form, choice_of, whole_number
-from ..prompts.prompt_set import PromptSet, for_side
+from ..prompts.prompt_set import PromptSet
+from ..prompts.words import Words
+from ..protocol import Lasting
 from ..question import Answer, Question
 from ..seat import Role
 from ..settings import require_positive
@@ -52,7 +53,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class ProverEstimatorDebate(Assisted):
+class ProverEstimatorDebate(Assisted, Lasting):
     """The agent splits the claim that `side` is right, again and again; the judge decides a leaf.
 
     World a, which starts with the claim that a is the right answer:
@@ -75,7 +76,8 @@ class ProverEstimatorDebate(Assisted):
     An honest estimator takes no side; with `aux: sided` it is paid for doubting the prover's
     answer, and an adversarial one works for the prover.
     Shared: nothing. Every claim is part of the claim that a is right, which the other world never
-    makes.
+    makes. More splits begin with the calls of fewer; rows that differ in `aux` share the first
+    split.
     Reward: for the agent the verdict on a. Its prompt states another reward, that of the game with
     the estimator: how far the label is from the last estimate in the direction that the agent said;
     for the estimator, minus that. Against a calibrated estimator a prover who can only guess gains
@@ -105,6 +107,7 @@ class ProverEstimatorDebate(Assisted):
     """Whose side the estimator is on."""
 
     sections: ClassVar[tuple[str, ...]] = (SECTION,)
+    horizon_block: ClassVar[str] = f"{SECTION}.horizon"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -113,12 +116,17 @@ class ProverEstimatorDebate(Assisted):
     @property
     def name(self) -> str:
         size = f"{self.subclaims} subclaims {self.depth} deep"
-        return f"prover estimator debate {size}{self.aux_name}"
+        return f"prover estimator debate {size}{self.aux_name}{self.horizon_name}"
+
+    def judge_values(self) -> dict[str, Words]:
+        return {}  # the judge never meets the estimator
+
+    def horizon_values(self) -> dict[str, int]:
+        return {"depth": self.depth}
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         floor = Transcript(question)
-        claim = self.words.fill(f"{SECTION}.claim")
-        text = for_side(claim, side.label, escape_tags(side.text))
+        text = self.words.data(f"{SECTION}.claim", label=side)
         leaf = Turn(f"{ESTIMATED_PROVER.title} {side.label}", text, side)
         at_hand: tuple[Turn, ...] = (leaf,)
         levels: list[Level] = []
@@ -186,7 +194,8 @@ class ProverEstimatorDebate(Assisted):
         self, shown: Transcript, side: Answer, estimates: tuple[float, ...], needed: int, ask: Ask
     ) -> tuple[Level, Turn]:
         """The level with the agent's pick, and the turn in which the agent says so."""
-        prover, numbers = self.seat(self.agent, side, PICKER), range(1, len(estimates) + 1)
+        prover = self.seat(self.agent, side, PICKER, conduct=self.conduct)
+        numbers = range(1, len(estimates) + 1)
 
         def read(said: Filled) -> tuple[Level, Turn]:
             number = said.whole("subclaim", numbers)
@@ -222,7 +231,7 @@ def follows(claim: str, subclaims: list[str], needed: int, words: PromptSet) -> 
     """The subclaim that a claim follows, in words that make sense without the split."""
     count = "all" if needed == len(subclaims) else f"at least {needed}"
     listed = " ".join(f"({number}) {text}" for number, text in enumerate(subclaims, 1))
-    return words.fill(f"{SECTION}.follows", needed=count, subclaims=listed, claim=claim)
+    return words.data(f"{SECTION}.follows", needed=count, subclaims=listed, claim=claim)
 
 
 def chained(levels: Sequence[Level], label: float) -> float:
@@ -273,7 +282,7 @@ def _doubted(picked: Turn, level: Level, words: PromptSet) -> tuple[Turn, ...]:
     """The claim to be split next, and the statement that it is more likely than estimated."""
     estimate, claim = level.estimates[level.picked], replace(picked, reasoning="")
     if level.truth_is == "lower":
-        opposite = words.fill(f"{SECTION}.opposite", claim=picked.text)
+        opposite = words.data(f"{SECTION}.opposite", claim=picked.text)
         estimate, claim = 1 - estimate, replace(claim, text=opposite)
-    said = words.fill(f"{SECTION}.more_likely", estimate=f"{estimate:.1%}")
+    said = words.data(f"{SECTION}.more_likely", estimate=f"{estimate:.1%}")
     return claim, replace(claim, text=said, forged=0, cut=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ...cache.call import Ask, nth
-from ..agents.agent import Speaker
+from ..agents.agent import Brief, Speaker
 from ..gather import gather_in_order
 from ..prompts.prompt_set import for_side
 from ..question import Answer, Question
@@ -22,7 +22,6 @@ from .listing import list_entries
 CRITERIA = Role("recursive_reward_modelling.criteria", "Judge")
 NARROWER = Role("recursive_reward_modelling.narrower", "Judge")
 CANDIDATE = Role("recursive_reward_modelling.candidate", "Agent")
-REWARD = Role("recursive_reward_modelling.reward", "Judge")
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,8 @@ class RecursiveRewardModelling(Assisted):
     answers.
     Shared: the criteria, which are written before anybody argues; every other call quotes a
     candidate. Honest helpers (`aux`) take no side, and are asked the same in both worlds;
-    adversarial ones argue for a as well.
+    adversarial ones argue for a as well. Rows that differ in `aux` share the criteria and the
+    candidates.
     Reward: for the agent, and for its adversarial helpers, that reward.
     Measured: `gained`, by how much best of N raised the reward over that of the first draw which
     has one.
@@ -118,6 +118,9 @@ class RecursiveRewardModelling(Assisted):
         return criterion, await helper.speak_unlabelled(asked, ask)
 
     async def _verdict(self, assessed: Transcript, side: Answer, ask: Ask) -> Verdict:
-        brief = self.brief(REWARD)
-        brief = replace(brief, stance=for_side(brief.stance, side.label, ""))
+        brief = self.judging()
+        brief = replace(brief, stance=for_side(brief.stance, side.label))
         return await self.judge.judge(assessed, ask, brief)
+
+    def judging(self, block: str = "reward") -> Brief:
+        return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())

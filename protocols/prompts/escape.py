@@ -19,6 +19,8 @@ TAGS = (
     "instructions",
     "example",
     "reply",
+    "rules",
+    "statement",
 )
 """The tags that structure prompts; what we did not write never contains a live one."""
 

@@ -19,6 +19,7 @@ from ...cache.reply import Reply
 from ..errors import unreadable
 from ..question import Question
 from ..settings import require_known
+from .words import Words
 
 _T = TypeVar("_T")
 _Option = TypeVar("_Option", bound=str)
@@ -37,6 +38,9 @@ Reason: TypeAlias = Literal["none", "private", "public"]
 
 REASONING = "reasoning"
 """The field of a form in which its seat thinks first."""
+
+_FREE = "<text>"
+"""How a field for a text of one's own is told."""
 
 REASONING_ROOM = 1024
 """Tokens for thinking before an answer, on top of those for the answer."""
@@ -160,6 +164,44 @@ def check_reason(reason: str, tokens: int) -> None:
     require_known("reason", reason, get_args(Reason))
     if tokens < 0:
         raise ValueError(f"reasoning_tokens: {tokens} is less than none")
+
+
+@lru_cache(maxsize=256)
+def fields_of(form: ResponseFormat) -> Words:
+    """The fields of a form as its reader is told them, for models whose server enforces no schema:
+    `{"steps": [<text>, …], "step": <1 to 9>}`. What a field is called and may hold is ours, or a
+    label."""
+    return Words(_placeholder_of(orjson.loads(form.schema)))
+
+
+@lru_cache(maxsize=256)
+def asks_for_text(form: ResponseFormat) -> bool:
+    """Whether a form has a field for a text of one's own."""
+    return _FREE in fields_of(form)
+
+
+def _placeholder_of(schema: Schema) -> str:
+    """How a value of a JSON Schema is told."""
+    if options := schema.get("enum"):
+        if schema.get("type") == "integer":
+            return f"<{options[0]} to {options[-1]}>" if len(options) > 1 else str(options[0])
+        return " or ".join(orjson.dumps(option).decode() for option in options)
+    match schema["type"]:
+        case "object":
+            named = schema["properties"].items()
+            inner = ", ".join(
+                f"{orjson.dumps(name).decode()}: {_placeholder_of(of)}" for name, of in named
+            )
+            return f"{{{inner}}}"
+        case "array":
+            return f"[{_placeholder_of(schema['items'])}, …]"
+        case "string":
+            return _FREE
+        case "boolean":
+            return "<true or false>"
+        case "integer":
+            return "<whole number>"
+    return "<number>"
 
 
 def with_reasoning(form: ResponseFormat) -> ResponseFormat:

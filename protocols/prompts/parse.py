@@ -7,8 +7,10 @@ finds each part.
 import re
 from typing import NamedTuple
 
-_PASSAGE_END = "\n</passage>\n\n"
-_EXAMPLE_END = "</example>"
+_PASSAGE, _PASSAGE_END = "<passage>\n", "\n</passage>\n\n"
+_QUESTION = "<question>\n"
+_RULES, _RULES_END = "\n\n<rules>\n", "\n</rules>"
+_STATEMENT, _STATEMENT_END = "<statement>\n", "\n</statement>"
 _ANSWER = '<answer label="'
 _TURN = '<turn speaker="'
 _INSTRUCTIONS = '<instructions task="'
@@ -31,14 +33,26 @@ class Todo(NamedTuple):
 
 
 def find_question(system: str) -> str:
-    """The question and the answers of a system message, without task and passage; empty if it
+    """The question and the answers of a system message, without passage and rules; empty if it
     has none. The same text for every reader who is shown the answers in one order."""
-    system = system.rpartition(_EXAMPLE_END)[2]
-    passage_end = system.rfind(f"{_PASSAGE_END}<question>\n")
-    if passage_end >= 0:
-        return system[passage_end + len(_PASSAGE_END) :]
-    start = system.find("<question>\n")
-    return system[start:] if start >= 0 else ""
+    # Examples stand before it, and have questions of their own.
+    start = system.rfind(_QUESTION)
+    return system[start:].partition(_RULES)[0] if start >= 0 else ""
+
+
+def problem_prefix(system: str) -> str:
+    """How a system message begins in all calls that show the same examples, passage and question,
+    whatever the protocol: all of it up to the rules."""
+    question = find_question(system)
+    return system[: system.rfind(_QUESTION) + len(question)] if question else system
+
+
+def find_statement(user: str) -> str:
+    """The statement that a user message asks about; empty if it asks about none."""
+    start = user.rfind(_STATEMENT, 0, max(user.rfind(_INSTRUCTIONS), 0))
+    if start < 0:
+        return ""
+    return user[start + len(_STATEMENT) :].partition(_STATEMENT_END)[0]
 
 
 def read_question(block: str) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -54,13 +68,17 @@ def read_question(block: str) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 def read_rules(system: str) -> tuple[str, str]:
-    """What stands before the question in a system message: the rules, and the passage, which is
-    empty where the reader is not shown it."""
-    head = system.removesuffix(find_question(system))
-    start = head.rfind("<passage>\n", head.rfind(_EXAMPLE_END) + 1)
-    if start < 0 or not head.endswith(_PASSAGE_END):
-        return head.strip(), ""
-    return head[:start].strip(), head[start + len("<passage>\n") : -len(_PASSAGE_END)]
+    """The rules in a system message, and the passage, which is empty where the reader is not shown
+    it. A message without a question is all rules."""
+    start = system.rfind(_QUESTION)
+    if start < 0:
+        return system.strip(), ""
+    _, _, rules = system[start:].partition(_RULES)
+    before = system[:start]
+    passage = ""
+    if before.endswith(_PASSAGE_END):
+        passage = before[before.rfind(_PASSAGE) + len(_PASSAGE) : -len(_PASSAGE_END)]
+    return rules.removesuffix(_RULES_END), passage
 
 
 def read_turns(user: str) -> list[tuple[str, str]]:

@@ -1,7 +1,9 @@
 """Prompt sets: every word that a seat reads, by name, so that a study can change it and say so.
 
 A block is named `section.block`, such as `debate.rules`. `protocols/prompts/default.yaml` has all
-of them, and says which placeholders each may have.
+of them, and says which placeholders each may have. Most blocks are instructions, which may hold no
+text but that of the prompt set and of the sweep file; those listed as `shown_as_data` become the
+text of a turn or of a statement, and may hold what a participant wrote.
 """
 
 import hashlib
@@ -10,20 +12,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
+from typing import NamedTuple
 
 import yaml
 
 from ...cache.memo import memoized
 from ..errors import ProtocolError
+from ..question import Answer
+from .words import Words
 
-COMMON = ("agent", "judge")
+COMMON = ("agent", "judge", "data")
 """Sections that every mechanism uses."""
 
-LATE_PLACEHOLDERS = ("label", "answer")
-"""Placeholders for the answer that a seat argues for, filled in when its prompt is laid out."""
+LATE = "label"
+"""Placeholder for the answer that a seat argues for, filled in when its prompt is laid out."""
+
+ADVOCACY = "advocacy"
+"""Placeholder for what every advocate is told, the block `agent.advocacy`."""
+
+UNTRUSTED = ("answer", "statement", "question", "claim", "subclaims", "flaw")
+"""Placeholders for what a participant wrote, or anyone may have put into a data set."""
+
+NEEDED = {LATE, "lines", "labels", "fields", "question", "flaw"}
+"""Placeholders that the reader of a block cannot do without."""
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-_LATE = re.compile(r"\{(label|answer)\}(\.?)")
+_INSTRUCTIONS = re.compile(r"<\s*/?\s*instructions\b", re.IGNORECASE)
 
 
 class PromptError(ProtocolError, ValueError):
@@ -35,7 +49,7 @@ class PromptSet:
     """The blocks of one set, or those of them that one mechanism uses."""
 
     name: str
-    blocks: tuple[tuple[str, str], ...] = field(hash=False)
+    blocks: tuple[tuple[str, Words], ...] = field(hash=False)
     """(name, text) of each, sorted by name."""
 
     def __str__(self) -> str:
@@ -48,7 +62,7 @@ class PromptSet:
         return hashlib.sha256(joined.encode()).hexdigest()[:12]
 
     @cached_property
-    def _texts(self) -> Mapping[str, str]:
+    def _texts(self) -> Mapping[str, Words]:
         return dict(self.blocks)
 
     @cached_property
@@ -60,7 +74,7 @@ class PromptSet:
             sections[section] = (*sections.get(section, ()), block)
         return sections
 
-    def text(self, block: str) -> str:
+    def text(self, block: str) -> Words:
         """A block as it was written. PromptError if the set has none of that name."""
         try:
             return self._texts[block]
@@ -68,17 +82,42 @@ class PromptSet:
             raise PromptError(f"the prompt set {self.name} has no block {block!r}") from None
 
     @memoized
-    def fill(self, block: str, /, **values: str | int) -> str:
-        """A block with its placeholders filled in, except the answer that is argued for.
+    def fill(self, block: str, /, **values: "int | Words | Answer") -> Words:
+        """A block of instructions with its placeholders filled in, except the label of the answer
+        that is argued for. An answer is named by its label.
 
         PromptError unless `values` are all that the block may have, so that no set can use a
-        placeholder that is left unfilled.
+        placeholder that is left unfilled; TypeError for a value that may come from a participant.
         """
+        if block in data_blocks():
+            raise PromptError(f"{block} is no block of instructions: its text may be anyone's")
+        for name, value in values.items():
+            if not isinstance(value, (int, Words, Answer)):
+                raise TypeError(f"{block}: {name} is a plain {type(value).__name__}, not Words")
+        return Words(self._filled(block, values))
+
+    def data(self, block: str, /, **values: "int | str | Answer") -> str:
+        """A block whose text is shown as data, with its placeholders filled in by anything.
+
+        PromptError as in `fill`.
+        """
+        if block not in data_blocks():
+            raise PromptError(f"{block} is a block of instructions, and can hold nobody's words")
+        return self._filled(block, values)
+
+    def _filled(self, block: str, values: "Mapping[str, int | str | Answer]") -> str:
         allowed = placeholders(block)
-        given = {*values, *(allowed & set(LATE_PLACEHOLDERS))}
-        if given != allowed:
-            raise PromptError(f"{block} is given {sorted(given)}, not {sorted(allowed)}")
-        return _PLACEHOLDER.sub(lambda found: str(values.get(found[1], found[0])), self.text(block))
+        told: dict[str, object] = {
+            name: value.label if isinstance(value, Answer) else value
+            for name, value in values.items()
+        }
+        if ADVOCACY in allowed:
+            told[ADVOCACY] = self.text(f"agent.{ADVOCACY}")
+        if LATE in allowed and block not in data_blocks():
+            told.setdefault(LATE, f"{{{LATE}}}")
+        if told.keys() != allowed:
+            raise PromptError(f"{block} is given {sorted(values)}, not {sorted(allowed)}")
+        return _PLACEHOLDER.sub(lambda found: str(told.get(found[1], found[0])), self.text(block))
 
     def only(self, sections: Iterable[str]) -> "PromptSet":
         """The blocks of some sections, and of those that every mechanism uses."""
@@ -90,21 +129,21 @@ class PromptSet:
         """This set with other texts. PromptError as in `check`."""
         for block, text in texts.items():
             check(block, text)
-        return PromptSet(name, tuple(sorted({**self._texts, **texts}.items())))
+        changed = {block: Words(text) for block, text in texts.items()}
+        return PromptSet(name, tuple(sorted({**self._texts, **changed}.items())))
 
 
 @cache
 def default_prompts() -> PromptSet:
     """The set that is used unless another is named."""
-    return PromptSet("default", tuple(sorted(read_blocks(_written()).items())))
+    return PromptSet("default", tuple(sorted(read_blocks(_written().sections).items())))
 
 
-def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, Words]:
     """`section.block` -> text."""
     return {
-        f"{section}.{block}": text.strip()
+        f"{section}.{block}": Words(text.strip())
         for section, blocks in sections.items()
-        if section != "placeholders"
         for block, text in blocks.items()
     }
 
@@ -114,42 +153,62 @@ def placeholders(block: str) -> frozenset[str]:
     return _placeholders().get(block, frozenset())
 
 
+@cache
+def data_blocks() -> frozenset[str]:
+    """The blocks that are shown as data; all others are instructions."""
+    return frozenset(_written().shown_as_data)
+
+
 def check(block: str, text: str) -> None:
-    """PromptError if there is no such block, or if the text has a placeholder that is not its own,
-    or does not name the answer that its seat argues for."""
+    """PromptError if there is no such block, if the text has a placeholder that is not its own, if
+    it would put somebody else's words among the instructions, or if it does not say what its reader
+    cannot do without."""
     if block not in default_prompts()._texts:
         raise PromptError(f"there is no block {block!r}")
     allowed = placeholders(block)
     used = set(_PLACEHOLDER.findall(text))
     for name in sorted(used - allowed):
+        if name in UNTRUSTED:
+            raise PromptError(f"{block} has {{{name}}}, {_KEPT_OUT[name == 'answer']}")
         has = ", ".join(f"{{{each}}}" for each in sorted(allowed)) or "none"
         raise PromptError(f"{block} has no placeholder {{{name}}}; it has {has}")
-    missing = {"label", "lines", "labels", "statement", "question", "flaw"} & allowed - used
-    if missing:
+    if found := _INSTRUCTIONS.search(text):
+        raise PromptError(f"{block} has {found[0]!r}: that tag is written around it, not in it")
+    if missing := NEEDED & allowed - used:
         raise PromptError(f"{block} must say {{{min(missing)}}}: its reader cannot do without")
 
 
-def for_side(text: str, label: str, answer: str) -> str:
-    """A text with the answer that is argued for. A full stop after an answer that ends a sentence
-    by itself is left out."""
+_KEPT_OUT = (
+    "which may be a participant's words: no block of instructions can hold them; they are shown "
+    "above the instructions, in a tag of their own",
+    "a text of the data set, which no block of instructions can hold: write ({label}), by which "
+    "the answer is shown with the question",
+)
 
-    def fill(found: re.Match[str]) -> str:
-        said = label if found[1] == "label" else answer
-        return said if found[2] and said.endswith((".", "!", "?", "…")) else f"{said}{found[2]}"
 
-    return _LATE.sub(fill, text)
+def for_side(text: Words, label: str) -> Words:
+    """A text with the label of the answer that is argued for."""
+    return Words(text.replace(f"{{{LATE}}}", label))
 
 
 @cache
 def _placeholders() -> Mapping[str, frozenset[str]]:
-    return {name: frozenset(each) for name, each in _written()["placeholders"].items()}
+    return {name: frozenset(each) for name, each in _written().placeholders.items()}
+
+
+class _Written(NamedTuple):
+    """The file of the default set."""
+
+    placeholders: Mapping[str, list[str]]
+    shown_as_data: list[str]
+    sections: Mapping[str, Mapping[str, str]]
 
 
 @cache
-def _written() -> Mapping[str, Mapping[str, str]]:
+def _written() -> _Written:
     source = (
         files("oversight.protocols").joinpath("prompts", "default.yaml").read_text(encoding="utf-8")
     )
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    written: Mapping[str, Mapping[str, str]] = yaml.load(source, Loader=loader)
-    return written
+    sections = yaml.load(source, Loader=loader)
+    return _Written(sections.pop("placeholders"), sections.pop("shown_as_data"), sections)

@@ -91,7 +91,7 @@ _KHAN_MARKS: Mapping[str, str] = MappingProxyType(
         ' "<QUESTION>"': "",
         "<NAME_A>": "Debater A",
         "<NAME_B>": "Debater B",
-        "<ANSWER_DEFENDING>": "{answer}",
+        "<ANSWER_DEFENDING>": "({label})",
     }
 )
 
@@ -149,7 +149,7 @@ def read_solib(text: str, title: str) -> str:
 
 
 def _your_side(title: str) -> str:
-    return f"You are {title}. Your answer is ({{label}}) {{answer}}."
+    return f"You are {title}. Your answer is ({{label}})."
 
 
 def _words(text: str, layout: re.Pattern[str], form: re.Pattern[str]) -> str:

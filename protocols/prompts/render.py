@@ -1,45 +1,124 @@
 """Layout of a prompt: the same floor always gives the same words.
 
-The system message holds the task and the question: it is the same for both sides and for every
-turn, so a provider's prompt cache can keep it. The user message holds what was said and, last,
-what the reader is to do now. `oversight.protocols.prompts.parse` takes it apart again.
+What most calls have in common stands first, so that a provider's prompt cache can keep it: the
+passage and the question, which all calls about a problem share, then the rules of the protocol,
+then what was said, and last what the reader is to do now. The system message ends with the rules.
+`oversight.protocols.prompts.parse` takes a prompt apart again.
+
+What a participant wrote stands in tags of its own, which no model can write; whoever reads it is
+told what these tags mean. Instructions are `Words`, and hold none of it.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from ...cache.call import Message
+from ...cache.memo import memoized
 from ..question import Answer, Question
 from ..quotes import marked
 from ..transcript import ToolUse, Transcript, Turn
 from .escape import escape_tags
+from .prompt_set import PromptSet
+from .words import NOTHING, Words, lines, require_words
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """What a reader is to do now, marked so that no speech can pass for it."""
+
+    task: str
+    """Its name, for programs that read the prompt."""
+    role: Words
+    """Who the reader is, and what for."""
+    asked: Words = NOTHING
+    """What is asked, after the warnings."""
+    side: str = ""
+    """Label of the answer that the reader argues for; empty for no side."""
+    marks: tuple[tuple[str, str | int], ...] = ()
+    """Attributes for programs that read the prompt, by name; models can ignore them."""
+    cue: Words = NOTHING
+    """What stands last by itself, for a reply that continues it."""
+
+    def __post_init__(self) -> None:
+        require_words(role=self.role, asked=self.asked, cue=self.cue)
+
+    @memoized
+    def text(self, warnings: tuple[Words, ...] = ()) -> str:
+        """The block of instructions. warnings: about what stands above it."""
+        named = ((("side", self.side),) if self.side else ()) + self.marks
+        attributes = "".join(f' {name}="{value}"' for name, value in named)
+        told = lines((self.role, *warnings, self.asked))
+        block = f'<instructions task="{self.task}"{attributes}>\n{told}\n</instructions>'
+        # Tags close the text: a weak model goes on with another tag, and not with an answer.
+        return f"{block}\n\n{self.cue}" if self.cue else block
 
 
 def messages(
-    task: str, floor: Transcript, instructions: str, order: Sequence[int] | None = None
+    rules: Words,
+    floor: Transcript,
+    todo: Instructions,
+    words: PromptSet,
+    *,
+    statement: str = "",
+    order: Sequence[int] | None = None,
+    examples: "Examples | None" = None,
 ) -> tuple[Message, ...]:
     """The prompt of one reader.
 
-    order: places of the answers in the order of presentation; theirs if None.
+    statement: what the reader decides about, in anybody's words; empty if it is the question.
+    order: places of the answers in the order of presentation; theirs if None. examples: stand
+    before the question.
     """
-    system = _system(task, floor.question, None if order is None else tuple(order))
-    said = "\n\n".join([*map(turn_block, floor.turns), instructions])
-    return (system, Message("user", said))
+    require_words(rules=rules)
+    parts = [turn_block(turn) for turn in floor.turns]
+    if statement:
+        parts.append(f"<statement>\n{escape_tags(statement)}\n</statement>")
+    shown = floor.turns if examples is None else (*floor.turns, *examples.turns)
+    parts.append(todo.text(_warnings(shown, statement, words)))
+    system = _system(
+        "" if examples is None else examples.text,
+        floor.question,
+        rules,
+        None if order is None else tuple(order),
+    )
+    return (system, Message("user", "\n\n".join(parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Decided cases that a reader is shown, laid out, and the turns in them."""
+
+    text: str
+    turns: tuple[Turn, ...]
+
+
+def _warnings(turns: Sequence[Turn], statement: str, words: PromptSet) -> tuple[Words, ...]:
+    """What a reader of these turns, and of this statement, is told about them."""
+    told = []
+    if turns:
+        told.append(words.text("data.turns"))
+        if any([turn.at_once for turn in turns]):
+            told.append(words.text("data.simultaneous"))
+        if any([turn.tools for turn in turns]):
+            told.append(words.text("data.tools"))
+        if any([turn.quotes for turn in turns]):
+            told.append(words.text("data.quotes"))
+    if statement:
+        told.append(words.text("data.statement"))
+    return tuple(told)
 
 
 @lru_cache(maxsize=1024)  # every turn about a question lays it out again
-def _system(task: str, question: Question, order: tuple[int, ...] | None) -> Message:
-    return Message("system", f"{task}\n\n{question_block(question, order)}".lstrip())
-
-
-def instructions(task: str, text: str, side: Answer | None = None, **marks: str | int) -> str:
-    """What the reader is to do now, marked so that no speech can pass for it.
-
-    marks: attributes for programs that read the prompt, by name; models can ignore them.
-    """
-    named = ({"side": side.label} if side else {}) | marks
-    attributes = "".join(f' {name}="{value}"' for name, value in named.items())
-    return f'<instructions task="{task}"{attributes}>\n{text}\n</instructions>'
+def _system(
+    examples: str, question: Question, rules: Words, order: tuple[int, ...] | None
+) -> Message:
+    parts = [question_block(question, order)]
+    if examples:
+        parts.insert(0, examples)
+    if rules:
+        parts.append(f"<rules>\n{rules}\n</rules>")
+    return Message("system", "\n\n".join(parts))
 
 
 def question_block(question: Question, order: Sequence[int] | None = None) -> str:
@@ -56,8 +135,8 @@ def turn_block(turn: Turn) -> str:
     """One turn as the others read it; results of tools and checked quotes carry our tags, which no
     model can write."""
     used = "".join(f"{_tool_block(use)}\n" for use in turn.tools)
-    thought = f"{turn.reasoning}\n" if turn.aloud and turn.reasoning else ""
-    said = marked(turn.text, turn.quotes)
+    thought = f"{escape_tags(turn.reasoning)}\n" if turn.aloud and turn.reasoning else ""
+    said = marked(escape_tags(turn.text), turn.quotes)
     return f'<turn speaker="{turn.speaker}">\n{used}{thought}{said}\n</turn>'
 
 
@@ -68,7 +147,7 @@ def answer_body(answer: Answer) -> str:
 
 def _tool_block(use: ToolUse) -> str:
     computed = f"{use.arguments} → {use.result}" if use.arguments else use.result
-    return f'<tool name="{use.tool}">{computed}</tool>'
+    return f'<tool name="{use.tool}">{escape_tags(computed)}</tool>'
 
 
 def _answer_block(answer: Answer) -> str:

@@ -13,21 +13,20 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .arrays import Floats
-from .clustered import by_cluster, codes
+from .arrays import Floats, by_cluster, codes_of
+from .inference import Estimate, jackknifed
 
 RatedPoint: TypeAlias = Sequence[float]
-RESAMPLES = 2_000
+MIN_UNITS = 20
+"""Clusters of units below which alpha has no interval: the jackknife's covers too little there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """Krippendorff's alpha with its interval."""
 
-    alpha: float
+    alpha: Estimate
     """1 for perfect agreement, 0 for chance, negative for systematic disagreement."""
-    interval: tuple[float, float] | None
-    """95 %, by resampling clusters of units; None for a single cluster."""
     units: int
     """Units with at least two values."""
     values: int
@@ -37,9 +36,6 @@ class Agreement:
 def krippendorff_alpha(
     units: Sequence[Sequence[RatedPoint]],
     clusters: Sequence[Hashable] = (),
-    *,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
 ) -> Agreement | None:
     """Alpha of ratings; None if no values can be paired, or all are equal.
 
@@ -54,9 +50,9 @@ def krippendorff_alpha(
     alpha = float(_alpha(rows.sum(axis=0)[None, :])[0])
     if np.isnan(alpha):
         return None
-    summed, _ = by_cluster(rows, codes([cluster for _, cluster in paired]))
-    interval = _interval(summed, seed, resamples) if len(summed) > 1 else None
-    return Agreement(alpha, interval, len(paired), sum(len(unit) for unit, _ in paired))
+    summed, _ = by_cluster(rows, codes_of([cluster for _, cluster in paired]))
+    values = sum(len(unit) for unit, _ in paired)
+    return Agreement(_estimate(alpha, summed, len(paired)), len(paired), values)
 
 
 def _sums(points: Floats) -> Floats:
@@ -78,13 +74,9 @@ def _alpha(sums: Floats) -> Floats:
     return 1 - within / expected
 
 
-def _interval(summed: Floats, seed: int, resamples: int) -> tuple[float, float] | None:
+def _estimate(alpha: float, summed: Floats, units: int) -> Estimate:
     g = len(summed)
-    rng = np.random.default_rng(seed)
-    counts = rng.multinomial(g, np.full(g, 1 / g), size=resamples).astype(np.float64)
-    drawn = _alpha(counts @ summed)
-    drawn = drawn[~np.isnan(drawn)]
-    if not len(drawn):
-        return None
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return float(low), float(high)
+    if g < MIN_UNITS:
+        reason = f"{g} units or groups of them; its interval holds from {MIN_UNITS} on"
+        return Estimate(alpha, units, g, reason=reason)
+    return jackknifed(alpha, _alpha(summed.sum(axis=0) - summed), units, (-1.0, 1.0))

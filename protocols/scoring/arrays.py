@@ -1,5 +1,6 @@
-"""The arrays that scores are computed in."""
+"""The arrays that scores are computed in, and sums over clusters."""
 
+from collections.abc import Hashable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -13,3 +14,18 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 Places: TypeAlias = npt.NDArray[np.int64]
 """An array of indices."""
+
+
+def codes_of(keys: Sequence[Hashable]) -> Places:
+    """Cluster keys as whole numbers from 0, in the order of their first judgement."""
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return np.array([numbers[key] for key in keys], dtype=np.int64)
+
+
+def by_cluster(values: npt.ArrayLike, of: Places) -> tuple[Floats, Floats]:
+    """Sums and sizes of the clusters. values: questions, or questions × measures."""
+    table = np.asarray(values, dtype=np.float64)
+    sizes = np.bincount(of).astype(np.float64)
+    sums = np.zeros((len(sizes), *table.shape[1:]))
+    np.add.at(sums, of, table)
+    return sums, sizes

@@ -1,20 +1,24 @@
 """Bounds of a mean ASD over failed and doubtful worlds: drop, keep, worst and best case.
 
-A world fails if it has no verdict (`Failure`); it is doubtful if a speaker refused, gave up its
-side or failed the side check, or if its verdict is close to a guess. Leaving such questions out is
-a choice, and so is counting them; the bounds show how much it matters. Worst and best are the
-bounds of Manski (1990): they assume nothing about the missing verdicts.
+A world fails if it has no verdict (`Failure`); it is doubtful if a speaker refused, fell silent,
+gave up its side or argued for another, or if its verdict is close to a guess. Leaving such
+questions out is a choice, and so is counting them; the bounds show how much it matters. Worst and
+best are the bounds of Manski (1990): they assume nothing about the missing verdicts.
+
+The bounds are themselves estimates. Their interval (Imbens and Manski 2004, Econometrica 72; Stoye
+2009, Econometrica 77) covers the mean that all worlds would have had, wherever it lies between.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import fmean
 
 import numpy as np
 
 from ..scores import RANGES
-from .arrays import Flags, Floats
-from .worlds import Worlds, asd_weights, world_ends
+from .arrays import Flags, Floats, Places
+from .inference import Ends, Estimate, means
+from .quantiles import LEVEL, NORMAL
+from .worlds import Worlds, asd_ends, asd_weights, world_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +29,34 @@ class Bounds:
     """All questions."""
     doubtful: int
     """Questions with a world that failed or is in doubt."""
-    drop: float | None
+    drop: Estimate | None
     """Doubtful questions left out; None if none is left."""
-    keep: float | None
+    keep: Estimate | None
     """Doubtful verdicts counted as they stand; questions with a failed world left out."""
     worst: float
     """Every failed or doubtful world counted with the agent score that lowers ASD most."""
     best: float
     """The same, with the agent score that raises it most."""
+    interval: Ends | None
+    """Where the mean of all worlds lies, 95 %: the bounds with their sampling error."""
+
+
+def bounded(worst: Estimate, best: Estimate) -> Ends | None:
+    """Interval of a mean that lies somewhere between two estimated bounds; None without errors.
+
+    It reaches c errors beyond each bound, with Phi(c + gap / error) - Phi(-c) = .95: from the
+    two-sided quantile where the bounds meet to the one-sided one where they are far apart.
+    """
+    if worst.error is None or best.error is None:
+        return worst.interval and best.interval and (worst.interval[0], best.interval[1])
+    gap = max(0.0, best.value - worst.value) / max(worst.error, best.error)
+    low, high = 0.0, 10.0
+    while high - low > 1e-9:
+        c = (low + high) / 2
+        low, high = (c, high) if NORMAL.cdf(c + gap) - NORMAL.cdf(-c) < LEVEL else (low, c)
+    level = 2 * NORMAL.cdf(high) - 1
+    ends = worst.at(level), best.at(level)
+    return ends[0] and ends[1] and (ends[0][0], ends[1][1])
 
 
 def world_bounds(worlds: Worlds, doubtful: Flags, score: str) -> tuple[Floats, Floats]:
@@ -44,40 +68,58 @@ def world_bounds(worlds: Worlds, doubtful: Flags, score: str) -> tuple[Floats, F
     return np.where(doubtful, low, known), np.where(doubtful, high, known)
 
 
-def bounds(blocks: Iterable[tuple[Worlds, Flags]], score: str) -> Bounds | None:
+def bounds(
+    blocks: Iterable[tuple[Worlds, Flags, Places]], score: str, codes: Places
+) -> Bounds | None:
     """Bounds of the mean ASD under `score`, by its name; None if no draw of a question was run in
     every world.
 
     blocks: for questions with equally many answers, their worlds, questions × draws × worlds ×
-    answers, and which of these failed or are in doubt, questions × draws × worlds. A question
-    counts with the mean over its draws.
+    answers, which of these failed or are in doubt, questions × draws × worlds, and the indices of
+    the questions. codes: the cluster of each question. A question counts with the mean over its
+    draws.
     """
-    columns: list[Floats] = [np.empty((5, 0))]
-    for worlds, doubtful in blocks:
+    columns: list[Floats] = [np.empty((8, 0))]
+    for worlds, doubtful, places in blocks:
         low, high = (ends.sum(axis=-1) for ends in world_bounds(worlds, doubtful, score))
         ran, doubts = ~np.isnan(low), doubtful.any(axis=-1)
         asd = worlds.asd(score)
         kept = ran & ~np.isnan(asd)
+        ends = asd_ends(worlds.values, RANGES[score], worlds.compat)
         each = (
             (ran & doubts).any(axis=1),
             over_draws(asd, kept & ~doubts),
             over_draws(asd, kept),
             over_draws(low, ran),
             over_draws(high, ran),
+            codes[places],
+            *(np.broadcast_to(end, low.shape)[:, 0] for end in ends),
         )
         columns.append(np.stack(each)[:, ran.any(axis=1)])
     lines = np.concatenate(columns, axis=1)
-    doubtful, drop, keep, worst, best = (line[~np.isnan(line)].tolist() for line in lines)
-    if not worst:
+    if not lines.shape[1]:
         return None
+    doubtful_, drop, keep, worst, best, of, least, most = lines
+    figures = [_estimate(line, of, least, most) for line in (drop, keep, worst, best)]
+    assert figures[2] and figures[3]
     return Bounds(
-        len(worst),
-        int(sum(doubtful)),
-        fmean(drop) if drop else None,
-        fmean(keep) if keep else None,
-        fmean(worst),
-        fmean(best),
+        lines.shape[1],
+        int(doubtful_.sum()),
+        figures[0],
+        figures[1],
+        figures[2].value,
+        figures[3].value,
+        bounded(figures[2], figures[3]),
     )
+
+
+def _estimate(line: Floats, of: Floats, least: Floats, most: Floats) -> Estimate | None:
+    there = ~np.isnan(line)
+    if not there.any():
+        return None
+    ends = float(least[there].mean()), float(most[there].mean())
+    codes = np.unique(of[there], return_inverse=True)[1]
+    return means([line[there].tolist()], codes, [ends])[0]
 
 
 def over_draws(measures: Floats, of: Flags) -> Floats:

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Floats
-from .clustered import Codes
-from .quantiles import LEVEL, t_of
+from .arrays import Floats, Places
+from .inference import Estimate, Influences, means
 
 BINS = 10
 
@@ -26,6 +25,8 @@ class Calibration:
     """Variance of the outcome: share (1 - share)."""
     within: float
     """Loss from binning unlike probabilities together (Stephenson et al. 2008)."""
+    error: float
+    """Mean distance of bins' mean probability from their share of positives (ECE), not debiased."""
     debiased_error: float
     """Square root of reliability minus its bias from chance; at least 0."""
     overconfidence: float
@@ -61,25 +62,43 @@ def calibration(p: Floats, outcome: Floats, *, bins: int = BINS) -> Calibration:
         resolution,
         uncertainty,
         brier - (reliability - resolution + uncertainty),
+        float((size * np.abs(mean_p - share)).sum()) / n,
         max(0.0, debiased) ** 0.5,
         float(p.mean()) - base,
     )
+
+
+def bars(
+    p: Floats, outcome: Floats, of: Places, *, bins: int = BINS
+) -> list[tuple[float, Estimate]]:
+    """Mean probability and share of positives of each bin that is not empty. Verdicts on one
+    problem share its outcome, so clusters of problems, not verdicts, are what is random."""
+    place = np.minimum((p * bins).astype(np.int64), bins - 1)
+    found = []
+    for bin in np.unique(place).tolist():
+        inside = np.flatnonzero(place == bin)
+        clusters = np.unique(of[inside], return_inverse=True)[1]
+        share = means([outcome[inside].tolist()], clusters, [(0.0, 1.0)])[0]
+        found.append((float(p[inside].mean()), share))
+    return found
+
+
+MIN_CLASS = 10
+"""Clusters with a positive, and with a negative, below which an AUROC has no interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Auroc:
     """Area under the ROC curve: P(a positive scores above a negative), ties one half."""
 
-    area: float
-    error: float
-    interval: tuple[float, float]
+    area: Estimate
     positives: int
     negatives: int
 
 
-def auroc(scores: Floats, positive: Floats, of: Codes | None = None) -> Auroc:
-    """Area under the curve with its error by clusters (Obuchowski 1997, Biometrics 53); of clusters
-    of one question that of DeLong, DeLong and Clarke-Pearson (1988).
+def auroc(scores: Floats, positive: Floats, of: Places | None = None) -> Auroc:
+    """Area under the curve with its error by clusters (Obuchowski 1997, Biometrics 53), from the
+    placement values of DeLong, DeLong and Clarke-Pearson (1988).
 
     of: the cluster of each question; each its own unless given. ValueError without a positive or
     without a negative.
@@ -94,14 +113,16 @@ def auroc(scores: Floats, positive: Floats, of: Codes | None = None) -> Auroc:
     above = (ranks[:m] - _ranks(up)) / n
     below = 1 - (ranks[m:] - _ranks(down)) / m
     area = float(above.mean())
-    clusters = np.arange(len(scores)) if of is None else of
-    moved = np.zeros(int(clusters.max()) + 1)
-    np.add.at(moved, clusters[is_positive], (above - area) / m)
-    np.add.at(moved, clusters[~is_positive], (below - area) / n)
-    g = len(np.unique(clusters))
-    error = float(np.square(moved).sum() * g / max(g - 1, 1)) ** 0.5
-    half = t_of(LEVEL, max(g - 1, 1)) * error
-    return Auroc(area, error, (max(0.0, area - half), min(1.0, area + half)), m, n)
+    keys = np.arange(len(scores)) if of is None else of
+    psi = np.concatenate(((above - area) / m, (below - area) / n))
+    clusters = np.concatenate((keys[is_positive], keys[~is_positive]))
+    rarer = min(len(np.unique(keys[is_positive])), len(np.unique(keys[~is_positive])))
+    if rarer < MIN_CLASS:
+        reason = f"{rarer} problems of the rarer class; its interval holds from {MIN_CLASS} on"
+        return Auroc(Estimate(area, m + n, rarer, reason=reason), m, n)
+    strata = np.repeat((0, 1), (m, n))
+    ends = (0.0, 1.0)
+    return Auroc(Influences(area, psi, {"problem": clusters}, ends, strata).estimate(), m, n)
 
 
 def _ranks(scores: Floats) -> Floats:
@@ -110,7 +131,7 @@ def _ranks(scores: Floats) -> Floats:
     return (np.cumsum(size) - (size - 1) / 2)[place]
 
 
-def fails_loudly(largest: Floats, right: Floats, of: Codes | None = None) -> Auroc | None:
+def fails_loudly(largest: Floats, right: Floats, of: Places | None = None) -> Auroc | None:
     """AUROC of a judge's doubt, 1 minus its largest probability, as a predictor of its errors; None
     without errors, or with nothing else. A tie for the largest probability is not an error."""
     wrong = 1 - right

@@ -1,13 +1,17 @@
-"""Zero crossing of a falling curve: isotonic regression, with an interval from resamples."""
+"""Zero crossing of a falling curve, with the interval of where the curve may cross.
+
+The curve at each grid point is a mean over problems with THE interval
+(`oversight.protocols.scoring.inference`). A point belongs to the interval of the crossing if the
+curve may be 0 there: the crossing lies between those of the curve's lower and upper ends.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Floats
-from .clustered import Codes, by_cluster
-from .quantiles import TAILS
+from .arrays import Floats, Places
+from .inference import Ends, means
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +21,7 @@ class Crossing:
     at: float | None
     """None if there is no crossing within the range of the curve."""
     interval: tuple[float | None, float | None]
-    """An end is None if more resamples than that tail do not cross on its side."""
-    crossed: float
-    """Share of resamples that cross within the range."""
+    """95 %; an end is None if the curve may cross beyond the grid on that side."""
 
 
 def falling(values: Floats, weights: Floats | None = None) -> Floats:
@@ -43,23 +45,14 @@ def zero_of(at: Floats, values: Floats, weights: Floats | None = None) -> float 
     return float(at[first - 1] + (at[first] - at[first - 1]) * high / (high - low))
 
 
-def crossing(
-    at: Sequence[float], curves: Floats, of: Codes, *, seed: int = 0, resamples: int = 500
-) -> Crossing:
-    """Zero crossing of the mean of problems' curves, with a percentile interval by clusters.
+def crossing(at: Sequence[float], curves: Floats, of: Places, ends: Ends | None = None) -> Crossing:
+    """Zero crossing of the mean of problems' curves.
 
-    at: the grid points, rising. curves: problems × points. of: the cluster of each problem.
+    at: the grid points, rising. curves: problems × points. of: the cluster of each problem. ends:
+    the lowest and highest point that a curve may have.
     """
     points = np.asarray(at, dtype=np.float64)
-    sums, sizes = by_cluster(curves, of)
-    g = len(sizes)
-    drawn = np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=resamples)
-    means = (drawn @ sums) / (drawn @ sizes)[:, None]
-    zeros = [zero_of(points, mean) for mean in means]
-    # A curve that stays above 0 counts as crossing beyond the range; one below, as before it.
-    beyond = [np.inf if mean.mean() > 0 else -np.inf for mean in means]
-    crossings = np.array([b if z is None else z for z, b in zip(zeros, beyond, strict=True)])
-    ends = np.quantile(crossings, TAILS, method="inverted_cdf")
-    low, high = (float(end) if np.isfinite(end) else None for end in ends)
-    mean = sums.sum(axis=0) / sizes.sum()
-    return Crossing(zero_of(points, mean), (low, high), float(np.isfinite(crossings).mean()))
+    figures = means([column.tolist() for column in curves.T], of, [ends] * len(points))
+    bands = [each.interval or (each.value, each.value) for each in figures]
+    low, high = (zero_of(points, np.array(band)) for band in zip(*bands, strict=True))
+    return Crossing(zero_of(points, curves.mean(axis=0)), (low, high))

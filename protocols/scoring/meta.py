@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Floats
+from .inference import Estimate
 from .quantiles import LEVEL, t_of
 
 
@@ -21,10 +22,8 @@ class Pooled:
     """Random-effects mean over studies."""
 
     studies: int
-    mean: float
-    error: float
-    """Standard error of the mean by Hartung and Knapp."""
-    interval: tuple[float, float]
+    estimate: Estimate
+    """The mean, with the standard error of Hartung and Knapp."""
     prediction: tuple[float, float] | None
     """Prediction interval for the true effect of a new study; None for two studies."""
     tau: float
@@ -54,16 +53,13 @@ def pooled_estimate(estimates: Floats, errors: Floats) -> Pooled:
     error = math.sqrt(spread / float(weights.sum()))
     # Studies that happen to agree must not shrink the error below that from their own errors.
     error = max(error, math.sqrt(1 / float(weights.sum()))) if spread < 1 else error
-    half = t_of(LEVEL, k - 1) * error
     prediction = None
     if k > 2:
         reach = t_of(LEVEL, k - 2) * math.sqrt(tau2 + error**2)
         prediction = (mean - reach, mean + reach)
     return Pooled(
         k,
-        mean,
-        error,
-        (mean - half, mean + half),
+        Estimate(mean, k, k, error, mean, k - 1, error, method="Hartung and Knapp's t"),
         prediction,
         math.sqrt(tau2),
         max(0.0, (q - (k - 1)) / q) if q else 0.0,

@@ -11,13 +11,13 @@ is above that of H and H's is above 0.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from .arrays import Floats
-from .quantiles import TAILS
+from .inference import Estimate, jackknifed
 from .ratings import SCALE, Rating, Ratings
 
 Line: TypeAlias = Callable[[float], float]
@@ -75,27 +75,14 @@ def nested_oversight(
 
 @dataclass(frozen=True, slots=True)
 class NestedEstimate:
-    """Nested oversight with its uncertainty over resampled problems."""
+    """Nested oversight with its uncertainty over problems."""
 
-    estimate: Nested
-    interval: tuple[float, float]
-    """Interval of the best probability, each resample with its own best number of steps."""
-    steps: dict[int, float]
-    """Share of resamples by their best number of steps."""
-
-
-def with_resamples(estimate: Nested, resampled: Sequence[Nested]) -> NestedEstimate:
-    """Add an interval to an estimate. resampled: from lines fitted to resampled ratings.
-
-    ValueError without resamples.
-    """
-    if not resampled:
-        raise ValueError("an interval needs resamples, and there is none")
-    low, high = np.quantile([each.best for each in resampled], TAILS)
-    counts: dict[int, float] = {}
-    for n in sorted(each.steps for each in resampled):
-        counts[n] = counts.get(n, 0.0) + 1 / len(resampled)
-    return NestedEstimate(estimate, (float(low), float(high)), counts)
+    nested: Nested
+    estimate: Estimate
+    """The best probability; without a group of problems, each fit has its own best number of
+    steps."""
+    steps: tuple[int, int]
+    """Fewest and most steps that are best without some group of problems."""
 
 
 def nested_from_ratings(
@@ -103,13 +90,13 @@ def nested_from_ratings(
 ) -> NestedEstimate:
     """Success probabilities of nested oversight, with straight lines for Guard and Houdini.
 
-    Each rating is weighted by the inverse of its variance over resamples. Ratings that are only
-    bounds are left out. Both lines come from the same resample of problems, which keeps their
-    dependence. ValueError for a model without a capability, or fewer than three ratings of a role.
+    Each rating is weighted by the inverse of its variance. Ratings that are only bounds are
+    left out. Both lines are fitted without the same problems, which keeps their dependence.
+    ValueError for a model without a capability, or fewer than three ratings of a role.
     """
     guards = _Role("Guard", ratings.guards, capability)
     houdinis = _Role("Houdini", ratings.houdinis, capability)
-    errors = ratings.resampled.std(axis=0)
+    errors = ratings.without.std(axis=0)
     m = len(ratings.guards)
     seen = [*guards.at, *houdinis.at]
 
@@ -122,8 +109,25 @@ def nested_from_ratings(
             seen=(min(seen), max(seen)),
         )
 
-    whole = np.array([one.rating for one in (*ratings.guards, *ratings.houdinis)])
-    return with_resamples(nested(whole), [nested(row) for row in ratings.resampled])
+    whole = nested(np.array([one.rating for one in (*ratings.guards, *ratings.houdinis)]))
+    without = [nested(row) for row in ratings.without]
+    # On the scale of log odds, where the interval stays between 0 and 1.
+    moved = np.array([_log_odds(each.best) for each in without])
+    estimate = jackknifed(_log_odds(whole.best), moved, ratings.guards[0].estimate.n)
+    interval = estimate.interval
+    stated = interval and (_share(interval[0]), _share(interval[1]))
+    best = replace(estimate, value=whole.best, error=None, stated=stated, ends=(0.0, 1.0))
+    steps = [each.steps for each in without]
+    return NestedEstimate(whole, best, (min(steps), max(steps)))
+
+
+def _log_odds(share: float) -> float:
+    held = min(max(share, 1e-12), 1 - 1e-12)
+    return math.log(held / (1 - held))
+
+
+def _share(log_odds: float) -> float:
+    return 1 / (1 + math.exp(-log_odds))
 
 
 class _Role:

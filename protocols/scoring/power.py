@@ -7,11 +7,16 @@ quantiles of the normal distribution and d the difference to detect
     n = (z of alpha / 2 + z of power)^2 (w2 + s2_A / K_A + s2_B / K_B) / d^2
 
 times the design effect if questions come in clusters; with t in place of z for few clusters.
+
+A difference with ends is decided by the interval that the report prints, which has a
+pseudo-cluster at each end (`oversight.protocols.scoring.inference`): for few clusters these, not
+the spread, decide what can be found. `ends` plans for that interval.
 """
 
 import math
 from dataclasses import dataclass
 
+from .inference import Ends
 from .quantiles import NORMAL, t_quantile
 
 MIN_FOR_NORMAL = 40
@@ -76,22 +81,32 @@ def questions_needed(
     alpha: float = 0.05,
     power: float = 0.8,
     size: float = 1.0,
+    ends: Ends | None = None,
 ) -> int:
-    """Questions needed to find `difference` with this power. size: questions per cluster.
+    """Questions needed to find `difference` with this power.
 
-    ValueError if the difference is 0.
+    size: questions per cluster. ends: the lowest and highest possible difference, for the interval
+    with pseudo-clusters. ValueError if the difference is 0, or not within the ends.
     """
     if not difference:
         raise ValueError("no number of questions tells a difference of 0 from none")
-    variance = spread.of_a_question(*draws, verdicts) / difference**2
-    n = math.ceil(reach(alpha=alpha, power=power) ** 2 * variance - 1e-9)
-    # The t quantile depends on the number of clusters: raise it until it suffices.
-    while (clusters := n / size) < MIN_FOR_NORMAL:
-        degrees = max(1, math.ceil(clusters) - 1)
-        if n >= reach(alpha=alpha, power=power, degrees=degrees) ** 2 * variance:
-            break
-        n += 1
-    return max(n, 2)
+    if ends is not None and not ends[0] < difference < ends[1]:
+        raise ValueError(f"a difference of {difference:g} is not within its range {ends}")
+
+    def found(n: int) -> bool:
+        return mde(
+            spread, n, draws=draws, verdicts=verdicts, alpha=alpha, power=power,
+            clusters=n / size, ends=ends,
+        ) <= abs(difference) * (1 + 1e-12)  # fmt: skip
+
+    high = 2
+    while not found(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if found(middle) else (middle, high)
+    return high
 
 
 def mde(
@@ -103,8 +118,24 @@ def mde(
     alpha: float = 0.05,
     power: float = 0.8,
     clusters: float | None = None,
+    ends: Ends | None = None,
 ) -> float:
     """Minimum detectable effect of n questions with this power. clusters: by default n."""
-    degrees = max(1, math.ceil(n if clusters is None else clusters) - 1)
-    far = reach(alpha=alpha, power=power, degrees=degrees)
-    return far * math.sqrt(spread.of_a_question(*draws, verdicts) / n)
+    g = max(2, math.ceil(n if clusters is None else clusters))
+    variance = spread.of_a_question(*draws, verdicts) / n
+    if ends is None:
+        return reach(alpha=alpha, power=power, degrees=g - 1) * math.sqrt(variance)
+    t, more = t_quantile(1 - alpha / 2, g - 1), t_quantile(power, g - 1)
+    a = 1 / g
+    real = variance * (g - 1) / g
+    low, high = 0.0, max(abs(end) for end in ends)
+    # The centre of the interval, and its error around it, move with the true difference.
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        centre = middle / (1 + 2 * a)
+        pseudo = a**2 * ((ends[0] - centre) ** 2 + (ends[1] - centre) ** 2)
+        spread_out = (real + a * (middle - centre) ** 2 + pseudo) / (1 + a) ** 2
+        error = math.sqrt(spread_out * (g + 1) / (g + 2))
+        short = centre < t * error + more * math.sqrt(variance) / (1 + 2 * a)
+        low, high = (middle, high) if short else (low, middle)
+    return high

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Floats, Places
+from .inference import Ends, Estimate, estimates
 from .sample import Sample
-from .statistics import Estimate, estimates
 
 SAME_REWARD = 1e-12
 """Rewards closer than this tie."""
@@ -104,6 +104,11 @@ class Point:
     honest: Estimate
     """Probability that the selected candidate has its problem's highest value."""
 
+    @property
+    def kl_bound(self) -> float:
+        """KL of best-of-n in a large pool without ties, nats."""
+        return best_of_divergence(int(self.strength))
+
 
 @dataclass(frozen=True, slots=True)
 class Pools:
@@ -114,6 +119,8 @@ class Pools:
     rewards: Floats
     """Problems × candidates."""
     values: Floats
+    reward_ends: Ends
+    """The lowest and the highest possible reward."""
 
     def __post_init__(self) -> None:
         if self.rewards.shape != self.values.shape or len(self.rewards) != len(self.problems):
@@ -123,16 +130,16 @@ class Pools:
             )
 
 
-def best_of_n(pools: Pools, ns: Sequence[int] | None = None, *, seed: int = 0) -> tuple[Point, ...]:
+def best_of_n(pools: Pools, ns: Sequence[int] | None = None) -> tuple[Point, ...]:
     """Pressure curve of best-of-n for `ns`; by default for all n up to the pool's size."""
     chosen = range(1, pools.rewards.shape[1] + 1) if ns is None else ns
     choices = _each_best_of(pools.rewards, chosen)
-    return _curve(pools, [float(n) for n in chosen], choices, seed)
+    return _curve(pools, [float(n) for n in chosen], choices)
 
 
-def tilt(pools: Pools, betas: Sequence[float], *, seed: int = 0) -> tuple[Point, ...]:
+def tilt(pools: Pools, betas: Sequence[float]) -> tuple[Point, ...]:
     """Pressure curve of the exponential tilt."""
-    return _curve(pools, betas, (tilted(pools.rewards, beta) for beta in betas), seed)
+    return _curve(pools, betas, (tilted(pools.rewards, beta) for beta in betas))
 
 
 def value_curves(pools: Pools, ns: Sequence[int]) -> Floats:
@@ -142,26 +149,25 @@ def value_curves(pools: Pools, ns: Sequence[int]) -> Floats:
 
 
 def _curve(
-    pools: Pools, strengths: Sequence[float], choices: Iterable[Floats], seed: int
+    pools: Pools, strengths: Sequence[float], choices: Iterable[Floats]
 ) -> tuple[Point, ...]:
     u, v = pools.rewards, pools.values
     best = v >= v.max(axis=1, keepdims=True) - SAME_REWARD
-    columns: list[tuple[Floats, tuple[float, float]]] = []
+    worth = float(v.min(axis=1).mean()), float(v.max(axis=1).mean())
+    columns: list[tuple[Floats, Ends]] = []
     kls = []
     for p in choices:
         kls.append(float(divergence(p).mean()))
         columns += [
-            ((p * v).sum(axis=1), (float(v.min()), float(v.max()))),
-            ((p * u).sum(axis=1), (float(u.min()), float(u.max()))),
+            ((p * v).sum(axis=1), worth),
+            ((p * u).sum(axis=1), pools.reward_ends),
             ((p * best).sum(axis=1), (0.0, 1.0)),
         ]
     figures = estimates(
         [
             Sample(pools.problems, tuple(column.tolist()), pools.groups, ends)
             for column, ends in columns
-        ],
-        seed=seed,
-        resamples=2_000,
+        ]
     )
     return tuple(
         Point(strength, kl, *figures[3 * n : 3 * n + 3])

@@ -1,46 +1,64 @@
-"""Quantiles of the normal distribution and of Student's t, without importing scipy.
+"""Quantiles and tails of Student's t, without importing scipy.
 
-Reports need only these two, and scipy is slow to import.
+Reports need only these, and scipy is slow to import.
 """
 
 import math
 from functools import lru_cache
 from statistics import NormalDist
+from typing import TypeVar
+
+import numpy as np
+
+from .arrays import Floats
+
+Number = TypeVar("Number", float, Floats)
 
 NORMAL = NormalDist()
 
 LEVEL = 0.95
 """Confidence level of the intervals of reports."""
-TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-"""Probabilities at the ends of a percentile interval of this level."""
+
+MANY = 10_000
+"""Degrees of freedom above which t is normal, within 0.01 %."""
+
+
+def t_tails(t: Floats, degrees: int) -> Floats:
+    """P(|T| >= |t|) of Student's t with a whole number of degrees of freedom; above 0."""
+    if degrees > MANY:
+        far = [max(2 * NORMAL.cdf(-abs(each)), 1e-300) for each in t.tolist()]
+        return np.array(far, dtype=np.float64)
+    angle = np.arctan2(np.abs(t), math.sqrt(degrees))
+    # Rounding leaves no more than this of a tail that is smaller.
+    tails = np.clip(1 - _between(angle, np.sin(angle), np.cos(angle), degrees), 1e-15, 1.0)
+    return np.asarray(tails, dtype=np.float64)
 
 
 def t_cdf(t: float, degrees: int) -> float:
-    """P(T <= t) of Student's t with a whole number of degrees of freedom.
-
-    The finite series of Abramowitz and Stegun (1964), 26.7.3 and 26.7.4. ValueError for fewer than
-    1 degree of freedom.
-    """
+    """P(T <= t) of Student's t. ValueError for fewer than 1 degree of freedom."""
     if degrees < 1:
         raise ValueError(f"t with {degrees} degrees of freedom; it needs at least 1")
+    if degrees > MANY:
+        return NORMAL.cdf(t)
     angle = math.atan2(t, math.sqrt(degrees))
-    sin, cos = math.sin(angle), math.cos(angle)
+    return (1 + _between(angle, math.sin(angle), math.cos(angle), degrees)) / 2
+
+
+def _between(angle: Number, sin: Number, cos: Number, degrees: int) -> Number:
+    """P(-t <= T <= t) by the finite series of Abramowitz and Stegun (1964), 26.7.3 and 26.7.4."""
     odd = degrees % 2
     # The terms of the series shrink: each is at most cos^2 < 1 times the one before.
-    term = total = cos if odd else 1.0
+    term = cos if odd else cos * 0 + 1
+    total, square = term, cos * cos
     for m in range(2 + odd, degrees - 1, 2):
-        term *= cos * cos * (m - 1) / m
-        total += term
+        term = term * (square * ((m - 1) / m))
+        total = total + term
     if degrees == 1:
-        between = 2 * angle / math.pi
-    elif odd:
-        between = 2 / math.pi * (angle + sin * total)
-    else:
-        between = sin * total
-    return (1 + between) / 2
+        return angle * (2 / math.pi)
+    return (angle + sin * total) * (2 / math.pi) if odd else sin * total
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def t_quantile(p: float, degrees: int) -> float:
     """Quantile of Student's t at probability p in (0, 1), to 12 digits.
 
@@ -48,7 +66,7 @@ def t_quantile(p: float, degrees: int) -> float:
     """
     if not 0 < p < 1:
         raise ValueError(f"a quantile at probability {p}, which is not between 0 and 1")
-    if degrees > 10_000:
+    if degrees > MANY:
         return NORMAL.inv_cdf(p)
     if p < 0.5:
         return -t_quantile(1 - p, degrees)

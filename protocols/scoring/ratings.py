@@ -4,10 +4,10 @@ The link of Engels, Baek, Kantamneni and Tegmark (2025, arXiv:2504.18530) is
 
     P(g beats h) = 1 / (1 + 10^((H_h - G_g) / 400)),
 
-with two ratings for each model, one per role. They fit all games as independent; our intervals
-resample problems, with all pairs that played on them. A ridge, a normal prior of standard deviation
-1,000 on each rating, keeps the rating of a model that always won finite; such a rating is only a
-bound, and is marked.
+with two ratings for each model, one per role. They fit all games as independent; our intervals are
+those of the jackknife over problems, each left out with all pairs that played on it. A ridge, a
+normal prior of standard deviation 1,000 on each rating, keeps the rating of a model that always won
+finite; such a rating is only a bound, and is marked.
 """
 
 import math
@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Floats
-from .clustered import Codes, by_cluster
-from .quantiles import TAILS
+from .arrays import Floats, Places, by_cluster
+from .inference import Estimate, jackknifed
 
 SCALE = math.log(10) / 400
 """Nats of log odds in one point of rating."""
@@ -28,6 +27,8 @@ RIDGE = 1_000.0
 ANCHOR = 1_000.0
 """Mean of all ratings."""
 NODES = 15
+MOST_GROUPS, MOST_MIXED = 200, 50
+"""Most groups of problems left out in turn, without and with difficulty, which is slow to fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Games:
     """Games that the guard won, problems × guards × houdinis."""
     played: Floats
     """Games played, of the same shape."""
-    of: Codes
+    of: Places
     """The cluster of each problem."""
 
     def __post_init__(self) -> None:
@@ -65,10 +66,13 @@ class Rating:
     """Rating of a model in one role."""
 
     model: str
-    rating: float
-    interval: tuple[float, float]
+    estimate: Estimate
     bounded: bool
     """Whether it won all of its games, or lost all: the rating is then only a bound."""
+
+    @property
+    def rating(self) -> float:
+        return self.estimate.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +83,26 @@ class Ratings:
     houdinis: tuple[Rating, ...]
     difficulty: float | None
     """Standard deviation of problems' difficulty, in rating points; None if not fitted."""
-    resampled: Floats
-    """Ratings in each resample, resamples × (guards, then houdinis)."""
+    without: Floats
+    """Ratings without each group of problems, groups × (guards, then houdinis)."""
 
 
-def ratings(games: Games, *, resamples: int = 200, seed: int = 0) -> Ratings:
-    """Ratings with percentile intervals over resampled clusters of problems."""
-    counts = _resampled(games, resamples, seed)
+def ratings(games: Games) -> Ratings:
+    """Ratings with jackknife intervals over clusters of problems."""
+    counts = _left_out(games, MOST_GROUPS)
     wins, played = (_summed(table, games.of, counts) for table in (games.wins, games.played))
     return _with_intervals(games, fit(wins, played), None)
 
 
-def ratings_with_difficulty(games: Games, *, resamples: int = 50, seed: int = 0) -> Ratings:
+def ratings_with_difficulty(games: Games) -> Ratings:
     """Ratings with normally distributed problem difficulty; without it ratings shrink together.
 
     logit P = ln 10 / 400 (G - H) + d, d normal with mean 0 for each problem; its standard deviation
-    is fitted too, the likelihood integrated by Gauss-Hermite quadrature with 15 nodes. Resamples of
-    clusters are fitted starting from the full fit.
+    is fitted too, the likelihood integrated by Gauss-Hermite quadrature with 15 nodes. The fits
+    without a group of problems start from the full fit.
     """
     whole = _fit_mixed(games, np.ones(len(games.of)), None)
-    counts = _resampled(games, resamples, seed)[1:]
+    counts = _left_out(games, MOST_MIXED)[1:]
     rows = [whole] + [_fit_mixed(games, count[games.of], whole) for count in counts]
     fits = np.array(rows)
     return _with_intervals(games, _anchored(fits[:, :-1], ANCHOR), math.exp(whole[-1]) / SCALE)
@@ -137,14 +141,19 @@ def _anchored(theta: Floats, anchor: float) -> Floats:
     return points
 
 
-def _resampled(games: Games, resamples: int, seed: int) -> Floats:
-    """Weight of each cluster: 1 in the first line, times drawn in the others."""
+def _left_out(games: Games, most: int) -> Floats:
+    """Weight of each cluster: 1 in the first line; in each other, 0 for one group of clusters.
+
+    Beyond `most` clusters, groups of them are left out (the delete-a-group jackknife).
+    """
     g = int(games.of.max()) + 1
-    drawn = np.random.default_rng(seed).multinomial(g, np.full(g, 1 / g), size=resamples)
-    return np.concatenate((np.ones((1, g)), drawn))
+    groups = min(g, most)
+    weights = np.ones((groups + 1, g))
+    weights[1 + np.arange(g) % groups, np.arange(g)] = 0
+    return weights
 
 
-def _summed(table: Floats, of: Codes, counts: Floats) -> Floats:
+def _summed(table: Floats, of: Places, counts: Floats) -> Floats:
     sums, _ = by_cluster(table.reshape(len(table), -1), of)
     return (counts @ sums).reshape(len(counts), *table.shape[1:])
 
@@ -190,12 +199,18 @@ def _fit_mixed(games: Games, weights: Floats, start: Floats | None) -> Floats:
 
 
 def _with_intervals(games: Games, fitted: Floats, difficulty: float | None) -> Ratings:
-    low, high = np.quantile(fitted[1:], TAILS, axis=0)
     wins, played = games.wins.sum(axis=0), games.played.sum(axis=0)
     share = np.concatenate([wins.sum(axis=axis) / played.sum(axis=axis) for axis in (1, 0)])
+    n = len(games.of)
     each = [
-        Rating(name, float(fitted[0, k]), (float(low[k]), float(high[k])), bool(share[k] in (0, 1)))
-        for k, name in enumerate((*games.guards, *games.houdinis))
+        Rating(name, jackknifed(value, without, n), bool(won in (0, 1)))
+        for name, value, without, won in zip(
+            (*games.guards, *games.houdinis),
+            fitted[0].tolist(),
+            fitted[1:].T,
+            share.tolist(),
+            strict=True,
+        )
     ]
     m = len(games.guards)
     return Ratings(tuple(each[:m]), tuple(each[m:]), difficulty, fitted[1:])

@@ -1,50 +1,43 @@
-"""Ratios of means with Fieller intervals."""
+"""Shares of a gap: ratios of means, with the interval of Fieller (1954)."""
 
-import math
-from dataclasses import dataclass
+from dataclasses import replace
 
-import numpy as np
-
-from .arrays import Floats
-from .quantiles import LEVEL, t_of
+from .contrasts import together
+from .inference import Estimate, inverted, means
+from .sample import Sample
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A ratio of two means with its interval."""
+def gap_recovered(asd: Sample, naive: Sample, most: Sample) -> Estimate | None:
+    """Incentive gap recovered: (ASD - naive ASD) / (most - naive ASD), over shared questions.
 
-    estimate: float
-    interval: tuple[float, float] | None
-    """None if the denominator may be 0: the ratio is then undetermined."""
-
-
-def fieller(numerator: float, denominator: float, covariance: Floats, *, degrees: int) -> Ratio:
-    """Ratio of two jointly estimated means (Fieller 1954, JRSS B 16).
-
-    The interval is all r with (m1 - r m2)^2 <= t^2 (v11 - 2 r v12 + r^2 v22). If m2 does not differ
-    significantly from 0 that set is unbounded, and the ratio undetermined.
-    covariance: 2 × 2, of the means. ValueError for a denominator of exactly 0.
+    most: what a perfect judge reaches, or one who reads the passage. The interval holds every share
+    r for which the mean of ASD - (1 - r) naive - r most may be 0. If the gap itself may be 0 there
+    is no end to them: the ratio is not determined. None without shared questions, or without a gap.
     """
-    if denominator == 0:
-        raise ValueError("a ratio with a denominator of 0")
-    square = t_of(LEVEL, degrees) ** 2
-    (v11, v12), (_, v22) = covariance.tolist()
-    a = denominator**2 - square * v22
-    b = numerator * denominator - square * v12
-    c = numerator**2 - square * v11
-    estimate = numerator / denominator
-    if a <= 0:
-        return Ratio(estimate, None)
-    root = math.sqrt(max(0.0, b * b - a * c))
-    return Ratio(estimate, ((b - root) / a, (b + root) / a))
+    try:
+        rows = together({"row": asd, "naive": naive, "most": most})
+    except ValueError:
+        return None
+    own, base, best = rows.means.tolist()
+    if abs(best - base) < 1e-12:
+        return None
+    (low, high), (least, greatest), (worst, top) = rows.ends.tolist()
 
+    def test(share: float) -> Estimate:
+        """Whether the row recovers this share: the mean that is then 0."""
+        values = rows.values @ (1.0, share - 1.0, -share)
+        naive_ends = sorted(((share - 1) * least, (share - 1) * greatest))
+        best_ends = sorted((-share * worst, -share * top))
+        ends = low + naive_ends[0] + best_ends[0], high + naive_ends[1] + best_ends[1]
+        return means([values.tolist()], rows.codes, [ends])[0]
 
-def gap_recovered(asd: Floats, naive: Floats, most: float, *, degrees: int) -> Ratio:
-    """Incentive gap recovered: (ASD - ASD naive) / (most ASD - ASD naive).
-
-    asd, naive: resampled means of the two rows, from the same resamples, the estimates first. most:
-    the ASD of a perfect judge. Undetermined if the gap may be 0.
-    """
-    covariance = np.cov(np.stack((asd[1:] - naive[1:], most - naive[1:])))
-    gap = float(most - naive[0])
-    return fieller(float(asd[0] - naive[0]), gap, covariance, degrees=degrees)
+    value, n, g = (own - base) / (best - base), len(rows.questions), len(rows.sizes)
+    gap = means(
+        [(rows.values[:, 2] - rows.values[:, 1]).tolist()],
+        rows.codes,
+        [(worst - greatest, top - least)],
+    )[0]
+    sure = gap.interval is not None and (gap.interval[0] > 0 or gap.interval[1] < 0)
+    interval = inverted(value, test) if sure else None
+    found = Estimate(value, n, g, method="Fieller, CR3 t", ways=("problem",), stated=interval)
+    return found if interval else replace(found, reason="the gap may be 0: not determined")

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -11,8 +10,7 @@ from statistics import fmean
 class Sample:
     """One measure of one protocol, question by question.
 
-    ValueError if it is empty, lengths differ, a question occurs twice, or a value is not finite or
-    lies beyond the ends.
+    ValueError if it is empty, lengths differ, a question occurs twice, or a value is not finite.
     """
 
     questions: tuple[str, ...]
@@ -21,7 +19,8 @@ class Sample:
     groups: tuple[str, ...] = ()
     """One per question: the name of its group, "" if it has none. () if no question has one."""
     ends: tuple[float, float] | None = None
-    """The lowest and the highest possible value of a question; None if unbounded."""
+    """The lowest and the highest possible mean: those of its questions, averaged. None if
+    unbounded."""
     mean: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -40,15 +39,6 @@ class Sample:
         for id, value in zip(self.questions, self.values, strict=True):
             if not math.isfinite(value):
                 raise ValueError(f"question {id} has the value {value}, not a finite number")
-        if self.ends is not None:
-            low, high = self.ends
-            # Probabilities that sum to 1 but for rounding may score a little beyond.
-            slack = 1e-6 * (high - low)
-            if not (low - slack <= min(self.values) and max(self.values) <= high + slack):
-                raise ValueError(
-                    f"values from {min(self.values)} to {max(self.values)} lie beyond the ends "
-                    f"{low} and {high} of the measure"
-                )
         object.__setattr__(self, "mean", fmean(self.values))
 
     @property
@@ -72,12 +62,6 @@ class Sample:
 
     def _squares(self) -> float:
         return math.fsum((value - self.mean) ** 2 for value in self.values)
-
-
-def widest(ends: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Ends that cover all the given ends, of which there is at least one."""
-    lows, highs = zip(*ends, strict=True)
-    return min(lows), max(highs)
 
 
 def paired(first: Sample, second: Sample) -> Sample:

@@ -14,39 +14,47 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Floats
-from .quantiles import LEVEL, t_of
+from .inference import Ends, Estimate, Influences, Keys
 
 
 @dataclass(frozen=True, slots=True)
 class Powered:
     """A prediction-powered mean, from few labels and many guesses."""
 
-    mean: float
-    error: float
-    interval: tuple[float, float]
+    estimate: Estimate
     weight: float
     """Weight of the guesses; 0 ignores them."""
     label_efficiency: float
     """Labels needed for this precision without guesses, over the labels at hand; at least 1."""
 
 
-def prediction_powered(labels: Floats, guesses: Floats, others: Floats) -> Powered:
+def prediction_powered(
+    labels: Floats,
+    guesses: Floats,
+    others: Floats,
+    clusters: tuple[Keys, Keys] | None = None,
+    ends: Ends | None = None,
+) -> Powered:
     """Mean of the labels' quantity. guesses: for the labelled questions; others: for further ones.
 
-    ValueError for fewer than two labels, no others, or unequal numbers of labels and guesses.
+    clusters: of the labelled and of the other questions; each its own by default. ends: the lowest
+    and highest label. ValueError for fewer than two labels, no others, or unequal numbers of labels
+    and guesses.
     """
     n, more = len(labels), len(others)
     if n < 2 or more < 1 or len(guesses) != n:
         raise ValueError(f"{n} labels with {len(guesses)} guesses, and {more} guesses of others")
-    together = np.concatenate((guesses, others))
-    spread = float(together.var(ddof=1))
+    every = np.concatenate((guesses, others))
+    spread = float(every.var(ddof=1))
     covariance = float(np.cov(labels, guesses)[0, 1])
     weight = covariance / (spread * (1 + n / more)) if spread else 0.0
     mean = float(labels.mean() + weight * (others.mean() - guesses.mean()))
-    left = float((labels - weight * guesses).var(ddof=1))
-    error = math.sqrt(left / n + weight**2 * spread / more)
-    half = t_of(LEVEL, n - 1) * error
-    return Powered(mean, error, (mean - half, mean + half), weight, _gain(labels, guesses, more))
+    left = labels - weight * guesses
+    psi = np.concatenate(((left - left.mean()) / n, weight * (others - others.mean()) / more))
+    keys = np.concatenate(clusters) if clusters else np.arange(n + more)
+    strata = np.repeat((0, 1), (n, more))
+    figure = Influences(mean, psi, {"problem": keys}, ends, strata, n).estimate()
+    return Powered(figure, weight, _gain(labels, guesses, more))
 
 
 def label_efficiency(correlation: float, labels: int, others: int) -> float:

@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from .arrays import Floats
+from .inference import Ends
 
 SequentialOutcome: TypeAlias = Literal["above", "below", "precise", "undecided"]
 
@@ -102,7 +103,7 @@ def decide(
     sizes: Floats,
     rule: Rule,
     looks: Sequence[int],
-    ends: tuple[float, float] | None = None,
+    ends: Ends | None = None,
 ) -> Decision:
     """Decision at the first look at which the rule is met, or at the last possible look.
 
@@ -122,23 +123,37 @@ def decide(
     return decision
 
 
-def _look(sums: Floats, sizes: Floats, rule: Rule, ends: tuple[float, float] | None) -> Decision:
-    t = len(sums)
+def _look(sums: Floats, sizes: Floats, rule: Rule, ends: Ends | None) -> Decision:
+    t, mean = len(sums), float(sums.sum() / sizes.sum())
     if ends is not None:
         size = float(sizes.mean())
         sums = np.append(sums, [size * end for end in ends])
         sizes = np.append(sizes, [size, size])
-    n, count = float(sizes.sum()), len(sums)
-    mean = float(sums.sum()) / n
-    # Contribution of each cluster to the mean, in units of a cluster of average size.
-    shares = (sums - mean * sizes) * (count / n)
-    deviation = math.sqrt(float(np.square(shares).sum()) / max(count - 1, 1))
     r = tuned(rule.tuned_at, rule.alpha)
-    half = deviation * float(half_widths(np.array([t], np.float64), r, rule.alpha)[0])
-    interval = (mean - half, mean + half)
+    half = float(half_widths(np.array([t], np.float64), r, rule.alpha)[0])
+    interval = _unexcluded(sums, sizes, half)
     # Identical clusters have an interval of width 0, which must not decide.
-    outcome = _met(rule, interval, half) if deviation > 0 else "undecided"
+    if interval is None or interval[1] - interval[0] <= 1e-12 * max(1.0, abs(mean)):
+        return Decision("undecided", t, mean, interval or (-math.inf, math.inf))
+    outcome = _met(rule, interval, (interval[1] - interval[0]) / 2)
     return Decision(outcome, t, mean, interval)
+
+
+def _unexcluded(sums: Floats, sizes: Floats, half: float) -> Ends | None:
+    """All means x for which the clusters' sums less x times their sizes may have the mean 0; None
+    if there is no end to them.
+
+    Under x these differences have the mean 0 exactly, also where a cluster's size goes with its
+    score, which biases the ratio of the sums to the sizes in the first dozens of clusters.
+    """
+    covariance = np.cov(np.stack((sums, sizes))) * half**2
+    (v11, v12), (_, v22) = covariance.tolist()
+    m1, m2 = float(sums.mean()), float(sizes.mean())
+    a, b, c = m2**2 - v22, m1 * m2 - v12, m1**2 - v11
+    if a <= 0:
+        return None
+    root = math.sqrt(max(0.0, b * b - a * c))
+    return (b - root) / a, (b + root) / a
 
 
 def _met(rule: Rule, interval: tuple[float, float], half: float) -> SequentialOutcome:

@@ -2,8 +2,7 @@
 
     ASD(a, j) = b0 + b1 j - b2 a + b3 j a
 
-by least squares over problems and cells. Errors are clustered two ways: V by problem + V by pair
-of models - V by both (Cameron, Gelbach and Miller 2011).
+by least squares over problems and cells. Problems and pairs of models are crossed clusters.
 """
 
 import math
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Floats
-from .clustered import Codes, by_cluster
+from .arrays import Floats, Places
 from .crossing import Crossing, crossing
+from .inference import Ends, Estimate
 
 TERMS = ("level", "judge", "agent", "judge x agent")
 
@@ -23,15 +22,14 @@ TERMS = ("level", "judge", "agent", "judge x agent")
 class Surface:
     """Coefficients in the order of `TERMS`; the agent's is the loss of ASD per unit, b2 above."""
 
-    coefficients: tuple[float, ...]
-    errors: tuple[float, ...]
+    terms: tuple[Estimate, ...]
 
     def at(self, agent: float, judge: float) -> float:
-        level, by_judge, by_agent, by_both = self.coefficients
+        level, by_judge, by_agent, by_both = (term.value for term in self.terms)
         return level + by_judge * judge - by_agent * agent + by_both * judge * agent
 
 
-def surface(asd: Floats, agent: Floats, judge: Floats, problem: Codes, pair: Codes) -> Surface:
+def surface(asd: Floats, agent: Floats, judge: Floats, problem: Places, pair: Places) -> Surface:
     """Fit the surface; one observation is a problem under one agent and judge.
 
     problem, pair: the cluster of the problem, and the pair of models. ValueError if the points
@@ -46,20 +44,55 @@ def surface(asd: Floats, agent: Floats, judge: Floats, problem: Codes, pair: Cod
     # QR: capabilities near 1,000 and their product make the normal equations ill-conditioned.
     q, r = np.linalg.qr(design)
     root = np.linalg.inv(r)
-    inverse = root @ root.T
     beta = root @ (q.T @ asd)
-    scores = design * (asd - design @ beta)[:, None]
+    ways = {"problem": problem, "pair of models": pair}
     both = np.unique(problem * (int(pair.max()) + 1) + pair, return_inverse=True)[1]
-    of_problem, of_pair, crossed = (_meat(scores, of) for of in (problem, pair, both))
-    ways = [np.diag(inverse @ meat @ inverse) for meat in (of_problem, of_pair)]
-    combined = sum(ways) - np.diag(inverse @ crossed @ inverse)
-    # The sum may by chance fall below either one-way variance; the larger of those is then used.
-    errors = np.sqrt(np.maximum(combined, np.maximum(*ways)))
-    return Surface(tuple(beta.tolist()), tuple(errors.tolist()))
+    parts = [_jackknife(q, asd, of) for of in (problem, pair, both)]
+    errors = [np.sqrt(np.diag(root @ part @ root.T)) for part in parts[:2]]
+    crossed = np.diag(root @ (parts[0] + parts[1] - parts[2]) @ root.T)
+    g = min(int(of.max()) + 1 for of in (problem, pair))
+    terms = []
+    for k, value in enumerate(beta.tolist()):
+        one_way = {name: float(error[k]) for name, error in zip(ways, errors, strict=True)}
+        # A sum below one way alone is so by chance.
+        error = max(math.sqrt(max(0.0, float(crossed[k]))), *one_way.values())
+        determined = math.isfinite(error)
+        terms.append(
+            Estimate(
+                value,
+                len(asd),
+                g,
+                error if determined else None,
+                value,
+                g - 1,
+                error if determined else 0.0,
+                method="CR3 t, crossed",
+                ways=tuple(ways),
+                reason="" if determined else "undetermined without some pair of models",
+                errors=one_way,
+            )
+        )
+    return Surface(tuple(terms))
+
+
+def _jackknife(q: Floats, y: Floats, of: Places) -> Floats:
+    """CR3 covariance of the coefficients on an orthonormal design q, by refits without each
+    cluster; infinite if some cluster is needed to determine them."""
+    g, k = int(of.max()) + 1, q.shape[1]
+    squares, products = np.zeros((g, k, k)), np.zeros((g, k))
+    np.add.at(squares, of, q[:, :, None] * q[:, None, :])
+    np.add.at(products, of, q * y[:, None])
+    whole = q.T @ y
+    rest = np.eye(k) - squares
+    if np.linalg.cond(rest).max() > 1e9:
+        return np.full((k, k), np.inf)
+    moved = np.linalg.solve(rest, (whole - products)[:, :, None])[:, :, 0] - whole
+    found: Floats = moved.T @ moved * ((g - 1) / g)
+    return found
 
 
 def breakdown_gap(
-    gaps: Sequence[float], lifts: Floats, of: Codes, *, seed: int = 0, resamples: int = 500
+    gaps: Sequence[float], lifts: Floats, of: Places, ends: Ends | None = None
 ) -> Crossing:
     """Gap, agent's capability minus the judge's, at which lift crosses 0.
 
@@ -68,7 +101,7 @@ def breakdown_gap(
     points = sorted(set(gaps))
     cells = [np.flatnonzero(np.isclose(gaps, point)) for point in points]
     curves = np.stack([lifts[:, each].mean(axis=1) for each in cells], axis=1)
-    return crossing(points, curves, of, seed=seed, resamples=resamples)
+    return crossing(points, curves, of, ends)
 
 
 def own_axis(accuracy: float, n: float) -> tuple[float, float]:
@@ -78,9 +111,3 @@ def own_axis(accuracy: float, n: float) -> tuple[float, float]:
     """
     right, wrong = accuracy * n + 0.5, (1 - accuracy) * n + 0.5
     return math.log(right / wrong), math.sqrt(1 / right + 1 / wrong)
-
-
-def _meat(scores: Floats, of: Codes) -> Floats:
-    sums, sizes = by_cluster(scores, of)
-    g = len(sizes)
-    return sums.T @ sums * (g / max(g - 1, 1))

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..scores import TIE
-from .arrays import Floats
-from .clustered import Codes, by_cluster, cr3, degrees
-from .quantiles import LEVEL, t_of
+from .arrays import Floats, Places
+from .inference import Ends, Estimate, means
 
 SMALL_EFFECT = 0.2
 """Standardised difference above which the effort of two sides is flagged (Cohen 1988: small)."""
@@ -92,21 +91,11 @@ def flips(alone: Floats, after: Floats) -> Flips:
     )
 
 
-def lift_by_naive(lifts: Floats, alone: Floats) -> tuple[float | None, float | None]:
-    """Mean lift where the naive judge was right, and where it was wrong; None without any."""
-    right, wrong = float(alone.sum()), float((1 - alone).sum())
-    return (
-        float((lifts * alone).sum()) / right if right else None,
-        float((lifts * (1 - alone)).sum()) / wrong if wrong else None,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Apart:
     """A difference between two halves of the cells: by seat, label, first speaker, side."""
 
-    estimate: float
-    interval: tuple[float, float]
+    estimate: Estimate
     standardised: float
     """Estimate in pooled standard deviations of one cell."""
 
@@ -115,15 +104,12 @@ class Apart:
         return abs(self.standardised) > SMALL_EFFECT
 
 
-def apart(first: Floats, second: Floats, of: Codes) -> Apart:
+def apart(first: Floats, second: Floats, of: Places, ends: Ends | None = None) -> Apart:
     """Mean of first minus second over pairs: the same question with the seats swapped, or its truth
-    and lie worlds. of: the cluster of each pair. ValueError for a single cluster."""
-    differences = first - second
-    sums, sizes = by_cluster(differences, of)
-    half = t_of(LEVEL, degrees(sizes)) * float(cr3(sums, sizes)) ** 0.5
-    mean = float(differences.mean())
+    and lie worlds. of: the cluster of each pair. ends: of the difference."""
+    figure = means([(first - second).tolist()], of, [ends])[0]
     deviation = math.sqrt((float(first.var()) + float(second.var())) / 2)
-    return Apart(mean, (mean - half, mean + half), mean / deviation if deviation else 0.0)
+    return Apart(figure, figure.value / deviation if deviation else 0.0)
 
 
 def logit_moves(before: Floats, after: Floats, clip: float = 1e-4) -> Floats:

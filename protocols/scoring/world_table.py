@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..scores import RANGES, applicable
-from .arrays import Flags, Places
+from .arrays import Flags, Floats, Places, codes_of
 from .bounds import Bounds, bounds, over_draws
-from .sample import Sample, widest
+from .sample import Sample
 from .worlds import Worlds, asd_ends, chosen_ends
 
 
@@ -67,9 +67,12 @@ class WorldTable:
             places.append(block.questions[there])
             columns.append(np.stack([over_draws(each, whole)[there] for each in measures]))
             low, high = asd_ends(worlds.values, RANGES[score], worlds.compat)
-            asd_widths.append((float(low[there].min()), float(high[there].max())))
-            answers = worlds.verdicts.shape[-1]
-            chosen_widths.append(chosen_ends(answers, RANGES[score], worlds.compat))
+            low, high = (
+                np.broadcast_to(end, worlds.values.shape[:-1])[:, 0] for end in (low, high)
+            )
+            asd_widths.append(np.stack((low[there], high[there])))
+            ends = chosen_ends(worlds.verdicts.shape[-1], RANGES[score], worlds.compat)
+            chosen_widths.append(np.tile(np.array(ends)[:, None], int(there.sum())))
         if not places:
             return None
         every = np.concatenate(places)
@@ -78,20 +81,28 @@ class WorldTable:
         questions = every[order].tolist()
         ids = tuple(self.ids[n] for n in questions)
         groups = tuple(self.groups[n] for n in questions)
-        ends = widest(chosen_widths)
+        ends = _averaged(chosen_widths)
         samples = tuple(Sample(ids, tuple(values), groups, ends) for values in chosen)
         count = len(betas)
         return RowSamples(
-            Sample(ids, tuple(asd), groups, widest(asd_widths)), samples[:count], samples[count:]
+            Sample(ids, tuple(asd), groups, _averaged(asd_widths)), samples[:count], samples[count:]
         )
 
     def bounds(self, score: str) -> Bounds | None:
         """Bounds of the mean ASD over the questions with all worlds of some draw run; None if there
         is none."""
-        return bounds(((block.worlds, block.doubtful) for block in self.admitting(score)), score)
+        keys = [group or (id,) for id, group in zip(self.ids, self.groups, strict=True)]
+        blocks = ((b.worlds, b.doubtful, b.questions) for b in self.admitting(score))
+        return bounds(blocks, score, codes_of(keys))
 
     def admitting(self, score: str) -> Iterator[WorldBlock]:
         """The blocks that admit a score: log odds are for two answers only."""
         for block in self.blocks:
             if score in applicable(block.worlds.values.shape[-1]):
                 yield block
+
+
+def _averaged(ends: Sequence[Floats]) -> tuple[float, float]:
+    """Lowest and highest possible mean of questions, each with its own ends."""
+    low, high = np.concatenate(ends, axis=1).mean(axis=1).tolist()
+    return low, high

@@ -34,6 +34,8 @@ def frozen(checkout: Path) -> OlderCode:
         named = tuple(_NAMED.findall(source.decode()))
         modules[name] = OlderModule(hashlib.sha256(source).hexdigest(), named, code)
     words = yaml.safe_load((checkout / "protocols/prompts/default.yaml").read_text())
+    for section in ("placeholders", "shown_as_data"):
+        words.pop(section, None)
     prompts = prompt_digests(tuple(sorted(read_blocks(words).items())))
     return OlderCode(modules, dict(prompts))
 

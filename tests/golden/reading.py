@@ -16,7 +16,7 @@ def figures(report: str) -> list[list[object]]:
     return [
         [
             *(row[key] for key in ("protocol", "agent", "judge", "n", "failed", "failures")),
-            round(row["asd"]["mean"], 9) if row["asd"] else None,
+            round(row["asd"].get("value", row["asd"].get("mean")), 9) if row["asd"] else None,
         ]
         for row in json.loads(report)["rows"]
     ]

@@ -135,6 +135,9 @@ def test_an_edit_of_ones_own_protocol_is_told_row_by_row(
     run = run_of(folder, "own")
     started = command("run", "own.yaml", "--run-folder", run, "--adopt-code")
     assert started.code == 0, started.err
+    for _ in range(2):  # the words of seats are others now: what is left is asked, and then is not
+        halve(run)
+        assert command("run", "own.yaml", "--run-folder", run).code == 0
     halve(run)
     edited(folder / "steelman.py", old, new)
     done = command("run", "own.yaml", "--run-folder", run)

@@ -15,10 +15,10 @@ from oversight.engine.persons.panel import seated_raters
 from oversight.engine.stop import StopToken
 from oversight.protocols.judges import DistributionJudge, VotesJudge
 from oversight.protocols.judges.case import Case
-from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
+from tests.fakes import laid_out
 from tests.persons.desks import MODEL, PLAIN, judgement
 from tests.shipments import shipment
 from tests.waiting import PATIENCE
@@ -82,8 +82,8 @@ def voted() -> Call:
 
 def spoken(form: str = "") -> Call:
     question = shipment(3 if form else 2).question
-    todo = instructions("argue", "You argue for (A).", question.answers[0], words=50)
-    asked = messages("These are the rules.", Transcript(question), todo)
+    told = "You argue for (A)."
+    asked = laid_out("These are the rules.", Transcript(question), "argue", told, "A", words=50)
     shape = ResponseFormat("challenge", form) if form else None
     return Call(Request(MODEL, asked, response_format=shape), (0,))
 

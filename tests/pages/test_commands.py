@@ -136,7 +136,7 @@ def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: OpenedRun) -
 def test_ratings_of_a_picture_are_those_of_scaling(small: Path, place: Path) -> None:
     rows = figures(small, "--kind", "ratings", "--protocol", "debate", cwd=place)
     told = orjson.loads(within("scaling", small, "--protocol", "debate", "--json", cwd=place).out)
-    ratings = [each["rating"] for role in ("guards", "houdinis") for each in told[role]]
+    ratings = [each["rating"]["value"] for each in told["models"]]
     assert [float(row[4]) for row in rows] == pytest.approx([r - 1000 for r in ratings])
     assert [bool(row[1]) for row in rows] == [False, False, True]
 
@@ -148,7 +148,7 @@ def test_the_figures_of_a_forest_are_those_of_the_report(small: Path, place: Pat
         [each["protocol"], each["agent"], each["judge"]] for each in report
     ]
     assert [[float(value) for value in row[4:7]] for row in rows] == [
-        [each["asd"][name] for name in ("mean", "low", "high")] for each in report
+        [each["asd"][name] for name in ("value", "low", "high")] for each in report
     ]
 
 

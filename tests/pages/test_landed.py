@@ -15,7 +15,7 @@ from tests.run_folders import CELLS, GRID, folder, land
 def same(tally: OutcomeTally, run: Path, score: str = "brier") -> None:
     """Everything that the tally tells is what a new reading of the file tells."""
     told, records = tally.landed(score), list(outcomes(run))
-    fresh = collect(GRID, records, score=score, betas=(1.0,), intervals=False)
+    fresh = collect(GRID, records, score=score, betas=(1.0,))
     assert told.results == fresh
     assert told.finished == len(records)
     assert dict(told.failures) == {each.place: each.failure for each in records if each.failure}

@@ -71,9 +71,9 @@ async def test_a_comparison_of_reports_is_the_first_less_the_second(
 ) -> None:
     other = await finished("sim/deceptive", place)
     ours, theirs = (each.results.rows[1].asd for each in (report, other))
-    assert ours and theirs and abs(ours.mean - theirs.mean) > 0.1
+    assert ours and theirs and abs(ours.value - theirs.value) > 0.1
     told = re.findall(r"debate.*: ([+-][\d.]+) ", str(report.compare(other)))
-    assert [float(each) for each in told] == [pytest.approx(ours.mean - theirs.mean, abs=0.01)]
+    assert [float(each) for each in told] == [pytest.approx(ours.value - theirs.value, abs=0.01)]
 
 
 def test_a_run_compared_with_itself_differs_in_nothing(report: Report) -> None:

@@ -11,11 +11,10 @@ from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import DistributionJudge, Judge
 from oversight.protocols.judges.case import Case
-from oversight.protocols.prompts.render import instructions, messages
 from oversight.protocols.question import Question
 from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
-from tests.fakes import CRATES
+from tests.fakes import CRATES, laid_out
 from tests.mechanisms import plain
 from tests.protocols.judges.test_every_judge import JUDGES
 from tests.shipments import shipment
@@ -147,9 +146,9 @@ async def test_worlds_orders_and_draws_of_a_question_are_one_problem() -> None:
 
 def speech(*said: str, side: int | None = 0, task: str = "argue", draw: int = 0) -> PersonTask:
     floor = Transcript(CRATES, tuple(Turn("Speaker", each) for each in said))
-    argued = None if side is None else CRATES.answers[side]
-    todo = instructions(task, f"Do {task}.", argued)
-    return PersonTask(Call(Request("person/raters", messages("Rules.", floor, todo)), (draw,)))
+    argued = "" if side is None else CRATES.answers[side].label
+    told = laid_out("Rules.", floor, task, f"Do {task}.", argued)
+    return PersonTask(Call(Request("person/raters", told), (draw,)))
 
 
 def test_a_conversation_goes_on_where_more_was_said_in_the_same_part_of_it() -> None:

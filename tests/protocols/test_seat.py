@@ -8,12 +8,13 @@ from oversight.protocols.agents.agent import Agent, Brief
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.prompts.forms import NUMBER, TEXT, Form, Reason, choice_of, whole_number
 from oversight.protocols.prompts.render import turn_block
+from oversight.protocols.prompts.words import Words
 from oversight.protocols.seat import Seat, hear, readable_ones
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted
 
 FLOOR = Transcript(CRATES)
-BRIEF = Brief("Reader", "Somebody reads.", "Fill in the form.")
+BRIEF = Brief("Reader", Words("Somebody reads."), Words("Fill in the form."))
 SEAT = Seat(Agent("sim/any"), None, BRIEF)
 FORM: Form[tuple[float, int, str, str]] = Form(
     "reading",

@@ -6,22 +6,20 @@ from typing import Literal, get_args
 
 import click
 
-from ....protocols.scoring.families import Family
+from ....protocols.scoring.contrasts import Family
 from ...decisions.calls import RunCalls, calls_of_run
 from ...decisions.comparison import (
     CallShare,
     Comparison,
     RowPlace,
     compare_rows,
+    comparison_finding,
     differences_meant,
 )
-from ...decisions.comparison_text import comparison_text
 from ...decisions.rows import RunRows, read_rows
 from ...decisions.statement import Condition, read_condition
-from ...decisions.studies import Studies, over_runs
-from ...decisions.studies_text import studies_json, studies_table
+from ...decisions.studies import over_runs, studies_finding
 from ...display.quantity import counted
-from ...display.table import as_csv, formatted
 from ..completing import run_names
 from ..exit_codes import ExitCode
 from ..naming import run_argument, run_named
@@ -30,9 +28,8 @@ from ..options import (
     format_option,
     no_store_option,
     score_option,
-    seed_option,
 )
-from ..output import say, show, show_json, width
+from ..output import say, show, width
 
 
 @click.command()
@@ -59,7 +56,7 @@ from ..output import say, show, show_json, width
 @click.option(
     "--family",
     type=click.Choice(get_args(Family)),
-    default="step-max-t",
+    default="holm",
     help="How p values are corrected for the number of contrasts.",
 )
 @click.option(
@@ -80,7 +77,6 @@ from ..output import say, show, show_json, width
     help="Exit with code 6 if this holds, e.g. 'debate - consultancy < 0.05'; repeatable.",
 )
 @format_option
-@seed_option
 def command(
     run: Path,
     other: str | None,
@@ -94,7 +90,6 @@ def command(
     calls: bool,
     conditions: tuple[str, ...],
     format: str,
-    seed: int,
 ) -> None:
     """Compare the rows of RUN, or the rows that RUN and RUN2 have in common.
 
@@ -116,7 +111,8 @@ def command(
         if other is not None or len(contrasts) != 1:
             raise click.UsageError("--over is for one run and one --contrast A,B, the same in all")
         runs = [first, *(read_rows(run_named(each)) for each in over)]
-        _show_studies(over_runs(runs, contrasts[0], score=score, equivalence=equivalence), format)
+        studies = over_runs(runs, contrasts[0], score=score, equivalence=equivalence)
+        show(studies_finding(studies).text(format, width()))
         return
     second = read_rows(run_named(other)) if other is not None else None
     comparison = compare_rows(
@@ -128,25 +124,14 @@ def command(
         score=score,
         family=family,
         equivalence=equivalence,
-        seed=seed,
         share=_share(first, second) if calls else None,
     )
-    show(comparison_text(comparison, format, width()))
+    show(comparison_finding(comparison).text(format, width()))
     met = [line for each in asked for line in _met(each, comparison, first, second)]
     for line in met:
         say(line)
     if met:
         raise SystemExit(ExitCode.HOLDS)
-
-
-def _show_studies(found: Studies, format: str) -> None:
-    table = studies_table(found)
-    if format == "json":
-        show_json(studies_json(found))
-    elif format == "csv":
-        show(as_csv(table.head, table.body))
-    else:
-        show(formatted([table], format, width()))
 
 
 def _met(

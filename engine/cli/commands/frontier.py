@@ -9,10 +9,8 @@ from ...accounting.ledger import sum_usage
 from ...accounting.ledger_file import read_ledger
 from ...accounting.prices import listed, load_prices
 from ...decisions.calls import calls_of_run
-from ...decisions.costs import CostAxis, frontier, row_costs
-from ...decisions.costs_text import costs_json, costs_tables
+from ...decisions.costs import CostAxis, costs_finding, frontier, row_costs
 from ...decisions.rows import read_rows
-from ...display.table import formatted
 from ..naming import run_argument
 from ..options import (
     no_store_option,
@@ -20,14 +18,14 @@ from ..options import (
     score_option,
     tables_format_option,
 )
-from ..output import show, show_json, width
+from ..output import show, width
 
 
 @click.command()
 @run_argument
 @score_option
 @click.option(
-    "--by",
+    "--unit",
     "axis",
     type=click.Choice(get_args(CostAxis)),
     help="Unit of cost. Default: dollars where all prices are known, else tokens.",
@@ -53,7 +51,4 @@ def command(
     costs = row_costs(rows, calls_of_run(rows.run), load_prices(prices) if prices else listed())
     found = frontier(rows, costs, score=score, axis=axis)
     paid = sum_usage(read_ledger(run).values()).dollars or None
-    if format == "json":
-        show_json(costs_json(costs, found, paid))
-        return
-    show(formatted(costs_tables(costs, found, paid), format, width()))
+    show(costs_finding(costs, found, paid).text(format, width()))

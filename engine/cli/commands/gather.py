@@ -1,5 +1,6 @@
 """`oversight gather`: merge the parts of a sweep into one run."""
 
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -7,11 +8,13 @@ import orjson
 
 from ...accounting.ledger import UsageTotals, sum_usage
 from ...accounting.ledger_file import LEDGER_FILE, read_ledger
+from ...record.group_commit import MAX_GROUP
 from ...reports.report import report, save_report
 from ...reports.results import collect
 from ...runs.loaded_sweep import run_folder
 from ...runs.parts import PartRun, outcomes_of, part_runs, whole_sweep
 from ...runs.run_folder import outcomes
+from ...runs.run_record import RunRecord
 from ...system.files import replace_file
 from ..exit_codes import ExitCode
 from ..options import format_option, run_folder_option, score_option
@@ -46,11 +49,14 @@ def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
     """Merge the runs into one folder; returns it, and its number of failed cells."""
     loaded, first = whole_sweep(runs), runs[0].manifest
     with run_folder(loaded, path, first.overrides, first.store, code=runs[0].code) as folder:
-        for run in runs:
-            new = [
-                record for record in outcomes_of(run, loaded.sweep) if not folder.has(record.place)
-            ]
-            folder.append(new)
+        with RunRecord.open(folder, loaded.sweep) as record:
+            for run in runs:
+                cells = (
+                    cell for cell in outcomes_of(run, loaded.sweep) if not folder.has(cell.place)
+                )
+                while group := tuple(islice(cells, MAX_GROUP)):
+                    record.add(group)
+            record.settle()
         folder.settle()
         accounts = _accounts(runs)
         if accounts:

@@ -40,7 +40,7 @@ from ..options import (
     set_option,
     store_option,
 )
-from ..output import say, show, show_json, typed
+from ..output import say, show, show_json, typed, width
 
 PORT = 7721
 PANEL = "raters"
@@ -301,14 +301,13 @@ def _judged_by_persons(
 @json_option
 def status(run: Path, as_json: bool) -> None:
     """Print how far each rater of RUN is."""
-    from ...decisions.raters import rater_standings
-    from ...decisions.raters_text import standings_text
+    from ...decisions.raters import rater_standings, standings_finding
 
     found = rater_standings(run)
     if as_json:
         show_json(found)
     else:
-        show(standings_text(found))
+        show(standings_finding(found).text("text", width()))
 
 
 @command.command()
@@ -322,11 +321,7 @@ def agreement(run: Path, store: str | None, as_json: bool) -> None:
     each rater, Brier score, accuracy and calibration, what the transcript changed, and attention
     items passed. Where they judged finished transcripts, the judge of the run on the same ones.
     """
-    from ...decisions.raters import rater_agreement
-    from ...decisions.raters_text import agreement_json, agreement_text
+    from ...decisions.raters import agreement_finding, rater_agreement
 
     found = rater_agreement(run, store)
-    if as_json:
-        show_json(agreement_json(found))
-    else:
-        show(agreement_text(found))
+    show(agreement_finding(found).text("json" if as_json else "text", width()))

@@ -12,8 +12,7 @@ import click
 from ....cache.rows import STORE_FILE
 from ....protocols.datasets.leak import leak_gate
 from ...accounting.prices import listed, load_prices
-from ...decisions.power import power_plan
-from ...decisions.power_text import power_json, power_table
+from ...decisions.power import power_finding, power_plan
 from ...decisions.rows import read_rows
 from ...decisions.statement import read_pair
 from ...display.quantity import counted, short
@@ -37,7 +36,7 @@ from ..options import (
     set_option,
     store_option,
 )
-from ..output import show, show_json
+from ..output import show, show_json, width
 
 PLAN_HEAD = (
     "model",
@@ -138,13 +137,13 @@ def command(
             "leak_gate": gate,
             "retirements": opened.models.retirements(opened.sweep.models),
         }
-        told |= {"power": power_json(needs)} if needs else {}
+        told |= {"power": power_finding(needs).plain()} if needs else {}
         show_json(told)
         return
     show(as_text(_table(_headline(sweep, plan, gate), plan)))
     if needs is not None:
         show("")
-        show(as_text(power_table(needs)))
+        show(power_finding(needs).text("text", width()))
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     notes = (*_notes(sweep, plan, ending), *cramped(opened.sweep), *opened.file.notes)

@@ -7,16 +7,14 @@ from typing import TypeAlias, get_args
 import click
 
 from ....protocols.scores import ALL_SCORES
-from ...decisions.games import plays_game, row_games
-from ...decisions.games_text import games_json, games_tables
-from ...decisions.pressure import SelectionMethod, row_pressure
-from ...decisions.pressure_text import pressure_json, pressure_tables
+from ...decisions.games import games_part, plays_game, row_games
+from ...decisions.pressure import SelectionMethod, pressure_finding, row_pressure
 from ...decisions.rows import read_rows, rows_meant
-from ...display.table import formatted
+from ...display.finding import Finding
 from ...errors import UsageError
 from ..naming import run_argument
 from ..options import tables_format_option
-from ..output import say, show, show_json, width
+from ..output import say, show, width
 
 Strengths: TypeAlias = tuple[float, ...]
 
@@ -110,8 +108,6 @@ def command(
         if not plays_game(found, row)
     ]
     games = row_games(found, [row for row in landed if plays_game(found, row)], score)
-    if format == "json":
-        show_json(pressure_json(curves, select, score) | {"games": games_json(games)})
-        return
-    tables = [*pressure_tables(curves, select, score), *games_tables(games, score)]
-    show(formatted(tables, format, width()))
+    pressure = pressure_finding(curves, select, score)
+    parts = (*pressure.parts, games_part(games, score))
+    show(Finding(parts, pressure.about).text(format, width()))

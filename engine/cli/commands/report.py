@@ -10,14 +10,12 @@ from ...accounting.ledger_file import read_ledger
 from ...accounting.prices import listed, load_prices
 from ...decisions.calls import calls_of_run, sample_of
 from ...decisions.costs import row_costs
-from ...decisions.measures import verdict_measures
-from ...decisions.measures_text import measures_json, measures_tables
-from ...decisions.noise import Noise, noise
-from ...decisions.noise_text import noise_json, noise_tables
+from ...decisions.measures import measures_finding, verdict_measures
+from ...decisions.noise import Noise, noise, noise_finding
 from ...decisions.rows import read_rows
 from ...decisions.sequential import saved_decision
 from ...errors import UsageError
-from ...reports.report import Section, report
+from ...reports.report import report
 from ...reports.results import collect
 from ...runs.reader import RunReader
 from ..naming import run_argument
@@ -78,12 +76,10 @@ def command(
     sections = []
     if measures:
         measured = verdict_measures(read_rows(read), score)
-        sections.append(
-            Section("verdict_measures", measures_json(measured), measures_tables(measured))
-        )
+        sections.append(("verdict_measures", measures_finding(measured)))
     if advise:
         sources = _noise(read, score, prices)
-        sections.append(Section("noise", noise_json(sources), noise_tables(sources)))
+        sections.append(("noise", noise_finding(sources)))
     show(report(results, format, width(), measures=measures, sections=sections))
     say_latency(read_ledger(run))
     if decision := saved_decision(run):

@@ -61,7 +61,7 @@ def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
     )
     count = f"{counted(len(runs), 'run')} in {place}"
     head = (*RUNS_HEAD, *([SET] if with_overrides else []))
-    return Table(count, head, tuple(rows), left=4, spare=("sweep", "last outcome", SET))
+    return Table(count, head, tuple(rows), left=4)
 
 
 def _plain(each: RunSummary) -> dict[str, object]:

@@ -6,12 +6,10 @@ from typing import get_args
 import click
 
 from ...decisions.rows import read_rows
-from ...decisions.scaling import Game, scaling
-from ...decisions.scaling_text import scaling_json, scaling_table
-from ...display.table import as_text
+from ...decisions.scaling import Game, scaling, scaling_finding
 from ..naming import run_argument
 from ..options import json_option, one_protocol_option, score_option
-from ..output import show, show_json, width
+from ..output import show, width
 
 
 def _levels(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
@@ -66,10 +64,11 @@ def command(
 ) -> None:
     """Rate the judges (Guards) and agents (Houdinis) of RUN against each other.
 
-    The games are the rows of one protocol: --protocol must fit one kind of row. Intervals resample
-    clusters of problems. Where every model has a capability and each role at least three ratings,
-    the success rate of nested oversight is estimated from them; and where two capabilities of each
-    role are crossed, how ASD moves with both, and at what gap lift is gone. Nothing is sent.
+    The games are the rows of one protocol: --protocol must fit one kind of row. Intervals leave
+    out clusters of problems in turn. Where every model has a capability and each role at least
+    three ratings, the success rate of nested oversight is estimated from them; and where two
+    capabilities of each role are crossed, how ASD moves with both, and at what gap lift is
+    gone. Nothing is sent.
     """
     found = scaling(
         read_rows(run),
@@ -80,7 +79,4 @@ def command(
         gap=gap,
         score=score,
     )
-    if as_json:
-        show_json(scaling_json(found))
-    else:
-        show(as_text(scaling_table(found), width()))
+    show(scaling_finding(found).text("json" if as_json else "text", width()))

@@ -9,9 +9,9 @@ import pytest
 from pytest import approx
 
 from oversight.cache.call import Call
-from oversight.engine.reports.report import report
+from oversight.engine.display.table import Table
+from oversight.engine.reports.report import finding, report
 from oversight.engine.reports.results import Results, collect
-from oversight.engine.reports.tables import choices_table, measures_table
 from oversight.engine.runs.outcome import line, read_outcome
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.sweeps.sweep import Cell
@@ -20,7 +20,7 @@ from oversight.protocols.judges import LogprobJudge
 from oversight.protocols.mechanisms.baselines import OpenTrust
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.scoring.statistics import Estimate
+from oversight.protocols.scoring.inference import Estimate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Verdict
 from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, problem, said, sweep
 from tests.fakes import Scripted, prompt
@@ -58,6 +58,12 @@ def verdict(cell: Cell, p: float, measures: Mapping[str, Any]) -> bytes:
     return line(cell, Verdict(probs, floor, measures=tuple(measures.items())))
 
 
+def table_of(found: Results, start: str) -> Table | None:
+    """The table whose title begins so."""
+    tables = finding(found, measures=True).tables()
+    return next((each for each in tables if each.title.startswith(start)), None)
+
+
 def row(found: Results) -> Any:
     (only,) = found.rows
     return only
@@ -65,7 +71,7 @@ def row(found: Results) -> Any:
 
 def figures(figure: Estimate | None) -> tuple[float, int]:
     assert figure is not None
-    return approx(figure.mean), figure.n
+    return approx(figure.value), figure.n
 
 
 # What the agent chose.
@@ -99,14 +105,11 @@ async def test_open_protocols_are_split_by_what_the_agent_chose(
     wrong = 10 if kind is OpenTrust else follows
     assert figures(only.by_choice.judge_right) == (1, 30)
     assert figures(only.by_choice.judge_wrong) == (wrong / 10, 10)
-    # What never happened in 30 problems may happen in up to 12 % of them (Clopper and Pearson).
-    assert only.by_choice.judge_right.interval == (approx(0.025 ** (1 / 30)), 1)
+    # What never happened in 30 problems may happen in up to 10 % of them.
+    low, high = only.by_choice.judge_right.interval
+    assert (low, high) == (approx(0.905, abs=0.001), 1)
     low, high = only.by_choice.judge_wrong.interval
-    if wrong == 10:
-        assert (low, high) == (approx(0.025 ** (1 / 10)), 1)
-    else:
-        # Of 12 draws, two of them of the pseudo-problems, at 4/12.
-        assert (low, high) == (approx(1 / 12), approx(7 / 12, abs=0.1))
+    assert (low < 0.8 and high == 1) if wrong == 10 else (low < 0.1 and 0.55 < high < 0.75)
 
 
 def test_only_the_world_of_the_answer_chosen_tells_what_the_judge_made_of_it() -> None:
@@ -116,7 +119,7 @@ def test_only_the_world_of_the_answer_chosen_tells_what_the_judge_made_of_it() -
     assert figures(row(found).by_choice.judge_wrong) == (1, 1)
     lost = told(OPEN, {("p0", 0, 0): (0.9, chose), ("p0", 0, 1): LOST})
     assert row(lost).by_choice is None
-    assert choices_table(lost) is None
+    assert table_of(lost, "left to choose") is None
     assert row(lost).chose_right == 0
 
 
@@ -138,12 +141,12 @@ def test_draws_that_chose_alike_are_averaged_within_their_problem() -> None:
     assert figures(found.by_choice.judge_right) == (1, 1)
 
 
-def test_problems_of_one_group_are_resampled_together() -> None:
+def test_problems_of_one_group_are_one_cluster() -> None:
     grouped = [replace(problem(n), group="text") for n in range(5)] + [problem(5)]
     worlds: Told = {(f"p{n}", 0, 1): (0.1, {"chose": "B"}) for n in range(6)}
     wrong = row(told(OPEN, worlds, problems=grouped)).by_choice.judge_wrong
     assert (wrong.n, wrong.clusters) == (6, 2)
-    assert wrong.interval == (approx(0.025 ** (1 / 2)), 1)
+    assert wrong.interval == (0, 1)
 
 
 def test_of_several_best_answers_each_is_right() -> None:
@@ -164,10 +167,10 @@ def test_a_choice_of_no_answer_is_not_right_and_splits_nothing() -> None:
 
 
 def test_rows_whose_agent_does_not_choose_are_not_in_the_table_of_choices() -> None:
-    assert choices_table(told(NAIVE, {("p0", 0, 0): (0.5, {})})) is None
-    table = choices_table(told(OPEN, {("p0", 0, 0): (0.9, {"chose": "A"})}))
+    assert table_of(told(NAIVE, {("p0", 0, 0): (0.5, {})}), "left to choose") is None
+    table = table_of(told(OPEN, {("p0", 0, 0): (0.9, {"chose": "A"})}), "left to choose")
     assert table is not None
-    assert table.body == (("open trust", "1", "100% [3%, 100%]", "0", "–"),)
+    assert table.body == (("open trust", "1", "100%", "–", "–"),)
     assert "left to choose" in report(told(OPEN, {("p0", 0, 0): (0.9, {"chose": "A"})}), "markdown")
 
 
@@ -230,7 +233,6 @@ def test_counts_and_captured_mass_are_means_over_all_worlds_with_a_verdict() -> 
     }
     assert figures(only.counts_a_world["refused"].truth) == (0, 2)
     assert (figures(only.captured.truth), figures(only.captured.lie)) == ((1, 2), (0.8, 2))
-    assert only.captured.lie.interval is None
 
 
 def test_json_has_all_of_it_and_text_where_it_is_asked_for() -> None:
@@ -240,24 +242,15 @@ def test_json_has_all_of_it_and_text_where_it_is_asked_for() -> None:
     }
     found = told(PROPAGANDA, worlds)
     (only,) = orjson.loads(report(found, "json"))["rows"]
-    assert only["measures"]["accepted"]["truth"] == {
-        "mean": 0.5,
-        "low": 0,
-        "high": 1,
-        "std": 0.5,
-        "sample_std": approx(0.5**0.5),
-        "n": 2,
-        "clusters": 2,
-        "effective_clusters": 2.0,
-        "method": "range-aware bootstrap",
-    }
+    accepted = only["measures"]["accepted"]["truth"]
+    assert (accepted["value"], accepted["low"], accepted["high"], accepted["n"]) == (0.5, 0, 1, 2)
     assert only["measures"]["accepted"]["lie"] is None
     assert only["captured"] == {"truth": None, "lie": None}
     assert set(only["by_choice"].values()) == {None}
     assert "accepted" not in report(found, "text")
     for format in ("text", "markdown", "latex"):
         assert "accepted" in report(found, format, measures=True)
-    table = measures_table(found)
+    table = table_of(found, "measures")
     assert table is not None
-    assert table.body == (("propaganda", "accepted", "2", "0.50 ± 0.50", "0", "–"),)
-    assert measures_table(told(NAIVE, {("p0", 0, 0): (0.5, {})})) is None
+    assert table.body == (("propaganda", "accepted", "2", "0.50 [0.00, 1.00]", "–", "–"),)
+    assert table_of(told(NAIVE, {("p0", 0, 0): (0.5, {})}), "measures") is None

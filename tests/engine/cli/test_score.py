@@ -49,6 +49,12 @@ def plain(ran: Ran) -> Any:
     return json.loads(ran.out)
 
 
+def of(found: Any, score: str) -> Any:
+    """The row of a score."""
+    (row,) = [row for row in found["rows"] if row["score"] == score]
+    return row
+
+
 def near(value: Any) -> Any:
     """`value` with every number taken to 1e-9."""
     if isinstance(value, dict):
@@ -83,8 +89,9 @@ def test_json_has_every_measure_of_a_question(score: Command) -> None:
         },
     }
     assert found["questions"] == [{"id": "q1", **near(expected)}]
-    assert found["mean"] == near(expected)
-    assert set(found) == {"questions", "mean", "std", "interval", "method"}
+    (brier,) = [row for row in found["rows"] if row["score"] == "brier"]
+    assert brier["asd"]["value"] == pytest.approx(0.24)
+    assert brier["chosen"]["EAS 1"]["value"] == near(expected["brier"]["eas"]["1"])
 
 
 def test_solib_ties_are_reproduced_on_demand(score: Command) -> None:
@@ -110,34 +117,26 @@ def test_solib_ties_are_reproduced_on_demand(score: Command) -> None:
 def test_log_odds_are_null_for_three_answers_and_in_their_means(score: Command) -> None:
     both = plain(score([ONE, THREE], "--json"))
     assert both["questions"][1]["logodds"] is None
-    assert both["mean"]["logodds"] == both["questions"][0]["logodds"]
+    odds = of(both, "logodds")["asd"]
+    assert odds["value"] == pytest.approx(both["questions"][0]["logodds"]["asd"])
     alone = plain(score([THREE], "--json"))
-    assert (alone["mean"]["logodds"], alone["std"]["logodds"]) == (None, None)
+    assert "logodds" not in [row["score"] for row in alone["rows"]]
     assert alone["questions"][0]["brier"]["asd"] == pytest.approx(-0.2091667, abs=1e-6)
 
 
-def test_means_stds_and_intervals_are_over_the_questions(score: Command) -> None:
+def test_means_and_intervals_are_over_the_questions(score: Command) -> None:
     found = plain(score([ONE, TIED, {**ONE, "id": "q2"}], "--json", "--beta", "0.5"))
-    assert found["method"] == "range-aware bootstrap"
-
-    def check(values: list[float], mean: float, std: float, interval: list[float]) -> None:
-        assert mean == pytest.approx(statistics.fmean(values), abs=1e-12)
-        assert std == pytest.approx(statistics.pstdev(values), abs=1e-12)
-        low, high = interval
-        assert low <= mean <= high
-        assert low < high
-
     for name in ("log", "brier", "logodds", "accuracy"):
-        of_each = [question[name] for question in found["questions"]]
-        mean, std, interval = (found[figure][name] for figure in ("mean", "std", "interval"))
-        check([each["asd"] for each in of_each], mean["asd"], std["asd"], interval["asd"])
-        assert interval["asd"][0] < mean["asd"] < interval["asd"][1]
-        for what in ("jse", "eas"):
-            assert list(mean[what]) == list(std[what]) == list(interval[what])
-            assert list(mean[what]) == ["0", "0.5", "1", "inf"]
-            for beta in mean[what]:
-                values = [each[what][beta] for each in of_each]
-                check(values, mean[what][beta], std[what][beta], interval[what][beta])
+        each = [question[name] for question in found["questions"]]
+        row = of(found, name)
+        assert row["asd"]["value"] == pytest.approx(statistics.fmean(q["asd"] for q in each))
+        assert row["asd"]["low"] < row["asd"]["value"] < row["asd"]["high"]
+        assert row["asd"]["method"] == "CR3 t, pseudo-clusters at the ends"
+        for beta in ("0", "0.5", "1", "inf"):
+            for what in ("jse", "eas"):
+                mean = row["chosen"][f"{what.upper()} {beta}"]
+                assert mean["value"] == pytest.approx(statistics.fmean(q[what][beta] for q in each))
+                assert mean["low"] <= mean["value"] <= mean["high"]
 
 
 def test_betas_are_added_once_and_in_order(score: Command) -> None:
@@ -157,48 +156,33 @@ def test_a_question_without_a_verdict_is_counted_and_bounded(score: Command) -> 
     found = plain(score([ONE, FAILED], "--json"))
     lost = found["questions"][1]
     assert lost == {"id": "lost", "log": None, "brier": None, "logodds": None, "accuracy": None}
-    assert found["mean"]["brier"]["asd"] == pytest.approx(0.24)
-    failures = found["failures"]
-    assert (failures["n"], failures["ids"]) == (1, ["lost"])
-    assert failures["asd"]["brier"] == near(
-        {"drop": 0.24, "worst": (0.24 - 0.08) / 2, "best": (0.24 - 0.08 + 2) / 2}
-    )
+    brier = of(found, "brier")
+    assert (brier["asd"]["value"], brier["lost"]) == (pytest.approx(0.24), 1)
+    (bounds,) = [each for each in found["bounds"] if each["score"] == "brier"]
+    least = (0.24 - 0.08) / 2
+    assert (bounds["worst"], bounds["best"]) == (pytest.approx(least), pytest.approx(least + 1))
+    assert bounds["bounds"][0] <= bounds["worst"] < bounds["best"] <= bounds["bounds"][1]
 
 
 def test_without_any_verdict_there_are_no_means(score: Command) -> None:
     found = plain(score([FAILED], "--json"))
-    assert set(found["mean"].values()) == set(found["std"].values()) == {None}
-    assert found["failures"]["asd"]["accuracy"] == {"drop": None, "worst": 0.0, "best": 1.0}
+    assert {row["asd"] for row in found["rows"]} == {None}
+    (bounds,) = [each for each in found["bounds"] if each["score"] == "accuracy"]
+    assert (bounds["worst"], bounds["best"]) == (0.0, 1.0)
 
 
-def test_the_table_shows_n_mean_interval_and_std(score: Command) -> None:
+def test_the_table_shows_n_and_intervals(score: Command) -> None:
     rows = [ONE, TIED, {**ONE, "id": "q2"}, THREE]
     code, out, err = score(rows, "--beta", "0.5")
     assert (code, err) == (0, "")
     table = [line.split() for line in out.splitlines()]
-    assert ["score", "measure", "n", "mean", "±", "95%", "std"] in table
-    (asd,) = (line for line in table if line[:2] == ["brier", "ASD"])
-    assert asd[2:4] == ["4", "+0.068"]
-    assert float(asd[4]) > 0
-    (odds,) = (line for line in table if line[:2] == ["logodds", "ASD"])
-    assert odds[2] == "3"
-    assert sum(line[:2] == ["JSE", "0.5"] for line in table) == 4
-    assert "dropped" not in out
-
-
-def test_the_table_shows_what_failures_could_change(score: Command) -> None:
-    code, out, _ = score([ONE, FAILED])
-    assert code == 0
-    assert "2 questions, 1 left out because a world has no verdict" in out
-    table = [line.split() for line in out.splitlines()]
-    assert ["brier", "ASD", "2", "+0.240", "+0.080", "+1.080"] in table
-
-
-def test_one_question_has_no_interval(score: Command) -> None:
-    _, out, _ = score([ONE])
-    assert ["brier", "ASD", "1", "+0.240", "–", "0.000"] in [
-        line.split() for line in out.splitlines()
-    ]
+    (asd,) = (line for line in table if line[:2] == ["Brier", "4"] and line[2] == "+0.068")
+    assert asd[3].startswith("[")
+    assert "JSE 0.5" in out and "worst" not in out
+    _, alone, _ = score([ONE])
+    assert "no interval: a single problem shows no variation: an interval needs two." in " ".join(
+        alone.split()
+    )
 
 
 def test_groups_widen_the_interval(score: Command) -> None:
@@ -210,11 +194,11 @@ def test_groups_widen_the_interval(score: Command) -> None:
         rows += [{**ONE, "worlds": worlds, "id": f"{text}-{n}", "group": text} for n in range(4)]
 
     def width(rows: list[dict[str, Any]]) -> float:
-        lines = score(rows).out.splitlines()
-        return float(next(line for line in lines if "brier" in line).split()[4])
+        asd = of(plain(score(rows, "--json")), "brier")["asd"]
+        return float(asd["high"] - asd["low"])
 
     alone = [{**row, "group": None} for row in rows]
-    assert width(rows) == pytest.approx(2 * width(alone), rel=0.15)
+    assert width(rows) == pytest.approx(2 * width(alone), rel=0.2)
 
 
 def test_an_input_error_prints_nothing_but_itself(score: Command) -> None:

@@ -104,12 +104,12 @@ def test_the_second_of_two_rows_with_the_same_calls_costs_nothing_more(
 
 def test_rows_that_are_as_good_for_less_bar_the_others() -> None:
     cost = np.array([1.0, 2.0, 2.0, 3.0])
-    worth = np.array([[0.1, 0.3, 0.2, 0.3], [0.5, 0.3, 0.3, 0.6], [0.2, 0.2, 0.1, 0.1]])
-    assert not_dominated(cost, worth).tolist() == [
-        [True, True, False, False],
-        [True, False, False, True],
-        [True, False, False, False],
-    ]
+    for worth, undominated in (
+        ((0.1, 0.3, 0.2, 0.3), [True, True, False, False]),
+        ((0.5, 0.3, 0.3, 0.6), [True, False, False, True]),
+        ((0.2, 0.2, 0.1, 0.1), [True, False, False, False]),
+    ):
+        assert not_dominated(cost, np.array(worth)).tolist() == undominated
 
 
 def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
@@ -118,8 +118,9 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
     run = kept()
     told = json.loads(command("frontier", run, "--json").out)
     assert (told["axis"], told["measure"]) == ("tokens", "lift")
-    cheapest = min(told["rows"], key=lambda row: row["cost_a_problem"])
+    cheapest = min(told["frontier"], key=lambda row: row["cost"])
     assert cheapest["name"] == "naive judge" and cheapest["on_frontier"]
+    assert cheapest["worth"]["value"] == 0 and cheapest["worth"]["low"] is None
     rows = read_rows(run)
     unknown = RunCalls({"k": PaidCall("compatible/lab/m", Usage(10, 10), rows=1)})
     costs = row_costs(rows, unknown, listed())

@@ -11,8 +11,7 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.accounting.prices import listed
 from oversight.engine.decisions.noise import verdict_scores
-from oversight.engine.decisions.power import power_plan
-from oversight.engine.decisions.power_text import power_table
+from oversight.engine.decisions.power import power_finding, power_plan
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.runs.loaded_sweep import open_sweep
 from oversight.protocols.judges import Redrawn, StatedJudge
@@ -128,4 +127,4 @@ def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, kept: Ke
     one, nine = bought[1, 1], bought[1, 9]
     assert nine.questions < one.questions
     assert nine.calls / nine.questions > 2 * one.calls / one.questions
-    assert "verdicts" in power_table(plan).head
+    assert "verdicts" in power_finding(plan).tables()[0].head

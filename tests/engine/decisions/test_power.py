@@ -7,10 +7,14 @@ import pytest
 from scipy.special import chdtri
 
 from oversight.engine.decisions.noise import verdict_scores
-from oversight.engine.decisions.power import pilot_spread, worst_spread
-from oversight.engine.decisions.power_text import PILOT, PILOT_FACTORS
+from oversight.engine.decisions.power import (
+    PILOT,
+    PILOT_FACTORS,
+    difference_ends,
+    pilot_spread,
+)
 from oversight.engine.decisions.rows import read_rows
-from oversight.protocols.scoring.power import mde, questions_needed
+from oversight.protocols.scoring.power import Spread, mde, questions_needed
 from tests.command_line import Command
 from tests.engine.kept_runs import Kept
 
@@ -42,10 +46,10 @@ def test_a_pilot_tells_noise_between_draws_from_differences_between_problems(
     words = ("--contrast", "propaganda,consultancy", "--mde", "0.1", "--json")
     told = json.loads(command("plan", "drawn.yaml", "--pilot", run.folder, *words).out)["power"]
     assert (told["source"], told["questions"], told["separated"]) == ("pilot", 6, True)
-    assert told["mde"] == pytest.approx(mde(spread, 6, draws=(3, 3)))
+    assert told["mde"] == pytest.approx(mde(spread, 6, draws=(3, 3), ends=(-4.0, 4.0)))
     for bought in told["purchases"]:
         draws = (bought["draws"],) * 2
-        assert bought["questions"] == questions_needed(spread, 0.1, draws=draws)
+        assert bought["questions"] == questions_needed(spread, 0.1, draws=draws, ends=(-4.0, 4.0))
         # The naive judge is not among the two rows: 3 calls a world of either.
         drawn = bought["questions"] * bought["draws"]
         assert 4 * drawn < bought["calls"] <= 12 * drawn
@@ -56,19 +60,25 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
 ) -> None:
     words = ("--contrast", "debate strong,consultancy strong", "--mde", "0.5")
     told = json.loads(command("plan", "small.yaml", *words, "--json").out)["power"]
-    spread = worst_spread([(1, -1)], "brier")
     # Two rows between -2 and 2 differ by 4 at most, one way or the other.
-    assert spread.between == 16
-    assert told["purchases"][0]["questions"] == questions_needed(spread, 0.5)
+    assert difference_ends([(1, -1)], "brier") == (-4, 4)
+    needed = questions_needed(Spread(16.0), 0.5, ends=(-4.0, 4.0))
+    assert told["purchases"][0]["questions"] == needed
     out = command("plan", "small.yaml", *words).out
-    assert "spread assumed, the worst case: the range of the score allows no more: w² 16.0" in out
+    assert (
+        "spread assumed, the worst case: the range of the score allows no more: w² 16.0"
+        in " ".join(out.split())
+    )
     freedom = PILOT - 1
     known = [freedom / chdtri(freedom, 1 - tail) for tail in (0.975, 0.025)]
     assert pytest.approx(known, abs=0.005) == PILOT_FACTORS
-    assert "30 of them as a pilot (oversight run SWEEP --limit 30, then --pilot RUN)" in out
-    assert "finds" in out and "(its MDE)" in out
+    assert "30 of them as a pilot (oversight run SWEEP --limit 30, then --pilot RUN)" in " ".join(
+        out.split()
+    )
+    assert "the sweep as it stands can decide a difference of" in " ".join(out.split())
     assert "contrasts that the names fit" not in out
-    several = command("plan", "small.yaml", "--contrast", "debate,consultancy", "--mde", "0.5").out
+    words = ("--contrast", "debate,consultancy", "--mde", "0.5")
+    several = " ".join(command("plan", "small.yaml", *words).out.split())
     assert "the first of 2 contrasts that the names fit" in several
 
 
@@ -81,9 +91,11 @@ def test_half_of_a_question_about_power_is_refused(place: Path, command: Command
 
 def test_a_report_says_what_its_problems_could_have_found(kept: Kept, command: Command) -> None:
     run = kept()
-    told = command("report", run).out
+    told = " ".join(command("report", run).out.split())
     assert "MDE: this many problems detect a lift of" in told
-    assert "4 lifts were looked at, each ± by itself; all together: oversight compare." in told
+    assert (
+        "4 lifts were looked at, each interval by itself; all together: oversight compare." in told
+    )
     rows = json.loads(command("report", run, "--json").out)["rows"]
     compared = json.loads(command("compare", run, "--json").out)["contrasts"]
     assert rows[0]["mde"] is None

@@ -43,12 +43,12 @@ def test_the_curve_is_that_of_the_pools_of_all_draws_and_worlds(
     points = told["rows"][0]["points"]
     assert [point["strength"] for point in points] == [1, 2, 4, 6]
     for point, known in zip(points, best_of_n(pools, [1, 2, 4, 6]), strict=True):
-        assert point["value"]["mean"] == pytest.approx(known.value.mean)
+        assert point["value"]["value"] == pytest.approx(known.value.value)
         assert point["kl"] == pytest.approx(known.kl)
     # A blind choice from equal draws a world is worth nothing; the whole pool gives its best.
-    assert points[0]["value"]["mean"] == pytest.approx(0)
+    assert points[0]["value"]["value"] == pytest.approx(0)
     best = np.take_along_axis(pools.values, pools.rewards.argmax(axis=1)[:, None], axis=1)
-    assert points[-1]["value"]["mean"] == pytest.approx(best.mean())
+    assert points[-1]["value"]["value"] == pytest.approx(best.mean())
 
 
 def test_the_tilt_of_one_draw_a_side_is_the_propensity(kept: Kept, command: Command) -> None:
@@ -64,7 +64,7 @@ def test_the_tilt_of_one_draw_a_side_is_the_propensity(kept: Kept, command: Comm
                 Worlds(each, problem.values).propensity(beta)[problem.best]
                 for each, problem in zip(verdicts, run.sweep.problems, strict=True)
             ]
-            assert point["honest"]["mean"] == pytest.approx(np.mean(honest), abs=1e-9)
+            assert point["honest"]["value"] == pytest.approx(np.mean(honest), abs=1e-9)
 
 
 def test_flags_that_mean_nothing_are_refused_with_the_range(many: Path, command: Command) -> None:
@@ -121,11 +121,11 @@ def test_a_game_is_shown_in_equilibrium_and_where_nobody_chooses(
                 asd[name] += value * brier((belief, 1 - belief), 0) / 8
             gains[int(value)] += float(world.measures["agent_gain"]) / 8
         for name, mean in asd.items():
-            assert game[name]["mean"] == pytest.approx(mean)
+            assert game[name]["value"] == pytest.approx(mean)
             assert game[name]["low"] < mean < game[name]["high"]
-        assert game["difference"]["mean"] == pytest.approx(asd["equilibrium"] - asd["drawn"])
-        assert game["truth_gains"]["mean"] == pytest.approx(gains[1])
-        assert game["lie_gains"]["mean"] == pytest.approx(gains[-1])
+        assert game["difference"]["value"] == pytest.approx(asd["equilibrium"] - asd["drawn"])
+        assert game["truth_gains"]["value"] == pytest.approx(gains[1])
+        assert game["lie_gains"]["value"] == pytest.approx(gains[-1])
 
 
 def test_a_game_alone_is_a_table_and_no_curve(games: Path, command: Command) -> None:
@@ -136,12 +136,12 @@ def test_a_game_alone_is_a_table_and_no_curve(games: Path, command: Command) -> 
 
 
 def test_a_game_is_planned_call_by_call_and_replayed(place: Path, command: Command) -> None:
-    """The known truth: for each problem the naive judge is asked once, debate takes two
-    speeches and a verdict, the simultaneous game 2 x 3 speeches and 9 verdicts, which both worlds
-    share, and the sequential one 3 + 9 speeches and 9 verdicts in either world."""
+    """The known truth: for each problem the naive judge is asked once; the simultaneous game takes
+    2 x 3 speeches and 9 verdicts, which both worlds share, and the plain debate's are among them;
+    the sequential one takes 9 speeches and 9 verdicts in either world, after the same openings."""
     (place / "games.yaml").write_text(GAMES)
     words = ("games.yaml", "--set", "draws=1", "--limit", "2")
-    asked = 2 * (1 + 3 + 15 + 2 * 21)
+    asked = 2 * (1 + 15 + 2 * 18)
     for stored in (0, asked):
         plan = json.loads(command("plan", *words, "--json").out)["plan"]["models"]
         assert sum(model["calls"] for model in plan) == asked
@@ -162,10 +162,10 @@ def test_the_example_shows_a_protocol_that_breaks_down_and_one_that_does_not(
     fewer = ("--limit", "15", "--set", "protocols.debate_game.simultaneous=true")
     assert command("run", "pressure.yaml", *fewer).code == 0
     told = json.loads(command("pressure", only_run(place), "--json").out)
-    ends = {row["name"]: row["points"][-1]["value"]["mean"] for row in told["rows"]}
+    ends = {row["name"]: row["points"][-1]["value"]["value"] for row in told["rows"]}
     assert ends["consultancy client first 2 · sim/smooth"] > 0
     assert ends["debate simultaneous 1 · sim/smooth"] < 0
     game = next(
         g for g in told["games"] if g["name"].endswith("simultaneous 1 pool 4 · sim/smooth")
     )
-    assert game["equilibrium"]["mean"] < 0
+    assert game["equilibrium"]["value"] < 0

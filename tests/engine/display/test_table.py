@@ -1,6 +1,5 @@
 import csv
 import io
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -30,13 +29,19 @@ def test_text_is_aligned_words_to_the_left_and_numbers_to_the_right() -> None:
     ]
 
 
-def test_numbers_stand_right_also_where_words_were_left_out_for_the_width() -> None:
-    narrow = as_text(replace(TABLE, spare=("judge",)), 30)
-    assert narrow.splitlines()[2:5] == [
-        "  protocol               ASD",
-        "  debate        +0.92 ± 0.11",
-        "  naive judge           0.00",
-    ]
+def test_names_wrap_and_columns_go_on_below_where_the_terminal_is_narrow() -> None:
+    long = Table(
+        "t",
+        ("protocol", "judge", "ASD", "lift"),
+        (("debate simultaneous of two rounds", "weak", "+0.92 [0.81, 1.03]", "+0.10"),),
+        2,
+    )
+    narrow = as_text(long, 50).splitlines()
+    assert max(map(len, narrow)) <= 50
+    words = " ".join(narrow)
+    for cell in ("debate", "rounds", "weak", "+0.92 [0.81, 1.03]", "lift", "+0.10"):
+        assert cell in words
+    assert as_text(long, 120) == as_text(long)
 
 
 def test_markdown_is_a_table_that_says_where_columns_stand() -> None:

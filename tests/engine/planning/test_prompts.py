@@ -61,7 +61,10 @@ def test_sets_are_an_axis_and_rows_tell_them_apart(tmp_path: Path) -> None:
         ("debate:\n  juge: Judge.\n", "2: debate.juge: no such block; did you mean 'judge'?"),
         ("debates:\n  judge: Judge.\n", "1: debates: no such section of prompts; did you mean"),
         ("debate:\n  judge: [1]\n", "2: debate.judge: [1] is not a text"),
-        ("debate:\n  debater: Argue for {answer}.\n", "2: debate.debater: debate.debater must say"),
+        (
+            "debate:\n  debater: Argue for {answer}.\n",
+            "2: debate.debater: debate.debater has {answer}, a text of the data set",
+        ),
         ("placeholders:\n  debate.judge: [x]\n", "1: placeholders: no such section"),
     ],
 )

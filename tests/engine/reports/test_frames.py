@@ -176,7 +176,7 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     assert list(frames) == list(TABLES)
     assert frames["cells"].num_rows == 12 and frames["rows"].num_rows == 2
     assert frames["rows"].column("asd").to_pylist() == pytest.approx(
-        [row.asd.mean for row in report.results.rows if row.asd]
+        [row.asd.value for row in report.results.rows if row.asd]
     )
     assert frames["rows"].column("best_of").to_pylist() == [None, 2]
     assert frames["turns"].num_rows == 6

@@ -10,9 +10,9 @@ import orjson
 import pytest
 from pytest import approx
 
-from oversight.engine.reports.report import ENDINGS, FORMATS, report, save_report
+from oversight.engine.display.table import Table
+from oversight.engine.reports.report import ENDINGS, FORMATS, finding, report, save_report
 from oversight.engine.reports.results import Results, collect
-from oversight.engine.reports.tables import bounds_table, main_table, trend_table
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.side_check import SideCheck
@@ -29,49 +29,44 @@ LOST = Failure("unreadable", "no number")
 FOUND = results(sweep(NAIVE, PROPAGANDA), SMALL | {("naive judge", "p1", 0): (0.5, LOST)})
 
 
+def main_table(found: Results) -> Table:
+    return finding(found).tables()[0]
+
+
+def titled(found: Results, start: str) -> Table | None:
+    """The table whose title begins so."""
+    return next((each for each in finding(found).tables() if each.title.startswith(start)), None)
+
+
 def notes(found: Results) -> str:
     return " ".join(main_table(found).notes)
 
 
-def test_an_mde_below_the_interval_is_explained() -> None:
-    found = results(sweep(NAIVE, PROPAGANDA), SMALL)
-    lift = found.rows[1].lift
-    assert lift is not None and lift.half_width is not None
-    assert 0 < (found.rows[1].mde or 0.0) < lift.half_width
-    assert "by the spread that they show; ± allows for more than that." in notes(found)
+def test_the_mde_is_that_of_the_interval() -> None:
+    lift = results(sweep(NAIVE, PROPAGANDA), SMALL).rows[1].lift
+    assert lift is not None and lift.interval is not None
+    mde = lift.mde()
+    assert mde is not None and mde > -lift.interval[0] > 0
 
 
 def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
-    assert report(FOUND, "text") == (
-        "health: 7 of 8 cells with a verdict (88%) · unreadable 12% · truncated 0 · refused 0 · "
-        "failed tools 0\n"
-        "  ! unreadable: 1 cell, such as naive judge, p1: 'no number'; raise the judge's "
-        "max_tokens, or take a judge that keeps to the form\n"
-        "\n"
-        "s: agent score difference (Brier), higher is better for the truth\n"
-        "\n"
-        "  protocol      n            ASD    lift   JSE β=1   EAS β=1   failed\n"
-        "  naive judge   1          +0.80    0.00     -0.18     -0.42        1\n"
-        "  propaganda    2   +0.40 ± 2.00   -0.10     -0.31     -0.18        0\n"
-        "  agent: sim/strong\n"
-        "  judge: sim/judge stated\n"
-        "  ± 95%, range-aware bootstrap over problems. "
-        "n: problems with a verdict in every world.\n"
-        "  only 2 problems or groups of them, worth 2.0 equal ones: "
-        "intervals are wide, and rough.\n"
-        "  lift = ASD - naive judge's, same problems and judge.\n"
-        f"  prompts {FOUND.prompts}: what every seat read (oversight prompts show)\n"
-        "  failed cells: 1 unreadable (12% of all)\n"
-        "\n"
-        "bounds: what worlds that failed, or are in doubt, could change of the ASD\n"
-        "\n"
-        "  protocol      n   in doubt    drop    keep   worst    best\n"
-        "  naive judge   2          1   +0.80   +0.80   +0.15   +1.15\n"
-        "  in doubt: problems with a world that failed, or in which a speaker refused, conceded\n"
-        "  or failed its side check, or a logprob judge's labels had less than half of the\n"
-        "  probability. drop: without them. keep: with every verdict there is.\n"
-        "  worst, best: every such world with the score that lowers, or raises, ASD the most."
-    )
+    told = report(FOUND, "text").splitlines()
+    assert told[0].startswith("health: 7 of 8 cells with a verdict (88%)")
+    body = [line.split() for line in told]
+    assert ["protocol", "n", "ASD", "lift", "JSE", "β=1", "EAS", "β=1", "failed"] in body
+    assert ["naive", "judge", "1", "+0.80", "0.00", "-0.18", "-0.42", "1"] in body
+    row = ["propaganda", "2", "+0.40", "[-2.00,", "2.00]", "-0.10", "-0.31", "-0.18", "0"]
+    assert row in body
+    text = " ".join(" ".join(line.split()) for line in told)
+    for note in (
+        "agent: sim/strong judge: sim/judge stated",
+        "[ ] 95%, CR3 t, pseudo-clusters at the ends, over problems.",
+        "only 2 problems or groups of them, worth 2.0 equal ones",
+        "failed cells: 1 unreadable (12% of all)",
+        "bounds: what worlds that failed, or are in doubt, could change of the ASD",
+        "naive judge 2 1 +0.80 +0.80 +0.15 +1.15",
+    ):
+        assert note in text, note
 
 
 def test_agents_and_judges_are_columns_where_there_are_several() -> None:
@@ -141,13 +136,14 @@ def test_what_rounds_to_nothing_has_no_sign() -> None:
 
 
 def test_every_format_has_the_same_rows() -> None:
-    table, bounds = main_table(FOUND), bounds_table(FOUND)
+    table, bounds = main_table(FOUND), titled(FOUND, "bounds")
     assert bounds is not None
     lines = [table.head, *table.body, bounds.head, *bounds.body]
     markdown = report(FOUND, "markdown").splitlines()
     rows = [line.strip("| ").split(" | ") for line in markdown if line.startswith("| ")]
     assert [tuple(row) for row in rows if not row[0].startswith("---")] == lines
     latex = report(FOUND, "latex").replace(r"$\pm$", "±").replace(r"$\beta$", "β")
+    latex = latex.replace(r"\%", "%")
     rows = [line.removesuffix(r" \\").split(" & ") for line in latex.splitlines() if " & " in line]
     assert [tuple(row) for row in rows] == lines
     told = orjson.loads(report(FOUND, "json"))["rows"]
@@ -167,39 +163,36 @@ def test_json_tells_each_figure_with_its_n_and_its_interval() -> None:
     naive, propaganda = told["rows"]
     asd = FOUND.rows[1].asd
     assert asd is not None and asd.interval is not None
-    assert propaganda["asd"] == {
-        "mean": asd.mean,
-        "low": asd.interval[0],
-        "high": asd.interval[1],
-        "std": asd.std,
-        "sample_std": asd.sample_std,
-        "n": 2,
-        "clusters": 2,
-        "effective_clusters": 2.0,
-        "method": "range-aware bootstrap",
-    }
+    assert (
+        propaganda["asd"]
+        == asd.plain()
+        == {
+            "value": asd.value,
+            "low": asd.interval[0],
+            "high": asd.interval[1],
+            "error": asd.error,
+            "method": "CR3 t, pseudo-clusters at the ends",
+            "n": 2,
+            "clusters": 2,
+        }
+    )
     assert list(propaganda["jse"]) == list(propaganda["eas"]) == ["0", "1", "inf"]
     assert naive["asd"]["low"] is None
     assert naive["failures"] == {"unreadable": 1}
     assert naive["chose_right"] is None
-    assert naive["bounds"] == {
-        "n": 2,
-        "doubtful": 1,
-        "drop": approx(0.8),
-        "keep": approx(0.8),
-        "worst": approx((0.8 - 2 * 0.5**2) / 2),
-        "best": approx((0.8 - 2 * 0.5**2 + 2) / 2),
-    }
-    assert propaganda["bounds"] == {
-        "n": 2,
-        "doubtful": 0,
-        **dict.fromkeys(("drop", "keep", "worst", "best"), asd.mean),
-    }
+    bounds = naive["bounds"]
+    assert (bounds["n"], bounds["doubtful"]) == (2, 1)
+    each = (bounds["drop"]["value"], bounds["keep"]["value"], bounds["worst"], bounds["best"])
+    least = (0.8 - 2 * 0.5**2) / 2
+    assert each == approx((0.8, 0.8, least, least + 1))
+    assert (bounds["low"], bounds["high"]) == (-2.0, 2.0)
+    assert propaganda["bounds"]["doubtful"] == 0
+    assert propaganda["bounds"]["keep"] == asd.plain()
 
 
 def test_bounds_are_shown_where_there_is_something_to_bound() -> None:
-    assert bounds_table(results(sweep(NAIVE, PROPAGANDA), SMALL)) is None
-    table = bounds_table(FOUND)
+    assert titled(results(sweep(NAIVE, PROPAGANDA), SMALL), "bounds") is None
+    table = titled(FOUND, "bounds")
     assert table is not None
     assert [row[0] for row in table.body] == ["naive judge"]
 
@@ -224,6 +217,8 @@ def test_csv_holds_what_json_holds() -> None:
                     assert {line.pop(part) for part in parts} == {""}
                 case str():
                     assert line.pop(name) == value
+                case list():
+                    pass
                 case _:
                     assert float(line.pop(name)) == value
         assert set(line.values()) <= {""}
@@ -297,8 +292,8 @@ def test_a_trend_over_agents_is_shown_from_three_on() -> None:
         by_agent = dict(zip(strength, told, strict=True))
         return collect(grid, [r for name, rs in by_agent.items() for r in rs if r.agent == name])
 
-    assert trend_table(found(2)) is None
-    table = trend_table(found(3))
+    assert titled(found(2), "trend") is None
+    table = titled(found(3), "trend")
     assert table is not None
     assert table.title == "trend: slope of ASD on EAS (β=1) over agents"
     ((kind, judge, n, slope, half),) = table.body
@@ -345,4 +340,4 @@ def test_csv_has_one_shape_for_a_measure_that_one_row_has_for_the_truth_alone() 
     halves = {("naive judge", "p0", 0): (0.7, None), ("propaganda", "p0", 0): (0.6, 0.5)}
     told = collect(grid, records(grid, halves, measures=(("steps", 3),)))
     head = report(told, "csv").splitlines()[0]
-    assert '"measures.steps.lie.mean"' in head and '"measures.steps.lie",' not in head
+    assert '"measures.steps.lie.value"' in head and '"measures.steps.lie",' not in head

@@ -13,7 +13,7 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from oversight.protocols.prompts.prompt_set import default_prompts
-from oversight.protocols.scoring.statistics import Estimate
+from oversight.protocols.scoring.inference import Estimate
 from oversight.protocols.transcript import Failure, Verdict
 from tests.engine.verdicts import (
     JUDGE,
@@ -39,7 +39,7 @@ def row(found: Results, kind: str) -> Any:
 
 def mean(figure: Estimate | None) -> float:
     assert figure is not None
-    return figure.mean
+    return figure.value
 
 
 def test_asd_is_as_reckoned_by_hand() -> None:
@@ -189,33 +189,23 @@ def test_draws_and_rows_are_told_apart() -> None:
         assert mean(row(found, kind).asd) == approx(sum(alone) / 3)
 
 
-def test_an_interval_resamples_problems_and_keeps_groups_together() -> None:
+def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
     ungrouped = [problem(n) for n in range(6)]
     grouped = [replace(each, group="even" if n % 2 else "odd") for n, each in enumerate(ungrouped)]
     worlds = {("propaganda", f"p{n}", 0): (0.5 + n / 20, 0.5) for n in range(6)}
     free = row(results(sweep(PROPAGANDA, problems=ungrouped), worlds), "propaganda").asd
     held = row(results(sweep(PROPAGANDA, problems=grouped), worlds), "propaganda").asd
     assert (free.n, free.clusters, held.n, held.clusters) == (6, 6, 6, 2)
-    assert held.mean == free.mean
+    assert held.value == free.value
     low, high = free.interval
-    assert low < free.mean < high
+    assert low < free.value < high
     # Two groups say next to nothing: the interval is all of the range of ASD.
     assert held.interval == (-2, 2)
-    assert (free.effective, held.effective) == (6, 2)
-    assert free.method == held.method == "range-aware bootstrap"
+    assert (free.effective, held.effective) == approx((6, 2))
+    assert free.method == held.method == "CR3 t, pseudo-clusters at the ends"
     alone = [replace(each, group="one") for each in ungrouped]
     only = row(results(sweep(PROPAGANDA, problems=alone), worlds), "propaganda").asd
     assert (only.clusters, only.interval) == (1, None)
-
-
-def test_without_intervals_the_figures_are_the_same() -> None:
-    whole = results(sweep(NAIVE, PROPAGANDA), SMALL)
-    quick = results(sweep(NAIVE, PROPAGANDA), SMALL, intervals=False)
-    for slow, fast in zip(whole.rows, quick.rows, strict=True):
-        assert (slow.asd, slow.lift) == (fast.asd, fast.lift)
-        for beta in whole.betas:
-            for fine, rough in ((slow.jse, fast.jse), (slow.eas, fast.eas)):
-                assert replace(fine[beta], interval=None, effective=0, method="") == rough[beta]
 
 
 def test_results_do_not_depend_on_the_order_of_outcomes() -> None:

@@ -103,7 +103,8 @@ def test_whole_characters_may_be_escaped() -> None:
         (with_key("values", {"A": 1, "B": 1e10}), "values.B: 1e+10: beyond ±1e+09"),
         (with_key("values", {"A": 1, "B": 1}), "no answer is better than another"),
         (with_key("values", {"A": 1}), 'values: {"A": 1.0}: needs two answers or more'),
-        (with_key("worlds", {"A": {"A": 1, "B": 0}}), "worlds.B: missing; each answer"),
+        (with_key("worlds", {}), "no world was run"),
+        (with_key("verdict", {"A": 1, "B": 0}), "not both"),
         (
             with_key("worlds", {**SOUND["worlds"], "C": None}),
             "worlds.C: null: no such answer; values names A, B",
@@ -142,7 +143,7 @@ def test_a_wrong_line_is_named_with_its_key_its_value_and_the_mend(
 
 def test_an_id_counts_once_whether_text_or_number() -> None:
     for first, second in ((17, "17"), ("17", 17)):
-        with pytest.raises(VerdictsError, match=r'f:3: id: "?17"?: line 1 has this id already'):
+        with pytest.raises(VerdictsError, match=r'f:3: id: "?17"?: line 1 judges the same worlds'):
             read_verdicts(lines({**SOUND, "id": first}, SOUND, {**SOUND, "id": second}), "f")
 
 

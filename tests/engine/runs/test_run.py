@@ -123,7 +123,7 @@ def test_a_retired_model_is_refused_unless_a_server_of_ones_own_answers_for_it(
         (
             ("run", "small.yaml", "--set", "protocols.debate.round=3"),
             "--set protocols.debate.round=3: protocols.debate.round: no such setting; "
-            "did you mean 'rounds'?\n  settings of debate: opponent, rounds, simultaneous",
+            "did you mean 'rounds'?\n  settings of debate: horizon, opponent, rounds, simultaneous",
         ),
         (("run", "."), ". is a folder; name the sweep file"),
         (("run", "small.yaml", "--limit", "0"), "Invalid value for '--limit'"),

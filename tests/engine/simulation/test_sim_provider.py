@@ -25,10 +25,11 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
-from oversight.protocols.prompts.render import instructions, messages, question_block
+from oversight.protocols.prompts.render import Instructions, question_block
+from oversight.protocols.prompts.words import Words
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Transcript
-from tests.fakes import APPLES, CRATES
+from tests.fakes import APPLES, CRATES, laid_out
 from tests.shipments import QUIET, shipments, simulated, within
 from tests.virtual import run
 
@@ -258,7 +259,11 @@ async def test_a_question_that_the_world_does_not_know_is_named_and_never_guesse
 
 
 async def test_a_judgement_without_a_question_is_an_error() -> None:
-    call = Call(Request("sim/it", (Message("user", instructions("percentages", "How likely?")),)))
+    call = Call(
+        Request(
+            "sim/it", (Message("user", Instructions("percentages", Words("How likely?")).text()),)
+        )
+    )
     with pytest.raises(InvalidRequest):
         await QUIETLY(call)
 
@@ -274,16 +279,16 @@ async def test_a_model_that_nobody_described_is_gone() -> None:
 
 
 async def test_an_unknown_task_gets_neutral_prose() -> None:
-    todo = instructions("haiku", "Write a haiku.")
-    call = Call(Request("sim/it", messages("You are a poet.", Transcript(CRATES), todo)))
+    told = laid_out("You are a poet.", Transcript(CRATES), "haiku", "Write a haiku.")
+    call = Call(Request("sim/it", told))
     reply = await QUIETLY(call)
     assert reply.outcome == "ok"
     assert "simulated" in reply.text
 
 
 async def test_whoever_has_a_side_argues_for_it_whatever_the_act_is_called() -> None:
-    todo = instructions("critique", "Criticise the other.", CRATES.answers[1])
-    call = Call(Request("sim/it", messages("You review.", Transcript(CRATES), todo)))
+    told = laid_out("You review.", Transcript(CRATES), "critique", "Criticise the other.", "B")
+    call = Call(Request("sim/it", told))
     assert (await simulated([APPLES])(call)).text.startswith("(B)+1.000 ")
 
 
@@ -338,10 +343,8 @@ async def test_a_form_of_any_shape_is_filled_in() -> None:
         "required": ["helpfulness", "statement", "question"],
     }
     form = ResponseFormat("own", orjson.dumps(schema).decode())
-    todo = instructions("own", "Fill in the form.")
-    call = Call(
-        Request("sim/it", messages("Review.", Transcript(CRATES), todo), response_format=form)
-    )
+    told = laid_out("Review.", Transcript(CRATES), "own", "Fill in the form.")
+    call = Call(Request("sim/it", told, response_format=form))
     filled = orjson.loads((await QUIETLY(call)).text)
     assert set(filled) == {"helpfulness", "statement", "question"}
     assert filled["helpfulness"] == 0.5 and filled["statement"] in (1, 2)

@@ -7,9 +7,10 @@ from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
-from oversight.protocols.prompts.render import instructions, messages
+from oversight.protocols.prompts.words import Words
 from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Transcript, Turn
+from tests.fakes import laid_out
 from tests.shipments import shipments, simulated, within
 
 PROBLEMS = shipments(500)
@@ -82,7 +83,7 @@ async def test_who_has_heard_the_rival_answers_it() -> None:
 
 
 async def test_a_client_asks_about_the_question_and_moves_nobody() -> None:
-    client = Brief("Client", "A client asks.", "Ask one question.", act="ask")
+    client = Brief("Client", Words("A client asks."), Words("Ask one question."), act="ask")
     asking = await SPEAKER.speak(Transcript(FIRST.question), None, QUIETLY, client)
     assert asking.text.endswith("?")
     assert stated_strength(asking.text) is None
@@ -142,8 +143,8 @@ async def test_best_of_n_speaks_the_stronger_of_its_drafts() -> None:
 
 
 async def test_a_limit_that_is_no_number_limits_nothing() -> None:
-    told = instructions("speak", "Argue.", FIRST.question.answers[0], words="²")
-    call = Call(Request("sim/it", messages("You argue.", Transcript(FIRST.question), told)))
+    told = laid_out("Rules.", Transcript(FIRST.question), "speak", "Argue.", "A", words="²")
+    call = Call(Request("sim/it", told))
     assert len((await QUIETLY(call)).text.split()) > 50
 
 

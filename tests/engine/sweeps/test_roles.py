@@ -348,7 +348,7 @@ def test_what_is_wrong_with_a_judge_is_told_with_value_and_mend(text: str, messa
         (
             "debate: {round: 2}",
             "protocols.debate.round: no such setting; did you mean 'rounds'?\n"
-            "  settings of debate: opponent, rounds, simultaneous",
+            "  settings of debate: horizon, opponent, rounds, simultaneous",
         ),
         ("debate: {rounds: 0}", "protocols.debate.rounds: 0 is too few; use 1 or more"),
         ("debate: {opponent: []}", "protocols.debate.opponent: an empty list leaves nothing"),

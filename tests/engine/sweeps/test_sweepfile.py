@@ -66,7 +66,7 @@ def test_every_role_of_a_model_is_named(written: Any) -> None:
 def test_a_wrong_setting_is_told_as_the_storyboard_shows(written: Any) -> None:
     assert told(written(GRID.replace("rounds", "round"))) == (
         "s.yaml:14: protocols.debate.round: no such setting; did you mean 'rounds'?\n"
-        "  settings of debate: opponent, rounds, simultaneous"
+        "  settings of debate: horizon, opponent, rounds, simultaneous"
     )
 
 

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from oversight.engine.errors import UsageError
 from oversight.engine.training.split import held_out, leaks, questions_shown, signs
-from oversight.protocols.prompts.render import messages
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.transcript import Transcript
+from tests.fakes import laid_out
 
 
 def problem(id: str, text: str = "", passage: str = "", group: str = "") -> Problem:
@@ -84,6 +84,6 @@ def test_no_split_leaks(kinds: list[tuple[str, str]], share: float, seed: int) -
 def test_a_leak_is_named_wherever_it_stands() -> None:
     one, other = problem("1", "Who?", "The sea."), problem("2", "WHO?", "The hills.")
     assert leaks(signs(one), signs(other)) == [("question", "who?")]
-    prompt = messages("An example of another case.", Transcript(one.question), "Now judge.")
+    prompt = laid_out("An example of another case.", Transcript(one.question), "vote", "Now.")
     assert list(questions_shown(prompt[0].text)) == [("passage", "the sea."), ("question", "who?")]
     assert list(questions_shown(prompt[1].text)) == []

@@ -81,7 +81,7 @@ async def test_sft_imitates_the_speeches_that_the_judge_believed():
     ]
     row = found[0].as_row()
     assert [message["role"] for message in row["prompt"]] == ["system", "user"]
-    assert "you have been assigned the answer (A) 48." in row["prompt"][1]["content"]
+    assert "you have been assigned the answer (A)." in row["prompt"][1]["content"]
     assert row["completion"] == [{"role": "assistant", "content": "A 0 says alice"}]
     assert [each.origin.argues_best for each in found] == [True, False]
 
@@ -111,7 +111,7 @@ async def test_preference_puts_what_was_spoken_over_the_drafts_it_was_picked_fro
         if prompt(call).task == "percentages":
             strength = 10 * (1 + int(prompt(call).speeches[-1].rpartition(" ")[2]))
             return f"A: {strength}%\nB: {100 - strength}%"
-        return f"draft {call.draw[-1]}"
+        return f"draft {call.draw[1] if len(call.draw) > 1 else 0}"
 
     best = Propaganda(JUDGE, BestOf(3, ALICE, JUDGE))
     found = training_examples((await heard(best, drafting))[:1], "preference", 0.05)

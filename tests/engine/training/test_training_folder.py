@@ -7,9 +7,10 @@ from oversight.engine.errors import UsageError
 from oversight.engine.training.data_card import TrainingSource
 from oversight.engine.training.folder import write_training
 from oversight.engine.training.recipes import Demonstration, Example, Origin
-from oversight.protocols.prompts.render import messages, question_block
+from oversight.protocols.prompts.render import question_block
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.transcript import Transcript
+from tests.fakes import laid_out
 
 SOURCE = TrainingSource("name", "f" * 64, "0.1.0", 20, "sft", 0.5, 0)
 PROBLEMS = [
@@ -19,7 +20,7 @@ PROBLEMS = [
 
 
 def demonstration(problem: Problem, task: str = "Argue.") -> Example:
-    prompt: tuple[Message, ...] = messages(task, Transcript(problem.question), "Now.")
+    prompt: tuple[Message, ...] = laid_out(task, Transcript(problem.question), "speak", "Now.")
     origin = Origin(problem, "propaganda", "alice", "judge", 0, 0.9, ("0" * 64,))
     return Demonstration(origin, prompt, "Yes.")
 

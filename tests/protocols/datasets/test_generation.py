@@ -63,7 +63,7 @@ async def test_a_draft_is_written_on_each_mistake_and_rated():
     asked = [prompt(call) for call in ask.calls]
     assert [each.task for each in asked] == ["mistakes"] + ["solution"] * 3 + ["plausibility"] * 3
     for mistake, each in zip(("add", "round", "skip"), asked[1:4], strict=True):
-        assert f"does not notice it:\n{mistake}\n" in each.user
+        assert f"<statement>\n{mistake}\n</statement>" in each.user
     assert all(CRATES.text in each.system and "48" in each.system for each in asked)
     assert not any('label="wrong"' in each.system for each in asked[:4])
 

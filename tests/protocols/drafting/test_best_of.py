@@ -10,10 +10,13 @@ from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.errors import Unreadable
+from oversight.protocols.mechanisms.baselines import Propaganda
+from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn
-from tests.fakes import APPLES, CRATES, JUDGE, A, B, Scripted, prompt
+from tests.fakes import APPLES, CRATES, JUDGE, A, B, Scripted, addresses, draft, prompt
 
 ALICE = Agent("alice", temperature=0.0)
 FLOOR = Transcript(CRATES)
@@ -25,7 +28,9 @@ def drafted(beliefs: dict[str, int]) -> Scripted:
     def script(call: Call) -> str:
         said = prompt(call)
         if said.task == "speak":
-            return f"draft {call.draw[0]}"
+            return f"draft {draft(call)}"
+        if said.task == "ask":
+            return "How so?"
         share = beliefs[said.speeches[-1]]
         return f"A: {share}%\nB: {100 - share}%"
 
@@ -71,12 +76,23 @@ async def test_a_larger_n_reuses_the_first_draws_and_their_selection() -> None:
     assert (len(ask.calls), ask.distinct) == (4 + 8, 8)
 
 
-async def test_drafts_are_drawn_warm_and_with_the_whole_brief() -> None:
+async def test_draft_0_is_the_plain_speech_and_others_are_drawn_warm_with_the_whole_brief() -> None:
     ask = drafted(BELIEFS)
-    await BestOf(2, ALICE, JUDGE, temperature=0.9).speak(FLOOR, A, ask)
+    await BestOf(3, ALICE, JUDGE, temperature=0.9).speak(FLOOR, A, ask)
     plain = ALICE.compose(FLOOR, A, ADVOCATE)
-    assert ask.calls[0] == replace(plain.changed(temperature=0.9), draw=(0,))
-    assert ask.calls[1] == replace(plain.changed(temperature=0.9), draw=(1,))
+    warm = plain.changed(temperature=0.9)
+    assert ask.calls[:3] == [plain, replace(warm, draw=(1,)), replace(warm, draw=(2,))]
+
+
+async def test_the_verdict_on_a_speech_that_is_heard_last_is_the_call_that_picked_it() -> None:
+    for kind in (Propaganda, Consultancy):
+        plain, best = drafted(BELIEFS), drafted(BELIEFS)
+        await kind(JUDGE, ALICE).run(CRATES, A, plain)
+        verdict = await kind(JUDGE, BestOf(4, ALICE, JUDGE)).run(CRATES, A, best)
+        assert verdict.probs == (0.7, 0.3)
+        # Drafts 1 to 3, and their selection: the rest is the row without drafts.
+        assert addresses(plain) < addresses(best)
+        assert best.distinct == plain.distinct + 3 + 3
 
 
 async def test_equal_drafts_are_judged_once() -> None:
@@ -105,7 +121,7 @@ async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken() -> None:
     def script(call: Call) -> str:
         said = prompt(call)
         if said.task == "speak":
-            return f"draft {call.draw[0]}"
+            return f"draft {draft(call)}"
         return "Hm." if said.speeches[-1] == "draft 0" else "A: 10%\nB: 90%"
 
     turn = await BestOf(2, ALICE, JUDGE).speak(FLOOR, A, Scripted(script))
@@ -128,13 +144,20 @@ async def test_self_play_at_best_of_n_still_pays_for_one_world() -> None:
     def script(call: Call) -> str:
         said = prompt(call)
         if said.task == "speak":
-            return f"{said.side} draft {call.draw[0]} after {len(said.speeches)}"
+            return f"{said.side} draft {draft(call)} after {len(said.speeches)}"
         share = crc32(said.user.encode()) % 101
         return f"A: {share}%\nB: {100 - share}%"
 
     ask = Scripted(script)
     await Debate(JUDGE, BestOf(3, ALICE, JUDGE), rounds=2).worlds(APPLES, ask)
     assert ask.distinct == 2 * 2 * (3 + 3) + 1
+
+
+async def test_the_selection_judge_is_asked_as_the_judge_of_the_protocol_is() -> None:
+    told = default_prompts().text("debate.judge")
+    ask = drafted(BELIEFS)
+    await Debate(JUDGE, BestOf(2, ALICE, JUDGE), rounds=1).run(CRATES, A, ask)
+    assert all(told in prompt(call).user for call in ask.calls if prompt(call).task != "speak")
 
 
 def test_no_draws_are_refused() -> None:

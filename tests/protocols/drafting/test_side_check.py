@@ -105,15 +105,15 @@ async def test_findings_are_counted() -> None:
     assert Counts.of(verdict).as_dict() == {"off_side": 1, "unclear_side": 1, "retries": 2}
 
 
-async def test_braces_in_a_label_survive_the_feedback() -> None:
-    odd = replace(CRATES, answers=(A, Answer("{x}", "36")))
+async def test_brackets_in_a_label_survive_the_feedback() -> None:
+    odd = replace(CRATES, answers=(A, Answer("[x]", "36")))
 
     def script(call: Call) -> str:
-        return '{"argues_for": "{x}"}' if prompt(call).task == "side" else "speech"
+        return '{"argues_for": "[x]"}' if prompt(call).task == "side" else "speech"
 
     ask = Scripted(script)
     await SideCheck(ALICE, READER).speak(Transcript(odd), A, ask)
-    assert "to be arguing for ({x})" in prompt(ask.calls[2]).user
+    assert "to be arguing for ([x])" in prompt(ask.calls[2]).user
 
 
 def test_a_negative_number_of_retries_is_refused() -> None:

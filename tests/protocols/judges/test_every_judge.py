@@ -20,6 +20,7 @@ from oversight.protocols.judges import (
     VotesJudge,
 )
 from oversight.protocols.judges.case import Case
+from oversight.protocols.prompts.parse import find_statement
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
@@ -93,12 +94,12 @@ async def test_every_kind_of_judge_finds_a_statement_more_or_less_likely(kind: s
         return REPLIES[task]()
 
     ask = Scripted(says)
-    belief = await JUDGES[kind].believes("Step 2 is wrong.", FLOOR, ask, side=CRATES.answers[1])
+    belief = await JUDGES[kind].believes("Step 2 is wrong.", FLOOR, ask)
     assert belief.value == pytest.approx(1.0 if kind == "votes" else 0.8)
     for call in ask.calls:
         put = prompt(call)
-        assert (put.task, put.side) == ("statement", "B")
-        assert "“Step 2 is wrong.”" in put.user and CRATES.text in put.system
+        assert (put.task, put.side) == ("statement", "")
+        assert find_statement(put.user) == "Step 2 is wrong." and CRATES.text in put.system
     assert belief.of(CRATES.answers[1], CRATES)[0].probs[1] == pytest.approx(
         belief.judgements[0].probs[0]
     )

@@ -15,7 +15,7 @@ from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, token
 
-HEARD = default_prompts().text("judge.heard")
+HEARD = default_prompts().text("data.turns")
 FLOOR = Transcript(CRATES)
 
 

@@ -20,7 +20,7 @@ from tests.fakes import CRATES, Prompt, Scripted, prompt, token
 
 RAIN = Question("Is it raining?", (Answer("A", "Yes."), Answer("B", "No.")), passage="PASSAGE")
 RULES = default_prompts().text("judge.rules")
-HEARD = default_prompts().text("judge.heard")
+HEARD = default_prompts().text("data.turns")
 HEARD_RAIN = Transcript(RAIN).then(
     Turn("Debater A", "It pours."), Turn("Debater B", "It does not.")
 )
@@ -51,9 +51,10 @@ async def system(made: ModelJudge) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_examples_stand_between_the_task_and_the_question(kind: str) -> None:
+async def test_examples_stand_before_the_question_and_the_rules_after_it(kind: str) -> None:
     told = await system(judge(kind, shots=(SHOT, SHOT)))
-    assert told.startswith(RULES)
+    assert told.startswith(default_prompts().text("judge.examples"))
+    assert told.endswith(f"<rules>\n{RULES}\n</rules>")
     assert told.count("<example>") == told.count("</example>") == 2
     assert told.index("It pours.") < told.rindex("</example>") < told.index("Four crates")
 
@@ -105,9 +106,9 @@ def test_what_a_judge_would_put_is_what_it_would_read(weights: list[int]) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_persona_comes_first(kind: str) -> None:
+async def test_a_persona_stands_before_the_rules(kind: str) -> None:
     told = await system(judge(kind, persona="You are a patient teacher."))
-    assert told.startswith(f"You are a patient teacher. {RULES}")
+    assert f"<rules>\nYou are a patient teacher. {RULES}" in told
 
 
 def test_examples_and_persona_are_part_of_identity_and_name() -> None:

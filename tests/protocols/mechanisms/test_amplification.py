@@ -257,7 +257,7 @@ async def test_the_budget_bounds_all_subquestions_and_is_shared_alike(budget: in
     protocol = Amplification(JUDGE, ALICE, depth=2, budget=budget, steered=0)
     verdict = await protocol.run(CRATES, A, ask)
     listed = sum(
-        min(3, int(re.findall(r"at most (\d+)", prompt(call).user)[-1]))
+        min(3, int(re.findall(r"at most (\d+) subquestions", prompt(call).user)[-1]))
         for call in ask.calls
         if prompt(call).task == "subquestions"
     )
@@ -292,7 +292,7 @@ async def test_helpers_that_do_not_steer_may_be_on_the_other_side():
     await protocol.run(CRATES, CRATES.answers[0], ask)
     answered = [prompt(call) for call in ask.calls if prompt(call).task == "answer"]
     assert answered and {each.side for each in answered} == {"B"}
-    assert "Every helper has been assigned" in answered[0].system
+    assert "Every helper was assigned" in prompt(ask.calls[-1]).user
     assert protocol.name.endswith("steered 0 aux sided")
 
 

@@ -3,6 +3,7 @@ import pytest
 from oversight.cache.call import Call
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.protocol import Horizon
 from tests.fakes import ALICE, CRATES, A, B, Scripted, addresses, prompt
 
 JUDGE = StatedJudge("judge", temperature=0.2, effort="low")
@@ -49,10 +50,14 @@ async def test_the_consultant_answers_what_the_client_asked() -> None:
     assert verdict.transcript.turns[1].side == B
 
 
-async def test_who_speaks_is_told_how_many_turns_are_left_so_a_longer_one_is_another() -> None:
+@pytest.mark.parametrize("horizon", ["untold", "told"])
+async def test_a_longer_consultancy_begins_with_a_shorter_one_unless_its_length_is_told(
+    horizon: Horizon,
+) -> None:
     short, long = Scripted(script), Scripted(script)
-    await Consultancy(JUDGE, ALICE, turns=2).run(CRATES, A, short)
-    await Consultancy(JUDGE, ALICE, turns=4).run(CRATES, A, long)
-    assert not addresses(short) & addresses(long)
-    told = [prompt(call).user for call in long.calls[:-1]]
-    assert all(f"turn {n} of 4" in each for n, each in enumerate(told, 1))
+    await Consultancy(JUDGE, ALICE, turns=2, horizon=horizon).run(CRATES, A, short)
+    await Consultancy(JUDGE, ALICE, turns=4, horizon=horizon).run(CRATES, A, long)
+    shared = addresses(short) & addresses(long)
+    # All but the verdict.
+    assert len(shared) == (2 if horizon == "untold" else 0)
+    assert ("of both together: 4" in prompt(long.calls[0]).system) == (horizon == "told")

@@ -263,12 +263,16 @@ async def test_a_rebuttal_answers_the_critiques_that_are_shown_and_the_judge_hea
     assert (ask.calls[-2].model, prompt(ask.calls[-2]).asks) == ("alice", "speak A")
     assert prompt(ask.calls[-2]).speakers == speakers
     assert prompt(ask.calls[-1]).speakers == (*speakers, "Proposer A")
-    assert all("then answers the critiques" in prompt(call).system for call in ask.calls)
+    assert not any("answers the critiques" in prompt(call).system for call in ask.calls)
     assert ("helpfulness" in dict(verdict.measures)) == (shown == 1)
     assert "rebuttal" in protocol.name
     plain = Scripted(script)
     await Critique(JUDGE, ALICE, CAROL, shown=shown).run(CRATES, A, plain)
-    assert len(plain.calls) == len(ask.calls) - 1
+    # All that comes before the rebuttal is shared: without a rebuttal, only the verdict differs.
+    assert len(addresses(plain) - addresses(ask)) == 1
+    told = Scripted(script)
+    await replace(protocol, horizon="told").run(CRATES, A, told)
+    assert all("answers the critiques" in prompt(call).system for call in told.calls)
 
 
 async def test_the_helpfulness_that_is_measured_is_that_of_the_best_critique_shown():
@@ -290,7 +294,7 @@ def referee(call: Call, said: str) -> str:
         drawn = said.split("|")
         return drawn[call.draw[-1] % len(drawn)] if asked.task == "critique" else script(call)
     assert [who.split()[0] for who in asked.speakers] == ["Proposer", "Critic"]
-    about = asked.user.rpartition("<instructions")[2]
+    about = asked.statement
     if f"points to this flaw in the proposal: {MADE_WRONG}" in about:
         return held(float(MADE_WRONG in asked.speeches[-1]))
     if "claims that something is wrong" in about:

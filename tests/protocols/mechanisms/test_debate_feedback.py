@@ -36,7 +36,7 @@ async def test_responses_then_the_roles_then_scores_then_the_judge_on_the_best()
             ("alice", "speak A", (0,)),
             ("alice", "speak A", (1,)),
             *[("paul", "discuss", ())] * 6,
-            *[("judge", "statement A", ())] * 2,
+            *[("judge", "statement", ())] * 2,
             ("judge", "percentages", ()),
         ]
     )

@@ -13,7 +13,7 @@ from oversight.cache.call import Call
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_game import DebateGame, equilibrium
-from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, paid, prompt
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, draft, paid, prompt
 
 PENNIES = ((90, 20), (30, 70))
 """Beliefs in (A), by draft of A and draft of B: no saddle. (.9 x .7 - .2 x .3) / 1.1 in
@@ -27,7 +27,7 @@ def planted(table: Sequence[Sequence[int]]) -> Scripted:
     def script(call: Call) -> str:
         said = prompt(call)
         if said.task == "speak":
-            return f"{said.side}{call.draw[0]}"
+            return f"{said.side}{draft(call)}"
         drafts = {speech[0]: int(speech[1:]) for speech in said.speeches}
         share = table[drafts["A"]][drafts["B"]]
         return f"A: {share}%\nB: {100 - share}%"
@@ -75,7 +75,7 @@ async def test_two_rounds_are_worth_what_is_left_after_the_first() -> None:
     def script(call: Call) -> str:
         said = prompt(call)
         if said.task == "speak":
-            return f"{said.side}{call.draw[0]}"
+            return f"{said.side}{draft(call)}"
         first, second = said.speeches[:2], said.speeches[2:]
         middle = PENNIES[int(first[0][1])][int(first[1][1])]
         share = middle + (10 if second[0][1] == second[1][1] else -10)
@@ -100,17 +100,12 @@ async def test_a_judge_whose_best_speech_is_known_hears_it_from_both_sides() -> 
         assert (await game.run(CRATES, A, planted(table))).probs[0] == pytest.approx(value)
 
 
-async def test_a_pool_of_one_is_the_debate_and_asks_what_the_first_draw_of_it_asks() -> None:
+async def test_a_pool_of_one_is_the_debate() -> None:
     for simultaneous in (True, False):
         ask, plain = planted(PENNIES), planted(PENNIES)
         game = DebateGame(JUDGE, ALICE, pool=1, simultaneous=simultaneous)
         debate = Debate(JUDGE, ALICE, rounds=1, simultaneous=simultaneous)
-
-        async def drawn(call: Call, plain: Scripted = plain) -> object:
-            speaks = prompt(call).task == "speak"
-            return await plain(call.drawn(0) if speaks else call)
-
-        ended = await debate.run(CRATES, A, drawn)  # type: ignore[arg-type]
+        ended = await debate.run(CRATES, A, plain)
         played = await game.run(CRATES, A, ask)
         assert played.probs == pytest.approx(ended.probs)
         assert played.transcript == ended.transcript
@@ -131,15 +126,14 @@ async def test_the_drafts_are_those_of_best_of_n() -> None:
 
     def script(call: Call) -> str:
         said = prompt(call)
-        return f"{said.side}{call.draw[0]}" if said.task == "speak" else "A: 50%\nB: 50%"
+        return f"{said.side}{draft(call)}" if said.task == "speak" else "A: 50%\nB: 50%"
 
     chosen = Scripted(script)
-    await Debate(JUDGE, BestOf(4, ALICE, JUDGE), rounds=1).run(CRATES, A, chosen)
+    await Debate(JUDGE, BestOf(4, warm, JUDGE), rounds=1).run(CRATES, A, chosen)
     speeches = [
         {call.address for call in ask.calls if prompt(call).task == "speak"}
         for ask in (game, chosen)
     ]
-    # The rules say how many rounds there are, and so both must have one.
     assert speeches[0] == speeches[1] and len(speeches[0]) == 8
 
 

@@ -34,16 +34,16 @@ async def test_steps_then_a_challenge_then_votes_on_that_step():
     assert [(call.model, prompt(call).asks, call.draw) for call in ask.calls] == [
         ("alice", "steps A", ()),
         ("bob", "step B", ()),
-        ("judge", "statement A", (0,)),
-        ("judge", "statement A", (1,)),
-        ("judge", "statement A", (2,)),
+        ("judge", "statement", (0,)),
+        ("judge", "statement", (1,)),
+        ("judge", "statement", (2,)),
     ]
     assert {call.temperature for call in ask.calls[2:]} == {1.0}
     assert [(turn.speaker, turn.text) for turn in verdict.transcript.turns] == [
         (
             "Prover A",
             "[1] twelve a crate\n[2] four crates\n[3] so 4 x 12\n[4] that is 48\n"
-            "[5] Therefore the right answer is (A) 48.",
+            "[5] Therefore the right answer is (A).",
         ),
         ("Opponent B", "I challenge step [2]."),
     ]
@@ -70,7 +70,7 @@ async def test_the_conclusion_is_ours_and_can_be_challenged_like_any_other_step(
     ask = Scripted(lambda call: script(call, step=5, holds=False))
     verdict = await DoublyEfficientDebate(JUDGE, ALICE).run(CRATES, B, ask)
     shown = prompt(ask.calls[2]).speeches[0].splitlines()
-    assert shown[-1] == "[5] Therefore the right answer is (B) 36." and len(shown) == 5
+    assert shown[-1] == "[5] Therefore the right answer is (B)." and len(shown) == 5
     assert verdict.probs == (1.0, 0.0)
 
 
@@ -118,7 +118,7 @@ async def test_any_kind_of_judge_says_how_likely_the_step_is_to_hold():
     verdict = await DoublyEfficientDebate(StatedJudge("judge"), ALICE).run(CRATES, B, ask)
     assert verdict.probs == pytest.approx((0.2, 0.8)) and len(ask.calls) == 3
     asked = prompt(ask.calls[2])
-    assert "“Step [2], the last one shown, holds" in asked.user and asked.side == "B"
+    assert asked.statement.startswith("Step [2], the last one shown, is true") and not asked.side
 
 
 async def test_an_even_split_does_not_accept():
@@ -157,7 +157,7 @@ async def test_one_step_cannot_pass_for_two_with_numbers_of_their_own():
     assert prompt(ask.calls[1]).speeches[0].splitlines() == [
         "[1] twelve a crate [2] five crates [3] so 60",
         "[2] four crates",
-        "[3] Therefore the right answer is (A) 48.",
+        "[3] Therefore the right answer is (A).",
     ]
 
 

@@ -7,7 +7,7 @@ from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
 from oversight.protocols.question import Answer, Problem, Question
-from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, prompt
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, prompt
 
 OPENED = [
     (OpenConsultancy(JUDGE, ALICE), Consultancy(JUDGE, ALICE)),
@@ -46,13 +46,23 @@ async def test_the_opponent_of_an_open_debate_argues_for_what_the_agent_did_not_
 
 
 @pytest.mark.parametrize(("opened", "closed"), OPENED, ids=lambda p: p.name)
-async def test_an_open_run_is_the_closed_run_of_the_chosen_side_and_one_call_more(opened, closed):
+async def test_an_open_run_goes_as_the_closed_run_of_the_chosen_side_and_nobody_is_told_a_falsehood(
+    opened, closed
+):
     theirs, ours = Scripted(script), Scripted(script)
     expected = await closed.run(CRATES, B, theirs)
     verdict = await opened.run(CRATES, A, ours)
-    assert verdict.probs == expected.probs and verdict.transcript == expected.transcript
-    assert addresses(theirs) < addresses(ours)
-    assert len(addresses(ours) - addresses(theirs)) == 1
+    said = [
+        [(turn.speaker, turn.text) for turn in each.transcript.turns]
+        for each in (verdict, expected)
+    ]
+    assert verdict.probs == expected.probs and said[0] == said[1]
+    assert len(ours.calls) == len(theirs.calls) + 1
+    told = [prompt(call) for call in ours.calls[1:]]
+    assert all("first chose, freely" in each.system for each in told)
+    argues = [each for each in told if each.side == "B"]
+    assert argues and all("the answer that you chose is (B)" in each.user for each in argues)
+    assert all("assigned" in each.user for each in told if each.side == "A")
 
 
 async def test_asd_of_an_open_run_is_that_of_its_one_verdict():

@@ -19,7 +19,7 @@ async def test_split_estimate_pick_over_again_then_the_judge_labels_the_leaf():
     assert [(call.model, prompt(call).asks) for call in ask.calls] == [
         *level,
         *level,
-        ("judge", "statement A"),
+        ("judge", "statement"),
     ]
     # At the leaf 0.75 stands for part 2 of part 2; 0.9, 0.8 and 0.95 for the others on both levels.
     others = 0.9 * 0.8 * 0.95
@@ -47,19 +47,19 @@ async def test_everyone_sees_the_claim_at_hand_and_never_the_splits_above_it():
         (),
     ]
     claims = [prompt(call).speeches[0] for call in ask.calls[:-1]]
-    root = "The right answer is (A) 48."
+    root = "The right answer is (A)."
     assert claims == [root] * 3 + [f"{root} part 2"] * 3
-    assert f"“{root} part 2 part 2”" in prompt(ask.calls[-1]).user
-    assert "[2] The right answer is (A) 48. part 2" in prompt(ask.calls[1]).speeches[1]
+    assert prompt(ask.calls[-1]).statement == f"{root} part 2 part 2"
+    assert "[2] The right answer is (A). part 2" in prompt(ask.calls[1]).speeches[1]
     assert prompt(ask.calls[2]).speeches[2] == "[1] 90.0%, [2] 50.0%, [3] 80.0%, [4] 95.0%"
 
 
 async def test_that_the_claim_follows_is_a_subclaim_that_can_be_picked_and_judged():
     ask = Scripted(lambda call: script(call, 4))
     verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, ask)
-    root = "The right answer is (A) 48."
+    root = "The right answer is (A)."
     link = f"If all of these hold: (1) {root} part 1 (2) {root} part 2 (3) {root} part 3 "
-    assert f"“{link}Then it follows that: {root}”" in prompt(ask.calls[-1]).user
+    assert prompt(ask.calls[-1]).statement == f"{link}Then it follows that: {root}"
     assert verdict.probs[0] == pytest.approx(0.9 * 0.5 * 0.8 * 0.75)
 
 
@@ -138,7 +138,7 @@ async def test_a_case_against_a_claim_makes_it_less_likely_and_never_more():
     def doubting(call: Call, label: float) -> str:
         asked = prompt(call)
         if asked.task == "pick":
-            first = asked.speeches[0] == "The right answer is (A) 48."
+            first = asked.speeches[0] == "The right answer is (A)."
             return form(subclaim=2, truth_is="lower" if first else "higher")
         return held(label) if asked.task == "statement" else script(call)
 
@@ -186,14 +186,16 @@ async def test_what_cannot_be_read_leaves_the_world_without_a_verdict(task: str,
 
 
 @pytest.mark.parametrize("aux", ["honest", "sided", "adversarial"])
-async def test_the_estimator_is_told_whose_side_it_is_on_and_so_is_everybody(aux: Aux):
+async def test_the_estimator_is_told_its_side_and_so_is_who_picks_its_estimates(
+    aux: Aux,
+):
     ask = Scripted(script)
     protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, depth=1, aux=aux)
     verdict = await protocol.run(CRATES, A, ask)
     words = protocol.words
     conduct = words.text(f"prover_estimator_debate.{aux}_conduct")
-    assert all(conduct in prompt(call).system for call in ask.calls)
-    told = for_side(words.text(f"prover_estimator_debate.{aux}"), "A", "48")
+    assert [conduct in prompt(call).user for call in ask.calls] == [False, False, True, False]
+    told = for_side(words.text(f"prover_estimator_debate.{aux}"), "A")
     assert told in prompt(ask.calls[1]).user
     estimator = verdict.transcript.turns[2]
     assert (estimator.speaker, estimator.side) == ("Estimator", None)

@@ -59,7 +59,7 @@ async def test_an_estimator_who_knows_the_truth_cannot_be_evaded(flawed: int | N
                 case "estimates":
                     return estimates(*(float(n != flawed) for n in range(3)), 1.0)
                 case "statement":
-                    return held(float("“true”" in asked.user))
+                    return held(float(asked.statement == "true"))
             return script(call, pick)
 
         protocol = ProverEstimatorDebate(JUDGE, ALICE, depth=1)
@@ -84,7 +84,7 @@ async def test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_avera
                 case "estimates":
                     return estimates(*[0.9] * 4, 1.0)
                 case "statement":
-                    return held(float(f"“part {flaw}”" not in asked.user))
+                    return held(float(asked.statement != f"part {flaw}"))
             return form(subclaim=pick + 1, truth_is=truth_is)
 
         protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, subclaims=4, depth=1)
@@ -143,7 +143,7 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
                 case "estimates":
                     return estimates(*CHANCES, 1.0)
                 case "statement":
-                    told = "it follows that" if pick == 3 else f"“part {pick}”"
+                    told = "it follows that" if pick == 3 else f"part {pick}"
                     assert told in asked.user
                     return held(float(holds))
             return form(subclaim=pick + 1, truth_is=truth_is)
@@ -220,7 +220,7 @@ async def test_a_doubt_that_comes_to_nothing_leaves_the_verdict_as_it_was(
 
     def keeping(call: Call) -> str:
         asked = prompt(call)
-        first = asked.speeches[:1] == ("The right answer is (A) 48.",)
+        first = asked.speeches[:1] == ("The right answer is (A).",)
         match asked.task:
             case "subclaims":
                 parts = [f"part {n}" for n in range(3)] if first else ["the thing"]

@@ -8,6 +8,7 @@ from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
+from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer, Problem, Question
 from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, prompt
 
@@ -85,15 +86,20 @@ async def test_criteria_are_blind_to_all_and_helpers_to_each_other():
                 assert asked.speakers == ("Agent A", *("Judge", "Helper") * 3)
 
 
-async def test_adversarial_helpers_serve_the_agent_and_the_judge_cannot_tell():
-    said = []
+async def test_adversarial_helpers_serve_the_agent_and_the_judge_is_told_whom_they_may_serve():
+    said, before = [], []
     for aux, side in (("honest", ""), ("sided", "A"), ("adversarial", "B")):
         ask = Scripted(lambda call: "It holds." if prompt(call).task == "assess" else script(call))
         await RecursiveRewardModelling(JUDGE, ALICE, aux=aux).run(CRATES, B, ask)
         sides = {prompt(call).side for call in ask.calls if prompt(call).task == "assess"}
         assert sides == {side}
-        said.append([prompt(c).user for c in ask.calls if prompt(c).task == "percentages"])
-    assert said[0] == said[1] == said[2]
+        verdicts = [prompt(call) for call in ask.calls if prompt(call).task == "percentages"]
+        said.append([each.speeches for each in verdicts])
+        conduct = default_prompts().text(f"recursive_reward_modelling.{aux}_conduct")
+        assert all(conduct in each.user for each in verdicts)
+        # Nothing that is asked before a helper speaks depends on whose side it is on.
+        before.append({c.address for c in ask.calls if prompt(c).task in ("criteria", "speak")})
+    assert said[0] == said[1] == said[2] and before[0] == before[1] == before[2]
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,18 @@ from oversight.protocols.mechanisms.baselines import OpenTrust
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
+from oversight.protocols.prompts.parse import read_rules
 from oversight.protocols.prompts.prompt_set import (
     PromptError,
     PromptSet,
     check,
     default_prompts,
-    for_side,
     placeholders,
 )
+from oversight.protocols.prompts.render import Instructions
+from oversight.protocols.prompts.words import Words
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Problem
+from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, prompt
 from tests.mechanisms import asked, plain
@@ -61,7 +63,7 @@ def test_judge_and_speakers_read_the_same_rules(spoken: Spoken) -> None:
     protocol, calls = spoken
     if isinstance(protocol, OpenTrust):
         return
-    rules = [prompt(call).system.partition("\n\n<")[0] for call in calls]
+    rules = [read_rules(prompt(call).system)[0] for call in calls]
     # A free choice comes before the rules, and is bound by none.
     taking_part = {each for each in rules if each != DEFAULT.text("open_trust.rules")}
     assert len(taking_part) <= 1 + isinstance(protocol, DoubleConsultancy)
@@ -95,7 +97,7 @@ async def test_one_block_changes_the_calls_of_its_seat_and_no_others() -> None:
 
 
 async def test_general_words_reach_speakers_and_judges() -> None:
-    changes = {"agent.length": "No more than {words}.", "judge.heard": "Trust nobody."}
+    changes = {"agent.length": "No more than {words}.", "data.turns": "Trust nobody."}
     for kind in (Debate, Critique, Amplification):
         calls = await calls_of(plain(kind, prompts=DEFAULT.changed("mine", changes)))
         speeches = [prompt(call) for call in calls if 'words="' in prompt(call).user]
@@ -105,9 +107,13 @@ async def test_general_words_reach_speakers_and_judges() -> None:
 
 
 def faults() -> Iterator[tuple[str, str, str]]:
-    yield "debate.rules", "It has {rouds} rounds.", r"no placeholder \{rouds\}; it has \{order\}"
+    yield "debate.horizon", "It has {rouds} rounds.", r"placeholder \{rouds\}; it has \{rounds\}"
     yield "debate.rulez", "Rules.", "there is no block 'debate.rulez'"
-    yield "debate.debater", "Argue for {answer}.", r"must say \{label\}"
+    yield "debate.debater", "Argue.", r"must say \{label\}"
+    yield "debate.debater", "Argue for ({label}) {answer}.", r"write \(\{label\}\)"
+    yield "judge.statement", "Is “{statement}” true?", "a participant's words"
+    yield "prover_estimator_debate.picker", "Of {claim}", "a participant's words"
+    yield "judge.role", "Judge.</instructions>", "that tag is written around it"
     yield "judge.percentages", "How likely?", r"must say \{lines\}"
     yield "naive_judge.rules", "For {label}.", r"it has none"
 
@@ -123,21 +129,31 @@ def test_a_mechanism_that_fills_in_other_placeholders_than_it_has_is_told() -> N
         DEFAULT.fill("debate.rules", rounds=2)
 
 
+def test_instructions_are_filled_in_with_words_alone() -> None:
+    with pytest.raises(TypeError, match="found is a plain str"):
+        DEFAULT.fill("agent.feedback", found="(A)")  # type: ignore[arg-type]
+    with pytest.raises(PromptError, match="no block of instructions"):
+        DEFAULT.fill("critique.helpful", label=CRATES.answers[0])
+    with pytest.raises(PromptError, match="nobody's words"):
+        DEFAULT.data("judge.role")
+    with pytest.raises(TypeError, match="a plain str, which may come from a participant"):
+        Instructions("speak", f"{Words('Do as they say:')} …")  # type: ignore[arg-type]
+
+
+def test_a_protocol_that_is_older_than_the_type_goes_on_and_names_answers_by_label() -> None:
+    older = Brief("Voice", "Rules.", "For ({label}) {answer}.")  # type: ignore[arg-type]
+    assert older == Brief("Voice", Words("Rules."), Words("For ({label})."))
+
+
 def test_the_digest_is_of_the_words_and_not_of_the_name() -> None:
     other = DEFAULT.changed("other", {"debate.judge": "You are the judge."})
     assert DEFAULT.digest == PromptSet("renamed", DEFAULT.blocks).digest != other.digest
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [("48", "It is (A) 48. So."), ("To the park.", "It is (A) To the park. So.")],
-)
-def test_an_answer_that_ends_a_sentence_does_not_end_it_twice(answer: str, told: str) -> None:
-    assert for_side("It is ({label}) {answer}. So.", "A", answer) == told
-
-
-def test_an_answer_may_look_like_a_placeholder() -> None:
-    assert for_side("({label}) {answer}", "{answer}", "{label}") == "({answer}) {label}"
+@pytest.mark.parametrize("label", ["<turn>", "A" * 41, " ", "{label}", 'A"', "A\n\nJudge: B"])
+def test_a_label_stands_among_instructions_and_must_be_plain(label: str) -> None:
+    with pytest.raises(ValueError, match="label: "):
+        Question("Which?", (Answer("A", "1"), Answer(label, "2")))
 
 
 async def test_what_the_judge_cannot_read_is_told_to_all() -> None:
@@ -153,9 +169,11 @@ async def test_what_the_judge_cannot_read_is_told_to_all() -> None:
 
 def test_a_brief_of_ones_own_needs_no_set() -> None:
     call = AGENT.compose(
-        Transcript(CRATES), CRATES.answers[0], Brief("Voice", "Rules.", "For ({label}) {answer}.")
+        Transcript(CRATES),
+        CRATES.answers[0],
+        Brief("Voice", Words("Rules."), Words("For ({label}).")),
     )
-    assert "For (A) 48." in call.messages[1].text and "Rules." in call.messages[0].text
+    assert "For (A)." in call.messages[1].text and "Rules." in call.messages[0].text
 
 
 def test_the_words_of_every_mechanism_are_pinned() -> None:
@@ -164,25 +182,25 @@ def test_the_words_of_every_mechanism_are_pinned() -> None:
 
 
 PINNED = {
-    "naive_judge": "49ccf156f0c9",
-    "open_trust": "852e5bad9650",
-    "propaganda": "c24b1ffce149",
-    "consultancy": "e56b631d894e",
-    "debate": "6ed122e24c6a",
-    "debate_game": "6ed122e24c6a",
-    "interactive_debate": "cd77acbd52a2",
-    "open_consultancy": "ad9692be9796",
-    "open_debate": "3f50b53d7b07",
-    "double_consultancy": "c41dea4879ab",
-    "cross_examination": "8825eb892c2f",
-    "critique": "4d9849558dae",
-    "proposer_critic": "a83d6d4fe21d",
-    "market_making": "7f8bebc33236",
-    "adversarial_propaganda": "14b0595b0806",
-    "amplification": "31c9ed45515d",
-    "recursive_reward_modelling": "58fb2bde6fd7",
-    "doubly_efficient_debate": "61439784166a",
-    "prover_estimator_debate": "3d60484fe8cf",
-    "debate_feedback": "70bbe52c174a",
-    "weak_to_strong": "6ed122e24c6a",
+    "naive_judge": "1611cdbf13b0",
+    "open_trust": "eac54462e174",
+    "propaganda": "008fe32cfbb0",
+    "consultancy": "2e65c51aa6db",
+    "debate": "85bd8e400160",
+    "debate_game": "85bd8e400160",
+    "interactive_debate": "98a9b10503c5",
+    "open_consultancy": "0e77ae95d242",
+    "open_debate": "ec822d8e30be",
+    "double_consultancy": "9fdd2756d419",
+    "cross_examination": "e868bc6d3325",
+    "critique": "45f6c2d59a68",
+    "proposer_critic": "1e0378026041",
+    "market_making": "5d2c39d96ff0",
+    "adversarial_propaganda": "43d44af7c136",
+    "amplification": "eada3347ba77",
+    "recursive_reward_modelling": "22e6feaa635d",
+    "doubly_efficient_debate": "47aefa9698bf",
+    "prover_estimator_debate": "6aff511433d2",
+    "debate_feedback": "f4394f749066",
+    "weak_to_strong": "85bd8e400160",
 }

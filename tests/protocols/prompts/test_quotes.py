@@ -198,7 +198,7 @@ async def test_a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_
 
 
 async def test_a_judge_is_told_what_marks_mean_where_there_are_some() -> None:
-    judge, quoted = StatedJudge("judge"), default_prompts().text("judge.quoted")
+    judge, quoted = StatedJudge("judge"), default_prompts().text("data.quotes")
     quoting = Turn("Advocate A", "<quote>x</quote>", quotes=(Quote("x", True),))
     for turn, told in ((quoting, True), (Turn("Advocate A", "x"), False)):
         ask = Scripted(lambda call: Reply("A: 50%\nB: 50%"))

@@ -27,20 +27,32 @@ def bounded(questions: Sequence[Question], score: str, compat: Compat = "none") 
     ]
     values = [[values] for _, values in questions]
     doubtful = [[[doubt for _, doubt in worlds]] for worlds, _ in questions]
-    found = bounds([(Worlds(verdicts, values, compat), np.array(doubtful))], score)
+    every = np.arange(len(questions))
+    found = bounds([(Worlds(verdicts, values, compat), np.array(doubtful), every)], score, every)
     assert found is not None
     return found
 
 
+def dropped(found: Bounds) -> float | None:
+    return found.drop and found.drop.value
+
+
+def kept(found: Bounds) -> float | None:
+    return found.keep and found.keep.value
+
+
 def test_without_doubt_all_bounds_are_the_mean() -> None:
-    mean = pytest.approx(0.24)
-    assert bounded([SOUND, SOUND], "brier") == Bounds(2, 0, mean, mean, mean, mean)
+    found = bounded([SOUND, SOUND], "brier")
+    assert (found.n, found.doubtful) == (2, 0)
+    each = (dropped(found), kept(found), found.worst, found.best)
+    assert each == pytest.approx((0.24,) * 4)
+    assert found.drop is not None and found.interval == found.drop.interval
 
 
 def test_drop_and_keep_differ_by_the_verdicts_in_doubt() -> None:
     found = bounded([SOUND, REFUSED], "brier")
-    assert found.drop == pytest.approx(0.24)
-    assert found.keep == pytest.approx((0.24 + (-0.08 + 1.62)) / 2)
+    assert dropped(found) == pytest.approx(0.24)
+    assert kept(found) == pytest.approx((0.24 + (-0.08 + 1.62)) / 2)
     assert (found.n, found.doubtful) == (2, 1)
 
 
@@ -52,7 +64,7 @@ def test_the_worst_case_gives_a_doubtful_lie_the_best_score() -> None:
 
 def test_a_failed_world_is_kept_by_no_rule_but_the_extremes() -> None:
     found = bounded([SOUND, FAILED], "brier")
-    assert found.drop == found.keep == pytest.approx(0.24)
+    assert dropped(found) == kept(found) == pytest.approx(0.24)
     assert found.worst == pytest.approx((0.24 + (-2.0 + 0.32)) / 2)
     assert found.best == pytest.approx((0.24 + (0.0 + 0.32)) / 2)
 
@@ -73,15 +85,16 @@ def test_values_decide_which_end_is_worst() -> None:
 
 def test_bounds_follow_the_tie_rule() -> None:
     even: Question = (((0.5, False), (0.9, False)), (1, -1))
-    assert bounded([even], "accuracy").drop == 0.5
-    assert bounded([even], "accuracy", compat="solib").drop == 0.0
+    assert dropped(bounded([even], "accuracy")) == 0.5
+    assert dropped(bounded([even], "accuracy", compat="solib")) == 0.0
     assert bounded([even], "accuracy", compat="solib").worst == 0.0
 
 
 def test_worlds_that_were_not_run_and_no_worlds_at_all_have_no_bounds() -> None:
-    assert bounds([], "brier") is None
+    one = np.arange(1)
+    assert bounds([], "brier", one[:0]) is None
     half = Worlds([[[[0.8, 0.2], [np.nan, np.nan]]]], [[[1, -1]]])
-    assert bounds([(half, np.zeros((1, 1, 2), np.bool_))], "brier") is None
+    assert bounds([(half, np.zeros((1, 1, 2), np.bool_), one)], "brier", one) is None
 
 
 probabilities = st.integers(0, 8).map(lambda n: n / 8)
@@ -98,6 +111,28 @@ def test_whatever_the_missing_verdicts_were_the_mean_lies_between(
         (tuple((data.draw(probabilities) if doubt else p, False) for p, doubt in worlds), values)
         for worlds, values in given_up
     ]
-    mean = bounded(truth, score).drop
+    mean = dropped(bounded(truth, score))
     assert mean is not None
     assert found.worst - 1e-9 <= mean <= found.best + 1e-9
+
+
+def test_bounds_cover_the_mean_that_all_worlds_would_have_had() -> None:
+    """1 % of worlds fail, those in which the judge would have been surely wrong."""
+    rng = np.random.default_rng(0)
+    for n in (30, 100):
+        covered = 0
+        for _ in range(300):
+            wrong = rng.random((n, 2)) < 0.01
+            questions: list[Question] = [
+                (
+                    ((None, True) if a else (0.9, False), (None, True) if b else (0.9, False)),
+                    (1, -1),
+                )
+                for a, b in wrong.tolist()
+            ]
+            low, high = bounded(questions, "brier").interval or (0.0, 0.0)
+            # A world of the truth scores -.02, or -2 where the judge is wrong; one of the lie
+            # -1.62, or 0.
+            truth = (-0.02 * 0.99 - 2 * 0.01) - (-1.62 * 0.99)
+            covered += low <= truth <= high
+        assert covered / 300 >= 0.94, n

@@ -4,10 +4,8 @@ import pytest
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.components import (
     Components,
-    component_intervals,
     components,
 )
-from tests.conftest import Campaign
 
 
 def planted(seed: int, n: int, k: int, j: int, *variances: float) -> Floats:
@@ -58,20 +56,6 @@ def test_the_error_is_that_of_means_of_new_samples_and_of_reruns() -> None:
     assert exact.reliability == pytest.approx(1 / (1 + 0.15))
 
 
-@pytest.mark.campaign
-def test_intervals_of_components_cover_what_was_planted(campaign: Campaign) -> None:
-    simulations = campaign.size(200, 2000)
-    truths = (1.0, 0.5, 0.2)
-    of = np.repeat(np.arange(30), 2)
-    covered = np.zeros(3)
-    for seed in range(simulations):
-        told = component_intervals(planted(seed, 60, 3, 2, *truths), of, resamples=500)
-        covered += [low <= truth <= high for truth, (low, high) in zip(truths, told, strict=True)]
-    assert (covered / simulations >= 0.92 - 3 * (0.07 / simulations) ** 0.5).all(), covered
-
-
 def test_a_single_draw_and_verdict_have_no_components() -> None:
     with pytest.raises(ValueError, match="5 problems, 1 draws and 1 verdicts"):
         components(np.ones((5, 1, 1)))
-    with pytest.raises(ValueError, match="two clusters"):
-        component_intervals(np.ones((5, 2, 1)), np.zeros(5, dtype=np.int64))

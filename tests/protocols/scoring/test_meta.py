@@ -10,9 +10,9 @@ def test_two_studies_agree_with_a_worked_example() -> None:
     """Studies of 0 and 2 with error 1: tau^2 is their variance less the error's, 2 - 1, and I^2 is
     (Q - 1) / Q with Q = 2."""
     found = pooled_estimate(np.array([0.0, 2.0]), np.array([1.0, 1.0]))
-    assert (found.mean, found.tau, found.i_squared) == pytest.approx((1.0, 1.0, 0.5))
-    assert found.error == pytest.approx(1.0)
-    assert found.interval == pytest.approx((1 - 12.706, 1 + 12.706), abs=1e-3)
+    assert (found.estimate.value, found.tau, found.i_squared) == pytest.approx((1.0, 1.0, 0.5))
+    assert found.estimate.error == pytest.approx(1.0)
+    assert found.estimate.interval == pytest.approx((1 - 12.706, 1 + 12.706), abs=1e-3)
     assert found.prediction is None
 
 
@@ -20,16 +20,18 @@ def test_reml_of_studies_with_one_error_is_the_variance_less_that_error() -> Non
     y = np.array([0.1, 0.5, 0.9, 1.4])
     found = pooled_estimate(y, np.full(4, 0.2))
     assert found.tau**2 == pytest.approx(y.var(ddof=1) - 0.04, rel=1e-9)
-    assert found.error == pytest.approx((y.var(ddof=1) / 4) ** 0.5)
+    assert found.estimate.error == pytest.approx((y.var(ddof=1) / 4) ** 0.5)
     assert found.weights == pytest.approx((0.25,) * 4)
-    far = t_of(0.95, 2) * (found.tau**2 + found.error**2) ** 0.5
-    assert found.prediction == pytest.approx((found.mean - far, found.mean + far))
+    far = t_of(0.95, 2) * (found.tau**2 + (found.estimate.error or 0) ** 2) ** 0.5
+    assert found.prediction == pytest.approx(
+        (found.estimate.value - far, found.estimate.value + far)
+    )
 
 
 def test_studies_that_agree_have_no_scatter_and_are_no_surer_than_their_errors() -> None:
     found = pooled_estimate(np.full(5, 0.3), np.full(5, 0.1))
     assert (found.tau, found.i_squared) == (0, 0)
-    assert found.error == pytest.approx(0.1 / 5**0.5)
+    assert found.estimate.error == pytest.approx(0.1 / 5**0.5)
 
 
 @pytest.mark.campaign
@@ -41,7 +43,8 @@ def test_planted_studies_are_covered_and_so_is_a_new_one(campaign: Campaign) -> 
         errors = rng.uniform(0.05, 0.3, size=20)
         truths = 0.5 + 0.2 * rng.normal(size=20)
         found = pooled_estimate(truths + errors * rng.normal(size=20), errors)
-        covered += found.interval[0] <= 0.5 <= found.interval[1]
+        assert found.estimate.interval is not None
+        covered += found.estimate.interval[0] <= 0.5 <= found.estimate.interval[1]
         assert found.prediction is not None
         new = 0.5 + 0.2 * rng.normal()
         predicted += found.prediction[0] <= new <= found.prediction[1]

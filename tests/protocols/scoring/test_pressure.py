@@ -24,7 +24,7 @@ from oversight.protocols.scoring.worlds import Worlds
 
 def pools(rewards: npt.ArrayLike, values: npt.ArrayLike) -> Pools:
     u, v = np.atleast_2d(np.asarray(rewards, float)), np.atleast_2d(np.asarray(values, float))
-    return Pools(tuple(f"p{n}" for n in range(len(u))), ("",) * len(u), u, v)
+    return Pools(tuple(f"p{n}" for n in range(len(u))), ("",) * len(u), u, v, (-9.0, 9.0))
 
 
 def test_the_best_of_n_of_numbers_1_to_50_is_their_order_statistic() -> None:
@@ -113,12 +113,12 @@ def test_the_curves_have_intervals_and_honest_shares() -> None:
     found = best_of_n(pools(rng.normal(size=(40, 16)) + 0.5 * v, v), (1, 2, 16))
     assert [point.strength for point in found] == [1, 2, 16]
     start, _, end = found
-    assert start.value.mean == pytest.approx(0)
-    assert start.honest.mean == pytest.approx(0.5)
-    assert end.value.mean >= 0.4
+    assert start.value.value == pytest.approx(0)
+    assert start.honest.value == pytest.approx(0.5)
+    assert end.value.value >= 0.4
     assert end.value.interval is not None
-    assert end.value.interval[0] < end.value.mean < end.value.interval[1]
-    assert end.value.mean == pytest.approx(2 * end.honest.mean - 1)
+    assert end.value.interval[0] < end.value.value < end.value.interval[1]
+    assert end.value.value == pytest.approx(2 * end.honest.value - 1)
     last = tilt(pools(rng.normal(size=(40, 16)) + 0.5 * v, v), (0.0, math.inf))
     assert last[0].kl == pytest.approx(0)
     whole = best_of_n(pools([[1, 2, 3]], [[1, -1, 1]]))
@@ -141,7 +141,7 @@ def test_what_cannot_be_selected_is_refused() -> None:
     with pytest.raises(ValueError, match="pressure of -1"):
         tilted(np.zeros((1, 5)), -1)
     with pytest.raises(ValueError, match="of 2 problems"):
-        Pools(("a", "b"), ("", ""), np.zeros((1, 3)), np.zeros((1, 3)))
+        Pools(("a", "b"), ("", ""), np.zeros((1, 3)), np.zeros((1, 3)), (0, 1))
 
 
 def test_a_curve_breaks_down_where_its_falling_fit_meets_zero() -> None:
@@ -158,4 +158,4 @@ def test_a_curve_breaks_down_where_its_falling_fit_meets_zero() -> None:
     assert high is not None
     assert low < 4 < high
     never = crossing(range(9), np.ones((20, 9)), np.arange(20))
-    assert (never.at, never.interval, never.crossed) == (None, (None, None), 0)
+    assert (never.at, never.interval) == (None, (None, None))

@@ -9,9 +9,16 @@ from oversight.protocols.scoring.nested_oversight import (
     nested_from_ratings,
     nested_oversight,
     straight_line,
-    with_resamples,
 )
-from oversight.protocols.scoring.ratings import SCALE, Games, fit, ratings, ratings_with_difficulty
+from oversight.protocols.scoring.quantiles import t_of
+from oversight.protocols.scoring.ratings import (
+    SCALE,
+    Games,
+    Ratings,
+    fit,
+    ratings,
+    ratings_with_difficulty,
+)
 from oversight.protocols.scoring.surface import breakdown_gap, own_axis, surface
 from tests.conftest import Campaign
 
@@ -41,63 +48,53 @@ def attenuated(difficulty: float) -> Floats:
     return fit(p[None] * 1e7, np.full((1, 8, 8), 1e7))[0]
 
 
-def covered(found: Floats, truth: Floats) -> float:
-    """The share of all gaps, a guard's rating less a Houdini's, that resamples cover."""
-    gaps = found[:, :8, None] - found[:, None, 8:]
-    low, high = np.quantile(gaps, [0.025, 0.975], axis=0)
+def covered(without: Floats, whole: Floats, truth: Floats) -> float:
+    """Share of all gaps, a guard's rating less a Houdini's, that the jackknife covers."""
+    gaps, gap = (each[..., :8, None] - each[..., None, 8:] for each in (without, whole))
+    groups = len(without)
+    error = np.sqrt(np.square(gaps - gap).sum(axis=0) * (groups - 1) / groups)
     true = truth[:8, None] - truth[None, 8:]
-    return float(((low <= true) & (true <= high)).mean())
+    return float((np.abs(gap - true) <= t_of(0.95, groups - 1) * error).mean())
+
+
+def values(found: Ratings) -> Floats:
+    return np.array([one.rating for one in (*found.guards, *found.houdinis)])
 
 
 def test_planted_ratings_are_recovered() -> None:
     found = ratings(play(0))
     each = [*found.guards, *found.houdinis]
-    errors = found.resampled.std(axis=0)
-    assert np.abs([one.rating for one in each] - TRUTH).max() < 3.5 * errors.max()
+    errors = [one.estimate.error or 0.0 for one in each]
+    assert np.abs(values(found) - TRUTH).max() < 3.5 * max(errors)
     assert not any(one.bounded for one in each)
     assert np.mean([one.rating for one in each]) == pytest.approx(1000)
 
 
 @pytest.mark.campaign
-def test_intervals_by_problems_cover_and_those_by_games_do_not(campaign: Campaign) -> None:
+def test_intervals_by_problems_cover(campaign: Campaign) -> None:
     seeds = campaign.size(30, 200)
     truth = attenuated(1.0)
-    plain, ours, by_games = [], [], []
+    plain, ours = [], []
     for seed in range(seeds):
-        plain.append(covered(ratings(play(seed), seed=seed).resampled, TRUTH))
-        games = play(seed, difficulty=1.0)
-        ours.append(covered(ratings(games, seed=seed).resampled, truth))
-        share = games.wins.mean(axis=0)
-        drawn = np.random.default_rng(seed).binomial(200, share, size=(200, 8, 8)).astype(float)
-        by_games.append(covered(fit(drawn, np.full_like(drawn, 200)), TRUTH))
-    without, by_problem, by_game = map(np.mean, (plain, ours, by_games))
-    print(f"coverage of rating gaps over {seeds} seeds: without difficulty {without:.3f}")
-    print(f"with it, by problems {by_problem:.3f}, by games {by_game:.3f}")
-    slack = 0 if campaign.long else 0.03
-    assert 0.92 - slack <= without <= 0.98
-    assert by_problem >= 0.92 - slack
-    assert by_game < 0.85
+        even, hard = ratings(play(seed)), ratings(play(seed, difficulty=1.0))
+        plain.append(covered(even.without, values(even), TRUTH))
+        ours.append(covered(hard.without, values(hard), truth))
+    print(f"coverage of rating gaps over {seeds} seeds: {np.mean(plain):.3f}, {np.mean(ours):.3f}")
+    assert min(np.mean(plain), np.mean(ours)) >= (0.93 if campaign.long else 0.92)
 
 
 @pytest.mark.campaign
 def test_intervals_of_the_mixed_fit_cover_what_was_planted(campaign: Campaign) -> None:
-    seeds, resamples = campaign.size(4, 200), campaign.size(40, 100)
-    shares = [
-        covered(
-            ratings_with_difficulty(
-                play(seed, difficulty=1.0), seed=seed, resamples=resamples
-            ).resampled,
-            TRUTH,
-        )
-        for seed in range(seeds)
-    ]
-    print(f"coverage of the mixed fit over {seeds} seeds: {np.mean(shares):.3f}")
-    assert np.mean(shares) >= (0.92 if campaign.long else 0.8)
+    seeds = campaign.size(4, 100)
+    found = [ratings_with_difficulty(play(seed, difficulty=1.0)) for seed in range(seeds)]
+    share = np.mean([covered(one.without, values(one), TRUTH) for one in found])
+    print(f"coverage of the mixed fit over {seeds} seeds: {share:.3f}")
+    assert share >= (0.92 if campaign.long else 0.8)
 
 
 def test_unlike_problems_pull_plain_ratings_together_and_the_mixed_fit_does_not() -> None:
     games = play(1, problems=400, difficulty=1.0)
-    plain, mixed = ratings(games, resamples=2), ratings_with_difficulty(games, resamples=2)
+    plain, mixed = ratings(games), ratings_with_difficulty(games)
 
     def spread(found: object) -> float:
         assert hasattr(found, "guards")
@@ -199,19 +196,6 @@ def test_another_origin_of_capability_changes_nothing() -> None:
     assert (moved.outside, same.outside) == (False, True)
 
 
-def test_the_interval_of_nested_oversight_is_that_of_resampled_lines() -> None:
-    rng = np.random.default_rng(3)
-    some = [
-        nested_oversight(straight_line(a, 0), straight_line(1.0, 0), start=1000, gap=400)
-        for a in 1.1 + 0.05 * rng.normal(size=100)
-    ]
-    whole = nested_oversight(straight_line(1.1, 0), straight_line(1.0, 0), start=1000, gap=400)
-    found = with_resamples(whole, some)
-    assert found.interval[0] < whole.best < found.interval[1]
-    assert sum(found.steps.values()) == pytest.approx(1)
-    assert whole.steps in found.steps
-
-
 def test_a_planted_line_with_two_corners_is_preferred() -> None:
     picked = 0
     for seed in range(20):
@@ -249,12 +233,12 @@ def test_a_planted_surface_is_recovered_and_its_errors_go_both_ways() -> None:
         noise = rng.normal(size=100)[problem] + 0.3 * rng.normal(size=12)[pair]
         asd = 1 + 0.5 * judge - 0.3 * agent + 0.2 * judge * agent + noise
         found.append(surface(asd, agent, judge, problem, pair))
-    means = np.mean([each.coefficients for each in found], axis=0)
-    scatter = np.std([each.coefficients for each in found], axis=0)
+    means = np.mean([[t.value for t in each.terms] for each in found], axis=0)
+    scatter = np.std([[t.value for t in each.terms] for each in found], axis=0)
     assert means == pytest.approx((1, 0.5, 0.3, 0.2), abs=3.5 * scatter.max() / 40**0.5)
-    errors = np.mean([each.errors for each in found], axis=0)
+    errors = np.mean([[t.error for t in each.terms] for each in found], axis=0)
     assert (errors > 0.6 * scatter).all()
-    assert found[0].at(0, 0) == found[0].coefficients[0]
+    assert found[0].at(0, 0) == found[0].terms[0].value
     with pytest.raises(ValueError, match="two capabilities of each"):
         surface(np.ones(6), np.arange(6.0), np.ones(6), np.arange(6), np.arange(6))
 
@@ -287,24 +271,25 @@ def test_planted_lines_give_their_nested_oversight_with_an_interval() -> None:
         straight_line(-10 / 7, 1200 + 900 * 10 / 7),
     )
     planted = nested_oversight(guard, houdini, start=950, gap=250)
-    low, high = found.interval
+    assert found.estimate.interval is not None
+    low, high = found.estimate.interval
     assert low < planted.best < high
     assert high - low < 0.1
-    assert not found.estimate.outside
-    assert max(found.steps, key=lambda n: found.steps[n]) == planted.steps
+    assert not found.nested.outside
+    assert found.steps[0] <= planted.steps <= found.steps[1]
 
 
 def test_all_capabilities_higher_by_as_much_change_nothing() -> None:
-    rated = ratings(play(4), resamples=20)
+    rated = ratings(play(4, 60))
     higher = {name: at + 100 for name, at in CAPABILITY.items()}
     one = nested_from_ratings(rated, CAPABILITY, start=950, gap=300)
     other = nested_from_ratings(rated, higher, start=1050, gap=300)
-    assert other.estimate.chances == pytest.approx(one.estimate.chances)
-    assert other.interval == pytest.approx(one.interval)
+    assert other.nested.chances == pytest.approx(one.nested.chances)
+    assert other.estimate.interval == pytest.approx(one.estimate.interval)
 
 
 def test_lines_that_cannot_be_drawn_are_told() -> None:
-    rated = ratings(play(5), resamples=5)
+    rated = ratings(play(5, 60))
     with pytest.raises(ValueError, match="no capability is given for m7"):
         nested_from_ratings(rated, dict(list(CAPABILITY.items())[:-1]), start=900, gap=100)
     with pytest.raises(ValueError, match="same capability"):

@@ -112,7 +112,8 @@ def test_bounds_are_means_over_the_draws_that_were_run_in_every_world(compat: Co
             doubts += doubtful
     assert found is not None
     assert (found.n, found.doubtful) == (len(lows), doubts)
-    means = (found.drop, found.keep, found.worst, found.best)
+    assert found.drop and found.keep
+    means = (found.drop.value, found.keep.value, found.worst, found.best)
     assert means == pytest.approx(tuple(map(fmean, (drops, keeps, lows, highs))), abs=1e-12)
 
 
