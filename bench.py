@@ -16,6 +16,7 @@ import click
 from tests.bench import (
     batches,
     calls,
+    counts,
     debates,
     faults,
     fleet,
@@ -35,7 +36,21 @@ from tests.bench.peers import PEERS, installed
 from tests.databases import lacking
 
 MODULES = (
-    *(calls, debates, rerun, start, faults, kill, limits, scale, twin, fleet, shares, batches),
+    *(
+        counts,
+        calls,
+        debates,
+        rerun,
+        start,
+        faults,
+        kill,
+        limits,
+        scale,
+        twin,
+        fleet,
+        shares,
+        batches,
+    ),
     *(() if lacking() else (team,)),
 )
 BENCHES: dict[str, Callable[[Options], Measured]] = {

@@ -138,6 +138,9 @@ class Cache:
         self._flights: dict[str, _Flight] = {}
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop that it belongs to, from its first flight on: looking it up is a system call in
+        Python 3.11."""
         self._closed = False
         self._asked = self._stored = self._shared = self._new = self._unsaved = self._missed = 0
 
@@ -160,7 +163,9 @@ class Cache:
             raise self._miss(call, address, identity)
         if self._closed:
             raise StoreError("the cache is closed: nothing more is asked")
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
         look = self._store.reads_wait and self._may_read(key)
         flying = (self._look if look else self._pay)(call, key, address, identity)
         flight = self._flights[key] = _Flight(loop, loop.create_task(flying))

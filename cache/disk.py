@@ -35,6 +35,9 @@ SETTINGS: dict[str, str | int] = {
     # No side files: diskcache never syncs them.
     "disk_min_file_size": 2**31 - 1,
 }
+MAX_LOSSES = 2**31 - 1
+"""Above this, `losses` begins again from 0."""
+
 _KEEP = f"""
     INSERT INTO Cache (key, raw, store_time, access_time, size, mode, value)
     VALUES (?, 1, ?, ?, 0, {diskcache.core.MODE_RAW}, ?) ON CONFLICT (key, raw) DO NOTHING
@@ -105,11 +108,16 @@ class DiskStore(RowReader, Store):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 lock = share_lock(folder)
                 undo.callback(os.close, lock)
-                if file.exists():
+                new = not file.exists()
+                if not new:
                     _refuse_foreign(file)
                 self._disk = _opened(folder)
                 undo.callback(self._disk.close)
                 self._disk._con.execute(_NAME, (id or uuid4().hex,))
+                if new and id:
+                    # It may have fewer replies than the store in whose place it stands.
+                    losses = int(time.time()) % MAX_LOSSES
+                    self._disk._con.execute(f"PRAGMA user_version = {losses}")
                 self._place = file.stat()
             except (*FAULTS, diskcache.Timeout) as exc:
                 raise _fault(exc, file) from exc
@@ -121,12 +129,18 @@ class DiskStore(RowReader, Store):
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         self._ahead.stop()
-        self._write(_PUT, _rows(entries))
+        rows = _rows(entries)
+        with self._transaction():
+            self._disk._con.executemany(_PUT, rows)
+            self._count_loss()
 
     def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
         rows = _rows(entries)
-        if self._write(_KEEP, rows) == len(rows):
-            return {}
+        with self._transaction():
+            # One statement in place of diskcache's `set`, which first looks for the row, takes
+            # twice as long, and gives up the interpreter's lock twice as often.
+            if self._disk._con.executemany(_KEEP, rows).rowcount == len(rows):
+                return {}
         # Seldom: another process was first with some of them, which ones is seen by their values.
         older: dict[str, bytes] = {}
         for key, _, _, sealed in rows:
@@ -138,7 +152,10 @@ class DiskStore(RowReader, Store):
     def delete_many(self, keys: Iterable[str]) -> int:
         self._ahead.stop()
         with self._transaction():
-            return sum(map(self._disk.delete, keys))
+            deleted: int = sum(map(self._disk.delete, keys))
+            if deleted:
+                self._count_loss()
+            return deleted
 
     def check(self) -> None:
         try:
@@ -159,12 +176,12 @@ class DiskStore(RowReader, Store):
         super().close()
         self._kept.close()
 
-    def _write(self, statement: str, rows: list[_Row]) -> int:
-        """Run a statement on all rows in one transaction; how many it changed."""
-        with self._transaction():
-            # One statement in place of diskcache's `set`, which first looks for the row, takes
-            # twice as long, and gives up the interpreter's lock twice as often.
-            return int(self._disk._con.executemany(statement, rows).rowcount)
+    def _count_loss(self) -> None:
+        """Raise `losses` with the transaction that is open."""
+        # A field of the file's header that SQLite leaves to programs: versions that know nothing
+        # of it read the store as before.
+        (count,) = self._disk._con.execute("PRAGMA user_version").fetchone()
+        self._disk._con.execute(f"PRAGMA user_version = {(count + 1) % MAX_LOSSES}")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

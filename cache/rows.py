@@ -81,6 +81,13 @@ class RowReader(Reader):
             return ""
         return row[0].decode(errors="replace") if row and isinstance(row[0], bytes) else ""
 
+    @property
+    def losses(self) -> int | None:
+        try:
+            return int(self._db.execute("PRAGMA user_version").fetchone()[0])
+        except FAULTS:
+            return None
+
     def get(self, key: str) -> bytes | None:
         row = self._ahead.take(key.encode())
         if row is None:

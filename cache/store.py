@@ -21,6 +21,12 @@ class Reader(ABC):
         """What tells this store from all others, wherever it is moved; empty if it has none."""
         return ""
 
+    @property
+    def losses(self) -> int | None:
+        """A number that rises whenever replies are deleted or replaced; None if nobody counts. As
+        long as it stays what it was, every reply that was there is there."""
+        return None
+
     @abstractmethod
     def get(self, key: str) -> bytes | None:
         """The value, or None if there is none. DamagedEntry if it is not what was stored."""

@@ -38,6 +38,7 @@ class Writer:
         self._writing: asyncio.Task[None] | None = None
         self._wrote = False
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def put(self, key: str, pack: Callable[[], bytes]) -> bytes | None:
         """Returns once the entry is durable: None, or the value that was stored first and stays.
@@ -48,9 +49,13 @@ class Writer:
         """
         if self._closed:
             raise StoreError("the writer is closed: a reply came after the last commit")
-        durable: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        durable: asyncio.Future[bytes | None] = loop.create_future()
         self._waiting.append((key, pack, durable))
-        self._start()
+        if self._writing is None:
+            self._start()
         return await durable
 
     async def claim(self, key: str) -> bool:

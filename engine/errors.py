@@ -10,6 +10,8 @@ EngineError
 │   ├── AuthenticationFailed  the key is missing, wrong or not permitted
 │   ├── KeyRepeated         a whole, billed reply repeats the key: it cannot be stored
 │   ├── ModelNotFound       the provider does not know the model, or it lacks a needed ability
+│   ├── RowsPaused          rows whose first cells all failed for one cause were not gone on with
+│   ├── NotReproducible     a protocol that composes other calls each time it is run
 │   ├── AllRefused          the first calls to a model were all refused for the same reason
 │   ├── ProviderDown        the breaker stayed open too long, or the server demands a long wait
 │   ├── BudgetReached       the next call could exceed --max-cost
@@ -94,6 +96,14 @@ class ModelNotFound(Halt):
     slug = "ModelGone"
 
 
+class RowsPaused(Halt):
+    slug = "RowsPaused"
+
+
+class NotReproducible(Halt):
+    slug = "NotReproducible"
+
+
 class AllRefused(Halt):
     slug = "AllRefused"
 
@@ -124,7 +134,7 @@ class OutOfMemory(Halt):
     def __init__(self) -> None:
         super().__init__(
             "the memory that this process may use is used up: free some, allow it more "
-            "(ulimit -v), or lower lanes in the sweep file"
+            "(ulimit -v), or lower max_cells in the sweep file"
         )
 
 

@@ -233,11 +233,14 @@ class Metered:
         self._inner = inner
         self._page = page
         self._quarantine = quarantine
+        self._clock: Callable[[], float] | None = None
 
     async def __call__(self, call: Call) -> Reply:
         """The reply of `inner`, or its exception. A cancelled call counts as abandoned."""
         worst = self._page.left(call)
-        clock = asyncio.get_running_loop().time
+        clock = self._clock
+        if clock is None:
+            clock = self._clock = asyncio.get_running_loop().time
         left = clock()
         try:
             reply = await self._inner(call)

@@ -8,16 +8,7 @@ from datetime import date
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from typing import Any
 
 from ...cache.reply import Usage
 from ..errors import UsageError
@@ -126,9 +117,8 @@ class PriceList:
 @cache
 def listed() -> PriceList:
     """The price list that comes with this package."""
-    return PriceList(
-        _read(files("oversight.engine").joinpath("data/prices.toml").read_text(), "prices.toml")
-    )
+    text = files("oversight.engine").joinpath("data/prices.toml").read_text()
+    return PriceList(_prices(tomllib.loads(text)))
 
 
 def load_prices(path: Path) -> PriceList:
@@ -143,72 +133,42 @@ def load_prices(path: Path) -> PriceList:
     return PriceList({**listed().models, **_read(text, str(path))})
 
 
-class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class _Rates(_Closed):
-    input: Dollars
-    output: Dollars
-    cache_read: Dollars | None = None
-    cache_write: Dollars | None = None
-    batch: Annotated[float, Field(ge=0, le=1)] | None = None
-
-
-class _Model(_Rates):
-    above: Annotated[int, Field(gt=0)] | None = None
-    beyond: _Rates | None = None
-
-    @model_validator(mode="after")
-    def _both_or_neither(self) -> "_Model":
-        if (self.above is None) != (self.beyond is None):
-            raise ValueError("above and beyond belong together: give both or neither")
-        return self
-
-
-class _Vendor(_Closed):
-    source: str = ""
-    as_of: date = date.min
-    batch: Annotated[float, Field(ge=0, le=1)] = 1.0
-    free: bool = False
-    models: dict[str, _Model] = {}
-
-
-_FILE = TypeAdapter(dict[str, _Vendor])
-
-
 def _read(text: str, name: str) -> dict[str, Price]:
+    """The prices in a file, whose entries `price_file` checks."""
+    # Imported here: what comes with this package needs no check, and is read at each start.
+    from .price_file import checked
+
     try:
-        vendors = _FILE.validate_python(tomllib.loads(text))
+        return _prices(checked(tomllib.loads(text)))
     except tomllib.TOMLDecodeError as exc:
         raise UsageError(f"{name}: no valid TOML: {exc}") from exc
-    except ValidationError as exc:
-        fault = exc.errors()[0]
-        place = ".".join(str(part) for part in fault["loc"])
-        raise UsageError(f"{name}: {place}: {fault['msg']} (got {fault['input']!r})") from exc
+    except ValueError as exc:
+        raise UsageError(f"{name}: {exc}") from exc
+
+
+def _prices(vendors: Mapping[str, Any]) -> dict[str, Price]:
+    """vendors: the content of a price file, as it is known to be right."""
     prices: dict[str, Price] = {}
     for provider, vendor in vendors.items():
-        if vendor.free:
-            prices[f"{provider}/*"] = Price(0, 0, 0, 0, 1, vendor.as_of, vendor.source)
-        for model, entry in vendor.models.items():
+        as_of, source = vendor.get("as_of", date.min), vendor.get("source", "")
+        if vendor.get("free"):
+            prices[f"{provider}/*"] = Price(0, 0, 0, 0, 1, as_of, source)
+        for model, entry in vendor.get("models", {}).items():
             price = _price(vendor, entry)
-            if entry.above is not None and entry.beyond is not None:
-                price = replace(price, above=entry.above, beyond=_price(vendor, entry.beyond))
+            if "beyond" in entry:
+                price = replace(price, above=entry["above"], beyond=_price(vendor, entry["beyond"]))
             prices[f"{provider}/{model}"] = price
     return prices
 
 
-def _price(vendor: _Vendor, entry: _Rates) -> Price:
+def _price(vendor: Mapping[str, Any], entry: Mapping[str, Any]) -> Price:
     """The price of an entry; cached input costs the same as other input unless stated."""
     return Price(
-        input=entry.input,
-        output=entry.output,
-        cache_read=entry.input if entry.cache_read is None else entry.cache_read,
-        cache_write=entry.input if entry.cache_write is None else entry.cache_write,
-        batch=vendor.batch if entry.batch is None else entry.batch,
-        as_of=vendor.as_of,
-        source=vendor.source,
+        input=entry["input"],
+        output=entry["output"],
+        cache_read=entry.get("cache_read", entry["input"]),
+        cache_write=entry.get("cache_write", entry["input"]),
+        batch=entry.get("batch", vendor.get("batch", 1.0)),
+        as_of=vendor.get("as_of", date.min),
+        source=vendor.get("source", ""),
     )

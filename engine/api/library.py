@@ -159,7 +159,8 @@ async def run_async(
     score: str = "brier",
     draws: int = 1,
     seed: int = 0,
-    lanes: int = 256,
+    max_cells: int | None = None,
+    lanes: int | None = None,
     cache: Mode = "use",
     models: Mapping[str, Mapping[str, Any]] | None = None,
     providers: Mapping[str, Mapping[str, Any]] | None = None,
@@ -169,6 +170,7 @@ async def run_async(
     store: Path | str | None = None,
     folder: Path | None = None,
     accept_empty: bool = False,
+    keep_going: bool = False,
     adopt_code: bool = False,
     workers: Workers = 1,
     quota: bool = False,
@@ -185,7 +187,7 @@ async def run_async(
     Raises: ValueError for a parameter out of range, UsageError for a sweep that cannot be run,
     RunFolderError for the folder of another sweep.
     """
-    top = Top(name, seed, draws, lanes)
+    top = Top(name, seed, draws, max_cells, lanes)
     file = python_sweep(top, problems, protocols, models or {}, providers or {})
     check_fit(file.document, file.protocols, file.problems)
     loaded = load_sweep(file)
@@ -198,6 +200,7 @@ async def run_async(
         max_cost=max_cost,
         prices=load_prices(prices) if prices else None,
         accept_empty=accept_empty,
+        keeps_going=keep_going,
         changed_code="adopt" if adopt_code else "refuse",
     )
     with Run.open(loaded, options) as under_way:

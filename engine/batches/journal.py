@@ -37,8 +37,9 @@ from ..accounting.liabilities import write_liabilities
 from ..errors import RunFolderError
 from ..system.files import append_line, refuse_links, replace_file, unwritable, whole_lines
 from .endpoint import Submission
+from .terms import FOLDER
 
-FOLDER, JOURNAL = "batches", "book.jsonl"
+JOURNAL = "book.jsonl"
 
 _TOTALS = TypeAdapter(UsageTotals)
 _FILES = re.compile(r"(?P<mark>[0-9a-f]{16})\.(?:calls|body|results)|[0-9a-f]{16}\.noted")

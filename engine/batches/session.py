@@ -22,8 +22,8 @@ from ..sweeps.sweep import Cell
 from ..throughput import clipped
 from .collector import Collector
 from .dispatch import Dispatch
-from .journal import FOLDER, JOURNAL, BatchJournal
-from .terms import LIVE, MAX_TRIES, BatchTerms
+from .journal import JOURNAL, BatchJournal
+from .terms import FOLDER, LIVE, MAX_TRIES, BatchTerms
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
 """Seconds between two polls of batches."""
@@ -36,6 +36,8 @@ class BatchSession(RunSession):
 
     young = 5_000
     """Few: most attempts of a walk leave garbage, and no calls in flight make a collection slow."""
+
+    has_canaries = False
 
     def __init__(
         self, assignment: Assignment, *, batched: tuple[str, ...], terms: BatchTerms

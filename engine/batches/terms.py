@@ -6,6 +6,9 @@ from typing import Literal, TypeAlias
 Then: TypeAlias = Literal["live", "wait"]
 """What becomes of a call to which `MAX_TRIES` batches brought no reply."""
 
+FOLDER = "batches"
+"""What a run keeps of its batches, in its folder."""
+
 MAX_TRIES = 3
 """Batches without a reply to a call after which `Then` decides."""
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import click
 
 from ...protocols.scores import ALL_SCORES
+from ..reports.formats import FORMATS
 from ..system.settings import is_url
 from .output import say
 
@@ -151,15 +152,11 @@ def port_option(default: int) -> Decorator:
 
 def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--format`, and `--json` as a short form of one of them."""
-    from ..reports.report import FORMATS  # numpy is for reports alone
-
     return _formats(FORMATS, command)
 
 
 def tables_format_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """The same for results that are several tables: they are not one CSV file."""
-    from ..reports.report import FORMATS
-
     return _formats([format for format in FORMATS if format != "csv"], command)
 
 

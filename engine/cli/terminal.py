@@ -5,11 +5,11 @@ import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...protocols.datasets.leak import leak_gate
 from ..accounting.ledger import sum_usage
 from ..accounting.ledger_file import read_ledger
-from ..decisions.sequential import SequentialDesign, save_decision
 from ..display.progress import Snapshot, console
 from ..display.quantity import counted
 from ..errors import (
@@ -20,14 +20,13 @@ from ..errors import (
     Halt,
     Interrupted,
     KeyRepeated,
+    NotReproducible,
     OutOfMemory,
     QuotaExhausted,
+    RowsPaused,
     RunFolderError,
     StoreFailed,
 )
-from ..reports.failures import failure_lines, passing
-from ..reports.report import is_saved, report, save_report
-from ..reports.results import collect
 from ..runs.executor import MakeExecutor
 from ..runs.loaded_sweep import LoadedSweep
 from ..runs.observer import Observer, ProgressDisplay
@@ -39,8 +38,12 @@ from ..stop import StopToken
 from ..system.loop import event_loop
 from .exit_codes import ExitCode
 from .faults import halt_code
+from .leak_note import LeakNote
 from .output import asked, say, say_latency, show, width
 from .signals import obey_signals
+
+if TYPE_CHECKING:
+    from ..decisions.sequential import SequentialDesign
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Presentation:
     """The command that resumes the run, as the user would type it."""
     format: str
     score: str
-    design: SequentialDesign | None = None
+    design: "SequentialDesign | None" = None
     """Set if the run may stop once it is precise enough."""
 
 
@@ -83,15 +86,18 @@ def _execute(
     before = run.folder.finished
     if run.run_again:
         say(f"running {counted(run.run_again, 'failed cell')} again")
+    for taken in run.taken:
+        verified = f", {counted(taken.verified, 'cell')} verified" if taken.verified else ""
+        say(f"taken over from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
     say(_headline(run))
-    if not run.folder.finished:
-        say(f"{leak_gate(run.loaded.sweep.problems).line} (oversight dataset check)")
-    ran = not (run.folder.complete and is_saved(run.folder.path))
+    ran = not (run.folder.complete and _has_report(run.folder.path))
     if run.folder.complete:
         say(f"already complete: {counted(run.folder.finished, 'cell')}, all with outcomes")
         if run.options.mode == "refresh":
             say("to ask for all of it again, name a new folder with --run-folder")
-    others = () if run.folder.complete else observers(run)
+    others = [] if run.folder.complete else [*observers(run)]
+    if not run.folder.finished:
+        others.append(LeakNote(run.loaded.sweep.problems))
     halt = under_signals(
         partial(run.execute, ProgressDisplay(console()), *others, executor=executor),
         run.loaded.stop_token,
@@ -152,7 +158,7 @@ def _when(halt: Halt) -> str:
             return "with a higher --max-cost"
         case BatchesOut():
             return "in a while"
-        case StoreFailed() | AllRefused() | OutOfMemory():
+        case StoreFailed() | AllRefused() | OutOfMemory() | RowsPaused() | NotReproducible():
             return "when that is put right"
     return "go on with"
 
@@ -160,6 +166,12 @@ def _when(halt: Halt) -> str:
 def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode:
     """ran: whether anything was run now, so that the reports in the folder are old. before: cells
     that had their outcome already."""
+    # Imported here, with numpy: the first request does not wait for what comes after the last.
+    from ..decisions.sequential import save_decision
+    from ..reports.failures import passing
+    from ..reports.report import report, save_report
+    from ..reports.results import collect
+
     sweep, folder = run.loaded.sweep, run.folder
     results = collect(sweep, run.outcomes(), score=shown.score)
     if ran:
@@ -201,8 +213,16 @@ def _replies(run: Run) -> str:
     return f"{given}   (paid for: keep them)"
 
 
+def _has_report(folder: Path) -> bool:
+    from ..reports.report import is_saved
+
+    return is_saved(folder)
+
+
 def _why_failed(run: Run) -> None:
     if run.folder.failed:
+        from ..reports.failures import failure_lines
+
         say(f"failed      {run.folder.failed:,} of {run.folder.finished:,} cells")
         for line in failure_lines(run.loaded.sweep, run.outcomes()):
             say(f"  {line}")

@@ -4,8 +4,7 @@ import os
 from functools import partial
 from typing import Literal, TypeAlias
 
-from ..batches.session import BatchSession, has_batches
-from ..batches.terms import LIVE, BatchTerms
+from ..batches.terms import FOLDER, LIVE, BatchTerms
 from ..errors import UsageError
 from ..providers.catalogue import entry, provider_of
 from ..runs.executor import Assignment, Executor, MakeExecutor
@@ -14,7 +13,6 @@ from ..runs.session import RunSession
 from ..simulation.model import PREFIX
 from ..sweeps.sweep import Sweep
 from ..system.settings import is_url
-from .fleet import Fleet
 
 Workers: TypeAlias = int | Literal["auto"]
 """`auto`: one per core where this machine is the bottleneck, else one."""
@@ -61,14 +59,18 @@ def executor_for(
 
         fleet = partial(RayFleet, address=ray, workers=count, store=store, quota=quota)
     elif count > 1 or quota:
+        from .fleet import Fleet  # these and batches: a tenth of the time until the first request
+
         fleet = partial(Fleet, workers=count, store=store, quota=quota)
 
     def make(assignment: Assignment) -> Executor:
-        waves = assignment.mode != "replay" and (batched or has_batches(assignment.folder.path))
-        if waves and fleet is not None:
-            raise UsageError(ALONE)
-        if waves:
-            return BatchSession(assignment, batched=batched, terms=batch)
+        if assignment.mode != "replay" and (batched or (assignment.folder.path / FOLDER).exists()):
+            from ..batches.session import BatchSession, has_batches
+
+            if batched or has_batches(assignment.folder.path):
+                if fleet is not None:
+                    raise UsageError(ALONE)
+                return BatchSession(assignment, batched=batched, terms=batch)
         return fleet(assignment) if fleet is not None else RunSession(assignment)
 
     if batched and fleet is not None:

@@ -121,6 +121,8 @@ class RateLimiter:
         self._fault = ""
         """What went wrong last, if nothing was answered since."""
         self._failed_alike = EqualFailures()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop that it belongs to, from its first call on."""
         self._replies = ThroughputMeter()
         self.learn(Limits())
 
@@ -136,7 +138,7 @@ class RateLimiter:
     async def __call__(self, call: Call) -> Reply:
         if self.stop_token.halt is not None:
             self.stop_token.raise_if_stopped()
-        sent = asyncio.get_running_loop().time()
+        sent = self._now()
         flight = self._leave_at_once(call, sent)
         if flight is None:
             flight = await self._line_up(call)
@@ -332,7 +334,11 @@ class RateLimiter:
         return max(limits, key=lambda binding: binding.share, default=None)
 
     def _now(self) -> float:
-        return asyncio.get_running_loop().time()
+        # Looking the loop up is a system call in Python 3.11.
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        return loop.time()
 
 
 def _billed(reply: Reply) -> Usage | None:

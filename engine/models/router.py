@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +35,10 @@ from .client import Accounting, ModelClient
 from .directory import ModelDirectory
 
 log = logging.getLogger(__name__)
+
+MIN_CELLS, MAX_CELLS, CELLS_A_SLOT = 256, 8192, 1.25
+"""Cells under way at once: at least and at most, and for each call that the models take at once,
+since some cells are between two calls."""
 
 FEW_CONNECTIONS = 256
 """A provider that gets fewer than these, and fewer than were set, is named in a warning."""
@@ -209,6 +214,18 @@ class Models(ModelDirectory):
             self.servers.get(model, LocalServer()).slots or entry(provider_of(model)).concurrency
         )
         return self.limits.get(model, Limits()).filled(Limits(concurrency=slots or None))
+
+    def cells_at_once(self, models: Iterable[str]) -> int:
+        """How many cells keep all slots of these models busy, as far as their number is known."""
+        real = [model for model in models if not model.startswith(PREFIX)]
+        widths = (self.limits_of(model).concurrency or 0 for model in real)
+        return min(max(math.ceil(CELLS_A_SLOT * sum(widths)), MIN_CELLS), MAX_CELLS)
+
+    @property
+    def busy(self) -> bool:
+        """Whether calls wait for some model, or none of it is asked over the wire."""
+        known = self.statistics().values()
+        return not known or any(each.waiting or each.in_flight >= each.width for each in known)
 
     def limiter(self, model: str) -> RateLimiter:
         """The rate limiter of a model, which is not a simulated one."""

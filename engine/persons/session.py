@@ -19,6 +19,8 @@ from .pool import TaskPool
 class PersonsSession(RunSession):
     """A go at a sweep that tells a pool of which row and world its tasks are."""
 
+    has_canaries = False
+
     def __init__(self, assignment: Assignment, pool: TaskPool) -> None:
         super().__init__(assignment)
         self._pool = pool

@@ -27,7 +27,7 @@ class within:
         self._end = self._loop.time() + seconds
 
     def __enter__(self) -> None:
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         if task is None:
             raise RuntimeError("a deadline needs a task that it can cancel")
         self._task, self._cancelling, self._expired = task, task.cancelling(), False

@@ -282,7 +282,8 @@ class Ramped(aiohttp.TCPConnector):
         if self._force_close or not protocol.is_connected():
             return False
         if not protocol.should_close:
-            return not _readable(protocol.transport)
+            # What lies unread in the socket is known by its id, where answers have ids.
+            return self.told_apart or not _readable(protocol.transport)
         if not _is_408(protocol):
             self.distrust("sent an answer that nobody had asked for")
         return False

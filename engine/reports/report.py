@@ -34,6 +34,7 @@ from ..runs.run_folder import REPORT
 from ..sweeps.axes import Axes
 from ..system.files import replace_file
 from .failures import OFTEN
+from .formats import ENDINGS
 from .results import Mean, Results, RowResult
 
 SCORE_NAMES = {
@@ -44,10 +45,6 @@ SCORE_NAMES = {
     "spherical": "spherical",
     "probability": "probability",
 }
-
-ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "latex": "tex", "csv": "csv"}
-
-FORMATS = tuple(ENDINGS)
 
 
 def report(

@@ -42,6 +42,8 @@ class Assignment:
     """What earlier sessions of the run asked and paid, by model."""
     run_again: int = 0
     """Number of cells that had failed and are run again."""
+    keeps_going: bool = False
+    """Whether rows whose cells all fail for one cause are gone on with."""
     batches: Batches | None = None
     """Yields missing cells of the folder, batch by batch; the next is requested when one has
     landed, and the run ends after the last. None: all missing cells in one batch."""

@@ -7,6 +7,7 @@ from os.path import relpath
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from ...cache.store import Reader
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
 from ..models.router import Models
@@ -120,10 +121,12 @@ def run_folder(
     part: str = "",
     changed: ChangedCode = "refuse",
     code: RunCode | None = None,
+    kept_in: Reader | None = None,
 ) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one.
 
-    code: of a run that was made elsewhere; None for the code as it is now.
+    code: of a run that was made elsewhere; None for the code as it is now. kept_in: the store that
+    a new run begins with.
     """
     sweep, document = loaded.sweep, loaded.file.document
     now = {} if code else row_codes(sweep.rows)
@@ -146,6 +149,8 @@ def run_folder(
         prompts=sweep.prompts,
         prompt_sets={path: dict(blocks) for path, blocks in loaded.file.prompts.items()},
         code=code or RunCode.of(now),
+        store_id="" if kept_in is None else kept_in.id,
+        losses=None if kept_in is None else kept_in.losses,
     )
 
     def resume(known: Manifest) -> Manifest:

@@ -94,8 +94,8 @@ class Manifest:
     """By path, as the sweep names them: the blocks of the prompt sets that were read from files."""
     code: RunCode | None = None
     """None in a run of version 0.1."""
-    deletions: int | None = None
-    """How many replies the store had lost or replaced when the run last stopped; None in a run of
+    losses: int | None = None
+    """`Reader.losses` of the store when the run began; None where nobody counts, and in a run of
     version 0.1."""
 
 

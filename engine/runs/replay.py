@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import orjson
+
 from ...cache.cache import EXPLAINED_MISSES, Cache
 from ...cache.call import Ask, Call, Identity
 from ...cache.errors import ReplayMiss
@@ -43,6 +45,20 @@ async def replay_cells(
     stop_token = StopToken()
     await run_cells(cells, cache, kept, lanes=REPLAY_LANES, stop_token=stop_token)
     stop_token.raise_if_stopped()
+
+
+def difference(recorded: bytes, replayed: bytes) -> str:
+    """What differs between two lines of one cell, as `probs: [0.2,0.8] recorded, [0.3,0.7] now`;
+    empty if nothing does. Its id is of its settings, and says nothing of what came out."""
+    then, now = orjson.loads(recorded), orjson.loads(replayed)
+    for key in dict.fromkeys((*then, *now)):
+        if key != "cell" and then.get(key) != now.get(key):
+            shown = (
+                f"{orjson.dumps(each[key]).decode():.200}" if key in each else "nothing"
+                for each in (then, now)
+            )
+            return f"{key}: {next(shown)} recorded, {next(shown)} now"
+    return ""
 
 
 @dataclass(slots=True)

@@ -34,6 +34,7 @@ from .run_folder import QUARANTINE, RunFolder, outcomes
 from .run_record import RunRecord
 from .session import RunSession
 from .stores import open_store, shown_name, store_name
+from .takeover import Taken, Takeover
 from .walk import require_abilities, require_service
 from .watermark import store_watermark
 from .workers import RETRIED_KINDS
@@ -60,8 +61,14 @@ class RunOptions:
     """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False
     """Whether to go on, and pay again, where the store has lost replies that the run knew."""
+    keeps_going: bool = False
+    """Whether to go on with rows whose first cells all failed for one cause."""
     changed_code: ChangedCode = "refuse"
     """What becomes of a run that was made with other code."""
+    sources: tuple[Path, ...] | None = None
+    """The runs that cells are taken over from; None for the others in `runs/`."""
+    verify: int = 0
+    """How many of the cells that are taken over from a run are replayed first."""
     batches: Batches | None = None
     """Which missing cells are run, and when that is enough; None for all."""
 
@@ -80,6 +87,7 @@ class Run:
         store: Store,
         record: RunRecord | None,
         run_again: int,
+        taken: Sequence[Taken] = (),
     ) -> None:
         self.loaded = loaded
         self.options = options
@@ -88,6 +96,8 @@ class Run:
         self._record = record
         self.run_again = run_again
         """How many cells had failed, and have no outcome any more."""
+        self.taken = taken
+        """What was taken over from other runs."""
         self._executor: Executor | None = None
         self._ledger: LedgerFile | None = None
         self._observers: Sequence[Observer] = ()
@@ -110,6 +120,7 @@ class Run:
                 shown_name(named),
                 options.part,
                 options.changed_code,
+                kept_in=store,
             ) as folder,
         ):
             asks = not folder.complete or folder.failed
@@ -126,7 +137,8 @@ class Run:
                 dropped = folder.forget_failures(kinds)
                 if record is not None:
                     record.forget(dropped)
-                yield cls(loaded, options, folder, store, record, len(dropped))
+                taken = _take_over(loaded, options, folder, store)
+                yield cls(loaded, options, folder, store, record, len(dropped), taken)
 
     async def execute(
         self, *observers: Observer, executor: MakeExecutor = RunSession
@@ -217,14 +229,21 @@ class Run:
                 paid.dollars + paid.doubtful,
                 folder.path / QUARANTINE,
             ),
-            REPLAY_LANES if options.mode == "replay" else self.loaded.file.top.lanes,
+            self._max_cells(),
             folder.refreshing(int(time.time())) if refresh else None,
             self._record.put,
             self._record.flush,
             before,
             self.run_again,
+            options.keeps_going,
             options.batches,
         )
+
+    def _max_cells(self) -> int:
+        if self.options.mode == "replay":
+            return REPLAY_LANES
+        loaded = self.loaded
+        return loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
 
     def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:
         held = len(self.store)
@@ -256,3 +275,16 @@ class Run:
         if cap is not None:
             return f"{dollars(spent)} of {dollars(cap)}"
         return dollars(spent) if spent else ""
+
+
+def _take_over(
+    loaded: LoadedSweep, options: RunOptions, folder: RunFolder, store: Store
+) -> Sequence[Taken]:
+    """Take over what other runs have. In a refresh, and without a store, every call is asked."""
+    if options.mode not in ("use", "replay") or folder.complete:
+        return ()
+    identity = loaded.models.identity_in(store)
+    takeover = Takeover(loaded.sweep, folder, store, identity, options.verify)
+    if options.sources is None:
+        return takeover.from_beside()
+    return takeover.from_runs(options.sources)

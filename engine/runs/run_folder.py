@@ -335,6 +335,12 @@ def outcomes(path: Path) -> Iterator[OutcomeRecord]:
     return (record for _, record in _once(path / OUTCOMES))
 
 
+def recorded_lines(path: Path) -> Iterator[tuple[bytes, OutcomeRecord]]:
+    """Every whole line of a run folder's outcomes, with what it says. RunFolderError as `outcomes`
+    raises it."""
+    return _once(path / OUTCOMES)
+
+
 def count_outcomes(path: Path) -> tuple[int, int]:
     """(outcomes, failures among them) of a run folder, by the lines alone: a glance at many runs
     is not to read all that is in them."""

@@ -1,6 +1,6 @@
 """Executors in this process: models behind a cache over the store."""
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.store import Store
@@ -10,10 +10,11 @@ from ..models.router import Models
 from ..record.capture import Capture
 from ..sweeps.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
+from .canaries import CANARIES, ComposedTwice, RowWatch
 from .executor import Assignment, Executor
 from .outcome import landed
 from .run_folder import RunFolder
-from .scheduler import CellEnd, attempt_noted
+from .scheduler import CellEnd
 from .workers import run_workers
 
 
@@ -64,6 +65,9 @@ class LocalExecutor(Executor):
 class RunSession(LocalExecutor):
     """One session of a run, from its start or resume to its end or its stop."""
 
+    has_canaries = True
+    """Whether each row begins with a few cells; see `RowWatch`."""
+
     young = YOUNG
     """Threshold of the garbage collector's youngest generation, in objects."""
     batched: tuple[str, ...] = ()
@@ -84,6 +88,8 @@ class RunSession(LocalExecutor):
             paid,
             batched=self.batched,
         )
+        self._twice = ComposedTwice(self.cache)
+        self._under_way = 0
 
     async def run(self) -> Halt | None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
@@ -98,18 +104,66 @@ class RunSession(LocalExecutor):
                         break
         return None if folder.complete else stop_token.halt
 
+    @property
+    def max_cells(self) -> int:
+        """Cells that may be under way now."""
+        assignment = self._assignment
+        if assignment.loaded.file.top.max_cells is not None or assignment.mode == "replay":
+            return assignment.lanes
+        # Slots that a server has stated since the run began count too.
+        return self.models.cells_at_once(assignment.loaded.sweep.models)
+
+    def lines(self) -> tuple[str, ...]:
+        lines = super().lines()
+        if self._under_way >= self.max_cells and not self.models.busy:
+            lines = (*lines, f"limited by max_cells {self.max_cells:,}: the models have free slots")
+        return lines
+
     async def _attempt_all(self, cells: Iterable[Cell]) -> None:
-        await run_workers(
+        assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
+        if not self.has_canaries or assignment.mode == "replay":
+            await self._work(cells, self._keep)
+            return
+        watch = RowWatch(
             cells,
-            self._attempt,
-            self._keep,
-            lanes=self._assignment.lanes,
-            stop_token=self._assignment.loaded.stop_token,
-            waits=lambda: self.cache.waits,
+            stop_token,
+            canaries=assignment.loaded.file.top.max_cells or CANARIES,
+            pauses=not assignment.keeps_going,
         )
 
+        def keep(cell: Cell, end: CellEnd) -> None:
+            self._keep(cell, end)
+            watch.landed(cell, end.outcome)
+
+        await self._work(watch, keep, watch.more)
+        if (paused := watch.paused()) is not None:
+            stop_token.stop(paused)
+
+    async def _work(
+        self,
+        cells: Iterable[Cell],
+        keep: Callable[[Cell, CellEnd], None],
+        more: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        await run_workers(
+            cells,
+            self._counted,
+            keep,
+            lanes=lambda: self.max_cells,
+            stop_token=self._assignment.loaded.stop_token,
+            waits=lambda: self.cache.waits,
+            more=more,
+        )
+
+    async def _counted(self, cell: Cell) -> CellEnd:
+        self._under_way += 1
+        try:
+            return await self._attempt(cell)
+        finally:
+            self._under_way -= 1
+
     def _attempt(self, cell: Cell) -> Awaitable[CellEnd]:
-        return attempt_noted(cell, self.cache)
+        return self._twice(cell)
 
     def _all_missing(self, folder: RunFolder) -> Iterable[Iterable[Cell]]:
         yield (c for c in self._assignment.loaded.sweep.cells() if not folder.has(c.place))

@@ -41,29 +41,36 @@ calls that no model has answered, be it for a setting in the sweep file."""
 
 log = logging.getLogger(__name__)
 
+_SHOWN: set[tuple[str, str, int]] = set()
+"""Crashes of which this run has shown a traceback."""
+
 
 async def run_workers(
     todo: Iterable[Work],
     attempt: Callable[[Work], Awaitable[Landed]],
     keep: Callable[[Work, Landed], None],
     *,
-    lanes: int,
+    lanes: int | Callable[[], int],
     stop_token: StopToken,
     waits: Callable[[], bool] = lambda: True,
     more: Callable[[], Awaitable[bool]] | None = None,
 ) -> None:
     """Attempt every piece, `lanes` at a time, in the order of `todo`; a lane ends what it began.
 
-    keep: called with each piece and its result, as it lands. waits: whether attempts are waiting
-    for a reply; until they first do, only a few lanes run. more: awaited by each lane that exhausts
-    `todo`; returns True once there is more in it, False if there never will be.
+    lanes: or how to learn their number, which may grow while the work goes on. keep: called with
+    each piece and its result, as it lands. waits: whether attempts are waiting for a reply; until
+    they first do, only a few lanes run. more: awaited by each lane that exhausts `todo`; returns
+    True once there is more in it, False if there never will be.
 
     A Halt stops the token: pieces that need another call end without a result, and all lanes
     return. A piece that is Pending ends without a result, and its lane goes on. Whatever else an
     attempt raises cancels the rest and propagates. When cancelled, pieces under way leave no
     result.
     """
+    _SHOWN.clear()
     waiting = iter(todo)  # shared by the lanes: next() has no await, so no two take one piece
+    most = lanes if callable(lanes) else lambda: lanes
+    begun, few = 0, True
 
     async def take() -> None:
         for work in waiting:
@@ -82,22 +89,32 @@ async def run_workers(
             except RunFolderError as fault:
                 stop_token.stop(StoreFailed(str(fault)))
                 return
+            if not few:
+                widen(most())
             # A piece that the store answers never waits: give signals and progress a turn.
             await asyncio.sleep(0)
 
     async def lane() -> None:
         await take()
-        while more is not None and await more():
+        while more is not None and await more() and stop_token.halt is None:
             await take()
 
+    def widen(count: int) -> None:
+        nonlocal begun
+        while begun < count:
+            begun += 1
+            task = group.create_task(lane())
+            if few:
+                running.add(task)
+
+    running: set[asyncio.Task[None]] = set()
     try:
         async with asyncio.TaskGroup() as group:
-            few = {group.create_task(lane()) for _ in range(min(lanes, WORKERS_FROM_STORE))}
-            running = few
+            widen(min(most(), WORKERS_FROM_STORE))
             while running and not waits():
                 _, running = await asyncio.wait(running, timeout=POLL_SECONDS)
-            for _ in range(lanes - len(few)):
-                group.create_task(lane())
+            few = False
+            widen(most())
     except BaseExceptionGroup as faults:
         raise _leaf(faults) from None
 
@@ -131,10 +148,27 @@ def failure(work: str, raised: BaseException) -> Failure:
         case Exception():
             # A bug in one protocol must not throw away a night of the others; it is loud here,
             # counted in the report, and `--retry-failed` runs the cell again once it is mended.
-            log.error("%s crashed", work, exc_info=fault)
             message = f"{type(fault).__name__}: {fault}"
+            place = _place(fault)
+            if place in _SHOWN:
+                log.debug("%s crashed: %s", work, message)
+            else:
+                _SHOWN.add(place)
+                log.error(
+                    "%s crashed; others that do so too are only counted", work, exc_info=fault
+                )
             return Failure(CRASH, message.encode(errors="replace").decode())
     raise fault
+
+
+def _place(fault: BaseException) -> tuple[str, str, int]:
+    """What the crashes of one bug have in common: the exception, and where it was raised."""
+    trace = fault.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return type(fault).__qualname__, "", 0
+    return type(fault).__qualname__, trace.tb_frame.f_code.co_filename, trace.tb_lineno
 
 
 def _leaf(fault: BaseException) -> BaseException:

@@ -19,7 +19,7 @@ from .roles import agents, judges, protocols
 from .rows import report_rows
 from .sweep import Sweep
 
-MAX_LANES = 100_000
+MAX_CELLS_AT_ONCE = 100_000
 """Maximum number of cells under way at once; each takes some kilobytes."""
 
 MAX_CELLS = 50_000_000
@@ -36,8 +36,11 @@ class Top:
     """Seed of all randomness but the models': the order of answers, the problems of a sample."""
     draws: int = 1
     """Number of repetitions of the whole grid with fresh samples."""
-    lanes: int = 256
-    """Number of cells under way at once; the limits of the models decide how many calls are."""
+    max_cells: int | None = None
+    """Number of cells under way at once. By default a quarter more than the calls that the models
+    take at once, as far as that is known, and 256 at least."""
+    lanes: int | None = None
+    """The former name of `max_cells`."""
     grid: Literal["refuse", "skip"] = "refuse"
     """What becomes of a row that a protocol cannot tell from another one, or cannot run at all:
     the sweep is refused, or the row is left out with a note."""
@@ -50,11 +53,16 @@ class Top:
             or not self.name.isprintable()
         ):
             raise ValueError(f"name: {self.name!r} cannot name a folder; use words")
-        for setting in ("draws", "lanes"):
-            if getattr(self, setting) < 1:
-                raise ValueError(f"{setting}: {getattr(self, setting)} is less than 1")
-        if self.lanes > MAX_LANES:
-            raise ValueError(f"lanes: {self.lanes} is more than {MAX_LANES:,}")
+        if self.draws < 1:
+            raise ValueError(f"draws: {self.draws} is less than 1")
+        if self.lanes is not None and self.max_cells is not None:
+            raise ValueError("lanes: it is the former name of max_cells; leave it out")
+        for setting, value in (("max_cells", self.max_cells), ("lanes", self.lanes)):
+            if value is not None and not 1 <= value <= MAX_CELLS_AT_ONCE:
+                raise ValueError(f"{setting}: {value} is not between 1 and {MAX_CELLS_AT_ONCE:,}")
+        if self.lanes is not None:
+            object.__setattr__(self, "max_cells", self.lanes)
+            object.__setattr__(self, "lanes", None)
 
 
 SECTIONS = ("problems", "agents", "judges", "protocols", "models", "providers", "prompts")
@@ -145,6 +153,8 @@ def checked_sweep(
         problems = _problems(of("problems"), path.parent, top.seed)
     sets, read = prompt_sets(document, path.parent, prompts)
     notes: list[str] = []
+    if "lanes" in value:
+        notes.append("lanes is called max_cells now; this release still reads the former name")
     listed = tuple(
         protocols(
             of("protocols"),

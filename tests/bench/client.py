@@ -60,7 +60,7 @@ def run(client: Client, workload: str, job: Job) -> Reading:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=_environment(client, job),
+        env=environment(client, job),
     )
     machine.pin(process.pid, machine.CLIENT)
     out, err = process.communicate()
@@ -118,7 +118,7 @@ def interleaved(clients: Collection[Client], workload: str, job: Job, rounds: in
     return Found(readings, failed)
 
 
-def _environment(client: Client, job: Job) -> dict[str, str]:
+def environment(client: Client, job: Job) -> dict[str, str]:
     """Ours is imported from here, whatever is installed; all find the server where they look."""
     environment = os.environ | {
         "OPENAI_BASE_URL": job.url,

@@ -208,8 +208,8 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
             f"{sweep}: no seat has a person; write person/NAME for a model, or run it and "
             "have persons judge its transcripts: oversight human serve RUN"
         )
-    lanes = max(loaded.file.top.lanes, min(len(loaded.sweep), MOST_LANES))
-    top = replace(loaded.file.top, lanes=lanes)
+    known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
+    top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
     loaded = replace(loaded, file=replace(loaded.file, top=top))
     desks: list[Desk] = []
 

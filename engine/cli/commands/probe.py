@@ -10,6 +10,7 @@ from ....cache.call import Ask
 from ....cache.store import Store
 from ...accounting.budget import dollars
 from ...display.quantity import counted
+from ...models.router import MIN_CELLS
 from ...runs.loaded_sweep import LoadedSweep, open_run
 from ...runs.lock import locked
 from ...runs.lookup import Parts, cells_with_verdict
@@ -79,7 +80,7 @@ def _asked(
         known = len(file.known)
 
         async def work(ask: Ask) -> None:
-            lanes = opened.file.top.lanes
+            lanes = opened.file.top.max_cells or MIN_CELLS
             await run_probes(probes, ask, file, lanes=lanes, stop_token=opened.stop_token)
 
         halt, paid = ask_beside(

@@ -1,17 +1,23 @@
 """`oversight replay`: run the cells again, from their recorded replies alone."""
 
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
+from ....cache.errors import ReplayMiss
 from ...reports.report import report
 from ...reports.results import collect
+from ...runs.code_changes import changed_rows, code_of_run
 from ...runs.loaded_sweep import open_run
+from ...runs.manifest import read_manifest
 from ...runs.outcome import read_outcome
 from ...runs.recorded import recorded
-from ...runs.replay import replay_cells
+from ...runs.replay import difference, replay_cells
 from ...runs.run_folder import lines
-from ...sweeps.sweep import Cell
+from ...sweeps.code import row_codes
+from ...sweeps.sweep import Cell, Sweep
 from ...system.loop import event_loop
 from ..completing import run_names
 from ..exit_codes import ExitCode
@@ -31,9 +37,11 @@ def command(
 ) -> None:
     """Run the cells of the folder RUN again without asking any model, and print the report.
 
-    Every outcome is compared with the recorded one: exit code 1 if any differs. Where
-    --set makes it another sweep there is nothing to compare. A call that was never recorded ends
-    the replay with exit code 5, naming the nearest recorded call and what differs. Writes nothing.
+    Every outcome is compared with the recorded one, cell by cell. Where one differs, the first is
+    told with what differs and the files whose code changed since, and the exit code is 1. A call
+    that was never recorded ends the replay with exit code 5, naming the cell, the nearest recorded
+    call and what differs. Where --set makes it another sweep there is nothing to compare. Writes
+    nothing.
     """
     run = run_named(named, overrides)
     opened = open_run(run, overrides)
@@ -41,20 +49,29 @@ def command(
     known = {} if changed else {read_outcome(line).place: line for line in lines(run)}
     replayed = [line for line in known.values() if not read_outcome(line).from_replies]
     lost = {read_outcome(line).place for line in replayed}
-    cells = (
-        cell
-        for cell in opened.sweep.cells()
-        if changed or (cell.place in known and cell.place not in lost)
-    )
-    different: list[str] = []
+    different: list[tuple[Cell, str]] = []
+    under_way: list[Cell] = []
+
+    def cells() -> Iterator[Cell]:
+        for cell in opened.sweep.cells():
+            if changed or (cell.place in known and cell.place not in lost):
+                under_way[:] = [cell]
+                yield cell
 
     def keep(cell: Cell, line: bytes) -> None:
         replayed.append(line)
-        if known and known[cell.place] != line:
-            different.append(cell.id)
+        if known and known[cell.place] != line and (told := difference(known[cell.place], line)):
+            different.append((cell, told))
 
     with recorded(run, store) as replies, asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(replay_cells(cells, replies, opened.models.identity_in(replies), keep))
+        try:
+            runner.run(replay_cells(cells(), replies, opened.models.identity_in(replies), keep))
+        except ReplayMiss:
+            # One cell runs after the other.
+            if known and under_way:
+                say(f"first difference: {_shown(under_way[0])}")
+                _tell_code(run, opened.sweep, under_way[0])
+            raise
     show(report(collect(opened.sweep, map(read_outcome, replayed), score=score), format, width()))
     if known:
         asked = len(replayed) - len(lost)
@@ -63,5 +80,32 @@ def command(
             say(f"{len(lost):,} failed at their provider: there is no reply to replay")
         say("nothing was sent")
     if different:
-        say(f"different: {', '.join(different[:5])}{', …' if len(different) > 5 else ''}")
+        cell, told = different[0]
+        say(f"first difference: {_shown(cell)}: {told}")
+        _tell_code(run, opened.sweep, cell)
         raise SystemExit(ExitCode.FAILED)
+
+
+def _shown(cell: Cell) -> str:
+    row = " · ".join(filter(None, (cell.row.kind, cell.row.agent, cell.row.judge)))
+    label = cell.problem.question.answers[cell.side].label
+    return f"cell {cell.id} ({row}; {cell.problem.id}, side {label}, draw {cell.draw})"
+
+
+def _tell_code(run: Path, sweep: Sweep, cell: Cell) -> None:
+    """Say which code of the cell's row changed since the run was made."""
+    code = code_of_run(run, read_manifest(run), sweep)
+    if code is None:
+        say("the run is not known as one of this sweep: its settings changed, or its code did")
+        return
+    changes = list(changed_rows(code, row_codes([cell.row]), [cell.row]))
+    for change in changes:
+        say(f"code changed: {change}")
+    if not changes:
+        several = len(set(code.rows[cell.row.address])) > 1
+        say(
+            "the run went on with other code in between (--adopt-code)"
+            if several
+            else "the code of its row is what it was: a reply was replaced, or its code takes "
+            "chance, time or files from elsewhere"
+        )

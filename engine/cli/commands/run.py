@@ -10,20 +10,18 @@ import click
 from ....cache.cache import Mode
 from ...accounting.prices import listed, load_prices
 from ...batches.terms import BatchTerms, Then
-from ...decisions.sequential import SequentialDesign
-from ...decisions.statement import read_direction, read_precision
 from ...display.quantity import counted
 from ...fleet.executor_choice import Workers, executor_for
 from ...models.router import RunPolicy
 from ...providers.retirements import today
-from ...runs.listing import is_run
+from ...runs.listing import folder_named, is_run
 from ...runs.loaded_sweep import load_sweep
 from ...runs.parts import SweepPart
 from ...runs.run import RunOptions
 from ...runs.stores import store_name
 from ...runs.walk import require_abilities, require_service
 from ...sweeps.sweepfile import read_sweep_file
-from ..completing import sweep_files
+from ..completing import run_names, sweep_files
 from ..options import (
     adopt_code_option,
     batch_option,
@@ -76,6 +74,11 @@ def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> f
     help="Go on although the store has lost replies, and pay for them again.",
 )
 @click.option(
+    "--keep-going",
+    is_flag=True,
+    help="Go on with rows whose first cells all failed for one cause, which are paused otherwise.",
+)
+@click.option(
     "--workers",
     callback=_workers,
     default="1",
@@ -100,6 +103,22 @@ def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> f
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
 )
 @adopt_code_option
+@click.option(
+    "--from",
+    "sources",
+    multiple=True,
+    metavar="RUN",
+    shell_complete=run_names,
+    help="Take over cells that this run has of the same code, and no others; repeatable. Default: "
+    "from the other runs in runs/.",
+)
+@click.option(
+    "--verify",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Replay so many cells of each run before any is taken over from it.",
+)
 @batch_option
 @click.option(
     "--no-wait",
@@ -144,11 +163,14 @@ def command(
     max_cost: float | None,
     prices: Path | None,
     accept_empty: bool,
+    keep_going: bool,
     workers: Workers,
     ray: str,
     part: str,
     quota: bool,
     adopt_code: bool,
+    sources: tuple[str, ...],
+    verify: int,
     batch: bool,
     no_wait: bool,
     patience: float | None,
@@ -163,6 +185,10 @@ def command(
 
     The same command resumes after a stop, a crash or a kill: what was paid for is in the store,
     and cells that have an outcome are not run again.
+
+    Cells that another run in runs/ has of the same code, on the same store, are taken
+    over from it. A run that was made with other code is left alone: what changed is told row by
+    row, and --adopt-code goes on with it.
 
     With --batch, calls are handed in at the batch endpoints of OpenAI and Anthropic, wave after
     wave. A stop leaves them there, and the same command collects their replies.
@@ -182,10 +208,13 @@ def command(
     file = read_sweep_file(sweep, overrides, limit)
     opened = load_sweep(SweepPart.read(part).of(file) if part else file)
     design = None
-    if until is not None:
-        design = SequentialDesign(opened.sweep, read_precision(until), score)
-    elif stop_when is not None:
-        design = SequentialDesign(opened.sweep, read_direction(stop_when), score)
+    if until is not None or stop_when is not None:
+        # Imported here, with numpy: nothing before the first request of other runs needs it.
+        from ...decisions.sequential import SequentialDesign
+        from ...decisions.statement import read_direction, read_precision
+
+        aim = read_precision(until) if until is not None else read_direction(str(stop_when))
+        design = SequentialDesign(opened.sweep, aim, score)
     for note in opened.file.notes:
         say(note)
     terms = BatchTerms(batch, not no_wait, patience, then)
@@ -213,7 +242,10 @@ def command(
         load_prices(prices) if prices else None,
         part,
         accept_empty,
+        keep_going,
         "adopt" if adopt_code else "refuse",
+        tuple(map(folder_named, sources)) if sources else None,
+        verify,
         design.batches if design else None,
     )
     executor = executor_for(workers, opened, place, quota=quota, ray=ray, batch=terms)

@@ -27,7 +27,7 @@ from oversight.protocols import (
     Turn,
 )
 from oversight.protocols.question import Answer as Labelled
-from tests.bench.sweep import LIMITS, MODELS, write_debates
+from tests.bench.sweep import LIMITS, MODELS, write_debates, write_simulated
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,14 @@ def debates(job: asked.Job) -> int:
     return _verdicts(folder / "run") * (asked.TURNS + 1)
 
 
+def hits(job: asked.Job) -> int:
+    """Simulated models, whose replies a first run has stored; a cell of one call each."""
+    folder = Path(job.folder)
+    cells, sweep = write_simulated(folder, job.count)
+    _oversight(sweep, folder / "store", folder / f"run-{len([*folder.glob('run-*')])}")
+    return cells
+
+
 def _problem(n: int) -> Problem:
     right, wrong = asked.answers(n)
     return Problem(
@@ -92,4 +100,4 @@ if __name__ == "__main__":
         "OPENAI_BASE_URL": job["url"],
         "OPENAI_API_KEY": "bench",
     }
-    asked.main(calls=calls, debates=debates)
+    asked.main(calls=calls, debates=debates, hits=hits)

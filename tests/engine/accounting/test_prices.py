@@ -1,13 +1,16 @@
 """What tokens cost, and what happens where nobody knows."""
 
 import json
+import tomllib
 from datetime import date
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from oversight.cache.reply import Usage
-from oversight.engine.accounting.prices import listed, load_prices
+from oversight.engine.accounting.price_file import checked
+from oversight.engine.accounting.prices import _prices, listed, load_prices
 from oversight.engine.errors import UsageError
 from oversight.engine.pages.reading import ends_of
 from oversight.engine.pictures.costs import sampled_costs
@@ -187,3 +190,8 @@ models: {{compatible/lab/ours: {{is: openai/gpt-4o}}}}
         _, calls = ends_of(run, Place(0, 0))[0]
     assert row.dollars == expected
     assert [each.dollars for each in calls.values()] == [expected]
+
+
+def test_the_list_that_comes_with_the_package_passes_the_check_of_a_users_file():
+    text = files("oversight.engine").joinpath("data/prices.toml").read_text()
+    assert _prices(checked(tomllib.loads(text))) == listed().models

@@ -47,6 +47,7 @@ VARIANTS = {
     "--beta": 3,  # instead of the usual ones, beside them, and of the tilt
     "--model": 2,  # of stored replies, and to write answers
     "--dry-run": 2,  # checks a sweep, and counts what would go
+    "--from": 2,  # a mirror of data sets, and a run
 }
 
 

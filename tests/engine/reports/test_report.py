@@ -11,7 +11,8 @@ import pytest
 from pytest import approx
 
 from oversight.engine.display.table import Table
-from oversight.engine.reports.report import ENDINGS, FORMATS, finding, report, save_report
+from oversight.engine.reports.formats import ENDINGS, FORMATS
+from oversight.engine.reports.report import finding, report, save_report
 from oversight.engine.reports.results import Results, collect
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf

@@ -9,6 +9,7 @@ import pytest
 from oversight import run as run_from_python
 from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, UsageError
+from oversight.engine.models.router import MIN_CELLS
 from oversight.engine.record import group_commit
 from oversight.engine.runs.executor import Assignment
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
@@ -141,7 +142,7 @@ async def test_another_executor_makes_the_same_bytes(loaded: LoadedSweep) -> Non
     again = open_sweep(Path("s.yaml"))
     with Run.open(again, options("two")) as run:
         assert await run.execute(executor=Counting) is None
-    assert [(each.mode, each.lanes) for each in made] == [("use", again.file.top.lanes)]
+    assert [(each.mode, each.lanes) for each in made] == [("use", MIN_CELLS)]
     assert written(Path("one")) == written(Path("two"))
 
 

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from oversight.cache.disk import ReadOnlyStore
-from oversight.engine.reports.report import FORMATS
+from oversight.engine.reports.formats import FORMATS
 from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import ROOT, Command
 from tests.disks import read_only
@@ -260,7 +260,7 @@ def test_a_replay_tells_outcomes_that_are_not_what_the_replies_say(
     (folder / "outcomes.jsonl").write_bytes(b"\n".join(map(orjson.dumps, changed)) + b"\n")
     ran = command("replay", folder)
     assert ran.code == 1
-    assert f"different: {changed[7]['cell']}" in ran.err
+    assert f"first difference: cell {changed[7]['cell']}" in ran.err
     assert "39 of 40 outcomes are equal to the byte" in ran.err
 
 

@@ -136,15 +136,15 @@ def test_a_muddled_reply_stands_in_the_failure_and_a_refusal_is_told_from_it() -
     assert all(len(each.call) == 64 for each in kept.values())
 
 
-def test_a_crash_is_logged_with_its_cell_and_its_traceback(
+def test_a_crash_is_logged_once_with_its_cell_and_its_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     grid = sweep(problems=1)
     with caplog.at_level(logging.ERROR):
         ran(grid, failing(lambda call: True, RuntimeError("a bug")))
-    crashes = [f"cell {cell.id} crashed" for cell in grid.cells()]
-    assert [record.getMessage() for record in caplog.records] == crashes
-    assert all("a bug" in str(record.exc_info) for record in caplog.records)
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"cell {next(grid.cells()).id} crashed")
+    assert "a bug" in str(record.exc_info)
 
 
 def test_text_that_cannot_be_written_is_replaced_in_a_failure(

@@ -178,7 +178,7 @@ def test_an_address_that_is_missing_or_wrong_in_the_environment_names_who_needs_
             "50,000,000 at most\n  take fewer draws",
         ),
         ("draws: 99999999999999999999", "s.yaml:4: draws: 1e+20 is too large"),
-        ("lanes: 1000000000", "s.yaml:4: lanes: 1000000000 is more than 100,000"),
+        ("lanes: 1000000000", "s.yaml:4: lanes: 1000000000 is not between 1 and 100,000"),
     ],
 )
 def test_more_than_a_machine_can_hold_is_refused(top: str, told: str) -> None:

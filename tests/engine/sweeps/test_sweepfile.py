@@ -76,7 +76,7 @@ def test_a_wrong_setting_is_told_as_the_storyboard_shows(written: Any) -> None:
         ("judges:", "judge:", "s.yaml:9: judge: no such setting; did you mean 'judges'?"),
         ("name: grid", "nmae: grid", "s.yaml:2: nmae: no such setting; did you mean 'name'?"),
         ("name: grid", "draws: 0", "s.yaml:2: draws: 0 is less than 1"),
-        ("name: grid", "lanes: 0", "s.yaml:2: lanes: 0 is less than 1"),
+        ("name: grid", "lanes: 0", "s.yaml:2: lanes: 0 is not between 1 and 100,000"),
         ("name: grid", "lanes: few", "s.yaml:2: lanes: 'few' is not a whole number"),
         ("name: grid", "name: 3", "s.yaml:2: name: 3 is not a text"),
         ("name: grid", "name: a/b", "s.yaml:2: name: 'a/b' cannot name a folder; use words"),

@@ -1,0 +1,210 @@
+"""Taking cells over from other runs: what was run with the same code is not run again.
+
+A cell is known by its id, which is made of its problem, its row's settings, its side and its draw.
+It is taken over where the code behind its row and the endpoints of its models are the same as well,
+and where every reply that it rests on is still there: in the store of that run, from which nothing
+has been deleted or replaced since it began.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+import orjson
+
+from ...cache.call import Identity
+from ...cache.errors import ReplayMiss
+from ...cache.store import Store
+from ..errors import RunFolderError
+from ..sweeps.grid import joined_digest, models_in
+from ..sweeps.settled import settled_address
+from ..sweeps.sweep import Cell, Sweep
+from .listing import RUNS, newest_first, run_folders
+from .manifest import Manifest, RunCode
+from .outcome import LandedCell, OutcomeRecord
+from .reader import RunReader
+from .replay import replay_cells
+from .run_folder import RunFolder, recorded_lines
+from .workers import CRASH
+
+AT_ONCE = 4_096
+"""Number of outcomes that are added to the run folder in one write."""
+
+REST = b',"problem":'
+"""Where the part of a line begins that is the same in every run. Within a text, a quotation mark
+would be escaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was taken over from one run."""
+
+    source: Path
+    cells: int
+    verified: int = 0
+    """How many of them were replayed first, and gave the same."""
+
+
+def beside(folder: Path) -> list[Path]:
+    """The other run folders beside one in `runs/`, the newest first; none for one elsewhere."""
+    if folder.parent.resolve() != RUNS.resolve():
+        return []
+    others = [each for each in run_folders(folder.parent) if each.name != folder.name]
+    return newest_first(others)
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """Cells of other runs, as those of a run that is about to begin or to go on."""
+
+    sweep: Sweep
+    folder: RunFolder
+    """Of this run; open."""
+    store: Store
+    identity: Identity
+    """Of the endpoint that answers a call."""
+    verify: int = 0
+    """How many cells of each source are replayed first."""
+
+    def from_beside(self) -> list[Taken]:
+        """Take over what the runs beside this one have; those that have nothing, or cannot be
+        read, are passed over. RunFolderError where a replay disagrees."""
+        return [*self._take(beside(self.folder.path), named=False)]
+
+    def from_runs(self, sources: Sequence[Path]) -> list[Taken]:
+        """Take over from these runs. RunFolderError for one from which nothing can be taken."""
+        return [*self._take(sources, named=True)]
+
+    def _take(self, sources: Sequence[Path], named: bool) -> Iterator[Taken]:
+        for source in sources:
+            if self.folder.complete:
+                return
+            try:
+                rows = self._rows_of(source)
+            except RunFolderError:
+                if named:
+                    raise
+                continue
+            verified = self._verified(source, rows) if self.verify else 0
+            taken = 0
+            cells = self._cells(source, rows)
+            while some := [*islice(cells, AT_ONCE)]:
+                self.folder.append(some)
+                taken += len(some)
+            if taken:
+                yield Taken(source, taken, verified)
+
+    def _rows_of(self, source: Path) -> dict[int, int]:
+        """Number of a row of the source -> that of the same row here. RunFolderError if there is
+        none, and if its replies may be gone."""
+        run = RunReader(source)
+        manifest, grid = run.manifest, run.sweep
+        if fault := _unfit(manifest, self.store):
+            raise RunFolderError(f"{source}: nothing can be taken over: {fault}")
+        ours = {row.address: number for number, row in enumerate(self.sweep.rows)}
+        theirs, here = manifest.code or RunCode(), self.folder.manifest.code or RunCode()
+        shared = {}
+        for number, row in enumerate(grid.rows):
+            known = set(theirs.rows.get(row.address, ()))
+            same_code = len(known) == 1 and known == {*here.rows.get(row.address, ())[-1:]}
+            if same_code and all(
+                grid.identities.get(model) == self.sweep.identities.get(model)
+                for model in models_in(row.settings)
+            ):
+                shared[number] = ours[row.address]
+        if not shared:
+            raise RunFolderError(
+                f"{source}: nothing can be taken over: no row of it has the settings, the code and "
+                "the endpoints of a row of this sweep"
+            )
+        return shared
+
+    def _cells(self, source: Path, rows: dict[int, int]) -> Iterator[LandedCell]:
+        """The outcomes of the source that this run lacks, as lines of this run."""
+        grid, ours = RunReader(source).sweep, self.sweep
+        numbers = {problem.id: number for number, problem in enumerate(ours.problems)}
+        names = [_names(row.kind, row.agent, row.judge) for row in ours.rows]
+        # Neighbouring lines are of one problem.
+        about = lru_cache(64)(lambda number: joined_digest(settled_address(ours.problems[number])))
+        for line, record in recorded_lines(source):
+            if not 0 <= record.place < grid.size or not _lasts(record):
+                continue
+            row, number = rows.get(grid.row_at(record.place)), numbers.get(record.problem)
+            if row is None or number is None or not 0 <= record.draw < ours.draws:
+                continue
+            answers = len(ours.problems[number].values)
+            first = ours.span(number).start + (record.draw * len(ours.rows) + row) * answers
+            place = first + record.side
+            if not 0 <= record.side < answers or self.folder.has(place):
+                continue
+            address = ours.rows[row].address
+            id = joined_digest(about(number), address, str(record.side), str(record.draw))[:16]
+            if id == record.cell:
+                told = b'{"place":%d,"cell":"%b",%b%b' % (
+                    place,
+                    id.encode(),
+                    names[row],
+                    line[line.index(REST) :],
+                )
+                yield LandedCell(place, told, record.failure is not None)
+
+    def _verified(self, source: Path, rows: dict[int, int]) -> int:
+        """Replay some cells of the source; how many. RunFolderError if one gives something else."""
+        sample: list[LandedCell] = []
+        chance = random.Random(self.sweep.seed)
+        for count, cell in enumerate(self._cells(source, rows)):
+            if count < self.verify:
+                sample.append(cell)
+            elif (at := chance.randrange(count + 1)) < self.verify:
+                sample[at] = cell
+        expected = {cell.place: cell.line for cell in sample}
+        cells = [
+            cell
+            for number in sorted({self.sweep.problem_at(place) for place in expected})
+            for cell in self.sweep.cells_of(number)
+            if cell.place in expected
+        ]
+
+        different: list[Cell] = []
+
+        def compare(cell: Cell, line: bytes) -> None:
+            if line != expected[cell.place]:
+                different.append(cell)
+
+        try:
+            asyncio.run(replay_cells(cells, self.store, self.identity, compare))
+        except ReplayMiss as exc:
+            raise RunFolderError(f"{source}: nothing is taken over: {exc}") from exc
+        for other in different:
+            raise RunFolderError(
+                f"{source}: cell {other.id} ({other.row.kind}, {other.problem.id}) does not give "
+                "today what was recorded, so that nothing is taken over: see what differs with "
+                f"oversight replay {source}, or take from another run with --from"
+            )
+        return len(cells)
+
+
+def _names(kind: str, agent: str, judge: str) -> bytes:
+    return orjson.dumps({"protocol": kind, "agent": agent, "judge": judge})[1:-1]
+
+
+def _lasts(record: OutcomeRecord) -> bool:
+    """Whether running the cell again can only give the same."""
+    return record.from_replies and (record.failure is None or record.failure.kind != CRASH)
+
+
+def _unfit(manifest: Manifest, store: Store) -> str:
+    """Why it cannot be relied upon that a store has the replies of a run; empty if it can."""
+    if manifest.code is None:
+        return "version 0.1 made it; go on with it once, so that its code is recorded"
+    if not store.id or manifest.store_id != store.id:
+        return "its replies are in another store"
+    if manifest.losses is None or manifest.losses != store.losses:
+        return "replies were deleted from its store, or replaced, since it began"
+    if len(store) < manifest.replies:
+        return "its store has lost replies"
+    return ""

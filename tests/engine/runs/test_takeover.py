@@ -1,0 +1,149 @@
+"""Cells that another run has of the same code are taken over, and not run again."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from oversight.cache.disk import DiskStore
+from oversight.engine.runs.run_folder import outcomes
+from tests.command_line import Command, calls
+from tests.engine.conftest import SWEEP, Finished
+from tests.run_folders import everything, with_failures, written
+
+MORE = ("--set", "protocols.propaganda={}")
+"""Two rows more, 16 cells: a propaganda of each agent."""
+
+
+def test_a_new_folder_of_the_same_sweep_takes_all_over_to_equal_bytes(
+    command: Command, finished: Finished
+) -> None:
+    before = everything(finished.folder)
+    again = command("run", "small.yaml", "--run-folder", "runs/again", "--verify", "7")
+    assert (again.code, again.out) == (0, finished.told.out)
+    name = f"runs/{finished.folder.name}"
+    assert f"taken over from {name}: 40 cells, 7 cells verified" in again.err
+    assert "calls" not in again.err
+    assert written(finished.folder) == written(Path("runs/again"))
+    assert everything(finished.folder) == before
+    # What was taken over may be taken over again.
+    shutil.rmtree(finished.folder)
+    third = command("run", "small.yaml", "--run-folder", "runs/third")
+    assert "taken over from runs/again: 40 cells" in third.err
+
+
+def test_a_larger_grid_runs_only_what_is_new(command: Command, finished: Finished) -> None:
+    more = command("run", "small.yaml", *MORE)
+    assert more.code == 0 and "40 cells" in more.err
+    apart = command("run", "small.yaml", *MORE, "--run-folder", "apart", "--store", "other")
+    assert more.out == apart.out
+    assert calls(more.err).new == calls(apart.err).new - calls(finished.told.err).new > 0
+    (folder,) = set(Path("runs").iterdir()) - {finished.folder.relative_to(Path.cwd())}
+    assert written(folder) == written(Path("apart"))
+    # A name that tells two rows apart is this sweep's, whatever it was in the other.
+    two = command("run", "small.yaml", "--set", "protocols.debate.rounds=[1, 2]")
+    assert "taken over" in two.err and two.code == 0
+    assert {each.protocol for each in outcomes(_newest())} >= {"debate simultaneous 1"}
+
+
+def _newest() -> Path:
+    return max(Path("runs").iterdir(), key=lambda each: (each / "manifest.json").stat().st_mtime)
+
+
+def test_what_other_code_or_another_endpoint_gave_is_not_taken_over(
+    command: Command, finished: Finished
+) -> None:
+    manifest = finished.folder / "manifest.json"
+    told = json.loads(manifest.read_text())
+    debates = [row for row in told["code"]["rows"]][-2:]
+    for number, row in enumerate(debates):
+        # Other code; and two codes, of which nobody knows which gave a cell.
+        told["code"]["rows"][row] = ["0" * 16, *told["code"]["rows"][row]][: 1 + number]
+    manifest.write_text(json.dumps(told))
+    again = command("run", "small.yaml", "--run-folder", "runs/again")
+    assert f"taken over from runs/{finished.folder.name}: 24 cells" in again.err
+    assert written(finished.folder) == written(Path("runs/again"))
+
+
+@pytest.mark.parametrize("change", ["deleted", "replaced", "moved", "never counted", "newer"])
+def test_nothing_is_taken_over_where_replies_may_be_gone(
+    change: str, place: Path, command: Command, finished: Finished
+) -> None:
+    manifest = finished.folder / "manifest.json"
+    told = json.loads(manifest.read_text())
+    if change in ("deleted", "replaced"):
+        store = DiskStore(place / "store")
+        key = next(iter(store.keys()))
+        value = store.get(key)
+        assert value is not None
+        if change == "deleted":
+            assert store.delete_many([key]) == 1
+        else:
+            store.put_many([(key, value)])
+        store.close()
+    elif change == "moved":
+        told["store_id"] = "0" * 32
+    elif change == "never counted":
+        told["losses"] = None
+    else:
+        told["replies"] = 10**6
+    manifest.write_text(json.dumps(told))
+    again = command("run", "small.yaml", "--run-folder", "runs/again")
+    assert again.code == 0 and "taken over" not in again.err
+    assert written(finished.folder) == written(Path("runs/again"))
+    named = command("run", "small.yaml", "--run-folder", "x/y", "--from", finished.folder)
+    assert named.code == 2 and "nothing can be taken over: " in named.err
+
+
+def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(
+    place: Path, command: Command, finished: Finished
+) -> None:
+    with_failures(finished.folder, "Overloaded", {3, 4})
+    with_failures(finished.folder, "unreadable", {7})
+    (place / "runs/broken").mkdir()
+    (place / "runs/broken/manifest.json").write_text("{")
+    again = command("run", "small.yaml", "--run-folder", "runs/again")
+    assert again.code == 1 and ": 38 cells" in again.err
+    failed = [each.place for each in outcomes(place / "runs/again") if each.failure]
+    assert failed == [7]
+
+
+def test_a_verified_cell_that_gives_something_else_stops_the_taking(
+    command: Command, finished: Finished
+) -> None:
+    file = finished.folder / "outcomes.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        line["probs"] = [1 - p for p in line["probs"]]
+    file.write_text("".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines))
+    again = command("run", "small.yaml", "--run-folder", "runs/again", "--verify", "1")
+    assert again.code == 2 and "does not give today what was recorded" in again.err
+    assert written(Path("runs/again")) == b""
+    replay = command("replay", finished.folder)
+    assert replay.code == 1
+    assert "0 of 40 outcomes are equal to the byte" in replay.err
+    assert "first difference: cell " in replay.err and " recorded, " in replay.err
+    assert "the code of its row is what it was" in replay.err
+
+
+@pytest.mark.parametrize("mode", ["refresh", "off"])
+def test_who_asks_for_all_of_it_again_takes_nothing_over(
+    mode: str, command: Command, finished: Finished
+) -> None:
+    again = command("run", "small.yaml", "--run-folder", "runs/again", "--cache", mode)
+    assert again.code == 0 and "taken over" not in again.err
+    assert calls(again.err).new >= calls(finished.told.err).new
+
+
+def test_a_run_to_take_from_must_be_one(place: Path, command: Command, finished: Finished) -> None:
+    for word, told in [
+        ("small.yaml", "no run folder"),
+        ("nowhere", "no run folder in runs has a name that begins with"),
+        (".", "is no run folder: it has no manifest.json"),
+    ]:
+        refused = command("run", "small.yaml", "--run-folder", "runs/again", "--from", word)
+        assert refused.code == 2 and told in refused.err, refused.err
+    (place / "other.yaml").write_text(SWEEP.replace("sim/judge", "sim/weak"))
+    refused = command("run", "other.yaml", "--from", finished.folder)
+    assert refused.code == 2 and "no row of it has the settings" in refused.err
