@@ -13,8 +13,8 @@ from .address import store_key
 from .call import Ask, Call, Identity
 from .errors import DamagedEntry, ReplayMiss, StoreError
 from .explain import nearest_recorded
-from .lookups import GroupedLookups
-from .record import make_ready, new_record, read_record, stored_reply
+from .lookups import GroupedLookups, Lookup
+from .record import make_ready, new_record, stored_reply
 from .reply import Reply
 from .store import Reader, Store
 from .writer import Writer
@@ -28,8 +28,13 @@ YIELD_EVERY = 256
 REPLIES_IN_MEMORY = 4096
 """Most recent replies kept in memory, about 10 MB: the worlds and rows of one problem repeat calls
 within a short while, and reading one from the store takes 30 times as long."""
-CLAIM_POLL_SECONDS = 0.05
-"""Seconds between two checks for the reply to a call that another process has claimed."""
+CLAIM_POLL_SECONDS, MAX_CLAIM_POLL_SECONDS = 0.05, 0.5
+"""Seconds between two checks for the reply to a call that another process is paying for: each is
+twice the one before, up to the second."""
+SIMULATED = "simulated -"
+"""Origin of a refreshed reply that no server gave."""
+LAST_SECONDS = 2.0
+"""Seconds for which an abandoned cache waits for a store that does not answer."""
 EXPLAINED_MISSES = 3
 """Misses for which the nearest recorded call is looked up; each may take a second."""
 
@@ -47,6 +52,8 @@ class CacheStatistics:
     """Paid for: asked once, and stored unless the mode is `off`."""
     unsaved: int = 0
     """Paid for and lost, because the store could not save them."""
+    taken: int = 0
+    """Taken over by another process while they were paid for: they may have been paid twice."""
 
 
 class _Flight:
@@ -97,14 +104,17 @@ class Cache:
         identity: Identity,
         mode: Mode = "use",
         clock: Callable[[], float] = time.time,
-        refreshed_since: int | None = None,
+        origin: Callable[[Call], str] = lambda call: "",
+        run_id: str = "",
         explained: int = EXPLAINED_MISSES,
         paid: set[str] | None = None,
     ) -> None:
         """identity: tells the endpoint that answers a call; replies are shared under one alone.
 
-        refreshed_since: seconds since 1970; a refresh does not ask again for what was stored then
-        or later, since it is one that goes on after a stop.
+        origin: how and from which address a new reply comes; see `Reply.origin`.
+
+        run_id: of the run that asks. A refresh does not ask again for what an earlier session of it
+        has stored, which is known by this id and by no clock.
 
         explained: how many misses of a replay name the nearest recorded call, which takes a search
         among thousands.
@@ -120,20 +130,23 @@ class Cache:
         self._identity = identity
         self._mode = mode
         self._clock = clock
-        self._refreshed_since = refreshed_since
+        self._origin = origin
+        self.token = f"{run_id}-refresh" if mode == "refresh" and run_id else run_id
+        """What the origin of a reply that is stored here ends with."""
+        self.sources: dict[tuple[str, str, str], int] = {}
+        """How many replies were handed out, by (model asked, model served, origin); one that is
+        asked again soon counts once."""
         self._explained = explained
         self._paid = paid
         self._writer: Writer | None = None
-        self._claims: Writer | None = None
-        """Claims calls, if other processes share the store; else None."""
         if mode in ("use", "refresh"):
             if not isinstance(store, Store):
                 raise TypeError(f"mode {mode!r} stores replies, and {store!r} only reads them")
             self._writer = Writer(store, replaces=mode == "refresh")
             self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
-            if store.claims:
-                self._claims = self._writer
-        self._lookups = GroupedLookups(store)
+        self._lookups = GroupedLookups(store, acquires=self._writer is not None)
+        self.holders: dict[str, str] = {}
+        """By key of a call that another process is paying for, who that is."""
         make_ready()
         self._flights: dict[str, _Flight] = {}
         self._refreshed: set[str] = set()
@@ -154,7 +167,7 @@ class Cache:
         if flight is not None:
             self._shared += 1
             return await flight.landing()
-        if self._may_read(key) and (reply := self._recall(key, address)) is not None:
+        if self._may_read(key) and (reply := self._recall(key, call)) is not None:
             self._stored += 1
             if not self._stored % YIELD_EVERY:
                 await asyncio.sleep(0)
@@ -166,7 +179,7 @@ class Cache:
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
-        look = self._store.reads_wait and self._may_read(key)
+        look = self._store.reads_wait and self._mode != "off"
         flying = (self._look if look else self._pay)(call, key, address, identity)
         flight = self._flights[key] = _Flight(loop, loop.create_task(flying))
         flight.task.add_done_callback(partial(self._landed, key))
@@ -200,8 +213,15 @@ class Cache:
         """
         identity = self._identity(call)
         key = store_key(call.address, identity)
-        if not (self._may_read(key) and self._store.get(key) is not None):
-            await self._pay(call, key, call.address, identity, reply)
+        found = Lookup()
+        if not self._store.reads_wait and self._may_read(key):
+            found = Lookup(self._store.get(key))
+        if self._store.reads_wait and self._mode != "off":
+            found = await self._lookups.get(key)
+            if found.value and self._mode == "refresh" and not self._is_fresh(key, found.value):
+                found = Lookup()
+        if found.value is None:
+            await self._pay(call, key, call.address, identity, reply, leased=found.leased)
 
     async def reserve(self, calls: Sequence[Call], owner: str, seconds: float) -> set[str]:
         """The addresses of those calls that are the owner's to ask in a batch: other processes
@@ -221,7 +241,10 @@ class Cache:
 
     @property
     def statistics(self) -> CacheStatistics:
-        return CacheStatistics(self._asked, self._stored, self._shared, self._new, self._unsaved)
+        taken = self._store.lost if isinstance(self._store, Store) else 0
+        return CacheStatistics(
+            self._asked, self._stored, self._shared, self._new, self._unsaved, taken
+        )
 
     @property
     def waits(self) -> bool:
@@ -238,7 +261,10 @@ class Cache:
             await self._writer.close()
 
     async def abandon(self) -> None:
-        """Cancel the flights, which may have been paid, and save those that had landed."""
+        """Cancel the flights, which may have been paid, and save those that had landed: within
+        `LAST_SECONDS`, if the store does not answer."""
+        if isinstance(self._store, Store):
+            self._store.hurry(LAST_SECONDS)
         for flight in self._flights.values():
             flight.task.cancel()
         await self.close()
@@ -254,67 +280,91 @@ class Cache:
 
     def _was_refreshed(self, key: str) -> bool:
         """Whether an earlier part of this refresh has stored it; then it is noted as refreshed."""
-        if self._refreshed_since is None:
+        if not self.token or self._store.reads_wait:
             return False
         try:
             value = self._store.get(key)
-            stored_at = -1 if value is None else read_record(key, value).stored_at
+            return value is not None and self._is_fresh(key, value)
         except DamagedEntry:
             return False
-        if stored_at < self._refreshed_since:
-            return False
-        self._refreshed.add(key)
-        return True
 
-    def _recall(self, key: str, address: str) -> Reply | None:
+    def _is_fresh(self, key: str, value: bytes) -> bool:
+        """Whether this refresh has stored a value."""
+        fresh = bool(self.token) and stored_reply(key, value, "").origin.endswith(f" {self.token}")
+        if fresh:
+            self._refreshed.add(key)
+        return fresh
+
+    def _recall(self, key: str, call: Call) -> Reply | None:
         """The stored reply: from memory if it was handed out a moment ago, else from the store."""
         reply = self._recent.get(key)
         if reply is not None or self._store.reads_wait:
             return reply
         if (value := self._store.get(key)) is not None:
-            reply = stored_reply(key, value, address)
-            self._remember(key, reply)
+            reply = stored_reply(key, value, call.address)
+            self._remember(key, call, reply)
         return reply
 
-    def _remember(self, key: str, reply: Reply) -> None:
+    def _remember(self, key: str, call: Call, reply: Reply) -> None:
         self._recent[key] = reply
+        source = call.request.model, reply.served_model, reply.origin
+        self.sources[source] = self.sources.get(source, 0) + 1
         if len(self._recent) > REPLIES_IN_MEMORY:
             self._recent.popitem(last=False)
 
     async def _look(self, call: Call, key: str, address: str, identity: str) -> Reply:
         """The reply of a store whose reads wait, and if there is none, the one that is paid."""
-        value = await self._lookups.get(key)
-        if value is None and self._mode == "replay":
+        found = await self._lookups.get(key)
+        if found.value is None and self._mode == "replay":
             raise self._miss(call, address, identity)
-        claimed = False
-        while value is None and not claimed:
-            claimed = self._claims is None or await self._claims.claim(key)
-            if not claimed:
-                await asyncio.sleep(CLAIM_POLL_SECONDS)
-            # It may have landed between the last look and our claim.
-            value = await self._lookups.get(key)
         try:
-            if value is None:
-                return await self._pay(call, key, address, identity)
+            pause = CLAIM_POLL_SECONDS
+            while found.holder:
+                self.holders[key] = found.holder
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, MAX_CLAIM_POLL_SECONDS)
+                found = await self._lookups.get(key)
         finally:
-            if claimed and self._claims is not None:
-                self._claims.free(key)
+            self.holders.pop(key, None)
+        value = found.value
+        if value is not None and self._mode == "refresh" and not self._is_fresh(key, value):
+            value = None
+        if value is None:
+            return await self._pay(call, key, address, identity, leased=found.leased)
         reply = stored_reply(key, value, address)
         self._stored += 1
-        self._remember(key, reply)
+        self._remember(key, call, reply)
         return reply
 
     async def _pay(
-        self, call: Call, key: str, address: str, identity: str, reply: Reply | None = None
+        self,
+        call: Call,
+        key: str,
+        address: str,
+        identity: str,
+        reply: Reply | None = None,
+        *,
+        leased: bool = False,
     ) -> Reply:
-        """The reply, stored. reply: one that came another way than through `inner`."""
+        """The reply, stored. reply: one that came another way than through `inner`. leased: whether
+        no other process asks for it meanwhile."""
+        ours = False
         if reply is None:
-            reply = await self._inner(call)
+            try:
+                reply = await self._inner(call)
+            except BaseException:
+                if leased and self._writer is not None:
+                    self._writer.free(key)
+                raise
+            origin = self._origin(call)
+            if origin or (self._mode == "refresh" and self.token):
+                origin = f"{origin or SIMULATED} {self.token}".rstrip()
+                reply, ours = replace(reply, origin=origin), True
         older = None
         if self._writer is not None:
             record = new_record(key, call, reply, identity, int(self._clock()))
             try:
-                older = await self._put(key, lambda: record.packed().to_bytes())
+                older = await self._put(key, lambda: record.packed().to_bytes(), leased)
             except Exception:
                 self._unsaved += 1
                 raise
@@ -324,9 +374,15 @@ class Cache:
         if self._paid is not None:
             self._paid.add(address)
         # If another process stored a reply first, a replay will meet that one: return it here too.
-        reply = replace(reply, call=address) if older is None else stored_reply(key, older, address)
+        if older is not None:
+            reply = stored_reply(key, older, address)
+        elif ours:
+            # In place: nobody else has it yet, and copying it once more takes its time.
+            object.__setattr__(reply, "call", address)
+        else:
+            reply = replace(reply, call=address)
         if self._writer is not None:
-            self._remember(key, reply)
+            self._remember(key, call, reply)
         return reply
 
     def _landed(self, key: str, task: "asyncio.Task[Reply]") -> None:

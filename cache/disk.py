@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -134,7 +134,9 @@ class DiskStore(RowReader, Store):
             self._disk._con.executemany(_PUT, rows)
             self._count_loss()
 
-    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+    def keep_many(
+        self, entries: Iterable[tuple[str, bytes]], done: Sequence[str] = ()
+    ) -> dict[str, bytes]:
         rows = _rows(entries)
         with self._transaction():
             # One statement in place of diskcache's `set`, which first looks for the row, takes

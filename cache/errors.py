@@ -5,6 +5,7 @@ CacheError
 ├── StoreError        the store cannot be opened, read or written; says what to do
 │   ├── DamagedEntry  a stored value fails its checksum, or is nothing this program wrote
 │   ├── StoreFull     no room left to save a paid reply
+│   ├── StoreUnreachable  a database that does not answer; it is there once more, or never was
 │   └── StoreGone     deleted or replaced while it was open: what is written now is in no store
 └── BundleError       a file that is no bundle, or one that was cut short or altered
 """
@@ -45,6 +46,10 @@ class DamagedEntry(StoreError):
 
 class StoreFull(StoreError):
     """The disk took no more. What was acknowledged before is safe."""
+
+
+class StoreUnreachable(StoreError):
+    """The database cannot be reached. What was acknowledged before is safe."""
 
 
 class StoreGone(StoreError):

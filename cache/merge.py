@@ -1,7 +1,7 @@
 """Merging the entries of a store or bundle into a store: each is checked, stored ones are kept."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .errors import DamagedEntry
 from .record import checked_records, read_record
@@ -26,8 +26,12 @@ class MergeStatistics:
     """Left out."""
 
 
-def merge(entries: Iterable[tuple[str, bytes | DamagedEntry]], store: Store) -> MergeStatistics:
+def merge(
+    entries: Iterable[tuple[str, bytes | DamagedEntry]], store: Store, *, foreign: bool = False
+) -> MergeStatistics:
     """Store what is new, after checking that it is a whole record under its own key.
+
+    foreign: whether the entries came in a file: then the origins of their replies say so.
 
     What is stored already is never replaced: a run that was served one reply must be served it
     again. Only a damaged entry is, which cannot be served.
@@ -41,6 +45,8 @@ def merge(entries: Iterable[tuple[str, bytes | DamagedEntry]], store: Store) -> 
         if isinstance(record, DamagedEntry):
             damaged.append(record)
             continue
+        if foreign:
+            record = record.imported()
         try:
             kept = _kept(store, key)
         except DamagedEntry:
@@ -50,7 +56,7 @@ def merge(entries: Iterable[tuple[str, bytes | DamagedEntry]], store: Store) -> 
         if kept is None:
             new += 1
             waiting.append((key, record.packed().to_bytes()))
-        elif kept == record.reply():
+        elif replace(kept, origin="") == replace(record.reply(), origin=""):
             known += 1
         else:
             other += 1

@@ -1,38 +1,35 @@
 """The store that a team shares: PostgreSQL, from any number of machines at once.
 
     replies        key (bytes in order), value (sealed, as in SQLite), stored_at
-    reservations   key, owner, until: calls that are out in some run's batch; made when first used
+    reservations   key, owner, until: leases of calls that are in flight, or out in a batch
     store          one row: the version of these tables, and the id of the store
 
-What is stored first stays, whoever comes second. Calls in flight are told by advisory locks of the
-writing session: they end with it, however it ends, so that no dead process holds a call.
+What is stored first stays, whoever comes second. A call in flight is leased to the process that
+asks it, which renews the lease as long as it lives: a machine that vanishes holds its calls no
+longer than that. A batch holds its calls until it has ended, whichever process looks after it.
 """
 
-import hashlib
-import time
+import os
+import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
-from threading import Lock
 from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
 from .checksum import add_checksum, strip_checksum
-from .errors import DamagedEntry, StoreError, StoreFull, StoreGone
-from .store import Store, checked_key
-
-try:
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
-except ImportError as exc:
-    raise StoreError(
-        "a store in PostgreSQL needs psycopg: pip install 'oversight-bench[postgres]'"
-    ) from exc
+from .database import MAX_OUTAGE_SECONDS, Patience, Session, checked_url, psycopg
+from .errors import DamagedEntry, StoreError, StoreGone
+from .store import Acquired, Store, checked_key
 
 SCHEMA = 1
-MAX_OUTAGE_SECONDS = 60.0
-"""How long to wait for a database that restarts."""
-RETRY_PAUSE, MAX_RETRY_PAUSE = 0.05, 2.0
-"""Seconds between two tries: each is twice the one before."""
+LEASE_SECONDS = 30.0
+"""How long a call stays with a process that gives no sign of life."""
+FAR_SECONDS, FAR_SESSIONS = 0.02, 4
+"""A server whose round trips take longer is far, and has so many of them under way at a time."""
+LONG_STATEMENT = 10.0
+"""How many times the usual patience a statement over a whole table may take."""
 _BATCH = 256
 """Rows read at a time."""
 _SETUP_LOCK = 7_265_001
@@ -47,6 +44,10 @@ CREATE TABLE IF NOT EXISTS replies (
 ALTER TABLE replies ALTER COLUMN value SET STORAGE EXTERNAL;
 CREATE TABLE IF NOT EXISTS store (version int NOT NULL, id text NOT NULL);
 """
+_RESERVATIONS = """
+CREATE TABLE IF NOT EXISTS reservations (
+    key text COLLATE "C" PRIMARY KEY, owner text NOT NULL, until timestamptz NOT NULL
+)"""
 _GIVEN = "SELECT * FROM unnest(%s::text[], %s::bytea[])"
 _KEEP = f"INSERT INTO replies (key, value) {_GIVEN} ON CONFLICT (key) DO NOTHING RETURNING key"
 _PUT = f"""INSERT INTO replies (key, value) {_GIVEN}
@@ -54,11 +55,6 @@ ON CONFLICT (key) DO UPDATE SET value = excluded.value, stored_at = now()"""
 _GET = "SELECT key, value FROM replies WHERE key = ANY(%s)"
 _DELETE = "DELETE FROM replies WHERE key = ANY(%s)"
 _RANGE = "FROM replies WHERE key {} %s AND key < %s ORDER BY key LIMIT %s"
-_CLAIM = "SELECT n FROM unnest(%s::bigint[]) AS n WHERE pg_try_advisory_lock(n)"
-_RESERVATIONS = """
-CREATE TABLE IF NOT EXISTS reservations (
-    key text COLLATE "C" PRIMARY KEY, owner text NOT NULL, until timestamptz NOT NULL
-)"""
 _RESERVE = """INSERT INTO reservations (key, owner, until)
 SELECT key, %s, now() + make_interval(secs => %s) FROM unnest(%s::text[]) AS key
 WHERE NOT EXISTS (SELECT FROM replies WHERE replies.key = key.key)
@@ -66,17 +62,28 @@ ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, until = excluded.until
 WHERE reservations.owner = excluded.owner OR reservations.until < now()
 RETURNING key"""
 _RELEASE = "DELETE FROM reservations WHERE key = ANY(%s) AND owner = %s"
-_FREE = "SELECT pg_advisory_unlock(n) FROM unnest(%s::bigint[]) AS n"
+# Leases of calls in flight have keys of their own: who asks a call live does not wait for a batch.
+_LIVE = "live "
+_LEASE = _RESERVE.replace("SELECT key, %s", f"SELECT '{_LIVE}' || key, %s").replace(
+    "RETURNING key", f"RETURNING substr(key, {len(_LIVE) + 1})"
+)
+_FREE = f"""DELETE FROM reservations
+WHERE key = ANY(SELECT '{_LIVE}' || unnest(%s::text[])) AND owner = %s"""
+_HOLDERS = f"""SELECT substr(key, {len(_LIVE) + 1}), owner FROM reservations
+WHERE key = ANY(SELECT '{_LIVE}' || unnest(%s::text[])) AND owner <> %s AND until >= now()"""
+_RENEW = f"""INSERT INTO reservations (key, owner, until)
+SELECT '{_LIVE}' || key, %s, now() + make_interval(secs => %s) FROM unnest(%s::text[]) AS key
+ON CONFLICT (key) DO UPDATE SET until = excluded.until
+WHERE reservations.owner = excluded.owner RETURNING substr(key, {len(_LIVE) + 1})"""
 
 T = TypeVar("T")
 
 
 class PostgresStore(Store):
-    """One session reads and one writes, each for one thread at a time.
+    """Each thread that uses it has a session of its own.
 
-    A server that restarts is waited for; what was not acknowledged goes again, which changes
-    nothing, since what is stored first stays. Claims of the old session are gone then: a call may
-    be paid twice, and is never answered in two ways.
+    A server that restarts, or hangs, is waited for; what was not acknowledged goes again, which
+    changes nothing, since what is stored first stays, and leases are rows.
     """
 
     reads_wait: ClassVar[bool] = True
@@ -88,22 +95,33 @@ class PostgresStore(Store):
         id: given to a new store that takes another's place; a store that has one keeps its own.
         """
         self.url = checked_url(url)
-        self._reading, self._writing = _Session(self.url), _Session(self.url)
+        self.lost = 0
+        """Calls that were taken from this process while it was paying for them: it had given no
+        sign of life for `LEASE_SECONDS`, or the leases were deleted."""
+        self._owner = f"{uuid4().hex} process {os.getpid()} of {socket.gethostname()}"
+        self._patience = Patience()
+        self._here = threading.local()
+        self._sessions: list[Session] = []
+        self._held: set[str] = set()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._renewing: threading.Thread | None = None
+        self._far = False
         try:
-            self._id = self._writing.run(lambda db: _made(db, id, self.url))
-            self._writing.run(self._refuse_pooler)
+            self._id = self._run(lambda db: _made(db, id, self.url))
+            self._run(self._refuse_pooler)
         except BaseException:
             self.close()
             raise
         # Who gives a wrong name is told at once; a server that answered once will again.
-        self._reading.patience = self._writing.patience = MAX_OUTAGE_SECONDS
+        self._patience.seconds = MAX_OUTAGE_SECONDS
 
     @property
     def id(self) -> str:
         return self._id
 
     def check(self) -> None:
-        found = self._reading.run(lambda db: _identity(db, self.url))
+        found = self._run(lambda db: _identity(db, self.url))
         if found != self._id:
             raise StoreGone(f"{self.url} was emptied or replaced while it was in use")
 
@@ -114,25 +132,30 @@ class PostgresStore(Store):
         return found
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes | DamagedEntry]:
-        found = self._reading.run(lambda db: _rows(db, _GET, list(keys)))
+        found = self._run(lambda db: _rows(db, _GET, list(keys)))
         return {key: _value(key, value) for key, value in found}
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         # One statement must not meet a key twice.
         told = dict(_sealed(entries))
-        self._writing.run(lambda db: db.execute(_PUT, (list(told), list(told.values())), **_BINARY))
+        self._run(lambda db: db.execute(_PUT, (list(told), list(told.values())), **_BINARY))
 
-    def keep_many(self, entries: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+    def keep_many(
+        self, entries: Iterable[tuple[str, bytes]], done: Sequence[str] = ()
+    ) -> dict[str, bytes]:
         told = _sealed(entries)
         keys, values = [key for key, _ in told], [value for _, value in told]
 
         def keep(db: "psycopg.Connection[Any]") -> list[tuple[str, bytes]]:
-            new = [key for (key,) in db.execute(_KEEP, (keys, values), **_BINARY)]
-            if len(new) == len(keys):
-                return []
-            return _rows(db, _GET, keys)
+            with _one_trip(db):
+                stored = db.execute(_KEEP, (keys, values), **_BINARY)
+                if done:
+                    db.execute(_FREE, (list(done), self._owner))
+            new = stored.fetchall()
+            return [] if len(new) == len(keys) else _rows(db, _GET, keys)
 
-        stand = dict(self._writing.run(keep))
+        stand = dict(self._run(keep))
+        self._forget(done)
         return {
             key: strip_checksum(key, first)
             for key, value in told
@@ -141,35 +164,53 @@ class PostgresStore(Store):
 
     def delete_many(self, keys: Iterable[str]) -> int:
         told = list(keys)
-        return self._writing.run(lambda db: db.execute(_DELETE, (told,)).rowcount)
+        return self._run(lambda db: db.execute(_DELETE, (told,)).rowcount)
 
-    def claim(self, keys: Sequence[str]) -> set[str]:
-        numbers = {self._number(key): key for key in keys}
-        mine = self._writing.run(lambda db: _rows(db, _CLAIM, list(numbers)))
-        return {numbers[number] for (number,) in mine}
+    def acquire(self, keys: Sequence[str]) -> Acquired:
+        # In one order everywhere, so that no two processes deadlock.
+        wanted = sorted(map(checked_key, keys))
+
+        def acquire(db: "psycopg.Connection[Any]") -> tuple[list[Any], list[Any], list[Any]]:
+            with _one_trip(db):
+                mine = db.execute(_LEASE, (self._owner, LEASE_SECONDS, wanted), prepare=True)
+                # After the leases are there: whatever landed before them is seen.
+                found = db.execute(_GET, (wanted,), **_BINARY)
+                theirs = db.execute(_HOLDERS, (wanted, self._owner), prepare=True)
+            return mine.fetchall(), found.fetchall(), theirs.fetchall()
+
+        mine, found, theirs = self._run(acquire)
+        values = {key: _value(key, value) for key, value in found}
+        leased = {key for (key,) in mine}
+        with self._lock:
+            self._held |= leased
+        if landed := leased & values.keys():
+            self.free(list(landed))
+        self._renew_from_now_on()
+        holders = {key: owner.partition(" ")[2] for key, owner in theirs if key not in values}
+        return Acquired(values, leased - landed, holders)
 
     def free(self, keys: Sequence[str]) -> None:
-        numbers = [self._number(key) for key in keys]
-        self._writing.run(lambda db: _rows(db, _FREE, numbers))
+        self._run(lambda db: db.execute(_FREE, (list(keys), self._owner)))
+        self._forget(keys)
+
+    def hurry(self, seconds: float) -> None:
+        self._patience.limit(seconds)
+
+    @property
+    def sessions(self) -> int:
+        return FAR_SESSIONS if self._far else 1
 
     def reserve(self, keys: Sequence[str], owner: str, seconds: float) -> set[str]:
         # In one order everywhere, so that no two runs deadlock.
         given = (owner, seconds, sorted(map(checked_key, keys)))
-
-        def reserve(db: "psycopg.Connection[Any]") -> set[str]:
-            with db.transaction():
-                db.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
-                db.execute(_RESERVATIONS)
-            return {key for (key,) in db.execute(_RESERVE, given).fetchall()}
-
-        return self._writing.run(reserve)
+        return {key for (key,) in self._run(lambda db: db.execute(_RESERVE, given).fetchall())}
 
     def release(self, keys: Sequence[str], owner: str) -> None:
-        self._writing.run(lambda db: db.execute(_RELEASE, (list(keys), owner)))
+        self._run(lambda db: db.execute(_RELEASE, (list(keys), owner)))
 
     def holds_ending(self, ending: str) -> bool:
         like = "SELECT 1 FROM replies WHERE key LIKE %s LIMIT 1"
-        return bool(self._reading.run(lambda db: db.execute(like, (f"%{ending}",)).fetchall()))
+        return bool(self._run(lambda db: db.execute(like, (f"%{ending}",)).fetchall()))
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         return (key for key, _ in self._pages("key, NULL", prefix))
@@ -178,30 +219,69 @@ class PostgresStore(Store):
         return ((key, _value(key, value)) for key, value in self._pages("key, value", prefix))
 
     def __len__(self) -> int:
-        ((count,),) = self._reading.run(
-            lambda db: db.execute("SELECT count(*) FROM replies").fetchall()
+        ((count,),) = self._run(
+            lambda db: db.execute("SELECT count(*) FROM replies").fetchall(),
+            times=LONG_STATEMENT,
         )
         return int(count)
 
     def close(self) -> None:
-        self._reading.close()
-        self._writing.close()
+        self._ended.set()
+        with self._lock:
+            held, self._held = list(self._held), set()
+        if held:
+            # Others need not wait for the leases of a process that ends in good order.
+            with suppress(StoreError):
+                self.hurry(1.0)
+                self._run(lambda db: db.execute(_FREE, (held, self._owner)))
+        for session in self._sessions:
+            session.close()
+
+    def _run(self, work: Callable[["psycopg.Connection[Any]"], T], **how: Any) -> T:
+        session: Session | None = getattr(self._here, "session", None)
+        if session is None:
+            session = self._here.session = Session(self.url, self._patience)
+            with self._lock:
+                self._sessions.append(session)
+        result = session.run(work, **how)
+        self._far = session.seconds > FAR_SECONDS
+        return result
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        with self._lock:
+            self._held.difference_update(keys)
+
+    def _renew_from_now_on(self) -> None:
+        if self._renewing is None and self._held:
+            self._renewing = threading.Thread(target=self._renew, name="leases", daemon=True)
+            self._renewing.start()
+
+    def _renew(self) -> None:
+        while not self._ended.wait(LEASE_SECONDS / 3):
+            with self._lock:
+                held = sorted(self._held)
+            if not held:
+                continue
+            given = (self._owner, LEASE_SECONDS, held)
+            try:
+                kept = self._run(lambda db: db.execute(_RENEW, given).fetchall(), once=True)  # noqa: B023
+            except StoreError:
+                continue  # whoever needs the store is told; the leases may outlast it
+            with self._lock:
+                gone = self._held & set(held) - {key for (key,) in kept}
+                self._held -= gone
+                self.lost += len(gone)
 
     def _pages(self, columns: str, prefix: str) -> Iterator[tuple[str, Any]]:
         last, comparison = prefix, ">="
         while True:
             statement = f"SELECT {columns} {_RANGE.format(comparison)}"
             given = (last, prefix + "\x7f", _BATCH)
-            rows = self._reading.run(partial(_page, statement=statement, given=given))
+            rows = self._run(partial(_page, statement=statement, given=given))
             yield from rows
             if len(rows) < _BATCH:
                 return
             last, comparison = rows[-1][0], ">"
-
-    def _number(self, key: str) -> int:
-        """The number of a call's lock; two calls with one number only wait for each other."""
-        digest = hashlib.sha256(f"{self._id} {key}".encode()).digest()
-        return int.from_bytes(digest[:8], "big", signed=True)
 
     def _refuse_pooler(self, db: "psycopg.Connection[Any]") -> None:
         ((pid,),) = db.execute("SELECT pg_backend_pid()").fetchall()
@@ -212,83 +292,7 @@ class PostgresStore(Store):
             )
 
 
-class _Session:
-    """One connection, made anew where it was lost."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._lock = Lock()
-        self._closed = False
-        self._db: psycopg.Connection[Any] | None = None
-        self.patience = 0.0
-        """Seconds for which a server that cannot be reached is waited for."""
-
-    def run(self, work: Callable[["psycopg.Connection[Any]"], T]) -> T:
-        """What `work` gives; again and again while the server cannot be reached. StoreError."""
-        with self._lock:
-            until, pause = time.monotonic() + self.patience, RETRY_PAUSE
-            while True:
-                if self._closed:
-                    raise StoreError(f"{self._url} is closed")
-                try:
-                    return work(self._connection())
-                except psycopg.errors.DiskFull as exc:
-                    raise StoreFull(f"{self._url}: {_told(exc)}") from exc
-                except psycopg.errors.OutOfMemory as exc:
-                    raise StoreError(
-                        f"{self._url}: {_told(exc)}: as many calls are in flight as the server has "
-                        "locks for; raise its max_locks_per_transaction"
-                    ) from exc
-                except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
-                    self._drop()
-                    if time.monotonic() + pause > until:
-                        raise StoreError(f"{self._url} cannot be reached: {_told(exc)}") from exc
-                    time.sleep(pause)
-                    pause = min(2 * pause, MAX_RETRY_PAUSE)
-                except psycopg.Error as exc:
-                    raise StoreError(f"{self._url}: {_told(exc)}") from exc
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            self._drop()
-
-    def _connection(self) -> "psycopg.Connection[Any]":
-        if self._db is None or self._db.closed:
-            self._db = psycopg.connect(self._url, autocommit=True, **_KEEPALIVE)
-            # What is acknowledged survives a power failure, whatever the server's default is.
-            self._db.execute("SET synchronous_commit = on")
-        return self._db
-
-    def _drop(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
-
-
 _BINARY: dict[str, Any] = {"binary": True, "prepare": True}
-_KEEPALIVE: dict[str, Any] = {
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "connect_timeout": 10,
-    "application_name": "oversight",
-}
-
-
-def checked_url(url: str) -> str:
-    """The URL itself. StoreError if it is none, or holds a password."""
-    try:
-        parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
-    except psycopg.Error as exc:
-        shown = url.partition("@")[2] or url
-        raise StoreError(f"{shown}: not the URL of a database: {_told(exc)}") from None
-    if parts.pop("password", None) is not None:
-        raise StoreError(
-            f"the URL of the store holds a password ({make_conninfo(**parts)}), and the run folder "
-            "would keep it: put it into ~/.pgpass, or into the variable PGPASSWORD"
-        )
-    return url
 
 
 def _made(db: "psycopg.Connection[Any]", id: str, url: str) -> str:
@@ -300,6 +304,8 @@ def _made(db: "psycopg.Connection[Any]", id: str, url: str) -> str:
         if there is None:
             db.execute(_TABLES)
             db.execute("INSERT INTO store VALUES (%s, %s)", (SCHEMA, id or uuid4().hex))
+        # Stores of older versions have it only if a batch was ever submitted.
+        db.execute(_RESERVATIONS)
     return _identity(db, url)
 
 
@@ -320,6 +326,11 @@ def _identity(db: "psycopg.Connection[Any]", url: str) -> str:
     return str(rows[0][1])
 
 
+def _one_trip(db: "psycopg.Connection[Any]") -> Any:
+    """Statements that wait for nothing but their common answer."""
+    return db.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
+
+
 def _rows(db: "psycopg.Connection[Any]", statement: str, keys: list[Any]) -> list[Any]:
     return db.execute(statement, (keys,), **_BINARY).fetchall()
 
@@ -337,7 +348,3 @@ def _value(key: str, sealed: bytes) -> bytes | DamagedEntry:
         return strip_checksum(key, bytes(sealed))
     except DamagedEntry as damage:
         return damage
-
-
-def _told(exc: Exception) -> str:
-    return " ".join(str(exc).split())

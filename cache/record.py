@@ -37,6 +37,9 @@ PLAIN = 2
 MAX_UNPACKED_BYTES = 2**28
 """Bytes of a reply or a call; a record that claims more is damaged, and is not unpacked."""
 
+IMPORTED = "imported"
+"""First word of the origin of a reply that came in a file."""
+
 _LEVEL = 3
 
 _YEAR_9999 = 253_370_764_800
@@ -124,6 +127,15 @@ class Record:
             reply_part=_unpacked(self.key, self.form, self.reply_part, self.reply_size),
             call_part=_unpacked(self.key, self.form, self.call_part, self.call_size),
         )
+
+    def imported(self) -> "Record":
+        """The same, with a reply whose origin says that it came in a file."""
+        reply = self.reply()
+        if reply.origin.startswith(IMPORTED):
+            return self
+        came = replace(reply, call="", origin=f"{IMPORTED} {reply.origin}".rstrip())
+        written = write_reply(came)
+        return replace(self.plain(), reply_size=len(written), reply_part=written)
 
     def packed(self) -> "Record":
         """The same as stores keep it."""

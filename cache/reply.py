@@ -59,3 +59,7 @@ class Reply:
     """JSON of reasoning blocks that must go back to the provider with the next message."""
     call: str = ""
     """Address of the call that this answers; the cache stamps it."""
+    origin: str = ""
+    """How it came, from which address, and for which run, as in `live https://HOST/v1 RUN`: `live`
+    or `batch`, with `imported` before it if it came in a file. Empty for one that was stored before
+    this was kept. Nothing that must repeat may read it."""

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from .errors import DamagedEntry
-from .record import Record
+from .record import IMPORTED, Record
 from .reply import Outcome
 
 
@@ -29,12 +29,16 @@ class StoreStatistics:
     """By the month of storing in UTC, as `2026-11`, the earliest first."""
     damaged: int
     """Entries that are not what was stored; they are counted nowhere else."""
+    origins: Mapping[str, int] = field(default_factory=dict)
+    """By how they came, as in `live https://HOST/v1` or `imported`; `unknown` for those stored
+    before that was kept."""
 
 
 def store_statistics(found: Iterable[tuple[str, Record | DamagedEntry]]) -> StoreStatistics:
     """found: entries as `oversight.cache.record.records` reads them."""
     counts: Counter[tuple[str, str, Outcome]] = Counter()
     sizes: Counter[tuple[str, str, Outcome]] = Counter()
+    origins: Counter[str] = Counter()
     damaged = 0
     for _, record in found:
         if isinstance(record, DamagedEntry):
@@ -43,6 +47,12 @@ def store_statistics(found: Iterable[tuple[str, Record | DamagedEntry]]) -> Stor
             cell = record.model, _month(record.stored_at), record.outcome
             counts[cell] += 1
             sizes[cell] += record.reply_size + record.call_size
+            try:
+                origin = record.reply().origin
+                simulated = not origin and record.model.startswith("sim/")
+                origins["simulated" if simulated else source(origin)] += 1
+            except DamagedEntry:
+                origins["unknown"] += 1
 
     def tally(model: str = "", month: str = "") -> ReplyCounts:
         outcomes: Counter[Outcome] = Counter()
@@ -58,7 +68,18 @@ def store_statistics(found: Iterable[tuple[str, Record | DamagedEntry]]) -> Stor
         {model: tally(model=model) for model in sorted({model for model, _, _ in counts})},
         {month: tally(month=month) for month in sorted({month for _, month, _ in counts})},
         damaged,
+        dict(origins.most_common()),
     )
+
+
+def source(origin: str) -> str:
+    """An origin without the run: `live ADDRESS`, `batch ADDRESS`, `imported` or `unknown`."""
+    words = origin.split()
+    if not words:
+        return "unknown"
+    if words[0] == "simulated":
+        return words[0]
+    return words[0] if words[0] == IMPORTED else " ".join(words[:2])
 
 
 def _month(stored_at: int) -> str:

@@ -1,4 +1,4 @@
-"""The one thread that writes to a store, many entries to a commit."""
+"""The threads that write to a store, many entries to a commit; one, unless the store is far."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,8 +16,9 @@ GATHER_SECONDS = 0.002
 commit costs as much as writing ten entries, and two changes of thread."""
 
 _Waiting: TypeAlias = tuple[str, Callable[[], bytes], asyncio.Future[bytes | None]]
+"""(key, what makes the value, what is told once it is durable)."""
 _Landed: TypeAlias = tuple[asyncio.Future[bytes | None], BaseException | bytes | None]
-_Claim: TypeAlias = tuple[str, asyncio.Future[bool]]
+MAX_THREADS = 4
 
 
 class Writer:
@@ -31,20 +32,22 @@ class Writer:
         """replaces: whether an entry replaces one that is stored; if not, the stored one stays."""
         self._store = store
         self._replaces = replaces
-        self._thread = ThreadPoolExecutor(1, "store-writer")
+        self._threads = ThreadPoolExecutor(MAX_THREADS if store.claims else 1, "store-writer")
         self._waiting: list[_Waiting] = []
-        self._claiming: list[_Claim] = []
         self._freeing: list[str] = []
-        self._writing: asyncio.Task[None] | None = None
+        """Keys whose leases go with the next commit."""
+        self._writing: set[asyncio.Task[None]] = set()
+        self._gathering = False
         self._wrote = False
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def put(self, key: str, pack: Callable[[], bytes]) -> bytes | None:
+    async def put(self, key: str, pack: Callable[[], bytes], leased: bool = False) -> bytes | None:
         """Returns once the entry is durable: None, or the value that was stored first and stays.
 
         StoreFull, StoreError: nothing of its commit is kept.
         pack: makes the value; called on the writer's thread, where compressing delays nobody.
+        leased: whether the key is leased to this process; the lease ends with the commit.
         Cancelling only stops the wait: an entry that was queued is written all the same.
         """
         if self._closed:
@@ -54,80 +57,62 @@ class Writer:
             loop = self._loop = asyncio.get_running_loop()
         durable: asyncio.Future[bytes | None] = loop.create_future()
         self._waiting.append((key, pack, durable))
-        if self._writing is None:
+        if leased:
+            self._freeing.append(key)
+        if not self._gathering:
             self._start()
         return await durable
 
-    async def claim(self, key: str) -> bool:
-        """Whether a call that is not stored is this process's to ask for, until `free`. Claims go
-        the way of entries, since they belong to the session that writes. StoreError."""
-        ours: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._claiming.append((key, ours))
-        self._start()
-        return await ours
-
     def free(self, key: str) -> None:
-        """Release a claim, some time after this returns."""
+        """Give back a lease without an entry, some time after this returns."""
         self._freeing.append(key)
         self._start()
 
     def _start(self) -> None:
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write())
+        if not self._gathering and len(self._writing) < self._store.sessions:
+            self._gathering = True
+            self._writing.add(asyncio.create_task(self._write()))
 
-    async def put_at_once(self, key: str, pack: Callable[[], bytes]) -> bytes | None:
+    async def put_at_once(
+        self, key: str, pack: Callable[[], bytes], leased: bool = False
+    ) -> bytes | None:
         """The same in this thread, for a store that never waits for a disk."""
-        return self._keep([(key, pack())]).get(key)
+        return self._keep([(key, pack())], []).get(key)
 
     async def close(self) -> None:
         """Write what is queued and end the thread. Safe to call twice."""
         self._closed = True
-        if self._writing is not None:
-            # Not awaited itself: cancelling this wait must not cancel the writing.
-            await asyncio.wait([self._writing])
+        while self._writing:
+            # Not awaited themselves: cancelling this wait must not cancel the writing.
+            await asyncio.wait(self._writing)
         if self._wrote:
             self._wrote = False
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.close_thread)
-        self._thread.shutdown(wait=False)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads, self._store.close_thread)
+        self._threads.shutdown(wait=False)
 
     async def _write(self) -> None:
         """Commits until no caller waits."""
         self._wrote = True
         loop = asyncio.get_running_loop()
-        while self._waiting or self._claiming or self._freeing:
-            await asyncio.sleep(0 if self._closed else GATHER_SECONDS)
-            batch, self._waiting = (
-                self._waiting[:MAX_COMMIT_ENTRIES],
-                self._waiting[MAX_COMMIT_ENTRIES:],
-            )
-            if batch:
-                _acknowledge(await loop.run_in_executor(self._thread, self._commit, batch))
-            if self._claiming or self._freeing:
-                freed, self._freeing = self._freeing, []
-                wanted, self._claiming = self._claiming, []
-                keys = [key for key, _ in wanted]
-                ours = await loop.run_in_executor(self._thread, self._exchange, freed, keys)
-                for key, claimed in wanted:
-                    if claimed.done():
-                        continue
-                    if isinstance(ours, BaseException):
-                        claimed.set_exception(ours)
-                    else:
-                        claimed.set_result(key in ours)
-        self._writing = None
+        while True:
+            if self._waiting or self._freeing:
+                await asyncio.sleep(0 if self._closed else GATHER_SECONDS)
+            self._gathering = False
+            batch = self._waiting[:MAX_COMMIT_ENTRIES]
+            del self._waiting[:MAX_COMMIT_ENTRIES]
+            queued = {key for key, _, _ in self._waiting}
+            freed = [key for key in self._freeing if key not in queued]
+            self._freeing = [key for key in self._freeing if key in queued]
+            if not batch and not freed:
+                # At once: whoever puts next must find that nobody writes any more.
+                if (task := asyncio.current_task()) is not None:
+                    self._writing.discard(task)
+                return
+            _acknowledge(await loop.run_in_executor(self._threads, self._commit, batch, freed))
 
-    def _exchange(self, freed: list[str], wanted: list[str]) -> set[str] | BaseException:
-        """Release claims and take others; those obtained, or the fault."""
-        try:
-            if freed:
-                self._store.free(freed)
-            return self._store.claim(wanted) if wanted else set()
-        except BaseException as exc:
-            # Raised in the waiting callers. If there are none, the session is gone with its claims.
-            return exc
-
-    def _commit(self, batch: list[_Waiting]) -> list[_Landed]:
-        """Store what can be packed; what became of each entry."""
+    def _commit(self, batch: list[_Waiting], freed: list[str]) -> list[_Landed]:
+        """Store what can be packed, and give back leases; what became of each entry."""
         entries: list[tuple[str, bytes]] = []
         landed: list[_Landed] = []
         waiting: list[tuple[str, asyncio.Future[bytes | None]]] = []
@@ -142,17 +127,23 @@ class Writer:
                 landed.append((durable, exc))
         older: dict[str, bytes] = {}
         try:
-            older = self._keep(entries)
+            older = self._keep(entries, freed)
         except BaseException as exc:
             # Raised in every waiting caller, bugs too: none may wait for ever.
             return landed + [(durable, exc) for _, durable in waiting]
         return landed + [(durable, older.get(key)) for key, durable in waiting]
 
-    def _keep(self, entries: list[tuple[str, bytes]]) -> dict[str, bytes]:
-        if self._replaces:
+    def _keep(self, entries: list[tuple[str, bytes]], freed: list[str]) -> dict[str, bytes]:
+        if entries and not self._replaces:
+            # Stores that know of no leases need not know of their end.
+            return (
+                self._store.keep_many(entries, freed) if freed else self._store.keep_many(entries)
+            )
+        if entries:
             self._store.put_many(entries)
-            return {}
-        return self._store.keep_many(entries)
+        if freed:
+            self._store.free(freed)
+        return {}
 
 
 def _acknowledge(landed: list[_Landed]) -> None:

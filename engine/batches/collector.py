@@ -71,8 +71,9 @@ class Collector:
         self._noted.add(digest)
         raise Pending(address)
 
-    def __len__(self) -> int:
-        """How many calls are noted."""
+    @property
+    def noted(self) -> int:
+        """How many calls are noted. No `__len__`: an `Ask` is never false."""
         return len(self._noted)
 
     def calls(self) -> Iterator[Call]:

@@ -409,7 +409,8 @@ class Dispatch:
 
     def _results(self, endpoint: BatchEndpoint, batch: Submission) -> BatchResults:
         price = self._price(batch.model)
-        return BatchResults(batch, endpoint, price, self._models.quarantine)
+        origin = f"batch {endpoint.settings.base_url} {self._cache.token}".rstrip()
+        return BatchResults(batch, endpoint, price, self._models.quarantine, origin)
 
     def _file(self, batch: Submission, suffix: str = RESULTS) -> Path:
         return self.journal.folder / f"{batch.mark}{suffix}"

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -46,6 +46,8 @@ class BatchResults:
     price: Price | None
     """Price of calls in batches."""
     quarantine: Quarantine | None
+    origin: str = ""
+    """Of its replies; see `Reply.origin`."""
     faults: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     """By address, the answers to calls that can never be served."""
     again: list[str] = field(default_factory=list)
@@ -139,6 +141,7 @@ class BatchResults:
             self._causes.add(re.sub(r"\d+", "0", str(exc)))
         else:
             self.page.reply(reply, None)
+            reply = replace(reply, origin=self.origin)
             self.stored.append(call.address)
             return reply
         return None

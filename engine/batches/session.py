@@ -48,9 +48,6 @@ class BatchSession(RunSession):
                 f"what comes of a batch goes into the store, which --cache {assignment.mode} does "
                 "not write: leave one of them out"
             )
-        if assignment.mode == "refresh" and assignment.refreshed_since is None:
-            # What a batch has brought is not asked for again in the next wave.
-            assignment = replace(assignment, refreshed_since=int(time.time()))
         self.batched = batched
         super().__init__(assignment)
         loaded, policy = assignment.loaded, assignment.policy
@@ -149,7 +146,7 @@ class BatchSession(RunSession):
                     if next(self._missing(None), None) is None:
                         await self._cancel_rest()
                     return
-                noted = {model: each for model, each in self._collectors.items() if len(each)}
+                noted = {model: each for model, each in self._collectors.items() if each.noted}
                 self.waves += bool(noted)
                 elsewhere = 0
                 for model, collector in noted.items():

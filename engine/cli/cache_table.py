@@ -38,6 +38,8 @@ def print_statistics(store: str, size: int, statistics: StoreStatistics) -> None
     if total.replies:
         console.print(_counts("by model", statistics.models))
         console.print(_counts("by month", statistics.months))
+        came = ", ".join(f"{count:,} {origin}" for origin, count in statistics.origins.items())
+        console.print(f"came from: {came}", soft_wrap=True)
 
 
 def print_list(chosen: Iterable[Record]) -> None:

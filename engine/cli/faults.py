@@ -2,7 +2,7 @@
 
 import click
 
-from ...cache.errors import NO_ROOM, CacheError, ReplayMiss, StoreFull
+from ...cache.errors import NO_ROOM, CacheError, ReplayMiss, StoreFull, StoreUnreachable
 from ...protocols.errors import ProtocolError
 from ..display.printable import printable
 from ..errors import (
@@ -25,7 +25,7 @@ def report_fault(fault: Exception) -> ExitCode:
             told = "  nothing was sent; to ask the models: oversight run, not in replay"
             click.echo(told, err=True)
             return ExitCode.MISSED
-        full = isinstance(fault, (StoreFailed, StoreFull, DiskFull))
+        full = isinstance(fault, (StoreFailed, StoreFull, StoreUnreachable, DiskFull))
         return ExitCode.STOPPED if full else ExitCode.USAGE
     if isinstance(fault, OSError) and fault.filename is not None:
         click.echo(f"{fault.filename}: {fault.strerror}", err=True)

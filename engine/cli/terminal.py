@@ -27,11 +27,13 @@ from ..errors import (
     RunFolderError,
     StoreFailed,
 )
+from ..providers.trust import addresses
 from ..runs.executor import MakeExecutor
 from ..runs.loaded_sweep import LoadedSweep
 from ..runs.observer import Observer, ProgressDisplay
 from ..runs.run import Run, RunOptions
 from ..runs.session import RunSession
+from ..runs.sources import read_sources, source_lines
 from ..runs.stores import shown_name, store_name
 from ..simulation.model import PREFIX
 from ..stop import StopToken
@@ -90,6 +92,10 @@ def _execute(
         verified = f", {counted(taken.verified, 'cell')} verified" if taken.verified else ""
         say(f"taken over from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
     say(_headline(run))
+    models = run.loaded.models
+    real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
+    for line in addresses(map(models.settings_of, real)):
+        say(line)
     ran = not (run.folder.complete and _has_report(run.folder.path))
     if run.folder.complete:
         say(f"already complete: {counted(run.folder.finished, 'cell')}, all with outcomes")
@@ -141,9 +147,21 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     if run.awaited and not isinstance(halt, BatchesOut):
         say(f"out at the vendors, and staying there: {run.awaited}")
     _why_failed(run)
+    _caveats(run)
     say(f"run folder  {run.folder.path}")
     say(f"{_when(halt)}: {shown.again}")
     return halt_code(halt)
+
+
+def _caveats(run: Run) -> None:
+    """What the numbers rest on that the sweep file does not say."""
+    for line in source_lines(read_sources(run.folder.path)):
+        say(f"replies     {line}")
+    if taken := run.calls.taken:
+        say(
+            f"leases      {counted(taken, 'call')} taken over by another run while this one gave "
+            "no sign of life: they may have been paid twice"
+        )
 
 
 def _when(halt: Halt) -> str:
@@ -190,6 +208,7 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
         paid = read_ledger(folder.path)
         say(f"asked       {asked(sum_usage(paid.values()))}")
         say_latency(paid)
+    _caveats(run)
     first = sweep.problems[0].id
     say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"again       {shown.again}   (all from the store)")

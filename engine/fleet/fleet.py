@@ -7,7 +7,6 @@ that its run folder ends with the same bytes as that of one process.
 import asyncio
 import itertools
 import logging
-import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
@@ -31,6 +30,7 @@ from ..record.capture import Capture
 from ..runs.executor import Assignment, Executor
 from ..runs.outcome import LandedCell, landed
 from ..runs.scheduler import CellEnd
+from ..runs.sources import Sources
 from ..runs.workers import CRASH
 from ..simulation.model import PREFIX
 from ..sweeps.code import combined, row_codes
@@ -54,6 +54,10 @@ MAX_FRUITLESS_DEATHS = 4
 """Workers that may die in a row while no cell gets its outcome; one more stops the run."""
 ABANDON_TIMEOUT = 5.0
 """Seconds that a worker has to report what it abandoned."""
+
+
+SILENT_AFTER_STOP = 10
+"""Seconds without a report after which a worker is given up in a run that is to stop."""
 
 
 class Fleet(Executor):
@@ -89,17 +93,13 @@ class Fleet(Executor):
             if quota
             else None
         )
-        refreshed = assignment.refreshed_since
-        if assignment.mode == "refresh" and refreshed is None:
-            # What one worker has asked again is not asked a third time by its replacement.
-            refreshed = int(time.time())
         lanes = max(assignment.lanes // workers, min(assignment.lanes, MIN_LANES))
         self._setup = WorkerSetup(
             loaded.file,
             f"{loaded.sweep.identity} {combined(row_codes(loaded.sweep.rows))}",
             store,
             assignment.mode,
-            refreshed,
+            assignment.run_id,
             lanes,
             policy.prices,
             policy.max_cost is not None,
@@ -142,6 +142,10 @@ class Fleet(Executor):
         if self._quota is not None:
             await asyncio.to_thread(self._quota.close)
         await self._assignment.loaded.models.close()
+
+    @property
+    def sources(self) -> Sources:
+        return self._usage.sources
 
     @property
     def statistics(self) -> CacheStatistics:
@@ -215,7 +219,7 @@ class Fleet(Executor):
         """Send orders and receive reports in turn, until there is nothing left to do."""
         await self._order(number, worker)
         while True:
-            report = await worker.report(REPORT_INTERVAL)
+            report = await self._heard(worker)
             await self._receive(number, report)
             if self._queue.done:
                 # Workers that wait for jobs learn that there are none any more.
@@ -223,6 +227,20 @@ class Fleet(Executor):
             if report.idle and (self._queue.done or self._stop_token.halt is not None):
                 return
             await self._order(number, worker)
+
+    async def _heard(self, worker: WorkerHandle) -> WorkerReport:
+        """The next report. Once the run is to stop, a silent worker is not waited for long."""
+        asked, silent = asyncio.create_task(worker.report(REPORT_INTERVAL)), 0
+        try:
+            while not asked.done():
+                await asyncio.wait((asked,), timeout=1.0)
+                silent = 0 if self._stop_token.halt is None else silent + 1
+                if silent > SILENT_AFTER_STOP and not asked.done():
+                    raise WorkerLost("a worker said nothing more when the run was to stop")
+            return asked.result()
+        finally:
+            if asked.cancel():
+                await asyncio.wait((asked,))
 
     async def _order(self, number: int, worker: WorkerHandle) -> None:
         if self._quota is not None:

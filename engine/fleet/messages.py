@@ -9,6 +9,7 @@ from ..accounting.prices import PriceList
 from ..errors import Halt
 from ..providers.local_server import LocalServer
 from ..runs.outcome import LandedCell
+from ..runs.sources import Sources
 from ..sweeps.sweepfile import SweepFile
 from ..throughput import LimitStatistics
 
@@ -23,8 +24,8 @@ class WorkerSetup:
     store: str
     """A folder, or a URL."""
     mode: Mode
-    refreshed_since: int | None
-    """Start of the refresh that is resumed (seconds since 1970); see `Cache`."""
+    run_id: str
+    """See `Cache`."""
     lanes: int
     """Cells that this worker runs at a time."""
     prices: PriceList
@@ -119,3 +120,5 @@ class WorkerReport:
     """Dollars that the first call in line lacks; 0 if none does."""
     pauses: tuple[Pause, ...]
     halt: Halt | None
+    sources: Sources = field(default_factory=dict)
+    """Where all replies so far came from."""

@@ -78,7 +78,7 @@ class Quota:
 
     def __init__(self, url: str, accounts: Mapping[str, QuotaAccount], run: str = "") -> None:
         """accounts: by model. run: its name, as others see it. StoreError."""
-        from ...cache.postgres import checked_url
+        from ...cache.database import checked_url
 
         self._url = checked_url(url)
         self._accounts = dict(sorted(accounts.items(), key=lambda each: each[1].name))
@@ -130,10 +130,10 @@ class Quota:
         self.disconnect()
 
     def _connection(self) -> Any:
-        import psycopg
+        from ...cache.database import connect
 
         if self._db is None:
-            db = psycopg.connect(self._url, autocommit=True, connect_timeout=2)
+            db = connect(self._url, CONFIRMED_FOR)
             try:
                 self._prepare(db)
             except BaseException:
@@ -203,10 +203,10 @@ def quota_shares(url: str) -> list[tuple[str, str, float, float, float]]:
     """All shares: (account, run, demand, share, seconds since its renewal). StoreError."""
     import psycopg
 
-    from ...cache.postgres import checked_url
+    from ...cache.database import connect
 
     try:
-        with psycopg.connect(checked_url(url), autocommit=True, connect_timeout=5) as db:
+        with connect(url) as db:
             return db.execute(_LIST).fetchall()
     except psycopg.errors.UndefinedTable:
         return []

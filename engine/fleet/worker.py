@@ -18,7 +18,7 @@ from ..record.capture import Capture
 from ..runs.loaded_sweep import load_sweep
 from ..runs.outcome import LandedCell, landed
 from ..runs.scheduler import CellEnd, attempt_noted
-from ..runs.stores import open_store
+from ..runs.stores import hurry_when_interrupted, open_store
 from ..runs.workers import run_workers
 from ..simulation.model import PREFIX
 from ..sweeps.code import combined, row_codes
@@ -70,7 +70,8 @@ class Worker:
             self._models,
             identity=identity,
             mode=setup.mode,
-            refreshed_since=setup.refreshed_since,
+            origin=self._models.origin,
+            run_id=setup.run_id,
             paid=paid,
         )
         self._capture = Capture(loaded.sweep, identity, self._models.priced(setup.prices), paid)
@@ -97,6 +98,7 @@ class Worker:
             self._budget.on_lacking(self._report_if_urgent)
         self.stop_token.listen(self._report_if_urgent)
         self.stop_token.listen(self._work.set)
+        hurry_when_interrupted(self._store, self.stop_token)
         self._running = asyncio.create_task(self._run())
 
     def order(self, orders: Orders) -> Acknowledgement:
@@ -177,6 +179,7 @@ class Worker:
             budget.wants,
             tuple(Pause(model, max(until - now, 0.0)) for model, until in pauses.items()),
             None if reported else self.stop_token.halt,
+            dict(self._cache.sources),
         )
 
     @property

@@ -96,6 +96,7 @@ class ModelDirectory:
         """Those that the sweep file sets, by model."""
         self._sim = SimProvider(GroundTruth(problems), self.simulated)
         self._identities: dict[str, str] = {}
+        self._origins: dict[str, str] = {}
 
     def identity(self, call: Call) -> str:
         """What a reply depends on besides the call: the vendor and its API, or a simulated model
@@ -137,6 +138,17 @@ class ModelDirectory:
         if model.startswith(PREFIX):
             return self._sim.model_identity(model)
         return self.settings_of(model).identity
+
+    def origin(self, call: Call) -> str:
+        """How a live reply to a call comes, and from which address; see `Reply.origin`. Empty for a
+        simulated model."""
+        model = call.request.model
+        known = self._origins.get(model)
+        if known is None:
+            simulated = model.startswith(PREFIX)
+            known = "" if simulated else f"live {self.settings_of(model).base_url}"
+            self._origins[model] = known
+        return known
 
     def account(self, model: str) -> str:
         """Label of the account that pays for a model; empty if the sweep file gives none."""

@@ -25,6 +25,7 @@ from ..providers.limit_headers import HeaderLimits
 from ..providers.local_server import LocalServer, local_server
 from ..providers.provider import Provider
 from ..providers.settings import Settings
+from ..providers.trust import require_trust
 from ..simulation.model import PREFIX
 from ..stop import StopToken
 from ..sweeps.document import Document
@@ -114,6 +115,7 @@ class Models(ModelDirectory):
         """
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
         require_keys(real, self._environment)
+        require_trust([self.settings_of(model) for model, _ in real], self._environment)
         for provider in {provider_of(model) for model, _ in real}:
             if (require := entry(provider).require) is not None:
                 require()

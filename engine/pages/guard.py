@@ -109,6 +109,9 @@ def guard(
 async def headed(request: web.Request, response: web.StreamResponse) -> None:
     """Set the headers of every response, errors included."""
     response.headers.update(HEADERS)
+    if response.status >= 400:
+        # Whoever is refused holds no connection.
+        response.force_close()
     response.headers["Content-Security-Policy"] = f"{policy(True)}; frame-ancestors 'none'"
 
 

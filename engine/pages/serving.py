@@ -1,5 +1,6 @@
 """What the viewer and the raters' pages share: access control, errors as pages, a clean end."""
 
+import asyncio
 import logging
 import socket
 from abc import ABC, abstractmethod
@@ -11,6 +12,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 
 from ..errors import EngineError
 from .guard import EVERYWHERE, AccessRules, Handler, guard, headed
+from .listener import Listener, bodies_in_time
 from .runs import fault_page
 
 
@@ -27,7 +29,9 @@ class Server(ABC):
     def routes(self) -> Iterable[web.AbstractRouteDef]: ...
 
     def application(self) -> web.Application:
-        app = web.Application(middlewares=[guard(self.access, lambda: self.port), _faults_as_pages])
+        app = web.Application(
+            middlewares=[guard(self.access, lambda: self.port), bodies_in_time, _faults_as_pages]
+        )
         app.on_response_prepare.append(headed)
         app.add_routes(self.routes())
         return app
@@ -40,14 +44,20 @@ class Server(ABC):
         await runner.setup()
         try:
             host = self.access.host
-            site = web.TCPSite(runner, host, port)
-            await site.start()
-            self.port = runner.addresses[0][1]
-            if host in EVERYWHERE:
-                host = own_address(host)
-            name = f"[{host}]" if ":" in host else host
-            root = self.access.public_url or f"http://{name}:{self.port}"
-            yield f"{root}/{self._opening}"
+            assert runner.server is not None, "it is set up"
+            listener = await asyncio.get_running_loop().create_server(
+                Listener(runner.server), host, port
+            )
+            async with listener:
+                self.port = listener.sockets[0].getsockname()[1]
+                if host in EVERYWHERE:
+                    host = own_address(host)
+                name = f"[{host}]" if ":" in host else host
+                root = self.access.public_url or f"http://{name}:{self.port}"
+                yield f"{root}/{self._opening}"
+                listener.close()
+                # Ends the requests under way, for which leaving the listener would wait.
+                await runner.cleanup()
         finally:
             await runner.cleanup()
 

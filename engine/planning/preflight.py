@@ -1,7 +1,6 @@
 """Preflight checks: whether each model answers as the sweep needs, tested with small requests."""
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +32,7 @@ from ..providers.local_server import local_server
 from ..providers.model_facts import model_facts
 from ..providers.provider import Provider
 from ..providers.retirements import Retirement, retirement, today
+from ..providers.same_model import same_model
 from ..providers.sdk_clients import load_clients
 from ..providers.settings import Settings
 from .probe import Probe, probes_of
@@ -199,7 +199,7 @@ async def _model(
     name = model.removeprefix(f"{provider_of(model)}/")
     if served and served != name:
         parts[0] += f", as {served}"
-    if served and not _alike(name, served):
+    if served and not same_model(name, served):
         return (
             False,
             parts[0],
@@ -220,7 +220,7 @@ async def _probed(provider: Provider, model: str, probe: Probe) -> Finding:
     except EngineError as exc:
         return False, f"{what}: {exc}", _mend(exc)
     name = model.removeprefix(f"{provider_of(model)}/")
-    if reply.served_model and not _alike(name, reply.served_model):
+    if reply.served_model and not same_model(name, reply.served_model):
         return False, f"{what}: answered by another model, {reply.served_model}", ""
     if wrong := probe.fault(reply):
         return False, f"{what}: {wrong}", probe.mend
@@ -261,15 +261,6 @@ async def _facts(settings: Settings, model: str, reach: Reach) -> Finding | None
         f"{model}: its vendor says otherwise than this program's tables: {'; '.join(found)}",
         "its vendor is right; the sweep is held against the tables",
     )
-
-
-def _alike(asked: str, served: str) -> bool:
-    """Whether a served model may be the requested one: a dated version of it, or its file."""
-    one, other = (
-        re.sub(r"[^a-z0-9]", "", name.lower().removesuffix("-latest").removesuffix(":latest"))
-        for name in (asked, served)
-    )
-    return one in other or other in one
 
 
 def _limits(told: HeaderLimits) -> list[str]:

@@ -15,16 +15,26 @@ from .catalogue import entry, provider_of
 from .provider_settings import ProviderSettings
 from .settings import Settings
 from .transport import DEADLINE
+from .trust import USERS_OWN
 
 UNROUTED = orjson.dumps(ProviderSettings().routing()).decode()
 """The default routing as JSON; it does not affect the identity, since every call has it."""
 
 
-def environment(folder: Path) -> dict[str, str]:
+class Environment(dict[str, str]):
+    """Variables by name."""
+
+    beside: frozenset[str] = frozenset()
+    """Names of those that are from `.env`, a file that anybody may have put beside a sweep."""
+
+
+def environment(folder: Path) -> Environment:
     """The process's environment, which overrides `.env` in the folder, if there is one."""
-    return {name: value or "" for name, value in dotenv_values(folder / ".env").items()} | dict(
-        os.environ
-    )
+    found = dotenv_values(folder / ".env")
+    beside = {name: value or "" for name, value in found.items() if name not in USERS_OWN}
+    variables = Environment(beside | dict(os.environ))
+    variables.beside = frozenset(beside.keys() - os.environ.keys())
+    return variables
 
 
 def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> None:
@@ -111,12 +121,19 @@ def settings_of(
     formerly = default_identity if row.own and not identity and api == "chat" else ""
     if row.own:
         default_identity = provider
+    beside = environment.beside if isinstance(environment, Environment) else frozenset()
+    from_file = row.base_url_variable in beside and not base_url
+    whence = "the sweep file" if base_url else row.base_url_variable
+    key = _key(row.key_variable, environment)
     return Settings(
         provider,
         url,
         _of_api(identity or default_identity, api),
         vendors_own,
-        key=_key(row.key_variable, environment),
+        key=key,
+        address_from="" if not moved else f".env: {whence}" if from_file else whence,
+        borrowed_key=bool(moved and from_file and key and row.key_variable not in beside),
+        identity_stated=bool(identity),
         deadline=deadline,
         connections=connections,
         proxy=_proxy(url, environment),

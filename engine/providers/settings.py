@@ -31,6 +31,12 @@ class Settings:
     """Which of OpenAI's endpoints is used, on the OpenAI wire."""
     models: tuple[tuple[str, str], ...] = ()
     """(name, underlying model) of models under names of the user's, such as deployments."""
+    address_from: str = ""
+    """Where the address was found, if it is not the provider's own."""
+    borrowed_key: bool = False
+    """Whether the address is from `.env` beside the sweep, and the key is not."""
+    identity_stated: bool = False
+    """Whether the sweep file states the identity."""
     extra: str = ""
     """JSON object of additional fields in every request body, on the OpenAI wire."""
 

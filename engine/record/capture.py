@@ -16,6 +16,9 @@ from .values import CallCost, NotRun, Origin, RecordedCall, RecordedCell, Record
 PERSON = "person/"
 """Prefix of the names of models that are people."""
 
+JUDGE = "judge"
+"""What a judge is asked for that is asked by nobody but the protocol."""
+
 NOTHING: Container[str] = frozenset()
 Noted: TypeAlias = tuple[RecordingAsk, Call, Reply]
 
@@ -142,7 +145,10 @@ class CapturedCell:
             believed = {
                 each: None
                 for each in believed
-                if each.statement or each.probs != end.probs or each.calls != calls
+                if each.role != JUDGE
+                or each.statement
+                or each.probs != end.probs
+                or each.calls != calls
             }
         return tuple(sorted(believed, key=_order_of_beliefs))
 

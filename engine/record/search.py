@@ -95,12 +95,16 @@ def search(
             db.execute("ATTACH ? AS record", (read_only(file),))
             db.execute("CREATE TEMP TABLE wanted(row INTEGER PRIMARY KEY)")
             db.executemany("INSERT INTO wanted VALUES(?)", ((row,) for row in rows))
+            db.execute("CREATE TEMP TABLE found(text INTEGER PRIMARY KEY)")
+            db.execute(
+                "INSERT INTO found SELECT rowid FROM words WHERE words MATCH ?", (query.match,)
+            )
             found = [
                 (key, count, source, turn, text)
                 for source in ("turn", "reasoning")
-                for key, count, turn, text in db.execute(_SAID[source], (query.match,))
+                for key, count, turn, text in db.execute(_SAID[source])
             ]
-            found += _judged(db, query)
+            found += _judged(db)
         except sqlite3.Error as exc:
             raise faulty(file, exc) from exc
     found.sort(key=lambda hit: (hit[0], hit[3] is None, hit[3] or 0))
@@ -109,22 +113,20 @@ def search(
 
 
 _KEY = f"min(cells.row << {ROW_BIT} | cells.place), count(*)"
+# What was said is gone through once, and looked up among the texts found: the other way round each
+# text would be searched for in all that was said, where the record has no index for it.
 _SAID = {
-    source: f"SELECT {_KEY}, turns.n, words.rowid FROM words JOIN record.turns"
-    f" ON turns.{column} = words.rowid JOIN record.cells USING(conversation)"
-    " JOIN wanted USING(row) WHERE words MATCH ? GROUP BY turns.conversation, turns.n"
+    source: f"SELECT {_KEY}, turns.n, found.text FROM record.turns CROSS JOIN found"
+    f" ON found.text = turns.{column} JOIN record.cells USING(conversation)"
+    " JOIN wanted USING(row) GROUP BY turns.conversation, turns.n"
     for source, column in (("turn", "text"), ("reasoning", "reasoning"))
 }
 
 
-def _judged(
-    db: sqlite3.Connection, query: Query
-) -> Iterator[tuple[int, int, Source, int | None, int]]:
+def _judged(db: sqlite3.Connection) -> Iterator[tuple[int, int, Source, int | None, int]]:
     texts: dict[int, int] = dict(
         db.execute(
-            "SELECT judgement, words.rowid FROM words JOIN record.judgements ON text = words.rowid"
-            " WHERE words MATCH ?",
-            (query.match,),
+            "SELECT judgement, found.text FROM record.judgements CROSS JOIN found USING(text)"
         )
     )
     if not texts:

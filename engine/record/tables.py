@@ -67,6 +67,12 @@ class RecordTables:
     def __exit__(self, *fault: object) -> None:
         self.db.close()
 
+    def setting(self, name: str) -> Any:
+        """What is known of the run under a name; None if nothing is."""
+        return next(
+            (value for (value,) in self.query("SELECT value FROM meta WHERE key=?", name)), None
+        )
+
     @cached_property
     def meta(self) -> dict[str, Any]:
         """What is known of the run, by name."""
@@ -120,9 +126,11 @@ class RecordTables:
             return self.unpacked(body)
         raise RecordDamaged(self._file, f"text {number} is missing")
 
-    def texts(self) -> Iterator[tuple[int, str]]:
-        """(number, text) of every text, in the order of the numbers."""
-        for number, body in self.query("SELECT text, body FROM texts ORDER BY text"):
+    def texts(self, first: int = 1) -> Iterator[tuple[int, str]]:
+        """(number, text) of every text from the first on, in the order of the numbers."""
+        for number, body in self.query(
+            "SELECT text, body FROM texts WHERE text>=? ORDER BY text", first
+        ):
             yield number, self.unpacked(body)
 
     def places(self) -> Iterator[tuple[int, int]]:

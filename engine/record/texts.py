@@ -14,7 +14,9 @@ SHORTEST = 32
 """Bytes; a shorter text is stored as it stands."""
 LARGEST = 64 << 20
 """Bytes; a text that claims to be larger is refused, not unpacked."""
-DICTIONARY_BYTES = 32_768
+DICTIONARY_BYTES = 16_384
+"""Twice as many save 2 % on people's texts, and cost more than that on those of models, which
+begin alike."""
 TRAINED_ON = 512 << 10
 """Bytes of text that a dictionary is trained on."""
 PLAIN, FRAME, FIRST_DICTIONARY = 0, 1, 2

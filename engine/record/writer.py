@@ -17,6 +17,8 @@ from .schema import INDEXES, faulty, open_to_write
 from .tables import RecordTables
 from .texts import FIRST_DICTIONARY, TRAINED_ON, Packer, train
 from .values import RecordedCell, RecordedRow
+from .withdrawal import withdraw
+from .words import drop_words, index_words
 
 
 class RecordWriter:
@@ -85,8 +87,39 @@ class RecordWriter:
         with self._transaction():
             for statement in INDEXES:
                 self._db.execute(statement)
+            index_words(self._db, self.tables)
+        self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def withdraw(self, model: str) -> int:
+        """Delete all that a person, by the name of its model, said and judged; how many calls.
+
+        What was said reads WITHDRAWN from then on, and a judgement says so; cells that rest on one
+        have no outcome here any more. No byte of it is left in the file: not in the index, not in
+        the dictionary, not in free pages.
+        """
+        with self._transaction():
+            withdrawn = withdraw(self._db, model)
+            drop_words(self._db)
+            # Dictionaries are made of what people wrote.
+            kept = list(RecordTables(self._db, self.file).texts())
+            self._db.execute("DELETE FROM dictionaries")
+            self._samples, self._sampled, self._packer = [], 0, Packer()
+            self._db.executemany(
+                "UPDATE texts SET body=? WHERE text=?",
+                ((self._packer.pack(text), number) for number, text in kept),
+            )
+            self._sample(kept)
+        self._restore()
+        self._alone("PRAGMA secure_delete=ON")
+        self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._alone("VACUUM")
+        self.settle()
+        return withdrawn
+
+    def _alone(self, statement: str) -> None:
+        """Execute what must be outside of a transaction."""
         try:
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._db.execute(statement)
         except sqlite3.Error as exc:
             raise faulty(self.file, exc) from exc
 

@@ -185,8 +185,7 @@ class ComposedTwice:
             return reply
 
         end = await attempt_noted(cell, listening)
-        outcome = end.outcome
-        if isinstance(outcome, Failure) and outcome.kind not in ("unreadable", "declined"):
+        if isinstance(end.outcome, Failure) and end.outcome.kind not in ("unreadable", "declined"):
             return end
         again = {call.address: reply for call, reply in heard}
         other: list[Call] = []

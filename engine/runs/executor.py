@@ -15,6 +15,7 @@ from ..sweeps.sweep import Cell
 from .loaded_sweep import LoadedSweep
 from .outcome import LandedCell
 from .run_folder import RunFolder
+from .sources import Sources
 
 Batches: TypeAlias = Callable[[RunFolder], Iterable[Iterable[Cell]]]
 
@@ -31,9 +32,8 @@ class Assignment:
     policy: RunPolicy
     lanes: int
     """How many cells may be under way at a time."""
-    refreshed_since: int | None
-    """In a refresh, replies stored at or after this time are not asked for again; seconds since
-    1970."""
+    run_id: str
+    """Of the run folder. A refresh does not ask again for what earlier sessions of it stored."""
     keep: Callable[[Sequence[LandedCell]], None]
     """Takes outcomes as they land; they are in the folder once `flush` has returned, or before.
     RunFolderError if the disk takes no more."""
@@ -67,6 +67,11 @@ class Executor(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Close every connection."""
+
+    @property
+    def sources(self) -> Sources:
+        """Where the replies of this session came from."""
+        return {}
 
     @property
     @abstractmethod

@@ -11,7 +11,7 @@ import orjson
 from ..errors import RunFolderError
 from ..providers.capabilities import Api
 from ..sweeps.code import RowCode
-from ..system.files import read_bounded, replace_file
+from ..system.files import read_bounded, refuse_links_within, replace_file
 
 FORMAT = 2
 """Version of the run folder's layout."""
@@ -114,6 +114,7 @@ def read_manifest(folder: Path) -> Manifest:
     """RunFolderError, with the next step, if `folder` is no run folder of a version we read."""
     file = folder / MANIFEST_FILE
     try:
+        refuse_links_within(folder)
         told = orjson.loads(read_bounded(file, MAX_MANIFEST))
     except FileNotFoundError:
         raise RunFolderError(f"{folder} is no run folder: it has no {MANIFEST_FILE}") from None

@@ -1,6 +1,5 @@
 """A run: one sweep in its folder, over its store; started or resumed."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -33,6 +32,7 @@ from .replay import REPLAY_LANES
 from .run_folder import QUARANTINE, RunFolder, outcomes
 from .run_record import RunRecord
 from .session import RunSession
+from .sources import note_sources
 from .stores import open_store, shown_name, store_name
 from .takeover import Taken, Takeover
 from .walk import require_abilities, require_service
@@ -126,6 +126,8 @@ class Run:
             asks = not folder.complete or folder.failed
             if options.mode in ("use", "replay") and asks and not options.accept_empty:
                 folder.check_store(len(store), named, store.id)
+            # It may make the record of a new run, so that this comes before that is opened.
+            taken = _take_over(loaded, options, folder, store)
             with ExitStack() as stack:
                 record = None
                 # A run that was finished before there were records gets none by being looked at.
@@ -137,7 +139,6 @@ class Run:
                 dropped = folder.forget_failures(kinds)
                 if record is not None:
                     record.forget(dropped)
-                taken = _take_over(loaded, options, folder, store)
                 yield cls(loaded, options, folder, store, record, len(dropped), taken)
 
     async def execute(
@@ -174,12 +175,22 @@ class Run:
                     halt = self._settled()
         finally:
             await working.close()
+            self._note_sources(working)
             if loaded.stop_token.halt is not None:
                 loaded.stop_token.halt.unsaved = working.statistics.unsaved
         if halt is None and isinstance(loaded.stop_token.halt, StoreFailed):
             # The last note in the folder failed, after the last outcome.
             return loaded.stop_token.halt
         return halt
+
+    def _note_sources(self, working: Executor) -> None:
+        models = self.loaded.models
+        try:
+            note_sources(
+                self.folder.path, working.sources, lambda model: models.settings_of(model).base_url
+            )
+        except RunFolderError as fault:
+            self.loaded.stop_token.stop(StoreFailed(str(fault)))
 
     def snapshot(self) -> Snapshot:
         """The current state of the run."""
@@ -217,7 +228,6 @@ class Run:
         options, folder = self.options, self.folder
         assert self._record is not None, "a run with cells to run has a record"
         paid = sum_usage(before.values())
-        refresh = options.mode == "refresh"
         return Assignment(
             self.loaded,
             folder,
@@ -230,7 +240,7 @@ class Run:
                 folder.path / QUARANTINE,
             ),
             self._max_cells(),
-            folder.refreshing(int(time.time())) if refresh else None,
+            folder.id(),
             self._record.put,
             self._record.flush,
             before,
@@ -246,13 +256,11 @@ class Run:
         return loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
 
     def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:
-        held = len(self.store)
-
-        def standing() -> int:
+        def added() -> int:
             # A refreshed reply replaces one that was there.
-            return held + (working.statistics.new if self.options.mode == "use" else 0)
+            return working.statistics.new if self.options.mode == "use" else 0
 
-        return store_watermark(self.folder, standing, self.store, self.loaded.stop_token)
+        return store_watermark(self.folder, added, self.store, self.loaded.stop_token)
 
     def _landed(self, cells: Sequence[LandedCell]) -> None:
         for observer in self._observers:

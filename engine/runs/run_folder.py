@@ -9,13 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from uuid import uuid4
 
 from ...protocols.datasets.jsonl import jsonl, problems
 from ...protocols.errors import DatasetError
 from ...protocols.question import Problem
 from ..errors import RunFolderError
 from ..sweeps.grid import Grid, stored_grid
-from ..system.files import read_bounded, replace_file, unwritable, whole_lines
+from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable, whole_lines
 from . import lock
 from .lock import take_lock
 from .manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
@@ -26,6 +27,7 @@ GRID = "grid.json"
 """The sweep as data: its rows with their settings. Folders of version 0.1 have none."""
 
 REPORT, QUARANTINE = "report", "quarantine"
+RUN_ID = "run.id"
 
 MAX_SWEEP = 2**26
 """Bytes of a sweep file at most."""
@@ -91,6 +93,7 @@ class RunFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            refuse_links_within(self.path)
             self._refuse_foreign()
             self._lock = take_lock(self.path)
         except OSError as exc:
@@ -213,16 +216,17 @@ class RunFolder:
         self.manifest = replace(self.manifest, replies=replies, store_id=known)
         write_manifest(self.path, self.manifest)
 
-    def refreshing(self, now: int) -> int | None:
-        """When an earlier session began this refresh; None if this is the first.
-
-        now: seconds since 1970, recorded for later sessions if this is the first. RunFolderError.
-        """
-        began = self.manifest.refreshed_since or None
-        if began is None:
-            self.manifest = replace(self.manifest, refreshed_since=now)
-            write_manifest(self.path, self.manifest)
-        return began
+    def id(self) -> str:
+        """The id of this run, made once and kept wherever its folder is moved. RunFolderError."""
+        file = self.path / RUN_ID
+        try:
+            return file.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            made = uuid4().hex[:16]
+            replace_file(file, [made.encode()])
+            return made
+        except (OSError, UnicodeDecodeError) as exc:
+            raise RunFolderError(f"{file}: cannot be read: {exc}") from exc
 
     def _refuse_foreign(self) -> None:
         """Refuse a folder with foreign files: it must be a run folder, or the beginning of one."""

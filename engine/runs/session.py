@@ -1,10 +1,12 @@
 """Executors in this process: models behind a cache over the store."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.store import Store
 from ..accounting.ledger import Ledger, UsageTotals
+from ..display.quantity import counted
 from ..errors import Halt
 from ..models.router import Models
 from ..record.capture import Capture
@@ -15,6 +17,8 @@ from .executor import Assignment, Executor
 from .outcome import landed
 from .run_folder import RunFolder
 from .scheduler import CellEnd
+from .sources import Sources
+from .stores import hurry_when_interrupted
 from .workers import run_workers
 
 
@@ -26,7 +30,7 @@ class LocalExecutor(Executor):
         models: Models,
         store: Store,
         mode: Mode = "use",
-        refreshed_since: int | None = None,
+        run_id: str = "",
         paid: set[str] | None = None,
     ) -> None:
         """models: prepared; `close` closes them. paid: as `Cache` has it."""
@@ -36,12 +40,17 @@ class LocalExecutor(Executor):
             models,
             identity=models.identity_in(store),
             mode=mode,
-            refreshed_since=refreshed_since,
+            origin=models.origin,
+            run_id=run_id,
             paid=paid,
         )
 
     async def close(self) -> None:
         await self.models.close()
+
+    @property
+    def sources(self) -> Sources:
+        return self.cache.sources
 
     @property
     def statistics(self) -> CacheStatistics:
@@ -51,7 +60,12 @@ class LocalExecutor(Executor):
         return self.models.accounts()
 
     def lines(self) -> tuple[str, ...]:
-        return self.models.lines()
+        held = Counter(self.cache.holders.values())
+        told = (
+            f"{counted(calls, 'call')} waited for: {holder} is paying"
+            for holder, calls in held.items()
+        )
+        return (*self.models.lines(), *told)
 
     @property
     def in_flight(self) -> int:
@@ -77,10 +91,11 @@ class RunSession(LocalExecutor):
         loaded = assignment.loaded
         loaded.models.prepare(loaded.sweep.roles, assignment.policy)
         paid = set[str]()
-        super().__init__(
-            loaded.models, assignment.store, assignment.mode, assignment.refreshed_since, paid
-        )
+        super().__init__(loaded.models, assignment.store, assignment.mode, assignment.run_id, paid)
         self._assignment = assignment
+        hurry_when_interrupted(assignment.store, loaded.stop_token)
+        self._twice = ComposedTwice(self.cache)
+        self._under_way = 0
         self._capture = Capture(
             loaded.sweep,
             loaded.models.identity_in(assignment.store),
@@ -88,8 +103,6 @@ class RunSession(LocalExecutor):
             paid,
             batched=self.batched,
         )
-        self._twice = ComposedTwice(self.cache)
-        self._under_way = 0
 
     async def run(self) -> Halt | None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token

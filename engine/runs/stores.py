@@ -5,7 +5,22 @@ from pathlib import Path
 
 from ...cache.disk import DiskStore, ReadOnlyStore
 from ...cache.store import Reader, Store
-from ..system.settings import STORE_VARIABLE, homely, is_url, store_path
+from ..errors import Interrupted
+from ..stop import StopToken
+from ..system.settings import STORE_VARIABLE, checked_name, homely, is_url, store_path
+
+LAST_SECONDS = 10.0
+"""Seconds for which an interrupted run waits for a database that does not answer."""
+
+
+def hurry_when_interrupted(store: Store, stop_token: StopToken) -> None:
+    """Have a run that is interrupted wait for a database that hangs no longer than a while."""
+
+    def hurry() -> None:
+        if isinstance(stop_token.halt, Interrupted):
+            store.hurry(LAST_SECONDS)
+
+    stop_token.listen(hurry)
 
 
 def store_name(given: Path | str | None) -> str:
@@ -14,6 +29,7 @@ def store_name(given: Path | str | None) -> str:
     A folder is made absolute, so that other processes find it.
     """
     named = str(given) if given is not None else os.environ.get(STORE_VARIABLE, "")
+    named = checked_name(named)
     if is_url(named):
         return named
     return str(store_path(Path(named).expanduser() if named else None).absolute())

@@ -20,6 +20,8 @@ from ...cache.call import Identity
 from ...cache.errors import ReplayMiss
 from ...cache.store import Store
 from ..errors import RunFolderError
+from ..record.copying import copy_record
+from ..record.schema import RECORD
 from ..sweeps.grid import joined_digest, models_in
 from ..sweeps.settled import settled_address
 from ..sweeps.sweep import Cell, Sweep
@@ -91,7 +93,9 @@ class Takeover:
                 continue
             verified = self._verified(source, rows) if self.verify else 0
             taken = 0
-            cells = self._cells(source, rows)
+            # First what was said, and then the outcomes, which follow from it.
+            self._copy_record(source, rows)
+            cells = (cell for _, cell in self._cells(source, rows))
             while some := [*islice(cells, AT_ONCE)]:
                 self.folder.append(some)
                 taken += len(some)
@@ -123,15 +127,28 @@ class Takeover:
             )
         return shared
 
-    def _cells(self, source: Path, rows: dict[int, int]) -> Iterator[LandedCell]:
-        """The outcomes of the source that this run lacks, as lines of this run."""
+    def _copy_record(self, source: Path, rows: dict[int, int]) -> None:
+        """Begin the record of a new run with that of the source. Where it cannot be, the outcomes
+        stand without one until `oversight record`."""
+        ours = self.folder.path
+        if self.folder.finished or (ours / RECORD).exists() or not (source / RECORD).exists():
+            return
+        moved = {}
+        for theirs, cell in self._cells(source, rows):
+            moved[theirs] = cell.place, self.sweep.row_at(cell.place)
+        copy_record(source, ours, [problem.id for problem in self.sweep.problems], moved)
+
+    def _cells(self, source: Path, rows: dict[int, int]) -> Iterator[tuple[int, LandedCell]]:
+        """The outcomes of the source that this run lacks, as lines of this run; each with its place
+        in the source."""
         grid, ours = RunReader(source).sweep, self.sweep
         numbers = {problem.id: number for number, problem in enumerate(ours.problems)}
         names = [_names(row.kind, row.agent, row.judge) for row in ours.rows]
+        size = grid.size
         # Neighbouring lines are of one problem.
         about = lru_cache(64)(lambda number: joined_digest(settled_address(ours.problems[number])))
         for line, record in recorded_lines(source):
-            if not 0 <= record.place < grid.size or not _lasts(record):
+            if not 0 <= record.place < size or not _lasts(record):
                 continue
             row, number = rows.get(grid.row_at(record.place)), numbers.get(record.problem)
             if row is None or number is None or not 0 <= record.draw < ours.draws:
@@ -150,13 +167,13 @@ class Takeover:
                     names[row],
                     line[line.index(REST) :],
                 )
-                yield LandedCell(place, told, record.failure is not None)
+                yield record.place, LandedCell(place, told, record.failure is not None)
 
     def _verified(self, source: Path, rows: dict[int, int]) -> int:
         """Replay some cells of the source; how many. RunFolderError if one gives something else."""
         sample: list[LandedCell] = []
         chance = random.Random(self.sweep.seed)
-        for count, cell in enumerate(self._cells(source, rows)):
+        for count, (_, cell) in enumerate(self._cells(source, rows)):
             if count < self.verify:
                 sample.append(cell)
             elif (at := chance.randrange(count + 1)) < self.verify:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from ...cache.errors import StoreGone
+from ...cache.errors import StoreError
 from ...cache.store import Store
 from ..errors import RunFolderError, StoreFailed
 from ..stop import StopToken
@@ -16,30 +16,33 @@ NOTE_EVERY = 10.0
 
 @asynccontextmanager
 async def store_watermark(
-    folder: RunFolder, held: Callable[[], int], store: Store, stop_token: StopToken
+    folder: RunFolder, added: Callable[[], int], store: Store, stop_token: StopToken
 ) -> AsyncIterator[None]:
     """Record the reply count and the store's id while the body runs, and once more after it.
 
-    held: returns the count. A folder that cannot be written stops the run, as does a store that is
-    gone.
+    added: how many replies this session has stored. A folder that cannot be written stops the run,
+    as does a store that is gone. What the store is asked, it is asked in a thread: a database may
+    not answer.
     """
 
-    def note() -> None:
+    async def note() -> None:
         try:
-            store.check()
-            folder.note(replies=held(), store_id=store.id)
-        except (RunFolderError, StoreGone) as fault:
+            await asyncio.to_thread(store.check)
+            folder.note(replies=held + added(), store_id=store.id)
+        except (RunFolderError, StoreError) as fault:
             stop_token.stop(StoreFailed(str(fault)))
 
     async def periodically() -> None:
         while True:
-            note()
+            await note()
             await asyncio.sleep(NOTE_EVERY)
 
+    held = await asyncio.to_thread(len, store)
     recording = asyncio.create_task(periodically())
     try:
         yield
     finally:
         recording.cancel()
         await asyncio.wait([recording])
-        note()
+        if not isinstance(stop_token.halt, StoreFailed):
+            await note()

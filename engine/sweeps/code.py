@@ -34,9 +34,6 @@ PROMPT = "prompt "
 SHORT = 12
 """Hex digits of the digest of a part."""
 
-_BARE = frozenset(("abc", "builtins", "dataclasses", "enum", "typing"))
-"""Modules of Python whose classes are bases of many."""
-
 Lookup: TypeAlias = Callable[[str], ModuleCode | None]
 """The code of a module by its name; None for one that is not looked into, or that is none."""
 
@@ -87,9 +84,19 @@ def prompt_digests(blocks: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def lineage(protocol: Protocol) -> set[type]:
-    """The classes of a protocol, of its roles and of all settings in them, with their bases."""
+    """The classes of a protocol, of its roles and of settings in them, with their bases; without
+    those of Python itself."""
+    return {
+        cls
+        for cls in classes_of(protocol)
+        if cls.__module__.partition(".")[0] not in sys.stdlib_module_names
+    }
+
+
+def classes_of(protocol: Protocol) -> set[type]:
+    """The same with those of Python."""
     classes = set(map(type, dataclasses_in(protocol)))
-    return {base for cls in classes for base in cls.__mro__ if base.__module__ not in _BARE}
+    return {base for cls in classes for base in cls.__mro__}
 
 
 class CodeGraph:

@@ -21,6 +21,7 @@ from .code import (
     CodeGraph,
     Installed,
     RowCode,
+    classes_of,
     lineage,
     prompt_digests,
     row_code,
@@ -131,7 +132,8 @@ def _older_prompts(row: Row, now: Mapping[str, str], then: Mapping[str, str]) ->
 def _older_digest(rows: Iterable[Row]) -> str:
     """The digest of the code behind some rows, as version 0.1 computed it."""
     table = older_code().modules
-    places = {_older_place(cls) for row in rows for cls in lineage(row.protocol)}
+    classes = {cls for row in rows for cls in classes_of(row.protocol)}
+    places = {_older_place(cls) for cls in classes if cls.__module__ not in ("abc", "builtins")}
     ours = {module for module, _ in places if module in table}
     foreign = _package_closure({module for module, _ in places} - ours)
     ours |= {name for source in foreign.values() for name in _NAMED.findall(source.decode())}

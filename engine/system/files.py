@@ -124,6 +124,17 @@ def refuse_links(folder: Path) -> None:
         )
 
 
+def refuse_links_within(run: Path) -> None:
+    """RunFolderError if a run folder, or one of its own folders, holds a symbolic link. OSError."""
+    if run.is_dir():
+        with os.scandir(run) as entries:
+            for each in entries:
+                if each.is_symlink():
+                    refuse_links(Path(each.path))
+                if each.is_dir(follow_symlinks=False):
+                    refuse_links(Path(each.path))
+
+
 def unwritable(path: Path, exc: OSError) -> RunFolderError:
     """What the system says of a file or a folder that it does not let us write."""
     full = exc.errno in NO_ROOM

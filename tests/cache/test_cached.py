@@ -172,14 +172,18 @@ async def test_a_failed_flight_that_everybody_left_is_not_reported_as_lost():
     assert complaints == []
 
 
-async def test_a_refresh_that_goes_on_asks_again_for_what_is_older_than_its_beginning():
-    """What was stored at 7 or later was stored by it, and is served."""
+@pytest.mark.parametrize("clock", [0, 10**9, 10**11])
+async def test_a_refresh_that_goes_on_asks_again_for_all_but_what_it_stored_itself(clock):
+    """Whatever the clocks say: what a run stored before its refresh is not refreshed either."""
     store, numbers = MemoryStore(), iter(range(10))
     inner = Scripted(lambda call: str(next(numbers)))
-    for stored_at, call in zip((6, 7, 8), calls(3), strict=True):
-        await Cache(store, inner, identity=home, clock=lambda at=stored_at: at)(call)
-    going_on = Cache(store, inner, identity=home, mode="refresh", refreshed_since=7)
-    assert [(await going_on(call)).text for call in calls(3)] == ["3", "1", "2"]
+    for run, call in zip("78", calls(2), strict=True):
+        await Cache(store, inner, identity=home, clock=lambda: clock, run_id=run)(call)
+    for run, call in zip("78", calls(4)[2:], strict=True):
+        began = Cache(store, inner, identity=home, mode="refresh", run_id=run)
+        await began(call)
+    going_on = Cache(store, inner, identity=home, mode="refresh", run_id="7")
+    assert [(await going_on(call)).text for call in calls(4)] == ["4", "5", "2", "6"]
 
 
 class CountingStore(MemoryStore):

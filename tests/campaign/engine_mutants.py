@@ -32,10 +32,10 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
             "return key in self._refreshed or self._was_refreshed(key)",
             "return key in self._refreshed",
         ),
-        ("if stored_at < self._refreshed_since:", "if stored_at <= self._refreshed_since:"),
+        ("return fresh", "return False"),
         ("self._recent.popitem(last=False)", "self._recent.popitem()"),
         ('replaces=mode == "refresh"', "replaces=False"),
-        ("replace(reply, call=address) if older is None else", "replace(reply, call=address) or"),
+        ("        if older is not None:\n", "        if False:\n"),
         ("        if self._closed:\n", "        if False:\n"),
         ("return await asyncio.shield(flight)\n\n", "return await flight\n\n"),
         ("if self._missed > self._explained:", "if self._missed >= self._explained:"),
@@ -55,10 +55,7 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "cache/writer.py",
         "cache/writer cache/cached",
-        (
-            "self._waiting[MAX_COMMIT_ENTRIES:],",
-            "self._waiting[MAX_COMMIT_ENTRIES + 1 :],",
-        ),
+        ("del self._waiting[:MAX_COMMIT_ENTRIES]", "del self._waiting[: MAX_COMMIT_ENTRIES + 1]"),
         ("return landed + [(durable, exc) for _, durable in waiting]", "return landed"),
         ("if durable.done():\n            continue", "if durable.done():\n            break"),
     ),
@@ -72,7 +69,7 @@ ENGINE_MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "cache/merge.py",
         "cache/bundle",
-        ("elif kept == record.reply():", "elif kept is not None:"),
+        ('elif replace(kept, origin="")', "elif kept is not None or replace(kept)"),
     ),
     *_of(
         "cache/bundle.py",

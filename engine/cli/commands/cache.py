@@ -231,9 +231,10 @@ def import_(source: Path, store: str | None) -> None:
     """Add the replies in SOURCE, a bundle or the folder of another store, to the store.
 
     Each is checked first. What the store has already, it keeps. A folder whose file is malformed
-    is read as far as it can be. Exit code 1 if anything had to be left out.
+    is read as far as it can be. The replies are marked as imported, and runs that are answered by
+    them say so. Exit code 1 if anything had to be left out.
     """
-    _take_over(source, store_name(store))
+    _tell(_merged(source, named := store_name(store), foreign=True), named)
 
 
 @command.command()
@@ -252,7 +253,7 @@ def salvage(store: Path | None) -> None:
     if aside.exists() and saved.exists():
         # Interrupted between the two renames below: all that could be saved is in `saved`.
         _bring_into_place(saved, path)
-        _take_over(aside, str(path))
+        _tell(_merged(aside, str(path)), path)
         return
     if not (path / STORE_FILE).exists():
         raise click.UsageError(f"{path} holds no store")
@@ -282,12 +283,8 @@ def _bring_into_place(saved: Path, path: Path) -> None:
     shutil.rmtree(saved)
 
 
-def _take_over(source: Path, named: str) -> None:
-    """Add the readable entries of `source` to the store `named`, and report the others."""
-    _tell(_merged(source, named), named)
-
-
-def _merged(source: Path, named: str) -> MergeStatistics:
+def _merged(source: Path, named: str, *, foreign: bool = False) -> MergeStatistics:
+    """Add the readable entries of `source` to the store `named`; see `merge`."""
     with ExitStack() as stack:
         theirs: Reader
         if source.is_file():
@@ -296,7 +293,7 @@ def _merged(source: Path, named: str) -> MergeStatistics:
             theirs = stack.enter_context(salvageable(source))
         # A new store takes the place of the one that its replies come from.
         ours = stack.enter_context(closing(open_store(named, id=theirs.id)))
-        return merge(_reachable(theirs), ours)
+        return merge(_reachable(theirs), ours, foreign=foreign)
 
 
 def _tell(merged: MergeStatistics, path: Path | str) -> None:

@@ -18,6 +18,7 @@ from ...errors import UsageError
 from ...reports.report import report
 from ...reports.results import collect
 from ...runs.reader import RunReader
+from ...runs.sources import read_sources, source_lines
 from ..naming import run_argument
 from ..options import (
     format_option,
@@ -82,6 +83,8 @@ def command(
         sections.append(("noise", noise_finding(sources)))
     show(report(results, format, width(), measures=measures, sections=sections))
     say_latency(read_ledger(run))
+    for line in source_lines(read_sources(run)):
+        say(line)
     if decision := saved_decision(run):
         for line in decision.lines():
             say(line)

@@ -1,6 +1,7 @@
 """`oversight run`: start a sweep, or resume it."""
 
 import asyncio
+import os
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -14,6 +15,7 @@ from ...display.quantity import counted
 from ...fleet.executor_choice import Workers, executor_for
 from ...models.router import RunPolicy
 from ...providers.retirements import today
+from ...providers.trust import ALLOW_ADDRESS, VOUCH
 from ...runs.listing import folder_named, is_run
 from ...runs.loaded_sweep import load_sweep
 from ...runs.parts import SweepPart
@@ -102,6 +104,18 @@ def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> f
 @click.option(
     "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
 )
+@click.option(
+    "--allow-address",
+    multiple=True,
+    metavar="PROVIDER",
+    help="Send your key to the address that .env beside the sweep names.",
+)
+@click.option(
+    "--vouch",
+    multiple=True,
+    metavar="PROVIDER",
+    help="Its address is a gateway to the vendor whose identity the sweep file gives it.",
+)
 @adopt_code_option
 @click.option(
     "--from",
@@ -168,6 +182,8 @@ def command(
     ray: str,
     part: str,
     quota: bool,
+    allow_address: tuple[str, ...],
+    vouch: tuple[str, ...],
     adopt_code: bool,
     sources: tuple[str, ...],
     verify: int,
@@ -205,6 +221,10 @@ def command(
         raise click.UsageError("--until or --stop-when: one aim decides when a run may stop")
     if part and (until is not None or stop_when is not None):
         raise click.UsageError("--until and --stop-when look at a whole sweep: leave out --part")
+    # In the environment, which workers share.
+    for variable, given in ((ALLOW_ADDRESS, allow_address), (VOUCH, vouch)):
+        if given:
+            os.environ[variable] = ",".join((*given, os.environ.get(variable, "")))
     file = read_sweep_file(sweep, overrides, limit)
     opened = load_sweep(SweepPart.read(part).of(file) if part else file)
     design = None

@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from oversight.engine.cli.group import oversight
-from oversight.engine.planning.preflight import _alike, clock_of
+from oversight.engine.planning.preflight import clock_of
 from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
+from oversight.engine.providers.same_model import same_model
 from oversight.engine.rehearsal.process import counts, serving
 from tests.answering import alike, answering
 
@@ -166,14 +167,14 @@ def test_without_anything_named_only_the_keys_are_looked_at(monkeypatch):
 
 
 def test_an_answer_of_another_model_is_no_answer_of_this_one(at):
-    assert not _alike("smollm2-135m", "qwen2.5-0.5b-instruct")
+    assert not same_model("smollm2-135m", "qwen2.5-0.5b-instruct")
     for asked, served in (
         ("gpt-4o", "gpt-4o-2024-08-06"),
         ("claude-3-5-haiku-latest", "claude-3-5-haiku-20241022"),
         ("smollm2-135m", "/models/SmolLM2-135M-Instruct-Q8_0.gguf"),
         ("llama3.1:latest", "llama3.1"),
     ):
-        assert _alike(asked, served)
+        assert same_model(asked, served)
 
 
 @pytest.mark.wire

@@ -20,6 +20,7 @@ from oversight.engine.record.values import (
     RecordedJudgement,
     RecordedRow,
 )
+from oversight.engine.record.withdrawal import WITHDRAWN
 from oversight.engine.record.writer import RecordWriter
 from oversight.engine.system.mounts import is_network
 from oversight.protocols.question import Answer
@@ -222,3 +223,67 @@ def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path) -> None:
     places = ("/home/me/runs", "/home/my disk/runs", "/homes", "/")
     assert [is_network(Path(place), mounts) for place in places] == [True, False, False, False]
     assert not is_network(Path("/"), tmp_path / "none")
+
+
+def test_words_are_found_by_the_index_and_new_texts_are_known_to_lack_it(tmp_path: Path) -> None:
+    file = tmp_path / RECORD
+    writer = RecordWriter(file, PROBLEMS, ROWS)
+    writer.write([spoken(0, "crates of oranges")])
+    writer.settle()
+    writer.write([spoken(2, "crates of lemons")])
+    with RecordTables.open(file) as tables:
+        found = "SELECT rowid FROM words WHERE words MATCH ?"
+        (hit,) = {tables.text(n) for (n,) in tables.query(found, "oranges AND 0 NOT say")}
+        assert "crates of oranges" in hit
+        lemons = [n for n, text in tables.texts() if "lemons" in text]
+        assert min(lemons) > tables.setting("indexed")
+        assert not list(tables.query(found, "lemons"))
+    writer.settle()
+    writer.close()
+    with RecordTables.open(file) as tables:
+        assert [n for (n,) in tables.query(found, "lemons")] == lemons
+
+
+def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / RECORD
+    writer = RecordWriter(file, PROBLEMS, ROWS)
+    words = "xylophone quagmire bluebottle"
+    cells = [spoken(place, f"{words} {place}") for place in range(0, 600, 2)]
+    theirs = [
+        replace(each, model="person/ann") if each.model == "a/weak" else each
+        for each in cells[7].calls
+    ]
+    secret = "my own zanzibar story"
+    judged = cells[7].outcome
+    assert isinstance(judged, Verdict)
+    part = replace(judged.judgements[0], text=f"{secret} {'and more of it ' * 9}")
+    cells[7] = replace(
+        cells[7],
+        calls=tuple(replace(e, text=part.text) if "person" in e.model else e for e in theirs),
+        outcome=replace(judged, judgements=(part,)),
+    )
+    writer.write(cells)
+    writer.settle()
+    assert b"zanzibar" in file.read_bytes()
+    assert writer.withdraw("person/ann") == 2
+    writer.close()
+    for each in tmp_path.iterdir():
+        assert b"zanzibar" not in each.read_bytes()
+    with RecordTables.open(file) as tables:
+        assert not any(secret in text for _, text in tables.texts())
+        assert not list(tables.query("SELECT rowid FROM words WHERE words MATCH 'zanzibar'"))
+        left = list(tables.cells())
+        assert left[7].outcome == NotRun("withdrawn")
+        assert {call.text for call in left[7].calls if "person" in call.model} == {WITHDRAWN}
+        assert left[:7] + left[8:] == cells[:7] + cells[8:]
+
+
+def test_a_record_in_a_read_only_folder_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "there"
+    folder.mkdir()
+    written(folder / RECORD, [spoken(0)])
+    folder.chmod(0o555)
+    try:
+        assert read(folder / RECORD) == [spoken(0)]
+    finally:
+        folder.chmod(0o755)

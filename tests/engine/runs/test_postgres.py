@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +25,7 @@ from tests.waiting import end, until
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 
+from oversight.cache import postgres as postgres_store
 from oversight.cache.postgres import MAX_OUTAGE_SECONDS, PostgresStore
 
 pytestmark = pytest.mark.wire
@@ -96,15 +99,60 @@ async def test_a_call_that_failed_elsewhere_is_asked_by_whoever_waited(url):
         await second.close()
 
 
-async def test_the_claim_of_a_store_that_is_gone_holds_nobody(url):
+async def test_a_lease_ends_with_its_process_or_a_while_after_it_vanished(url, monkeypatch):
+    monkeypatch.setattr(postgres_store, "LEASE_SECONDS", 0.6)
     gone = PostgresStore(url)
-    assert gone.claim(["a", "b"]) == {"a", "b"}
+    assert gone.acquire(["a", "b"]).leased == {"a", "b"}
     with closing(PostgresStore(url)) as store:
-        assert store.claim(["a", "c"]) == {"c"}
+        found = store.acquire(["a", "c"])
+        assert found.leased == {"c"}
+        assert found.holders == {"a": f"process {os.getpid()} of {socket.gethostname()}"}
         gone.free(["b"])
-        assert store.claim(["b"]) == {"b"}
-        gone.close()
-        until(lambda: store.claim(["a"]) == {"a"})
+        assert store.acquire(["b"]).leased == {"b"}
+        await asyncio.sleep(1.0)
+        assert not store.acquire(["a"]).leased, "a process that lives keeps what it pays for"
+        # As a machine that loses its power, or a process that is suspended.
+        gone._ended.set()
+        until(lambda: store.acquire(["a"]).leased == {"a"})
+        assert not store.lost
+
+
+async def test_whoever_loses_a_lease_knows_it(url, monkeypatch):
+    import psycopg
+
+    monkeypatch.setattr(postgres_store, "LEASE_SECONDS", 0.3)
+    with closing(PostgresStore(url)) as store, psycopg.connect(url, autocommit=True) as db:
+        assert store.acquire(["a", "b"]).leased == {"a", "b"}
+        db.execute("UPDATE reservations SET owner = 'x another run' WHERE key LIKE '%a'")
+        until(lambda: store.lost == 1)
+        # A store that was emptied has lost no call to anybody: the lease is made again.
+        db.execute("DELETE FROM reservations WHERE key LIKE '%b'")
+        await asyncio.sleep(0.4)
+        assert store.lost == 1
+
+
+async def test_sessions_that_the_server_ends_when_idle_lose_nothing(url):
+    """A lease is a row, not a session."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as db:
+        name = db.info.dbname
+        db.execute(f"ALTER DATABASE {name} SET idle_session_timeout = '300ms'")
+    asked = []
+
+    async def inner(call):
+        asked.append(call)
+        await asyncio.sleep(1.0)
+        return Reply("yes")
+
+    with closing(PostgresStore(url)) as one, closing(PostgresStore(url)) as other:
+        first, second = cache_over(one, inner), cache_over(other, inner)
+        paying = asyncio.create_task(first(CALL))
+        await asyncio.sleep(0.6)
+        assert (await asyncio.gather(paying, second(CALL)))[1].text == "yes"
+        await first.close()
+        await second.close()
+    assert len(asked) == 1
 
 
 async def test_a_replay_reads_from_it_and_tells_what_was_never_recorded(url):

@@ -12,6 +12,7 @@ import pytest
 
 from oversight.engine.errors import EngineError
 from oversight.engine.sweeps.code import row_codes
+from oversight.engine.sweeps.code_cache import CodeCache
 from oversight.engine.sweeps.semantic import ModuleCode, module_code
 from oversight.engine.sweeps.sweepfile import read_sweep_file
 from tests.command_line import environment
@@ -114,6 +115,7 @@ CODES = """
 import json, sys
 from pathlib import Path
 from oversight.engine.sweeps.code import row_codes
+from oversight.engine.sweeps.code_cache import CodeCache
 from oversight.engine.sweeps.sweepfile import read_sweep_file
 sweep = read_sweep_file(Path("sweep.yaml")).sweep({})
 codes = row_codes(sweep.rows)
@@ -201,6 +203,19 @@ def test_an_edit_changes_the_rows_that_reach_it(house: Path) -> None:
     assert changed_by(house, {debate: acting}) == {"debate simultaneous 2"}
     assert changed_by(house, {seat: acting}) == ROWS
     assert changed_by(house, {"protocols/prompts/default.yaml": words}) == {"debate simultaneous 2"}
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1}', b'{"a": [[["x"]], {}, []]}', b"\xff"])
+def test_a_damaged_cache_of_code_costs_time_alone(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "modules.json"
+    file.write_bytes(content)
+    known = CodeCache(file)
+    expected = module_code(SOURCE, "oversight.protocols")
+    assert known.code_of(SOURCE.encode(), "oversight.protocols") == expected
+    known.save()
+    again = CodeCache(file)
+    assert again.code_of(SOURCE.encode(), "oversight.protocols") == expected
+    assert file.read_bytes() != content
 
 
 OWN = """

@@ -1,0 +1,61 @@
+"""What a file that came with a sweep may not decide alone: where a key goes, and whose replies are
+stored as a vendor's."""
+
+from collections.abc import Iterable, Mapping
+
+from ..errors import UsageError
+from .catalogue import PROVIDERS
+from .settings import Settings
+
+ALLOW_ADDRESS = "OVERSIGHT_ALLOW_ADDRESS"
+"""Variable with providers, between commas, whose keys may go to an address that `.env` names."""
+VOUCH = "OVERSIGHT_VOUCH"
+"""Variable with providers, between commas, whose address is a gateway to a vendor."""
+USERS_OWN = (ALLOW_ADDRESS, VOUCH)
+"""Variables that `.env` may not set."""
+
+
+def require_trust(settings: Iterable[Settings], environment: Mapping[str, str]) -> None:
+    """UsageError where a key would go to an address, or replies be stored under an identity, that
+    only a file beside the sweep has named. Sends nothing."""
+    for each in settings:
+        name = each.provider
+        if each.borrowed_key and name not in _named(environment, ALLOW_ADDRESS):
+            raise UsageError(
+                f"{name}: {each.address_from} names {each.base_url}, and your key is from outside "
+                "that file: it is not sent there. Put the key of that address into the same file, "
+                f"or allow it with --allow-address {name}"
+            )
+        vendor = None if each.vendors_own else vendor_of(each.identity)
+        if each.identity_stated and vendor and name not in _named(environment, VOUCH):
+            raise UsageError(
+                f"{name}: the sweep file stores what {each.base_url} says as {each.identity!r}, "
+                f"which is {vendor}'s own: later runs would take it for {vendor}'s replies. Leave "
+                f"out identity, or choose another; if that address is a gateway to {vendor} that "
+                f"you trust: --vouch {name}"
+            )
+
+
+def addresses(settings: Iterable[Settings]) -> list[str]:
+    """A line for each provider that is not asked at its own address."""
+    return list(
+        dict.fromkeys(
+            f"{each.provider} is asked at {each.base_url} ({each.address_from})"
+            for each in settings
+            if each.address_from and not each.vendors_own
+        )
+    )
+
+
+def vendor_of(identity: str) -> str:
+    """The vendor whose own endpoint has this identity; empty if none has."""
+    for name, row in PROVIDERS.items():
+        start = row.api.partition("{")[0]
+        for own in (start, start.replace("chat.completions", "responses")):
+            if own and not row.in_person and (identity + " ").startswith(own.rstrip() + " "):
+                return name
+    return ""
+
+
+def _named(environment: Mapping[str, str], variable: str) -> list[str]:
+    return [name.strip() for name in environment.get(variable, "").split(",")]

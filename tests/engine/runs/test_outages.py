@@ -1,0 +1,115 @@
+"""A database that hangs, is gone, or is far: how a run ends, and what distance costs."""
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oversight.engine.rehearsal.process import counts
+from tests.databases import Server
+from tests.desk import Desk
+from tests.proxy import Proxy
+from tests.waiting import end
+
+pytest.importorskip("psycopg", reason="psycopg is not installed")
+pytestmark = pytest.mark.wire
+
+SLOW = {"latency": 0.15, "spread": 0.5}
+RAN_OUT = """\
+from oversight.cache import database
+database.MAX_OUTAGE_SECONDS = 3.0
+import oversight.cache.postgres as postgres
+postgres.MAX_OUTAGE_SECONDS = 3.0
+from oversight.engine.__main__ import main
+main()
+"""
+"""The command, with a patience of 3 s in place of a minute."""
+
+
+@pytest.fixture
+def proxy(postgres: Server) -> Iterator[Proxy]:
+    with Proxy(postgres.folder / ".s.PGSQL.5432") as made:
+        yield made
+
+
+@pytest.fixture
+def url(postgres: Server, proxy: Proxy) -> str:
+    name = re.search(r"@/(\w+)\?", postgres.database())
+    assert name
+    return f"postgresql://oversight@127.0.0.1:{proxy.port}/{name[1]}"
+
+
+@pytest.mark.parametrize(
+    ("signals", "most"), [((signal.SIGINT,), 25.0), ((signal.SIGTERM, signal.SIGTERM), 8.0)]
+)
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_run_ends_though_its_database_hangs(
+    tmp_path: Path, url: str, proxy: Proxy, signals: tuple[int, ...], most: float, workers: str
+) -> None:
+    desk = Desk(tmp_path, problems=12)
+    with desk.server(SLOW) as server:
+        process = desk.start("--store", url, "--workers", workers)
+        while counts(server).get("ok", 0) < 20:
+            assert process.poll() is None, process.communicate()
+        proxy.stall()
+        time.sleep(1.0)
+        began = time.monotonic()
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(0.3)
+        _, told = process.communicate(timeout=90)
+        took = time.monotonic() - began
+        assert process.returncode == 128 + signals[0], told
+        assert took < most, told
+        assert "Traceback" not in told
+        proxy.flow()
+        # Nothing of what was acknowledged is asked again.
+        assert desk.sit("--store", url, "--accept-empty").returncode == 0
+
+
+@pytest.mark.parametrize("how", ["stall", "vanish"])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_database_that_stays_away_ends_the_run_once_with_the_count_of_what_is_lost(
+    tmp_path: Path, url: str, proxy: Proxy, how: str, workers: str
+) -> None:
+    desk = Desk(tmp_path, problems=12)
+    with desk.server(SLOW) as server:
+        process = desk.start("--store", url, "--workers", workers, script=RAN_OUT)
+        while counts(server).get("ok", 0) < 20:
+            assert process.poll() is None, process.communicate()
+        getattr(proxy, how)()
+        began = time.monotonic()
+        done = end(process)
+        took = time.monotonic() - began
+    assert done.returncode == 3, done.stderr
+    assert took < (90.0 if workers == "2" else 20.0), done.stderr
+    assert "Traceback" not in done.stderr
+    lost = re.search(r"([\d,]+) paid repl(?:y|ies) could not be saved", done.stderr)
+    assert lost, done.stderr
+    assert 0 < int(lost[1]) <= counts_lost(desk)
+
+
+def counts_lost(desk: Desk) -> int:
+    return desk.account().sent
+
+
+def test_distance_costs_less_than_the_calls(tmp_path: Path, postgres: Server) -> None:
+    """A factor of two at 150 ms, where 5709f35 took five times as long."""
+    took = {}
+    for delay in (0.0, 0.075):
+        with Proxy(postgres.folder / ".s.PGSQL.5432", delay) as proxy:
+            name = re.search(r"@/(\w+)\?", postgres.database())
+            assert name
+            url = f"postgresql://oversight@127.0.0.1:{proxy.port}/{name[1]}"
+            (tmp_path / f"{delay}").mkdir()
+            desk = Desk(tmp_path / f"{delay}", problems=4)
+            with desk.server({"latency": 1.0}):
+                began = time.monotonic()
+                done = desk.sit("--store", url)
+                took[delay] = time.monotonic() - began
+            assert done.returncode == 0, done.stderr
+    print(took)
+    assert took[0.075] < 2 * took[0.0]

@@ -1,0 +1,59 @@
+"""Half-open connections: they end by themselves, and never keep others out."""
+
+import asyncio
+import resource
+from pathlib import Path
+
+import pytest
+
+from oversight.engine.pages import listener
+from oversight.engine.pages.server import PageServer
+
+pytestmark = pytest.mark.wire
+
+
+@pytest.mark.parametrize("sends", [b"", b"GET / HTTP/1.1\r\nHost: ", b"GET /x HTTP/1.1\r\n\r\n"])
+async def test_a_crowd_of_half_open_connections_keeps_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sends: bytes,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 100)
+    monkeypatch.setattr(listener, "MAX_PER_CLIENT", 50)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, hard), hard))
+    try:
+        async with PageServer(tmp_path).serving(0) as url:
+            port = int(url.rpartition(":")[2].strip("/"))
+            crowd = []
+            for _ in range(400):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(sends)
+                crowd.append((reader, writer))
+            async with asyncio.timeout(10):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+                assert (await reader.read()).startswith(b"HTTP/1.1 200")
+            writer.close()
+            for _, writer in crowd:
+                writer.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert "Traceback" not in caplog.text
+
+
+async def test_what_never_becomes_a_request_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(listener, "BODY_SECONDS", 0.3)
+    server = PageServer(tmp_path)
+    server.access = type(server.access)("127.0.0.1", methods=("GET", "POST"))
+    async with server.serving(0) as url, asyncio.timeout(10):
+        port = int(url.rpartition(":")[2].strip("/"))
+        head = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\n"
+        for sent in ("", "GET / HT", f"{head}Content-Length: 99\r\n\r\nhalf"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent.encode())
+            said = await reader.read()
+            assert said == b"" or said.startswith(b"HTTP/1.1 408"), said
+            writer.close()
