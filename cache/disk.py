@@ -111,6 +111,7 @@ class DiskStore(RowReader, Store):
                 new = not file.exists()
                 if not new:
                     _refuse_foreign(file)
+                    _refuse_second_name(file)
                 self._disk = _opened(folder)
                 undo.callback(self._disk.close)
                 self._disk._con.execute(_NAME, (id or uuid4().hex,))
@@ -239,6 +240,16 @@ class ReadOnlyStore(RowReader):
         except FAULTS as exc:
             raise fault(exc, self.file) from exc
         return True
+
+
+def _refuse_second_name(file: Path) -> None:
+    """SQLite keeps its log and its locks under the file's name: under another one, nobody sees what
+    is written, and the file is soon malformed."""
+    if file.stat().st_nlink > 1:
+        raise StoreError(
+            f"{file} is also the file of another store, by a hard link: replace one of the two by "
+            "a copy (cp), or use the same folder for both"
+        )
 
 
 def _rows(entries: Iterable[tuple[str, bytes]]) -> list[_Row]:

@@ -1,5 +1,6 @@
 """Counts of what went otherwise than asked in a transcript; reports show them beside every mean."""
 
+from collections import Counter
 from dataclasses import dataclass, fields
 
 from .transcript import Turn, Verdict
@@ -47,6 +48,17 @@ class Counts:
     def as_dict(self) -> dict[str, int]:
         """What was counted at least once, by name, in the order of this class."""
         return {name: count for name in _NAMES if (count := getattr(self, name))}
+
+
+def unread_by_seat(verdict: Verdict) -> dict[str, int]:
+    """How many replies of each seat were refused, cut off, empty or unreadable, heard or not, as
+    `Judge: truncated`; what a selection left out is counted with the rest."""
+    found = Counter(f"{doubt.seat}: {doubt.cause}" for doubt in verdict.doubts)
+    for turn in verdict.turns():
+        if turn.outcome != "ok":
+            label = f" {turn.side.label}" if turn.side else ""
+            found[f"{turn.speaker.removesuffix(label)}: {turn.outcome}"] += 1
+    return dict(sorted(found.items()))
 
 
 _NAMES = tuple(field.name for field in fields(Counts))

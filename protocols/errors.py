@@ -5,7 +5,12 @@ ProtocolError
 └── DatasetError    a row of a data set is wrong; names the file, the line and the remedy
 """
 
+from typing import Literal, TypeAlias
+
 from ..cache.reply import Reply
+
+Cause: TypeAlias = Literal["unreadable", "refused", "truncated", "empty"]
+"""Why a reply could not be read: not what was asked for, or how it ended."""
 
 
 class ProtocolError(Exception):
@@ -15,11 +20,16 @@ class ProtocolError(Exception):
 class Unreadable(ProtocolError):
     """A reply that could not be read. Nothing is guessed: the cell becomes a Failure."""
 
-    def __init__(self, reason: str, raw: str, call: str = "") -> None:
+    def __init__(
+        self, reason: str, raw: str, call: str = "", cause: Cause = "unreadable", seat: str = ""
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.raw = raw
         self.call = call
+        self.cause = cause
+        self.seat = seat
+        """Title of the seat that gave the reply; empty until the seat is known."""
 
 
 class Declined(Unreadable):
@@ -31,12 +41,13 @@ def unreadable(reason: str, reply: Reply) -> Unreadable:
     if reply.outcome == "refused":
         policy = reply.stop_reason.partition(": ")[2]
         told = f"the model refused ({policy})" if policy else "the model refused"
-        return Declined(told, reply.text, reply.call)
+        return Declined(told, reply.text, reply.call, "refused")
     if reply.outcome == "truncated" and not reply.text.strip():
         reason = f"{reason} (the reply was truncated before its first word)"
     elif reply.outcome != "ok":
         reason = f"{reason} (the reply was {reply.outcome})"
-    return Unreadable(reason, reply.text, reply.call)
+    cause: Cause = "unreadable" if reply.outcome == "ok" else reply.outcome
+    return Unreadable(reason, reply.text, reply.call, cause)
 
 
 class DatasetError(ProtocolError, ValueError):

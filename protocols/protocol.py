@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 from ..cache.call import Ask
 from ..cache.memo import memoized
 from .agents.agent import Brief, Speaker
+from .claims import Claim
+from .doubts import ANYTHING, Doubt, hull
 from .gather import gather_in_order
 from .judges.judge import Judge
 from .prompts.prompt_set import PromptSet, default_prompts
@@ -18,7 +20,7 @@ from .question import Answer, Problem, Question
 from .scores import SCORES
 from .seat import Role, Seat
 from .settings import require_known
-from .transcript import NamedMeasures, Transcript, Verdict
+from .transcript import NamedMeasures, Transcript, Turn, Verdict
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Protocol(ABC):
     """A way for a weak judge to supervise a strong agent.
 
     A protocol is a frozen dataclass: its fields are its roles and settings, and so its identity
-    and its row in a report. A new one is a subclass with `run`, or, if the judge decides on what
+    and its row in a report. A new one is a subclass with `play`, or, if the judge decides on what
     was said, a `Conversation` with `converse`. It must keep no state, and take chance from nothing
     but its `ask`; then its worlds share what is the same in both, and a run can be resumed and
     replayed.
@@ -41,6 +43,8 @@ class Protocol(ABC):
     protocol that brings its words along in Briefs of its own."""
     ignores: ClassVar[frozenset[str]] = frozenset()
     """Axes of a sweep that change nothing here: `judge` for a protocol that asks none."""
+    former_defaults: ClassVar[Mapping[str, object]] = {}
+    """Defaults of version 0.1 that have changed since, by setting: they keep the ids of cells."""
     opposes_answers: ClassVar[bool] = False
     """Whether somebody argues for the other answer, so that there must be exactly one other."""
 
@@ -52,12 +56,17 @@ class Protocol(ABC):
         """The row in a report: the kind and its settings, without the roles."""
         return " ".join([kind(type(self)), *self._settings()])
 
-    @abstractmethod
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         """One world: that in which the overseen agent argues for `side`, and its verdict.
 
-        Unreadable if a reply that the verdict rests on cannot be read; what `ask` raises passes.
+        A reply that cannot be read counts against `side`, as oversight.protocols.doubts says.
+        Unreadable if there is nothing else for the verdict to rest on; what `ask` raises passes.
         """
+        return (await self.play(question, side, ask)).settled(side)
+
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+        """As `run`, with the verdict as it was read: a subclass says here what is done."""
+        raise NotImplementedError(f"{type(self).__name__} has no play, which every protocol needs")
 
     async def appraise(
         self, problem: Problem, side: Answer, verdict: Verdict, ask: Ask
@@ -76,14 +85,15 @@ class Protocol(ABC):
     async def agent_score_difference(
         self, problem: Problem, ask: Ask, score: str = "brier"
     ) -> float:
-        """ASD of one problem: the sum over answers of value x score in the world of that answer.
+        """ASD of one problem: the sum over answers of (value - mean value) x score in the world of
+        that answer, as in reports; 0 for a judge who hears nothing, whatever the values.
 
         score: a name in oversight.protocols.scores.SCORES (Sudhir et al. 2025, arXiv:2504.03731).
         """
         verdicts = await self.worlds(problem, ask)
-        measure = SCORES[score]
+        measure, mean = SCORES[score], sum(problem.values) / len(problem.values)
         return sum(
-            value * measure(verdict.probs, place)
+            (value - mean) * measure(verdict.probs, place)
             for place, (value, verdict) in enumerate(zip(problem.values, verdicts, strict=True))
         )
 
@@ -112,6 +122,11 @@ class Protocol(ABC):
     def read(self) -> PromptSet:
         """The part of the prompt set that this protocol uses."""
         return self.words.only(self.sections)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What it guarantees against the best liar at these settings; empty if it says nothing."""
+        return ()
 
     @memoized
     def rules(self) -> Words:
@@ -229,7 +244,13 @@ class Measured:
     """A floor, and what was measured on the way to it."""
 
     floor: Transcript
-    measures: NamedMeasures
+    measures: NamedMeasures = ()
+    otherwise: tuple[Transcript, ...] = ()
+    """The floors that there would be instead, had unread replies said something else."""
+    doubts: tuple[Doubt, ...] = ()
+    """Those replies."""
+    drafts: tuple[Turn, ...] = ()
+    """The turns among which there was a selection. One that is silent leaves the verdict open."""
 
 
 @dataclass(frozen=True)
@@ -240,11 +261,28 @@ class Conversation(Protocol):
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript | Measured:
         """What is said before the judge decides. `side` is what the overseen agent argues for."""
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         said = await self.converse(Transcript(question), side, ask)
-        floor, measures = (said.floor, said.measures) if isinstance(said, Measured) else (said, ())
-        verdict = await self.judge.judge(floor, ask, self.judging())
-        return replace(verdict, measures=(*verdict.measures, *measures)) if measures else verdict
+        if isinstance(said, Transcript):
+            return await self.judge.judge(said, ask, self.judging())
+        floors = (said.floor, *said.otherwise)
+        verdicts = await gather_in_order(
+            *(self.judge.judge(floor, ask, self.judging()) for floor in floors)
+        )
+        place = question.place(side)
+        verdict = min(verdicts, key=lambda each: each.spans[place][0])
+        heard, bounds = verdict.transcript.turns, verdict.bounds
+        if any(turn.silent for turn in said.drafts):
+            bounds = (ANYTHING,) * len(verdict.probs)
+        elif said.otherwise:
+            bounds = hull([each.spans for each in verdicts])
+        return replace(
+            verdict,
+            measures=(*verdict.measures, *said.measures),
+            bounds=bounds,
+            doubts=(*verdict.doubts, *said.doubts),
+            unheard=tuple(turn for turn in said.drafts if turn not in heard),
+        )
 
 
 def kind(protocol: type[Protocol]) -> str:

@@ -1,12 +1,11 @@
 """A seat: who sits there, which answer it argues for, and what it is asked to do."""
 
-from collections.abc import Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ..cache.call import Ask, seated
 from .agents.agent import Brief, Speaker, called
-from .errors import Unreadable
+from .doubts import at_seat
 from .gather import gather_in_order
 from .prompts.escape import escape_and_count
 from .prompts.forms import Filled, Form
@@ -38,7 +37,8 @@ class Seat(NamedTuple):
 
     async def speak(self, floor: Transcript, ask: Ask) -> Turn:
         """One speech on this floor."""
-        return await self.speaker.speak(floor, self.side, ask, self.brief)
+        with at_seat(self.brief.title):
+            return await self.speaker.speak(floor, self.side, ask, self.brief)
 
     async def speak_unlabelled(self, floor: Transcript, ask: Ask) -> Turn:
         """One speech by a seat that is called by its title alone.
@@ -56,7 +56,8 @@ class Seat(NamedTuple):
         title = called(self.brief, self.side)
         ask = seated(ask, form.format.name, title, len(floor.turns))
         reply = await ask(base_agent.compose(floor, self.side, self.brief, form=form.format))
-        return form.of(reply)
+        with at_seat(self.brief.title):
+            return form.of(reply)
 
     def turn(self, said: Filled, text: str) -> Turn:
         """A turn of this seat that says `text`, which was a part of a form or is made of one.
@@ -86,22 +87,3 @@ def laid_down(floor: Transcript, *turns: Turn) -> Transcript:
     if len(turns) == 1:
         return floor.then(*turns)
     return floor.then(*(replace(turn, at_once=True) for turn in turns))
-
-
-async def readable_ones(*work: Coroutine[Any, Any, _T]) -> dict[int, _T]:
-    """Run all of `work` at once; the results that could be read, by place from 0.
-
-    If none could be read, the fault of the first is raised. Any other fault is raised as it is.
-    """
-    results = await gather_in_order(*(_or_fault(each) for each in work))
-    read = {place: each[0] for place, each in enumerate(results) if isinstance(each, tuple)}
-    if read:
-        return read
-    raise next(each for each in results if isinstance(each, Unreadable))
-
-
-async def _or_fault(work: Coroutine[Any, Any, _T]) -> tuple[_T] | Unreadable:
-    try:
-        return (await work,)
-    except Unreadable as fault:
-        return fault

@@ -1,10 +1,12 @@
 """Who said what, in which order, and what the judge made of it."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ..cache.frozen import fast_init
 from ..cache.reply import Outcome
+from .doubts import ANYTHING, Doubt, Span, shifted
 from .question import Answer, Question
 from .quotes import Quote
 
@@ -61,6 +63,15 @@ class Turn:
     """Whether the others read the reasoning; if not, it is for the record alone."""
     at_once: bool = False
     """Whether it was made at the same time as turns beside it, which the speaker did not hear."""
+    drafts: tuple["Turn", ...] = ()
+    """Other drafts of this speech, which nobody heard."""
+    doubts: tuple[Doubt, ...] = ()
+    """Unread replies that decided which draft was spoken."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing was said: the speaker refused, or all that it wrote was private."""
+        return self.outcome == "refused" or not self.text
 
 
 @fast_init
@@ -103,6 +114,39 @@ class Verdict:
     """What else the protocol measured, by name: the answer chosen freely, a market's loss."""
     redraws: tuple[tuple[float, ...], ...] = ()
     """The verdicts on this transcript of which `probs` is the mean, where it was judged again."""
+    bounds: tuple[Span, ...] = ()
+    """For each answer the least and the most that its probability would be, whatever the unread
+    replies had said; empty where all were read."""
+    doubts: tuple[Doubt, ...] = ()
+    """The unread replies."""
+    unheard: tuple[Turn, ...] = ()
+    """Turns that were made, and left out by a selection."""
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The bounds; those of a verdict without unread replies are its probabilities."""
+        return self.bounds or tuple((p, p) for p in self.probs)
+
+    def settled(self, side: Answer) -> "Verdict":
+        """The verdict of the world in which the agent argues for `side`: what could not be read
+        counts against `side`, as oversight.protocols.doubts says."""
+        verdict, place = self, self.transcript.question.place(side)
+        if self.bounds:
+            low = self.bounds[place][0]
+            verdict = replace(self, probs=shifted(self.probs, place, low))
+        # A speech that might have been another one is another transcript, on which nobody decided.
+        turns = self.transcript.turns
+        if not any([turn.doubts or turn.silent for turn in turns]):
+            return verdict
+        drafting = tuple(each for turn in turns for each in turn.doubts)
+        anything = (ANYTHING,) * len(self.probs)
+        return replace(verdict, bounds=anything, doubts=(*self.doubts, *drafting))
+
+    def turns(self) -> Iterator[Turn]:
+        """All turns that were made, heard or not."""
+        for turn in (*self.transcript.turns, *self.unheard):
+            yield turn
+            yield from turn.drafts
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +160,5 @@ class Failure:
     """The text that could not be read, as the model wrote it."""
     call: str = ""
     """Address of the call at fault, where there is one."""
+    seat: str = ""
+    """Title of the seat that gave the reply at fault, where there is one."""

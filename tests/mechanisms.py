@@ -18,15 +18,16 @@ from oversight.protocols.judges import Ensemble, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
-from tests.campaign.mutants import below
 from tests.engine.simulation.test_sim_expected import MODELS
 from tests.engine.simulation.test_sim_expected import PROTOCOLS as PLANTED
 from tests.shipments import shipment, simulated
 
+TESTS = Path(__file__).parent
 DOCS = Path(__file__).parents[1] / "docs" / "protocols.md"
 COUNTED = (
     "| in a sweep file | class and file | lines | calls in world A, B | shared | paid in all |"
 )
+CLAIMED = "| mechanism | gain of the best liar | over | given | checked by |"
 KNOWN = "| mechanism | what must come out | test |"
 
 SIM = "engine/sim_expected::protocols_score_what_the_closed_form_says"
@@ -41,6 +42,7 @@ TRUTHS: dict[str, list[str]] = {
         "a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply",
     ],
     "debate_game": [
+        "planted_liars::a_game_is_not_lost_by_what_its_judge_could_not_read",
         "the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_drafts",
         "in_a_sequential_game_the_last_speaker_answers_the_best_it_can",
         "a_judge_whose_best_speech_is_known_hears_it_from_both_sides",
@@ -52,16 +54,20 @@ TRUTHS: dict[str, list[str]] = {
     ],
     "double_consultancy": ["a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence"],
     "cross_examination": [
+        "planted_liars::a_meaning_that_shifts_within_one_statement_is_caught",
         "a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does_not_know_it",
         "a_speaker_is_pinned_down_in_a_single_sentence_too",
     ],
     "critique": [
+        "planted_liars::a_rater_made_unreadable_hides_no_critique",
+        "claims::no_lie_passes_helpers_who_see_it",
         "a_critic_who_always_says_the_same_leaves_the_judge_with_the_proposal",
         "an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow",
         "a_critic_that_was_turned_takes_what_an_honest_one_gave",
     ],
     "proposer_critic": ["a_judge_who_trusts_the_critic_is_as_good_as_the_critic"],
     "market_making": [
+        "planted_liars::a_market_that_lies_gets_what_it_states_and_its_row_says_so",
         "a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said",
         "markets::trade_ends_at_the_fixed_point_of_the_market",
         SIM,
@@ -78,11 +84,15 @@ TRUTHS: dict[str, list[str]] = {
         "best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains",
     ],
     "doubly_efficient_debate": [
+        "planted_liars::certainty_that_nobody_may_contest_gains_what_the_claim_says",
+        "planted_liars::a_plain_argument_is_scored_by_its_weakest_step_and_says_so",
         "a_planted_flaw_is_found_as_often_as_most_votes_see_it",
         "best_response_steps::no_list_of_steps_carries_a_lie_past_an_exact_judge",
-        "best_response_steps::no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge",
+        "best_response_steps::no_odds_carry_a_doubtful_argument_past_a_judge_who_knows_them",
     ],
     "prover_estimator_debate": [
+        "planted_liars::a_subclaim_that_points_beyond_itself_means_the_same_to_all_who_read_it",
+        "claims::no_split_of_three_two_deep_makes_a_false_claim_likely",
         "best_response_splits::no_split_carries_a_lie_past_an_exact_estimator",
         "prover_estimator_verdict::an_estimator_who_knows_the_truth_cannot_be_evaded",
         "prover_estimator_verdict::"
@@ -115,6 +125,12 @@ TRUTHS: dict[str, list[str]] = {
 """By mechanism, as sweep files call it: the tests of planted worlds in which the right outcome is
 known; their docstrings tell the world and the outcome. A test is named without `test_`, after the
 name of its file where that is not the mechanism's."""
+
+
+def below(room: str, name: str) -> str:
+    """The one test file of that name in a room, below tests/."""
+    (file,) = (TESTS / room).rglob(f"test_{name}.py")
+    return str(file.relative_to(TESTS))
 
 
 def plain(kind: type[Protocol], **settings: object) -> Protocol:
@@ -192,7 +208,30 @@ def closed_forms(kind: type[Protocol]) -> list[str]:
     ]
 
 
-TABLES = {"counted": counted, "known": known}
+def shared() -> str:
+    """What pairs of rows share, as Markdown."""
+    from tests.sharing import shared
+
+    return shared()
+
+
+def claimed() -> str:
+    """What every mechanism claims at its default settings, as Markdown."""
+    lines = [CLAIMED, "|---|---:|---|---|---|"]
+    rows = {name: plain(kind) for name, kind in PROTOCOLS.items()}
+    odds = plain(PROTOCOLS["doubly_efficient_debate"], probabilities=True)
+    for name, protocol in {**rows, "doubly_efficient_debate: {probabilities: true}": odds}.items():
+        for claim in protocol.claims:
+            limits = [f"{claim.steps} steps"] if claim.steps is not None else []
+            limits += [f"tolerance {claim.tolerance:.3g}"] if claim.tolerance else []
+            held = f" ({', '.join(limits)})" if limits else ""
+            gain = "no guarantee" if claim.gain >= 1 else f"{claim.gain:.3g}"
+            given = claim.given[:1].upper() + claim.given[1:]
+            lines.append(f"| `{name}` | {gain} | {claim.over}{held} | {given} | {claim.check} |")
+    return "\n".join(lines)
+
+
+TABLES = {"counted": counted, "shared": shared, "claimed": claimed, "known": known}
 
 
 def written(name: str) -> str:

@@ -1,7 +1,5 @@
 """A prover-estimator debate that says the same of every claim, for tests that change one reply."""
 
-import orjson
-
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
@@ -12,8 +10,14 @@ ALICE, ESTHER = Agent("alice"), Agent("esther")
 A, B = CRATES.answers
 
 
-def estimates(*stated: object) -> str:
-    return orjson.dumps({str(n): p for n, p in enumerate(stated, 1)}).decode()
+LINK = "If "
+"""How the subclaim begins that the claim follows."""
+
+
+def estimated(call: Call, *stated: float, link: float = 1.0) -> str:
+    """The estimate of the one statement that is shown: for `part 1` the first of `stated`."""
+    said = prompt(call).speeches[0]
+    return form(probability=link if said.startswith(LINK) else stated[int(said[-1]) - 1])
 
 
 def script(call: Call, subclaim: object = 2, truth_is: object = "higher") -> str:
@@ -22,8 +26,8 @@ def script(call: Call, subclaim: object = 2, truth_is: object = "higher") -> str
         case "subclaims":
             parts = [f"{asked.speeches[0]} part {n}" for n in "123"]
             return form(subclaims=parts, needed="all", at_least=3)
-        case "estimates":
-            return estimates(0.9, 0.5, 0.8, 0.95)
+        case "estimate":
+            return estimated(call, 0.9, 0.5, 0.8, link=0.95)
         case "pick":
             return form(subclaim=subclaim, truth_is=truth_is)
         case "statement":

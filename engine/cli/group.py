@@ -37,7 +37,10 @@ SECTIONS = {
         "frontier": "Tell what each row costs, and which rows are worth it.",
         "pressure": "Tell what a protocol rewards when agents are optimised for it.",
         "scaling": "Rate judges and agents against each other; estimate nested oversight.",
+        "measure": "Measure more: beliefs, cost, pressure, scaling; validate the intervals.",
+        "study": "Score the judgements of experiments made elsewhere.",
         "score": "Score verdicts that were produced elsewhere.",
+        "validate": "Simulate how often every printed interval and test holds.",
     },
     "Share": {
         "plot": "Draw a figure for a paper or slides, with its data.",

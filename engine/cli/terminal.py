@@ -1,6 +1,7 @@
 """Running a sweep under a terminal: progress, signals, the report, and how to go on."""
 
 import asyncio
+import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -149,8 +150,16 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     _why_failed(run)
     _caveats(run)
     say(f"run folder  {run.folder.path}")
-    say(f"{_when(halt)}: {shown.again}")
+    say(f"{_when(halt)}: {_again(halt, shown.again)}")
     return halt_code(halt)
+
+
+def _again(halt: Halt, typed: str) -> str:
+    """The command that goes on; where the budget was reached, with the cap that it names."""
+    enough = re.search(r"--max-cost ([\d.]+)$", str(halt))
+    if not isinstance(halt, BudgetReached) or enough is None:
+        return typed
+    return re.sub(r"--max-cost[ =]\S+", f"--max-cost {enough[1]}", typed)
 
 
 def _caveats(run: Run) -> None:

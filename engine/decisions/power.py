@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ from ..reports.report import SCORE_NAMES
 from ..runs.loaded_sweep import LoadedSweep
 from ..sweeps.rows import Row, row_of
 from ..sweeps.sweep import Sweep
+from .judged import table_spread
 from .noise import verdict_scores
 from .rows import RunRows, cluster, pairs_meant, row_names
 
@@ -143,11 +145,13 @@ async def power_plan(
     store: Reader | None,
     prices: PriceList,
     *,
-    pilot: RunRows | None = None,
+    pilot: RunRows | Path | None = None,
     score: str = "brier",
     power: float = 0.8,
 ) -> PowerPlan:
     """Plan the designs that detect `difference` between two rows of a sweep.
+
+    pilot: a run with these rows, or a judgement table with settings of these names.
 
     UsageError if the words match no contrast of the sweep, or none of the pilot.
     """
@@ -157,7 +161,10 @@ async def power_plan(
     rows = (sweep.rows[first], sweep.rows[second])
     source: SpreadSource = "worst case"
     ends = difference_ends((problem.values for problem in sweep.problems), score)
-    if pilot is not None:
+    if isinstance(pilot, Path):
+        source = "pilot"
+        spread, questions = table_spread(pilot, words, score)
+    elif pilot is not None:
         source = "pilot"
         pilot_rows = _in_pilot(pilot, rows, words)
         spread, questions = pilot_spread(pilot, *pilot_rows, score)

@@ -11,7 +11,7 @@ from ..errors import ModelNotFound
 from .capabilities import Abilities, abilities
 from .limit_headers import INPUT_AND_OUTPUT, HeaderLimits, instant_limits
 from .payload import brief, compact, count, foreign, given_json, text
-from .prompt_cache import kept_prefix, leading
+from .prompt_cache import kept_prefix, leading, marked_parts
 from .wire import Headers, Wire
 
 _OUTCOMES: dict[str, Outcome] = {
@@ -70,10 +70,12 @@ class AnthropicWire(Wire):
             body["anthropic_version"] = self.version
         if system:
             blocks: list[dict[str, Any]] = [
-                {"type": "text", "text": message.text} for message in system
+                {"type": "text", "text": part} for part in marked_parts(call)
             ]
             if kept_prefix(call) is not None:
-                blocks[-1]["cache_control"] = {"type": "ephemeral"}
+                # The problem's calls read the first, and those of one protocol the last.
+                for block in (blocks[0], blocks[-1]):
+                    block["cache_control"] = {"type": "ephemeral"}
             body["system"] = blocks
         if call.temperature is not None:
             body["temperature"] = call.temperature

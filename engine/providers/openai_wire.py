@@ -19,6 +19,7 @@ from .payload import (
     parts,
     text,
 )
+from .prompt_cache import cache_key
 from .wire import Wire
 
 _OUTCOMES: dict[str, Outcome] = {
@@ -84,6 +85,8 @@ class OpenAIWire(Wire):
                 "type": "json_schema",
                 "json_schema": {"name": wanted.name, "schema": schema, "strict": True},
             }
+        if self.provider == "openai" and (key := cache_key(call)):
+            body["prompt_cache_key"] = key
         if self.extra:
             body |= orjson.loads(self.extra)
         return orjson.dumps(body)

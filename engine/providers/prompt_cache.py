@@ -1,11 +1,20 @@
-"""Vendors' prompt caches: the prefix of a call that is worth caching there."""
+"""Vendors' prompt caches: the prefix of a call that is worth caching there.
 
+A prompt begins with what all calls about a problem share, its passage and question; then come the
+rules, which those of one protocol share (oversight.protocols.prompts.render).
+"""
+
+import hashlib
+from functools import lru_cache
 from itertools import takewhile
 
 from ...cache.call import Call, Message, ToolSpec
+from ...protocols.prompts.parse import problem_prefix
 from .capabilities import abilities
 
 _CHARACTERS_A_TOKEN = 4
+_OPENAI_MINIMUM = 1024 * _CHARACTERS_A_TOKEN
+"""Characters. OpenAI caches longer prompts by itself, whatever the model."""
 
 
 def leading(call: Call) -> tuple[Message, ...]:
@@ -19,10 +28,38 @@ def keeps_prefixes(model: str) -> bool:
 
 
 def kept_prefix(call: Call) -> tuple[tuple[ToolSpec, ...], str] | None:
-    """The tools and the leading system text, if the vendor caches marked prefixes and this one is
-    long enough; else None."""
-    least = abilities(call.model).prompt_cache_minimum
+    """The tools and the shortest part of the leading system text that the vendor caches if it is
+    marked: what the problem's calls share if that is long enough, or else all of it; None if
+    neither is."""
+    least = abilities(call.model).prompt_cache_minimum * _CHARACTERS_A_TOKEN
     if not least:
         return None
-    text = "".join([message.text for message in leading(call)])
-    return (call.tools, text) if len(text) / _CHARACTERS_A_TOKEN >= least else None
+    begun = ""
+    for part in marked_parts(call):
+        begun += part
+        if len(begun) >= least:
+            return call.tools, begun
+    return None
+
+
+def marked_parts(call: Call) -> list[str]:
+    """The leading system text, cut behind what all calls about the problem share."""
+    texts = [message.text for message in leading(call)]
+    if not texts:
+        return []
+    shared = problem_prefix(texts[0])
+    return [part for part in (shared, texts[0][len(shared) :], *texts[1:]) if part]
+
+
+def cache_key(call: Call) -> str:
+    """A short name of what all calls about the problem share, by which OpenAI sends them to one
+    machine; empty for a call that is too short to be cached."""
+    texts = leading(call)
+    if not texts or sum([len(each.text) for each in call.messages]) < _OPENAI_MINIMUM:
+        return ""
+    return _key(texts[0].text)
+
+
+@lru_cache(maxsize=1024)  # the calls of a problem come one after another
+def _key(system: str) -> str:
+    return hashlib.sha256(problem_prefix(system).encode()).hexdigest()[:16]

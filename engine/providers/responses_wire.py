@@ -12,6 +12,7 @@ from ..errors import ModelNotFound
 from .capabilities import abilities
 from .openai_wire import tokens
 from .payload import brief, compact, count, foreign, given_json, text
+from .prompt_cache import cache_key
 from .wire import Wire
 
 _OUTCOMES: dict[str, Outcome] = {
@@ -50,6 +51,8 @@ class ResponsesWire(Wire):
             body["temperature"] = call.temperature
         if call.top_p is not None:
             body["top_p"] = call.top_p
+        if self.provider == "openai" and (key := cache_key(call)):
+            body["prompt_cache_key"] = key
         include = []
         able = abilities(dict(self.models).get(call.model, call.model))
         if able.efforts and not able.assumed:

@@ -4,18 +4,19 @@ from collections import Counter
 
 import numpy as np
 
-from ...protocols.judges.logprob import ENOUGH
+from ...protocols.doubts import ENOUGH
 from ...protocols.scores import TIE
 from ...protocols.scoring.arrays import Flags, Floats
+from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.world_table import WorldBlock, WorldTable
 from ...protocols.scoring.worlds import Worlds
 from ..runs.outcome import OutcomeRecord
 from ..sweeps.grid import Grid
 from .cell_index import CellIndex
 from .failures import called
-from .secondary import SecondaryMeasures
+from .secondary import SHARE, SecondaryMeasures
 
-DOUBTS = ("refused", "conceded", "off_side")
+DOUBTS = ("refused", "empty", "conceded", "off_side")
 """What puts a verdict in doubt, by the names under which it is counted."""
 
 
@@ -91,6 +92,17 @@ class OutcomeTable:
         right: Floats = np.where(np.isnan(verdicts[:, 0]), np.nan, share)
         return right
 
+    def in_doubt(self, row: int) -> tuple[Sample | None, Sample | None]:
+        """Share of each problem's worlds that failed or are in doubt, where the truth is argued
+        and where a lie is."""
+        places = self.cells.places(row)
+        flags = self.doubtful[places].astype(np.float64)
+        ran, truth = self.landed(row), self.cells.truth
+        return (
+            self.secondary.sample(flags, ran & truth, SHARE),
+            self.secondary.sample(flags, ran & ~truth, SHARE),
+        )
+
     def landed(self, row: int) -> Flags:
         """Which cells of a row have an outcome."""
         places = self.cells.places(row)
@@ -104,5 +116,6 @@ def _is_doubtful(record: OutcomeRecord) -> bool:
     return (
         record.failure is not None
         or (bool(record.counts) and any(map(record.counts.get, DOUBTS)))
+        or bool(record.bounds)
         or (record.captured is not None and record.captured < ENOUGH)
     )

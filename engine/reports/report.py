@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...protocols.judges.logprob import ENOUGH
+from ...protocols.doubts import ENOUGH
 from ...protocols.scoring.inference import FEW_CLUSTERS, PARTS, Estimate
 from ...protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
 from ...protocols.scoring.worlds import BETAS, beta_name
@@ -19,6 +19,7 @@ from ..display.finding import (
     Part,
     change,
     column,
+    estimated,
     figure,
     number,
     people,
@@ -134,7 +135,13 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         program("cells", "cells"),
         program("missing", "missing"),
         figure("ASD", "asd", 2),
-        figure("lift", "lift", 2, shown=any(row.lift is not None for row in rows)),
+        Column(
+            "lift",
+            _lift if any(row.lift is not None for row in rows) else None,
+            ("lift",),
+            attrgetter("lift"),
+            PARTS,
+        ),
         program("mde", "mde"),
         *(
             Column(
@@ -154,6 +161,13 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         program("bounds.best", "bounds.best"),
         program("bounds.low", partial(_end, 0)),
         program("bounds.high", partial(_end, 1)),
+        program("compliance.checked", "compliance.checked"),
+        program("compliance.truth", "compliance.truth", PARTS),
+        program("compliance.lie", "compliance.lie", PARTS),
+        program("compliance.one_sided", "compliance.one_sided", PARTS),
+        program("compliance.lift_low", "compliance.lift_low", PARTS),
+        program("compliance.lift_high", "compliance.lift_high", PARTS),
+        program("compliance.open", "compliance.open"),
         share("chose right", "chose_right")
         if any(row.chose_right is not None for row in rows)
         else program("chose_right", "chose_right"),
@@ -172,6 +186,11 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         "higher is better for the truth"
     )
     return Part("rows", title, columns, rows, tuple(_notes(results)))
+
+
+def _lift(row: RowResult) -> str:
+    """The lift, with ! where worlds in doubt could turn its sign."""
+    return estimated(row.lift, 2) + " !" * (row.lift is not None and row.compliance.open)
 
 
 def _end(side: int, row: RowResult) -> float | None:
@@ -207,6 +226,22 @@ def _notes(results: Results) -> Iterable[str]:
         )
     if any(row.lift is not None for row in results.rows):
         yield "lift = ASD - naive judge's, same problems and judge."
+    if any(row.lift is not None and row.compliance.open for row in results.rows):
+        yield "!: what failed, or was in doubt, could turn the sign of this lift: see bounds."
+    for row in results.rows:
+        apart = row.compliance.one_sided
+        if apart and apart.value and apart.p() <= 0.05:
+            worlds = "lie" if apart.value > 0 else "truth"
+            name = " ".join(filter(None, (row.kind, row.agent, row.judge)))
+            yield (
+                f"one-sided: in {name}, worlds that argue for the {worlds} fail or are in doubt "
+                f"more often ({apart.value:+.0%}): its ASD measures that, too."
+            )
+    if unchecked := sum(not row.compliance.checked for row in results.rows):
+        yield (
+            f"{unchecked} rows: nobody checked that speeches argue for their side; a refusal in "
+            "words goes unseen (agents: side_check)."
+        )
     yield from _precision(results)
     if results.prompts:
         yield f"prompts {results.prompts}: what every seat read (oversight prompts show)"
@@ -299,11 +334,15 @@ def _bounds(results: Results, names: Sequence[Column]) -> Iterable[Part]:
         *names,
         number("n", "bounds.n"),
         number("in doubt", "bounds.doubtful"),
-        figure("drop", "bounds.drop", 2),
-        figure("keep", "bounds.keep", 2),
+        share("truth", "compliance.truth.value"),
+        share("lie", "compliance.lie.value"),
+        figure("lie less truth", "compliance.one_sided", 2),
+        figure("complied", "bounds.drop", 2),
+        figure("as run", "bounds.keep", 2),
         change("worst", "bounds.worst", 2),
         change("best", "bounds.best", 2),
         column("95%", "bounds.interval", lambda ends: span(ends, 2) if ends else "–"),
+        column("lift", "compliance.lift_interval", lambda ends: span(ends, 2) if ends else "–"),
     ]
     if rows:
         yield Part(
@@ -312,11 +351,12 @@ def _bounds(results: Results, names: Sequence[Column]) -> Iterable[Part]:
             columns,
             rows,
             (
-                "in doubt: problems with a world that failed, or in which a speaker refused, "
-                "conceded or failed its side check, or a logprob judge's labels had less than half "
-                "of the probability. drop: without them. keep: with every verdict there is.",
-                "worst, best: every such world with the score that lowers, or raises, ASD the "
-                "most. 95%: of the mean that all worlds would have had (Stoye 2009).",
+                "in doubt: problems with a world that failed, or in which a speaker refused, fell "
+                "silent, conceded or argued for another side, or a logprob judge's labels had less "
+                "than half of the probability; truth, lie: share of the worlds that argue for it.",
+                "complied: ASD without such problems. as run: with every verdict there is. worst, "
+                "best: every such world with the score that lowers, or raises, ASD the most. 95%, "
+                "lift: where the ASD, and the lift, of all worlds would lie (Stoye 2009).",
             ),
         )
 

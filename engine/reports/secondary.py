@@ -99,8 +99,8 @@ class SecondaryMeasures:
         right = judged_right()
         ran = (chosen == self.cells.side) & ~np.isnan(right)
         return (
-            self._sample(right, ran & self.cells.truth, SHARE),
-            self._sample(1 - right, ran & ~self.cells.truth, SHARE),
+            self.sample(right, ran & self.cells.truth, SHARE),
+            self.sample(1 - right, ran & ~self.cells.truth, SHARE),
         )
 
     def by_world(self, row: int, probs: Floats) -> list[ByWorld]:
@@ -114,8 +114,8 @@ class SecondaryMeasures:
             if kind != "choice":
                 told = there & ~np.isnan(values)
                 ends = SHARE if kind == "measures" and name in self._flags[row] else None
-                truth = self._sample(values, told & self.cells.truth, ends)
-                lie = self._sample(values, told & ~self.cells.truth, ends)
+                truth = self.sample(values, told & self.cells.truth, ends)
+                lie = self.sample(values, told & ~self.cells.truth, ends)
                 found.append(ByWorld(kind, name, truth, lie))
         return found
 
@@ -125,7 +125,7 @@ class SecondaryMeasures:
             columns[kind, name] = np.full(len(self.cells.problem), DEFAULTS[kind], np.float64)
         return columns[kind, name]
 
-    def _sample(
+    def sample(
         self, values: Floats, cells: Flags, ends: tuple[float, float] | None = None
     ) -> Sample | None:
         """The mean of each problem over those of its cells; None if there is no cell."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from ...protocols.counts import Counts
+from ...protocols.counts import Counts, unread_by_seat
 from ...protocols.transcript import Failure, Scalar, Verdict
 from ..record.capture import Capture, CapturedCell
 from ..record.tables import RecordTables
@@ -52,6 +52,12 @@ class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
     """For logprob judges: the least mass that the answer labels had in any elicitation."""
     redraws: tuple[tuple[float, ...], ...] = ()
     """The verdicts of which `probs` is the mean, where the judge was asked several times."""
+    bounds: tuple[tuple[float, float], ...] = ()
+    """For each answer the least and the most that its probability would be, whatever the replies
+    had said that could not be read; empty where all were."""
+    unread: Mapping[str, int] = {}
+    """How many replies of each seat were refused, cut off, empty or unreadable, as
+    `Judge: truncated`; those that a selection left out are counted too."""
 
     @property
     def from_replies(self) -> bool:
@@ -77,6 +83,8 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
         counts=Counts.of(outcome).as_dict(),
         captured=min(captured, default=1.0),
         redraws=outcome.redraws,
+        bounds=outcome.bounds,
+        unread=unread_by_seat(outcome),
     )
 
 
@@ -132,6 +140,8 @@ def _line(
     counts: Mapping[str, int] = {},
     captured: float = 1.0,
     redraws: Sequence[Sequence[float]] = (),
+    bounds: object = (),
+    unread: Mapping[str, int] = {},
 ) -> bytes:
     """names: of protocol, agent and judge, the problem's id and the side's label."""
     told: dict[str, Any] = {
@@ -153,6 +163,10 @@ def _line(
             told["captured"] = captured
         if redraws:
             told["redraws"] = redraws
+        if bounds:
+            told["bounds"] = bounds
+        if unread:
+            told["unread"] = unread
     return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
 
 

@@ -32,6 +32,22 @@ async def store_watermark(
         except (RunFolderError, StoreError) as fault:
             stop_token.stop(StoreFailed(str(fault)))
 
+    async def lost() -> None:
+        """Stop where the store holds fewer replies than were there and were added."""
+        try:
+            missing = held + added() - await asyncio.to_thread(len, store)
+        except StoreError as fault:
+            stop_token.stop(StoreFailed(str(fault)))
+            return
+        if missing > 0:
+            stop_token.stop(
+                StoreFailed(
+                    f"the store has lost {missing:,} replies while this run used it: bring them "
+                    "back with oversight cache import BACKUP, or pay for them again with "
+                    "--accept-empty"
+                )
+            )
+
     async def periodically() -> None:
         while True:
             await note()
@@ -46,3 +62,4 @@ async def store_watermark(
         await asyncio.wait([recording])
         if not isinstance(stop_token.halt, StoreFailed):
             await note()
+            await lost()

@@ -140,9 +140,9 @@ def failure(work: str, raised: BaseException) -> Failure:
         case MemoryError():
             raise OutOfMemory from fault
         case Declined():
-            return Failure("declined", fault.reason, fault.raw, fault.call)
+            return Failure("declined", fault.reason, fault.raw, fault.call, fault.seat)
         case Unreadable():
-            return Failure("unreadable", fault.reason, fault.raw, fault.call)
+            return Failure("unreadable", fault.reason, fault.raw, fault.call, fault.seat)
         case ProviderError():
             return Failure(fault.slug, str(fault))
         case Exception():

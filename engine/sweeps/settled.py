@@ -1,7 +1,8 @@
 """Addresses of settings and problems that stay what they are when a later version adds a setting.
 
 A setting that version 0.1 did not have counts once it is not at its default: cells that were run
-before it existed keep their ids. What the default then does is the code's to tell.
+before it existed keep their ids. What the default then does is the code's to tell, and so is what
+a default does that has changed since (`Protocol.former_defaults`).
 """
 
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -35,10 +36,20 @@ def _settled(value: Any, tree: Any) -> Any:
         return tree
     then = _settings().get(tree["is"])
     return {"is": tree["is"]} | {
-        each.name: _settled(getattr(value, each.name), tree[each.name])
+        each.name: _as_then(value, each, _settled(getattr(value, each.name), tree[each.name]))
         for each in fields(value)
         if then is None or each.name in then or getattr(value, each.name) != _default(each)
     }
+
+
+def _as_then(value: Any, setting: "Field[Any]", tree: Any) -> Any:
+    """The setting as version 0.1 had it, where its default has changed since: what is now the
+    default has the address of the former one, and the former one that of what is now."""
+    former = getattr(value, "former_defaults", {})
+    if setting.name not in former:
+        return tree
+    pair = (former[setting.name], _default(setting))
+    return pair[1 - pair.index(tree)] if tree in pair and pair[0] != pair[1] else tree
 
 
 def _default(setting: "Field[Any]") -> Any:

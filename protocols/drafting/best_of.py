@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from ...cache.call import Ask, used_as
 from ..agents.agent import Agent, Brief
+from ..doubts import readings
 from ..gather import gather_in_order
 from ..judges.judge import Judge
 from ..question import Answer
-from ..seat import readable_ones
 from ..settings import require_positive
 from ..transcript import Transcript, Turn
 from .wrapper import Wrapper, heard_as
@@ -38,7 +38,8 @@ class BestOf(Wrapper):
         return f"{self.agent.name} best of {self.n}"
 
     async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
-        """The best draft after which the judge can be read; Unreadable if there is none."""
+        """The draft after which the judge believes `side` most. A belief that cannot be read counts
+        as none at all, and is told in the turn, with the drafts that are not spoken."""
         drafter = replace(self.agent, temperature=self.temperature)
         call, hearing = drafter.compose(floor, side, brief), heard_as(brief, side)
         calls = [
@@ -49,7 +50,11 @@ class BestOf(Wrapper):
         turns = await gather_in_order(
             *(drafter.deliver(each, floor, side, drafting, brief) for each in calls)
         )
-        beliefs = await readable_ones(
-            *(self.judge.belief(floor.then(turn), side, rating, hearing) for turn in turns)
+        beliefs = await readings(
+            *(self.judge.belief(floor.then(turn), side, rating, hearing) for turn in turns),
+            needed=False,
         )
-        return turns[max(beliefs, key=beliefs.__getitem__)]
+        # A draft that says nothing is spoken only if no other says more.
+        best = max(range(self.n), key=lambda n: (not turns[n].silent, beliefs.read.get(n, 0.0)))
+        others = tuple(turn for n, turn in enumerate(turns) if n != best)
+        return replace(turns[best], drafts=others, doubts=beliefs.doubts)

@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..agents.agent import Brief
+from ..doubts import Doubt, Span, around
 from ..prompts.prompt_set import default_prompts
 from ..question import Answer, Question
-from ..transcript import Judgement, Transcript
+from ..transcript import Judgement, NamedMeasures, Transcript, Verdict
 
 AFFIRM, DENY = "Yes", "No"
 """The options where a statement is judged; one token each, for judges that read logprobs."""
@@ -49,6 +50,33 @@ class Belief:
     """In [0, 1]."""
     judgements: tuple[Judgement, ...] = ()
     """The readings behind it; each over (true, not true)."""
+    span: Span | None = None
+    """The least and the most that the value would be, whatever unread replies had said; None: all
+    were read."""
+    doubts: tuple[Doubt, ...] = ()
+    """The unread replies."""
+
+    @property
+    def ends(self) -> Span:
+        return self.span or (self.value, self.value)
+
+    def verdict(
+        self, side: Answer, floor: Transcript, measures: NamedMeasures, p: Span | None = None
+    ) -> Verdict:
+        """The verdict that gives `side` this probability. p: the least and the most that it is,
+        where that is not the belief itself."""
+        question, (low, high) = floor.question, p or self.ends
+        unread = self.span is not None
+        return Verdict(
+            probs_of(low if p or unread else self.value, side, question),
+            floor,
+            self.of(side, question),
+            measures,
+            bounds=around((low, high), question.place(side), len(question.answers))
+            if unread
+            else (),
+            doubts=self.doubts,
+        )
 
     def of(self, side: Answer, question: Question) -> tuple[Judgement, ...]:
         """The judgements as probabilities of `side`; the other answers share the rest equally."""

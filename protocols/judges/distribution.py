@@ -9,7 +9,7 @@ from ...cache.call import Ask, Call
 from ..prompts.forms import number_in, probabilities_form, read_form
 from ..question import Question
 from ..transcript import Judgement
-from .judge import ModelJudge, Shown, as_probabilities
+from .judge import Elicited, ModelJudge, Shown, as_probabilities
 from .shots import Shot
 
 
@@ -27,9 +27,9 @@ class DistributionJudge(ModelJudge):
         stated = zip(question.answers, shot.probs, strict=True)
         return orjson.dumps({answer.label: prob for answer, prob in stated}).decode()
 
-    async def elicit(self, shown: Shown, ask: Ask) -> tuple[Judgement, ...]:
+    async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         reply = await ask(self.compose(shown))
         options = shown.case.options
         filled = read_form(reply, probabilities_form(options))
         stated = [number_in(filled, option.label, reply) for option in options.answers]
-        return (Judgement(as_probabilities(stated, reply), reply.call, reply.text),)
+        return Elicited((Judgement(as_probabilities(stated, reply), reply.call, reply.text),))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...cache.call import Ask, nth
+from ..doubts import readings
 from ..errors import Unreadable
 from ..gather import gather_in_order
 from ..question import randomness
@@ -30,8 +31,8 @@ class Ensemble(RepeatedJudge):
          `oversight.protocols.judges.weighing` makes weights of what it gets right; an answer that
          cannot be read is wrong;
       4. the probabilities are pooled as those of a jury (`oversight.protocols.judges.jury`).
-    Unreadable if any member's verdict on the floor is. An example about the question at hand is
-    left out.
+    A member that cannot be read gives the verdict bounds, as a juror does. An example about the
+    question at hand is left out.
     Shared by the worlds: what the floor shares, as with any judge. The verdicts on held-out
     examples depend on no question, so a whole run pays for them once.
 
@@ -74,7 +75,7 @@ class Ensemble(RepeatedJudge):
         known = [shot for shot in self.examples if shot.floor.question.text != about]
         taught, held_out = self.halves(known)
         members = [self.taught(number, taught) for number in range(self.size)]
-        verdicts = await gather_in_order(
+        verdicts = await readings(
             *(member.decide(case, nth(ask, number)) for number, member in enumerate(members))
         )
         right = [

@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple
 from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat
 from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
+from ..doubts import ENOUGH, Doubt, Span, at_seat, mean_spans, readings
 from ..errors import Unreadable, unreadable
-from ..gather import gather_in_order
 from ..prompts.forms import REASONING_ROOM, Reason, check_reason, fields_of, with_reasoning
 from ..prompts.render import Examples, Instructions, messages
 from ..prompts.words import NOTHING, Words, lines
@@ -57,9 +57,10 @@ class Judge(ABC):
     async def belief(
         self, floor: Transcript, side: Answer, ask: Ask, brief: Brief | None = None
     ) -> float:
-        """The probability that the judge gives to `side`. Unreadable as in `decide`."""
+        """The least probability that the judge gives to `side`, whatever unread replies would have
+        said. Unreadable as in `decide`."""
         verdict = await self.judge(floor, ask, brief)
-        return verdict.probs[floor.question.place(side)]
+        return verdict.spans[floor.question.place(side)][0]
 
     async def believes(
         self,
@@ -77,7 +78,8 @@ class Judge(ABC):
         speaks for, which is recorded; no prompt says it.
         """
         verdict = await self._decided(Case(floor, brief, statement, side), ask)
-        return Belief(verdict.probs[0], verdict.judgements)
+        span = verdict.bounds[0] if verdict.bounds else None
+        return Belief(verdict.probs[0], verdict.judgements, span, verdict.doubts)
 
     async def _decided(self, case: Case, ask: Ask) -> Verdict:
         """`decide`; what the judge believes, or why it cannot be read, is noted for who records."""
@@ -173,20 +175,22 @@ class ModelJudge(Judge):
         seen = case if self.reads_passage else case.without_passage()
         blind = bool(case.floor.question.passage) and not self.reads_passage
         order = range(len(case.options.answers))
-        if not self.both_orders:
-            judgements = await self.elicit(self.shown(seen, order, blind), ask)
-            return Verdict(average([each.probs for each in judgements]), case.floor, judgements)
-        # A statement has no labels to exchange: only its two options change places.
-        other, again = (seen, order[::-1]) if case.statement else (exchanged(seen), order)
-        first, second = await gather_in_order(
-            self.elicit(self.shown(seen, order, blind), ask),
-            self.elicit(self.shown(other, again, blind), ask),
-        )
-        if not case.statement:
-            second = tuple(replace(each, probs=each.probs[::-1]) for each in second)
+        with at_seat(case.briefing.title):
+            if not self.both_orders:
+                elicited = await self.elicit(self.shown(seen, order, blind), ask)
+                return verdict_of([elicited], case.floor)
+            # A statement has no labels to exchange: only its two options change places.
+            other, again = (seen, order[::-1]) if case.statement else (exchanged(seen), order)
+            asked = await readings(
+                self.elicit(self.shown(seen, order, blind), ask),
+                self.elicit(self.shown(other, again, blind), ask),
+            )
+        found = [
+            each.reversed() if place and not case.statement else each
+            for place, each in asked.read.items()
+        ]
         # Both orders count equally, even if more votes of one could be read.
-        means = [average([each.probs for each in judgements]) for judgements in (first, second)]
-        return Verdict(average(means), case.floor, first + second)
+        return verdict_of(found, case.floor, asked.doubts)
 
     def shown(self, case: Case, order: Order, blind: bool = False) -> "Shown":
         """The case as this judge reads it. blind: the passage was hidden from it."""
@@ -269,9 +273,63 @@ class ModelJudge(Judge):
         """The reply with which this judge would state the probabilities of a shot."""
 
     @abstractmethod
-    async def elicit(self, shown: "Shown", ask: Ask) -> tuple[Judgement, ...]:
+    async def elicit(self, shown: "Shown", ask: Ask) -> "Elicited":
         """Ask in one order of presentation; one Judgement for each reply, over the options in their
         own order. Unreadable if there is nothing to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elicited:
+    """What a judge replied to one case in one order of presentation."""
+
+    judgements: tuple[Judgement, ...]
+    """Of each reply that could be read; one or more."""
+    doubts: tuple[Doubt, ...] = ()
+    """Of each that could not."""
+
+    @property
+    def probs(self) -> tuple[float, ...]:
+        """The mean of what could be read."""
+        return average([each.probs for each in self.judgements])
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The mean over all replies, those that could not be read included."""
+        rows = [_spans(each) for each in self.judgements]
+        return spans_with_unread(rows, len(self.doubts))
+
+    def reversed(self) -> "Elicited":
+        """The same with the answers in reverse order."""
+        turned = tuple(replace(each, probs=each.probs[::-1]) for each in self.judgements)
+        return replace(self, judgements=turned)
+
+
+def _spans(judgement: Judgement) -> tuple[Span, ...]:
+    """What a judgement may have meant: mass that no label captured may belong to any."""
+    c = judgement.captured
+    if c >= ENOUGH:
+        return tuple((p, p) for p in judgement.probs)
+    return tuple((p * c, p * c + 1 - c) for p in judgement.probs)
+
+
+def spans_with_unread(rows: Sequence[Sequence[Span]], unread: int) -> tuple[Span, ...]:
+    """The span of each answer's mean over these readings and so many that could not be read."""
+    total = len(rows) + unread
+    known = mean_spans(rows, [1 / total] * len(rows))
+    return tuple((low, high + unread / total) for low, high in known)
+
+
+def verdict_of(
+    orders: Sequence[Elicited], floor: Transcript, unread: tuple[Doubt, ...] = ()
+) -> Verdict:
+    """The mean of what was elicited in one order or both. unread: of an order without reading."""
+    judgements = tuple([judgement for each in orders for judgement in each.judgements])
+    probs = average([each.probs for each in orders])
+    doubts = (*unread, *(doubt for each in orders for doubt in each.doubts))
+    if not doubts and all([each.captured >= ENOUGH for each in judgements]):
+        return Verdict(probs, floor, judgements)
+    bounds = spans_with_unread([each.spans for each in orders], len(unread))
+    return Verdict(probs, floor, judgements, bounds=bounds, doubts=doubts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 
 from ...cache.call import Ask
 from ..agents.agent import Agent
+from ..doubts import ANYTHING, Readings, Span, around, mean_spans, readings
 from ..errors import Unreadable
-from ..gather import gather_in_order
 from ..scores import log
 from ..settings import require_known
 from ..transcript import Transcript, Verdict
@@ -30,7 +30,8 @@ class Jury(Judge):
     mean: the weighted mean of each probability. median: the median of each, normalised; it takes no
     weights. logodds: the weighted mean of the logarithms, clipped as in the log score, so that a
     juror who is certain weighs heavily but has no veto; for two answers the mean of the log odds.
-    Unreadable if any juror is: a jury without one of its members would be another jury.
+    A juror that cannot be read could have stated anything, which gives the verdict bounds;
+    Unreadable if none can be read.
     """
 
     judges: tuple[Judge, ...]
@@ -70,21 +71,56 @@ class Jury(Judge):
         return self.judges[0].base_agent
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        verdicts = await gather_in_order(*(judge.decide(case, ask) for judge in self.judges))
+        verdicts = await readings(*(judge.decide(case, ask) for judge in self.judges))
         return pooled(case.floor, verdicts, self.pool, self.weights or (1.0,) * len(self.judges))
 
 
 def pooled(
-    floor: Transcript, verdicts: Sequence[Verdict], pool: Pooling, weights: Sequence[float]
+    floor: Transcript, verdicts: Readings[Verdict], pool: Pooling, weights: Sequence[float]
 ) -> Verdict:
-    """The pool of several verdicts on one floor. weights: one each, none negative, not all 0."""
+    """The pool of several verdicts on one floor. weights: of each member, those that could not be
+    read included; none negative, not all 0."""
+    read = verdicts.read
+    known = [weights[place] for place in read]
+    # Where those that could be read have no weight, they are all that there is to go by.
+    known = known if any(known) else [1.0] * len(known)
+    probs = _pool(pool, [verdict.probs for verdict in read.values()], known)
+    judgements = tuple(each for verdict in read.values() for each in verdict.judgements)
+    doubts = (
+        *verdicts.doubts,
+        *(doubt for verdict in read.values() for doubt in verdict.doubts),
+    )
+    if not verdicts.doubts and not any(verdict.bounds for verdict in read.values()):
+        return Verdict(probs, floor, judgements)
+    anything = (ANYTHING,) * len(probs)
+    spans = [read[place].spans if place in read else anything for place in range(len(weights))]
+    return Verdict(
+        probs, floor, judgements, bounds=_pooled_spans(pool, spans, weights), doubts=doubts
+    )
+
+
+def _pool(pool: Pooling, rows: Sequence[Probabilities], weights: Sequence[float]) -> Probabilities:
     shares = [weight / sum(weights) for weight in weights]
-    row = POOLS[pool]([verdict.probs for verdict in verdicts], shares)
+    row = POOLS[pool](rows, shares)
     total = sum(row)
     if not total:
-        raise Unreadable("the medians of the jurors add up to nothing", "")
-    judgements = tuple(each for verdict in verdicts for each in verdict.judgements)
-    return Verdict(tuple(part / total for part in row), floor, judgements)
+        raise Unreadable("the medians of the jurors add up to nothing", "", seat="Judge")
+    return tuple(part / total for part in row)
+
+
+def _pooled_spans(
+    pool: Pooling, spans: Sequence[tuple[Span, ...]], weights: Sequence[float]
+) -> tuple[Span, ...]:
+    """The bounds of a pool. Of two answers every pool rises with each juror's probability; of more,
+    only the mean has ends that are so simple, and the others are left open."""
+    if pool == "mean":
+        return mean_spans(spans, [weight / sum(weights) for weight in weights])
+    if len(spans[0]) > 2:
+        return (ANYTHING,) * len(spans[0])
+    low, high = (
+        _pool(pool, [(row[0][end], 1 - row[0][end]) for row in spans], weights)[0] for end in (0, 1)
+    )
+    return around((low, high), 0, 2)
 
 
 def _mean(rows: Sequence[Probabilities], shares: Sequence[float]) -> list[float]:

@@ -12,15 +12,11 @@ from ..errors import unreadable
 from ..prompts.words import Words
 from ..question import Question
 from ..transcript import Judgement
-from .judge import ModelJudge, Shown, normalised
+from .judge import Elicited, ModelJudge, Shown, normalised
 from .shots import Shot, likeliest
 
 _DECORATION = " \t\n()*\"'`.:▁ĠĊ"
 """Characters that tokenizers and models put around a label: ` A`, `(A`, `**A`."""
-
-ENOUGH = 0.5
-"""Minimum captured mass of a verdict; below it the model was likelier to say something else than
-any label, and reports flag the verdict as doubtful."""
 
 _ANNOUNCED = re.compile(
     r"""[\s*"'`]*
@@ -44,8 +40,11 @@ _A_WORD = re.compile(r"[^\S\n]*[-'\u2019]?[^\W\d_]")
 class LogprobJudge(ModelJudge):
     """Asks for a label and reads the probability that each label had at its place.
 
-    Variants of a label are summed, and the mass that all labels captured is reported: where it
-    is low, the model was about to say something else. A label must be one token for this.
+    Variants of a label are summed, and the mass that all labels captured is reported. Below
+    `oversight.protocols.doubts.ENOUGH` the model was about to say something else: the rest of the
+    mass is unread, and gives the verdict bounds. A label must be one token for this. A label that
+    is a word is read in any case (`yes` for `Yes`); a single letter only as it is written, since
+    `a` may begin a sentence.
     """
 
     top_logprobs: int = 20
@@ -69,12 +68,12 @@ class LogprobJudge(ModelJudge):
     def put(self, question: Question, shot: Shot) -> str:
         return likeliest(question, shot)
 
-    async def elicit(self, shown: Shown, ask: Ask) -> tuple[Judgement, ...]:
+    async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         reply = await ask(self.compose(shown))
         masses = read_masses(reply, shown.case.options)
         # More than 1 can only be rounding on the provider's side.
         captured = min(sum(masses), 1.0)
-        return (Judgement(normalised(masses, reply), reply.call, reply.text, captured),)
+        return Elicited((Judgement(normalised(masses, reply), reply.call, reply.text, captured),))
 
 
 def read_masses(reply: Reply, question: Question) -> list[float]:
@@ -88,14 +87,14 @@ def read_masses(reply: Reply, question: Question) -> list[float]:
     """
     if reply.outcome == "refused" or not reply.logprobs:
         raise unreadable("the reply has no logprobs", reply)
-    places = {answer.label: place for place, answer in enumerate(question.answers)}
+    places = _vocabulary(question)
     answer_token = reply.logprobs[_verdict_place(reply, places)]
     # A provider may leave the token it chose out of the candidates it reports.
     candidates = dict(answer_token.top)
     candidates.setdefault(answer_token.text, answer_token.logprob)
-    masses = [0.0] * len(places)
+    masses = [0.0] * len(question.answers)
     for text, logprob in candidates.items():
-        place = places.get(_bare(text))
+        place = places.get(_label(text))
         if place is not None:
             masses[place] += math.exp(min(logprob, 0.0))
     if not any(masses):
@@ -108,7 +107,7 @@ def _verdict_place(reply: Reply, labels: Container[str]) -> int:
     texts = [token.text for token in reply.logprobs]
     elsewhere = False
     for n, text in enumerate(texts):
-        if _bare(text) not in labels:
+        if _label(text) not in labels:
             continue
         before = _spaced(texts[:n])
         if _bare(before) and not _ANNOUNCED.fullmatch(before):
@@ -120,6 +119,19 @@ def _verdict_place(reply: Reply, labels: Container[str]) -> int:
     if elsewhere:
         raise unreadable("the reply names a label, but not as its verdict", reply)
     raise unreadable("the reply gives no label", reply)
+
+
+def _vocabulary(question: Question) -> dict[str, int]:
+    """Place of each answer, by its label as `_label` reads it; a label that differs from another by
+    its case alone is read by none."""
+    read = [_label(answer.label) for answer in question.answers]
+    return {label: place for place, label in enumerate(read) if read.count(label) == 1}
+
+
+def _label(token: str) -> str:
+    """What a token says, in one case if it is a word."""
+    bare = _bare(token)
+    return bare.casefold() if len(bare) > 1 else bare
 
 
 def _spaced(tokens: Sequence[str]) -> str:

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from ...cache.call import Ask, nth
-from ..gather import gather_in_order
+from ..doubts import readings
 from ..settings import require_positive
 from ..transcript import Verdict
 from .case import Case
-from .judge import RepeatedJudge, average
+from .judge import RepeatedJudge, average, spans_with_unread
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,15 @@ class Redrawn(RepeatedJudge):
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         asks = [ask, *(nth(ask, number) for number in range(1, self.draws))]
-        verdicts = await gather_in_order(*(self.member.decide(case, each) for each in asks))
+        found = await readings(*(self.member.decide(case, each) for each in asks))
+        verdicts = list(found.read.values())
+        spans = spans_with_unread([verdict.spans for verdict in verdicts], len(found.doubts))
+        doubts = (*found.doubts, *(doubt for verdict in verdicts for doubt in verdict.doubts))
         return Verdict(
             average([verdict.probs for verdict in verdicts]),
             case.floor,
             tuple(judgement for verdict in verdicts for judgement in verdict.judgements),
             redraws=tuple(verdict.probs for verdict in verdicts),
+            bounds=spans if doubts or any(verdict.bounds for verdict in verdicts) else (),
+            doubts=doubts,
         )

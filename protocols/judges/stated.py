@@ -13,7 +13,7 @@ from ..prompts.forms import readable
 from ..prompts.words import Words
 from ..question import Answer, Question
 from ..transcript import Judgement
-from .judge import ModelJudge, Shown, as_probabilities
+from .judge import Elicited, ModelJudge, Shown, as_probabilities
 from .shots import Shot
 
 _NUMBER = r"(?P<number>-?(?:\d+(?:\.\d+)?|\.\d+))"
@@ -39,10 +39,10 @@ class StatedJudge(ModelJudge):
         stated = zip(question.answers, shot.probs, strict=True)
         return "\n".join(f"{answer.label}: {100 * prob:.6g}%" for answer, prob in stated)
 
-    async def elicit(self, shown: Shown, ask: Ask) -> tuple[Judgement, ...]:
+    async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         reply = await ask(self.compose(shown))
         probs = read_percentages(self.answered(reply), shown.case.options)
-        return (Judgement(probs, reply.call, reply.text),)
+        return Elicited((Judgement(probs, reply.call, reply.text),))
 
 
 def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:

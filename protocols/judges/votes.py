@@ -6,14 +6,14 @@ from typing import ClassVar
 
 from ...cache.call import Ask, Call, nth
 from ...cache.reply import Reply
+from ..doubts import readings
 from ..errors import unreadable
 from ..prompts.forms import Reason, readable
 from ..prompts.words import Words
 from ..question import Question
-from ..seat import readable_ones
 from ..settings import require_positive
 from ..transcript import Judgement
-from .judge import ModelJudge, Shown
+from .judge import Elicited, ModelJudge, Shown
 from .shots import Shot, likeliest
 
 _MARK = r"[\s()\[\]*\"'`.,:]*"
@@ -28,8 +28,8 @@ _CONCLUSION = re.compile(
 class VotesJudge(ModelJudge):
     """N draws, each with reasoning and a label; the probability of an answer is its share.
 
-    A draw whose conclusion cannot be read casts no vote; Unreadable if none can. Each vote is a
-    judgement.
+    A draw whose conclusion cannot be read is a vote for an unknown answer: it widens the bounds of
+    the verdict. Unreadable if none can be read. Each vote is a judgement.
     """
 
     temperature: float | None = 1.0
@@ -49,12 +49,12 @@ class VotesJudge(ModelJudge):
     def put(self, question: Question, shot: Shot) -> str:
         return f"{shot.reasoning}\nAnswer: {likeliest(question, shot)}".lstrip()
 
-    async def elicit(self, shown: Shown, ask: Ask) -> tuple[Judgement, ...]:
+    async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         call = self.compose(shown)
-        votes = await readable_ones(
+        votes = await readings(
             *(self._vote(call, shown.case.options, nth(ask, index)) for index in range(self.n))
         )
-        return tuple(votes.values())
+        return Elicited(tuple(votes.read.values()), votes.doubts)
 
     async def _vote(self, call: Call, options: Question, ask: Ask) -> Judgement:
         reply = await ask(call)

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
+from ..claims import Claim, unguarded
 from ..protocol import Lasting
 from ..question import Answer, Question
 from ..seat import Role
@@ -69,7 +70,11 @@ class AdversarialPropaganda(Lasting):
     def horizon_values(self) -> dict[str, int]:
         return {"rounds": self.rounds}
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return unguarded("The judge hears one side.")
+
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         floor, prices = await traded(
             lambda heard: self._price(heard, ask),
             self.seat(self.agent, side, ADVOCATE),

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
+from ..claims import Claim
 from ..gather import gather_in_order
 from ..protocol import Conversation, Measured
 from ..question import Answer, Question, randomness
@@ -54,8 +55,9 @@ class Amplification(Assisted, Conversation):
     the tree; a helper that steers at some dose steers at every higher one. What anyone is shown
     depends on the question and the subquestion at hand, not on the way to it, so that a subquestion
     that comes up twice is one call, and is paid once.
-    Helpers that do not steer are honest or, with `aux: sided`, steer for another answer than a, as
-    if two sides had each turned some. Adversarial helpers are the dose itself.
+    Helpers that do not steer are honest or, with `aux: sided`, steer for another answer than a
+    (which of several is chance), as if two sides had each turned some. Adversarial helpers are the
+    dose itself.
     Shared: the subquestions at the top and every answer of an honest helper to them; below, all
     that does not rest on a steered answer. At `steered: 0` nothing depends on a, and the two worlds
     are one. Rows that differ in `steered` or `aux` share the subquestions at the top.
@@ -94,6 +96,15 @@ class Amplification(Assisted, Conversation):
             raise ValueError(f"steered: {self.steered} is not a share of helpers, 0 to 1")
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        asked = self.subquestions**self.depth
+        given = (
+            "overseers and honest helpers who make no mistake, whatever subquestions they choose"
+        )
+        gain = 1 - (1 - self.steered) ** asked
+        return (Claim(gain, "a verdict of 0", given, "closed form", asked),)
+
+    @property
     def name(self) -> str:
         seed = f" seed {self.seed}" if self.seed else ""
         size = f"{self.subquestions} subquestions {self.depth} deep"
@@ -128,18 +139,20 @@ class Amplification(Assisted, Conversation):
         at_hand = Transcript(question, (replace(asked, speaker=AT_HAND),))
         if not depth or not budget:
             steers = self.steers(question, asked.text)
-            answer = await self._helper(question, side, steers).speak_unlabelled(at_hand, ask)
+            helper = self._helper(question, side, asked.text, steers)
+            answer = await helper.speak_unlabelled(at_hand, ask)
             return SubAnswer(asked, answer, (steers,))
         findings = await self._findings(at_hand, depth, budget, side, ask)
         overseer = self.judge_seat(self.brief(CONCLUDER, conduct=self.conduct), self.overseer)
         answer = await overseer.speak(with_findings(at_hand, findings), ask)
         return SubAnswer(asked, answer, helpers_behind(findings))
 
-    def _helper(self, question: Question, side: Answer, steers: bool) -> Seat:
+    def _helper(self, question: Question, side: Answer, asked: str, steers: bool) -> Seat:
         if steers:
             return self.seat(self.agent, side, STEERER)
         if self.aux == "sided":
-            return self.seat(self.agent, question.rival(side), OPPOSED)
+            chance = randomness(self.seed, f"{question.text}\0{asked}", "opposes")
+            return self.seat(self.agent, chance.choice(question.others(side)), OPPOSED)
         return self.seat(self.agent, None, AMPLIFICATION_HELPER)
 
     def steers(self, question: Question, subquestion: str) -> bool:

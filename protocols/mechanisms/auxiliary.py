@@ -10,8 +10,9 @@ from ..seat import Role, Seat
 from ..settings import require_known
 
 Aux: TypeAlias = Literal["honest", "sided", "adversarial"]
-"""honest: no side, and asked for the truth. sided: for another answer than the overseen agent.
-adversarial: for the agent's answer, in secret."""
+"""honest: no side, and asked for the truth. sided: for another answer than the overseen agent, each
+of several in turn, so that every lie has an advocate of the truth against it. adversarial: for the
+agent's answer, in secret."""
 
 
 class Assisted(Protocol):
@@ -41,7 +42,23 @@ class Assisted(Protocol):
     def judge_values(self) -> dict[str, Words]:
         return {"conduct": self.conduct}
 
-    def aux_seat(
+    @property
+    def helpers(self) -> int | None:
+        """How many helpers of one kind speak in a world at most; None: one for each side that there
+        is, or as many as it takes."""
+        return None
+
+    def check(self, question: Question) -> None:
+        super().check(question)
+        others = len(question.answers) - 1
+        if self.aux == "sided" and self.helpers is not None and self.helpers < others:
+            raise ValueError(
+                f"{self.name}: sided helpers speak for the {others} other answers in turn, and "
+                f"there are {self.helpers}: in some worlds nobody would speak for the truth. Set "
+                f"{others} or more, or aux: honest"
+            )
+
+    def aux_seats(
         self,
         speaker: Speaker,
         question: Question,
@@ -50,8 +67,12 @@ class Assisted(Protocol):
         act: str,
         /,
         **values: int | Words,
-    ) -> Seat:
-        """The seat of a helper in the world of `side`."""
+    ) -> tuple[Seat, ...]:
+        """The seats that a helper may have in the world of `side`: one, or where helpers are sided
+        one for every other answer. Helper n takes the n-th, and over again."""
         role = Role(f"{self.sections[0]}.{self.aux}", title, act)
-        sides = {"honest": None, "sided": question.rival(side), "adversarial": side}
-        return self.seat(speaker, sides[self.aux], role, **values)
+        sides: tuple[Answer | None, ...]
+        sides = {"honest": (None,), "sided": question.others(side), "adversarial": (side,)}[
+            self.aux
+        ]
+        return tuple(self.seat(speaker, each, role, **values) for each in sides)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Brief, Speaker
+from ..claims import Claim, unguarded
 from ..prompts.forms import Filled, Form, choice_of
 from ..prompts.prompt_set import PromptSet
 from ..protocol import Conversation, Protocol
@@ -26,6 +27,11 @@ class NaiveJudge(Conversation):
 
     sections: ClassVar[tuple[str, ...]] = ("naive_judge",)
 
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        given = "nothing: the agent has no seat"
+        return (Claim(0.0, "what the judge believes unaided", given, "exhaustive"),)
+
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
         return floor
 
@@ -41,6 +47,10 @@ class Propaganda(Conversation):
     agent: Speaker
 
     sections: ClassVar[tuple[str, ...]] = ("propaganda",)
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return unguarded("The judge hears one side.")
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
         return await hear(floor, self.seat(self.agent, side, ADVOCATE_ROLE), ask=ask)
@@ -61,7 +71,11 @@ class OpenTrust(Protocol):
     sections: ClassVar[tuple[str, ...]] = ("open_trust",)
     ignores: ClassVar[frozenset[str]] = frozenset({"judge"})
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return unguarded("Whatever the agent says is believed.")
+
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         chosen = await free_choice(self.agent, question, self.words, ask)
         probs = tuple(float(answer == side) for answer in question.answers)
         return Verdict(probs, Transcript(question), measures=(("chose", chosen.label),))

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
+from ..claims import Claim, unguarded
 from ..protocol import Conversation, Lasting
 from ..question import Answer
 from ..seat import Role, hear
@@ -38,6 +39,10 @@ class Consultancy(Lasting, Conversation):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "turns")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return unguarded("The judge hears one side.")
 
     @property
     def name(self) -> str:

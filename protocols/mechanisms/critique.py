@@ -5,13 +5,16 @@ from typing import ClassVar
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
+from ..claims import Claim, unguarded
+from ..doubts import ANYTHING, choices, readings
 from ..errors import Unreadable
 from ..gather import gather_in_order
+from ..judges.case import Belief
 from ..judges.judge import Judge
 from ..protocol import Conversation, Lasting, Measured
 from ..question import Answer, Problem
-from ..seat import Role, hear, readable_ones
-from ..transcript import NamedMeasures, Scalar, Transcript, Turn, Verdict
+from ..seat import Role, hear
+from ..transcript import NamedMeasures, Scalar, Transcript, Verdict
 from .auxiliary import Assisted, Aux
 
 PROPOSER = Role("critique.proposer", "Proposer")
@@ -27,13 +30,15 @@ class Critique(Assisted, Lasting, Conversation):
       1. the agent proposes a;
       2. the critic writes `critiques` draws of a critique, each blind to the others;
       3. the ranker says of each by itself how likely it is to be helpful: to point to a real flaw,
-         or rightly to none. The `shown` best are kept, best first; ties go to the lowest draw, and
-         a critique whose rating cannot be read is dropped. If all are to be shown, none is rated,
-         and they stand in order of draw;
+         or rightly to none. The `shown` best are kept, best first; ties go to the lowest draw. A
+         rating that cannot be read may be any: then the judge decides on every choice that the
+         ratings allow, and the verdict is the worst of these for a. If all are to be shown, none is
+         rated, and they stand in order of draw;
       4. with a `rebuttal`, the agent answers the critiques that are shown;
       5. the judge reads all of this, and decides.
-    An honest critic has no side; with `aux: sided` it argues for another answer, and an adversarial
-    one works for the proposer. The judge is told which.
+    An honest critic has no side; with `aux: sided` it argues for another answer (of several, draw n
+    for the n-th, and over again), and an adversarial one works for the proposer. The judge
+    is told which.
     Shared: nothing, since every call quotes the proposal. An honest critic is asked the same in
     both worlds. Rows that differ in `aux` share the proposals; one with a rebuttal, which nobody is
     told of unless the horizon is told, begins with the calls of one without.
@@ -77,6 +82,20 @@ class Critique(Assisted, Lasting, Conversation):
             )
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        if self.aux == "adversarial":
+            return unguarded("Whoever helps the judge works for the agent.")
+        given = (
+            "critics who find every flaw, "
+            "a ranker who rates flaws above praise, and a judge who goes by what it is shown"
+        )
+        return (Claim(0.0, "a verdict of 0", given, "exhaustive"),)
+
+    @property
+    def helpers(self) -> int:
+        return self.critiques
+
+    @property
     def name(self) -> str:
         kind = "critique" if self.critic else "self critique"
         rebuttal = " rebuttal" if self.rebuttal else ""
@@ -85,28 +104,42 @@ class Critique(Assisted, Lasting, Conversation):
         )
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
-        floor = await hear(floor, self.seat(self.agent, side, PROPOSER), ask=ask)
-        critiques, measures = await self._critiques(floor, side, ask)
-        floor = floor.then(*critiques)
-        if self.rebuttal:
-            floor = await hear(floor, self.seat(self.agent, side, REBUTTAL), ask=ask)
-        return Measured(floor, measures)
-
-    async def _critiques(
-        self, floor: Transcript, side: Answer, ask: Ask
-    ) -> tuple[list[Turn], NamedMeasures]:
-        """The critiques that are shown, and what was measured in choosing them."""
-        critic = self.aux_seat(self.critic or self.agent, floor.question, side, CRITIC, "critique")
+        proposed = await hear(floor, self.seat(self.agent, side, PROPOSER), ask=ask)
+        critics = self.aux_seats(
+            self.critic or self.agent, floor.question, side, CRITIC, "critique"
+        )
         drafts = await gather_in_order(
-            *(critic.speak_unlabelled(floor, nth(ask, index)) for index in range(self.critiques))
+            *(
+                critics[index % len(critics)].speak_unlabelled(proposed, nth(ask, index))
+                for index in range(self.critiques)
+            )
         )
         if self.shown == self.critiques:
-            return drafts, ()
-        ratings = await readable_ones(
-            *(self._rating(floor.then(draft), side, ask) for draft in drafts)
+            return Measured(await self._answered(proposed.then(*drafts), side, ask))
+        rated = await readings(
+            *(self._rating(proposed.then(draft), side, ask) for draft in drafts), needed=False
         )
-        best = sorted(ratings, key=ratings.__getitem__, reverse=True)[: self.shown]
-        return [drafts[place] for place in best], (("helpfulness", ratings[best[0]]),)
+        spans = [rated.read[n].ends if n in rated.read else ANYTHING for n in range(len(drafts))]
+        floors = await gather_in_order(
+            *(
+                self._answered(proposed.then(*(drafts[n] for n in chosen)), side, ask)
+                for chosen in choices(spans, self.shown)
+            )
+        )
+        best = [max(each.value for each in rated.read.values())] if rated.read else []
+        return Measured(
+            floors[0],
+            tuple(("helpfulness", each) for each in best),
+            tuple(floors[1:]),
+            (*rated.doubts, *(doubt for each in rated.read.values() for doubt in each.doubts)),
+            tuple(drafts),
+        )
+
+    async def _answered(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
+        """The floor, with the agent's answer to the critiques where it may give one."""
+        if not self.rebuttal:
+            return floor
+        return await hear(floor, self.seat(self.agent, side, REBUTTAL), ask=ask)
 
     async def appraise(
         self, problem: Problem, side: Answer, verdict: Verdict, ask: Ask
@@ -130,15 +163,15 @@ class Critique(Assisted, Lasting, Conversation):
                 )
             except Unreadable:
                 continue  # the verdict stands, whether or not this can be measured
-            measures.append((name, most(likely)))
+            measures.append((name, most(each.value for each in likely)))
         return tuple(measures)
 
-    async def _rating(self, floor: Transcript, side: Answer, ask: Ask) -> float:
-        """How likely the last turn is to be helpful, in [0, 1]."""
+    async def _rating(self, floor: Transcript, side: Answer, ask: Ask) -> Belief:
+        """How likely the last turn is to be helpful."""
         helpful = self.words.data("critique.helpful", label=side)
         return await self._likelihood(helpful, floor, ask)
 
-    async def _likelihood(self, statement: str, floor: Transcript, ask: Ask) -> float:
-        """How likely the ranker finds a statement about the last turn, in [0, 1]."""
+    async def _likelihood(self, statement: str, floor: Transcript, ask: Ask) -> Belief:
+        """How likely the ranker finds a statement about the last turn."""
         ranker = self.ranker or self.judge
-        return (await ranker.believes(statement, floor, ask, self.judging("rating"))).value
+        return await ranker.believes(statement, floor, ask, self.judging("rating"))

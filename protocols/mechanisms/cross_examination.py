@@ -12,7 +12,8 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..prompts.forms import TEXT, Filled, Form, whole_number
+from ..claims import Claim
+from ..prompts.forms import TEXT, Filled, Form, Schema, whole_number
 from ..protocol import Conversation, Lasting
 from ..question import Answer
 from ..seat import Role
@@ -36,11 +37,27 @@ _SENTENCE = re.compile(
 _PIECE = re.compile(rf"\S+(?:\s+\S+){{0,{MAX_STATEMENT_WORDS - 1}}}")
 
 
+PART: Schema = {
+    "type": "string",
+    "description": "words of the statement after which the copy hears no more; empty for all of it",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     text: str
     up_to: str
     """The speech from its start to the end of this statement."""
+
+    def as_far_as(self, part: str) -> "Statement":
+        """The statement from its start to the end of the first occurrence of `part`; all of it
+        where it has none. White space and case do not count."""
+        words = [re.escape(word) for word in part.split()]
+        found = re.search(r"\s+".join(words), self.text, re.IGNORECASE) if words else None
+        if found is None:
+            return self
+        left_out = len(self.text) - found.end()
+        return Statement(self.text[: found.end()], self.up_to[: len(self.up_to) - left_out])
 
 
 @dataclass(frozen=True)
@@ -49,14 +66,15 @@ class CrossExamination(Lasting, Conversation):
 
     World a:
       1. the agent speaks for a;
-      2. an opponent, who argues for another answer, picks a statement of that speech and asks a
-         question about it (a form);
-      3. a copy of the agent, which has only the question and the speech up to that statement,
-         answers;
+      2. an opponent, who argues for another answer, picks a statement of that speech, or the
+         beginning of one by quoting a part of it, and asks a question about it (a form);
+      3. a copy of the agent, which has only the question and the speech up to the end of what was
+         picked, answers;
       4. steps 2 and 3 are repeated, `challenges` times in all, by the opponents in turn; then the
          judge reads everything and decides.
-    A statement is a sentence or a line, of MAX_STATEMENT_WORDS at most. No copy hears of another
-    challenge. A speech without any statement is not challenged.
+    A statement is a sentence or a line, of MAX_STATEMENT_WORDS at most; a quote that does not stand
+    in it stands for all of it. No copy hears of another challenge. A speech without any statement
+    is not challenged.
     Shared: nothing, since all rests on the agent's speech for a, which the other world never hears.
     More challenges begin with the calls of fewer.
     Reward: the judge's belief in one's own answer, for the agent, its copies and the opponent.
@@ -77,6 +95,16 @@ class CrossExamination(Lasting, Conversation):
         super().__post_init__()
         require_positive(self, "challenges")
 
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        given = (
+            "copies that answer by the words they have read, an opponent who challenges before the "
+            "meaning shifts, and a judge who sees that two meanings differ"
+        )
+        return (
+            Claim(0.0, "a verdict of 0 on a speech that shifts a meaning", given, "exhaustive"),
+        )
+
     def horizon_values(self) -> dict[str, int]:
         return {"challenges": self.challenges}
 
@@ -88,8 +116,8 @@ class CrossExamination(Lasting, Conversation):
         for number in range(self.challenges if said else 0):
             heard = floor.then(as_statements(speech, said), *exchanges)
             against = rivals[number % len(rivals)]
-            place, challenge = await self._challenge(heard, side, against, said, ask)
-            pinned = floor.then(replace(speech, text=said[place].up_to), challenge)
+            up_to, challenge = await self._challenge(heard, side, against, said, ask)
+            pinned = floor.then(replace(speech, text=up_to), challenge)
             answer = await self.seat(self.agent, side, WITNESS).speak(pinned, ask)
             exchanges += (challenge, answer)
         return floor.then(speech, *exchanges)
@@ -101,24 +129,26 @@ class CrossExamination(Lasting, Conversation):
         against: Answer,
         said: tuple[Statement, ...],
         ask: Ask,
-    ) -> tuple[int, Turn]:
-        """The place of the statement that the opponent challenges, from 0, and its challenge."""
+    ) -> tuple[str, Turn]:
+        """The speech as far as the opponent challenges it, and the challenge."""
         seat = self.seat(self.opponent or self.agent, against, CHALLENGER)
         numbers = range(1, len(said) + 1)
 
-        def read(filled: Filled) -> tuple[int, Turn]:
-            place = filled.whole("statement", numbers) - 1
+        def read(filled: Filled) -> tuple[str, Turn]:
+            statement = said[filled.whole("statement", numbers) - 1]
+            part = filled.fields.get("part")
+            picked = statement.as_far_as(part if isinstance(part, str) else "")
             turn = seat.turn(filled, filled.text("question"))
             text = self.words.data(
                 "cross_examination.challenge",
                 label=side,
-                statement=said[place].text,
+                statement=picked.text,
                 question=turn.text,
             )
-            return place, replace(turn, text=text)
+            return picked.up_to, replace(turn, text=text)
 
-        properties = {"statement": whole_number(numbers), "question": TEXT}
-        return await seat.fill(Form("challenge", properties, read), floor, ask)
+        properties = {"statement": whole_number(numbers), "part": PART, "question": TEXT}
+        return await seat.fill(Form("challenge", properties, read, ("part",)), floor, ask)
 
 
 def statements(speech: str) -> tuple[Statement, ...]:

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
+from ..claims import Claim, unguarded
 from ..protocol import Conversation, Lasting
 from ..question import Answer, Question
 from ..seat import Role, Seat, hear
@@ -46,6 +47,10 @@ class Debate(Lasting, Conversation):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "rounds")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return unguarded("It rests on what the judge makes of the speeches.")
 
     @property
     def name(self) -> str:

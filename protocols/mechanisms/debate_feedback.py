@@ -11,11 +11,14 @@ from typing import ClassVar
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
+from ..claims import Claim, unguarded
+from ..doubts import ANYTHING, choices, readings
 from ..gather import gather_in_order
+from ..judges.case import Belief
 from ..prompts.words import Words
 from ..protocol import Conversation, Lasting, Measured
 from ..question import Answer, Question
-from ..seat import Role, Seat, laid_down, readable_ones
+from ..seat import Role, Seat, laid_down
 from ..settings import require_positive
 from ..transcript import Transcript
 from .auxiliary import Assisted, Aux
@@ -39,7 +42,8 @@ class DebateFeedback(Assisted, Lasting, Conversation):
          the rounds before. They are told that the text is their own, or that it is not (`own`);
       3. the referee, who is the judge's model, scores each response after its debate;
       4. the judge reads the response with the best score, and its debate, and decides. Ties go to
-         the lowest draw, and a response whose score cannot be read is dropped.
+         the lowest draw. A score that cannot be read may be any: then the judge decides on every
+         response that may be the best, and the verdict is the worst of these for a.
     A single candidate is scored as well, since its score is measured.
     Shared: nothing, since every call quotes the response. Honest roles (`aux`) take no side, and
     are asked the same in both worlds. Rows that differ in `aux` share the responses, and more
@@ -76,6 +80,17 @@ class DebateFeedback(Assisted, Lasting, Conversation):
             raise ValueError("roles: there must be at least one")
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        if self.aux == "adversarial":
+            return unguarded("Whoever helps the judge works for the agent.")
+        given = "participants who are right about the response, and a judge who goes by them"
+        return (Claim(0.0, "a verdict of 0", given, "exhaustive"),)
+
+    @property
+    def helpers(self) -> int:
+        return len(self.roles)
+
+    @property
     def name(self) -> str:
         size = f"{len(self.roles)} roles {self.rounds} rounds best of {self.candidates}"
         own = " as their own" if self.own else ""
@@ -88,10 +103,19 @@ class DebateFeedback(Assisted, Lasting, Conversation):
         debates = await gather_in_order(
             *(self._debate(floor, side, nth(ask, index), ask) for index in range(self.candidates))
         )
-        scores = await readable_ones(*(self._score(debate, side, ask) for debate in debates))
-        best, worst = max(scores.values()), min(scores.values())
-        first = next(place for place, score in scores.items() if score == best)
-        return Measured(debates[first], (("score", best), ("spread", best - worst)))
+        scored = await readings(
+            *(self._score(debate, side, ask) for debate in debates), needed=False
+        )
+        spans = [scored.read[n].ends if n in scored.read else ANYTHING for n in range(len(debates))]
+        chosen = [debates[place] for (place,) in choices(spans, 1)]
+        scores = [each.value for each in scored.read.values()]
+        return Measured(
+            chosen[0],
+            (("score", max(scores)), ("spread", max(scores) - min(scores))) if scores else (),
+            tuple(chosen[1:]),
+            (*scored.doubts, *(doubt for each in scored.read.values() for doubt in each.doubts)),
+            tuple(turn for debate in debates for turn in debate.turns),
+        )
 
     async def _debate(self, floor: Transcript, side: Answer, draw: Ask, ask: Ask) -> Transcript:
         """The floor with one response, and all that the roles say of it."""
@@ -112,11 +136,12 @@ class DebateFeedback(Assisted, Lasting, Conversation):
             title = f"Participant {number}"
             # A role is a setting of the user's.
             told = {"participant": Words(title), "role": Words(role), "origin": origin}
-            seats.append(self.aux_seat(speaker, question, side, title, "discuss", **told))
+            sided = self.aux_seats(speaker, question, side, title, "discuss", **told)
+            seats.append(sided[(number - 1) % len(sided)])
         return seats
 
-    async def _score(self, debate: Transcript, side: Answer, ask: Ask) -> float:
-        """How likely the judge finds it that the response is sound, in [0, 1]."""
+    async def _score(self, debate: Transcript, side: Answer, ask: Ask) -> Belief:
+        """How likely the judge finds it that the response is sound."""
         sound = self.words.data("debate_feedback.sound", label=side)
         brief = self.judging("referee")
-        return (await self.judge.believes(sound, debate, ask, brief, side=side)).value
+        return await self.judge.believes(sound, debate, ask, brief, side=side)

@@ -7,17 +7,20 @@ their drafts freely.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from statistics import fmean
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from ...cache.call import Ask, nth
+from ..claims import Claim
+from ..doubts import ANYTHING, Doubt, around
+from ..errors import Unreadable
 from ..gather import gather_in_order
 from ..question import Answer, Question
 from ..seat import Seat, laid_down
 from ..settings import require_positive
-from ..transcript import Transcript, Verdict
+from ..transcript import Transcript, Turn, Verdict
 from .debate import Debate
 
 DRAWN, AGENT_GAIN, OPPONENT_GAIN = "drawn", "agent_gain", "opponent_gain"
@@ -54,6 +57,14 @@ class Subgame:
     random."""
     second_chooses: float
     """The belief if the other side chooses, and the first answer's side speaks at random."""
+    judged: bool = True
+    """Whether any of its debates has a verdict that could be read."""
+    drafts: tuple[Turn, ...] = ()
+    """All that was drafted in it."""
+
+
+Ends: TypeAlias = tuple[Subgame, Subgame]
+"""The same subgame with all unread verdicts against the first answer, and with all for it."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +78,9 @@ class DebateGame(Debate):
       3. the judge decides after the last round: pool^(2 rounds) verdicts;
       4. from the last speech back, a seat that speaks alone takes its best draft, and two seats
          that speak at once play a matrix game, which is solved by linear programming.
-    The verdict is the belief at the root. The transcript is that of the debate that is likeliest in
-    equilibrium.
+    A verdict that cannot be read may be any: the game is solved with all of them against a, which
+    is the verdict, and with all of them for a, its upper bound. The verdict is the belief at the
+    root. The transcript is that of the debate that is likeliest in equilibrium.
     Shared: what the plain debate shares. Draft 0 is the speech of the plain debate, which is
     therefore one of those that are judged; and a larger pool contains the drafts of a smaller one.
     Reward: the judge's belief in one's own answer, against an opponent who chooses as well.
@@ -97,35 +109,51 @@ class DebateGame(Debate):
             )
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        given = "the judge's beliefs on all debates; no side can choose better drafts of the pool"
+        return (Claim(0.0, "the value of the game", given, "dynamic programming"),)
+
+    @property
     def name(self) -> str:
         order = "simultaneous" if self.simultaneous else "sequential"
         return f"debate game {order} {self.rounds} pool {self.pool}"
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         steps = [
             seats
             for number in range(1, self.rounds + 1)
             for seats in self.order(question, side, number)
         ]
-        game = await self._play(Transcript(question), steps, ask)
-        first, second = game.first_chooses - game.drawn, game.drawn - game.second_chooses
+        ends = await self._play(Transcript(question), steps, ask)
         argues_first = question.place(side) == 0
+        game = ends[0] if argues_first else ends[1]
+        if not game.judged:
+            fault = next(doubt for doubt in game.likeliest.doubts)
+            reason = "the verdict on none of its debates could be read"
+            raise Unreadable(reason, "", fault.call, fault.cause, fault.seat)
+        first, second = game.first_chooses - game.drawn, game.drawn - game.second_chooses
         measures = (
             (DRAWN, game.drawn if argues_first else 1 - game.drawn),
             (AGENT_GAIN, first if argues_first else second),
             (OPPONENT_GAIN, second if argues_first else first),
         )
-        shown = game.likeliest
-        return Verdict((game.value, 1 - game.value), shown.transcript, shown.judgements, measures)
+        shown, low, high = game.likeliest, ends[0].value, ends[1].value
+        heard = shown.transcript.turns
+        out = {turn.side for turn in game.drafts if turn.silent and turn not in heard}
+        low = 0.0 if question.answers[1] in out else low
+        high = 1.0 if question.answers[0] in out else high
+        return replace(
+            shown,
+            probs=(game.value, 1 - game.value),
+            measures=measures,
+            bounds=around((low, high), 0, 2) if out or ends[0] is not ends[1] else (),
+            unheard=tuple(turn for turn in game.drafts if turn not in heard),
+        )
 
-    async def _play(
-        self, floor: Transcript, steps: Sequence[tuple[Seat, ...]], ask: Ask
-    ) -> Subgame:
+    async def _play(self, floor: Transcript, steps: Sequence[tuple[Seat, ...]], ask: Ask) -> Ends:
         """The game from this floor on. steps: who speaks then; seats of one step speak at once."""
         if not steps:
-            verdict = await self.judge.judge(floor, ask, self.judging())
-            belief = verdict.probs[0]
-            return Subgame(verdict, belief, belief, belief, belief)
+            return await self._decided(floor, ask)
         seats, *later = steps
         drafts = await gather_in_order(
             *(
@@ -135,28 +163,54 @@ class DebateGame(Debate):
                 for seat in seats
             )
         )
+        # A draft that says nothing falls out, unless there is no other.
+        pools = [[turn for turn in each if not turn.silent] or each for each in drafts]
         games = await gather_in_order(
-            *(self._play(laid_down(floor, *turns), later, ask) for turns in product(*drafts))
+            *(self._play(laid_down(floor, *turns), later, ask) for turns in product(*pools))
         )
-        if len(seats) == 2:
-            return solved([games[n : n + self.pool] for n in range(0, len(games), self.pool)])
-        if seats[0].side == floor.question.answers[0]:
-            return solved([[game] for game in games])
-        return solved([games])
+        made = tuple(turn for each in drafts for turn in each)
+        first = seats[0].side == floor.question.answers[0]
+        width = len(pools[1]) if len(seats) == 2 else 1 if first else len(games)
+        low, high = (
+            solved([column[n : n + width] for n in range(0, len(column), width)], made)
+            for column in zip(*games, strict=True)
+        )
+        return (low, low) if all(one is other for one, other in games) else (low, high)
+
+    async def _decided(self, floor: Transcript, ask: Ask) -> Ends:
+        """The end of a debate: the judge's belief, or either end of what it may have been."""
+        try:
+            verdict = await self.judge.judge(floor, ask, self.judging())
+        except Unreadable as fault:
+            verdict = Verdict((0.5, 0.5), floor, bounds=(ANYTHING,) * 2, doubts=(Doubt.of(fault),))
+        if not verdict.bounds:
+            game = _ended(verdict, verdict.probs[0])
+            return game, game
+        low, high = verdict.bounds[0]
+        return _ended(verdict, low), _ended(verdict, high)
 
 
-def solved(games: Sequence[Sequence[Subgame]]) -> Subgame:
+def _ended(verdict: Verdict, belief: float) -> Subgame:
+    return Subgame(verdict, belief, belief, belief, belief, bool(verdict.judgements))
+
+
+def solved(games: Sequence[Sequence[Subgame]], drafts: tuple[Turn, ...] = ()) -> Subgame:
     """The subgame before one choice. games: what the choices lead to; the first answer's side
-    chooses the row, the other's the column."""
+    chooses the row, the other's the column. drafts: the choices."""
     columns = list(zip(*games, strict=True))
     found = equilibrium([[game.value for game in row] for row in games])
     row, column = found.rows.index(max(found.rows)), found.columns.index(max(found.columns))
+    every = [game for row in games for game in row]
+    likeliest = games[row][column].likeliest
+    doubts = tuple(dict.fromkeys(doubt for game in every for doubt in game.likeliest.doubts))
     return Subgame(
-        games[row][column].likeliest,
+        replace(likeliest, doubts=doubts) if doubts else likeliest,
         found.value,
         fmean(game.drawn for row in games for game in row),
         max(fmean(game.first_chooses for game in row) for row in games),
         min(fmean(game.second_chooses for game in column) for column in columns),
+        any(game.judged for game in every),
+        (*drafts, *(draft for game in every for draft in game.drafts)),
     )
 
 

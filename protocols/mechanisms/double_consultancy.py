@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
+from ..claims import Claim, unguarded
 from ..gather import gather_in_order
 from ..question import Answer
 from ..transcript import Transcript
@@ -35,6 +36,10 @@ class DoubleConsultancy(Consultancy):
     """Who advises for the other answers; None: a copy of the agent."""
 
     sections: ClassVar[tuple[str, ...]] = ("double_consultancy", "consultancy")
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return unguarded("It rests on what the judge makes of two sides that never meet.")
 
     @property
     def name(self) -> str:

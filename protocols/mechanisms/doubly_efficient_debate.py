@@ -6,14 +6,18 @@ the judge checks that one. A prover with a sound argument wins whatever the oppo
 without must have gone wrong somewhere, if only where the argument turns into its claim.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar, Literal, TypeAlias
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
+from ..claims import Claim
+from ..doubts import Span
 from ..errors import Unreadable, unreadable
-from ..judges.case import Belief, probs_of
+from ..judges.case import Belief
+from ..judges.votes import VotesJudge
 from ..prompts.forms import (
     NUMBER,
     TEXT,
@@ -26,7 +30,7 @@ from ..prompts.forms import (
 from ..prompts.words import Words
 from ..protocol import Protocol
 from ..question import Answer, Question
-from ..sampling import Sampling
+from ..sampling import Sampling, settings_for
 from ..seat import Role, Seat
 from ..settings import require_positive
 from ..transcript import Transcript, Turn, Verdict
@@ -35,6 +39,12 @@ from .listing import as_list
 
 Odds: TypeAlias = tuple[float, ...]
 """The probabilities that the prover commits to, one a step; empty where none are asked for."""
+
+MOST_GAIN = 0.5
+"""What a liar may gain with `probabilities`. Above it an argument that is more likely wrong than
+right can be made to win."""
+GOOD_GAIN = 0.25
+"""What a liar gains at most at the settings that are proposed where others are refused."""
 
 STEPWISE_PROVER = Role("doubly_efficient_debate.prover", "Prover")
 OPPONENT = "Opponent"
@@ -52,15 +62,20 @@ class DoublyEfficientDebate(Protocol):
       2. the opponent, who argues for the other answer, names one step (a form); an honest one may
          also pass;
       3. the judge is shown the steps up to that one, and says how likely that one is to hold.
-    The verdict on a is that belief, or 1 if the opponent passed. The judge reads neither the rest
-    of the argument nor the opponent. (In the paper the judge votes, as a judge of votes does here.)
+    The verdict on a is that belief, or 1 if the opponent passed: it is how likely the weakest step
+    holds, not all of them. Nine steps that hold with .9 each score .9, though all hold with .39; so
+    where steps are matters of degree, take `probabilities`. The judge reads neither the rest of the
+    argument nor the opponent. (In the paper the judge votes, as a judge of votes does here.)
     A list of more than `steps` is not cut: the agent is told so, and asked once more.
 
     With `probabilities` this is the stochastic protocol. The agent also commits to a probability
     that each step holds, and the opponent contests one that is off, or none. If one is contested,
     the verdict is 1 if the judge's belief is near it and 0 if not; if none is, the verdict is the
     product of the probabilities, that of every step holding. `Sampling.votes` says how many votes a
-    judge must take for its share of them to tell `close` from `far`.
+    judge must take for its share of them to tell `close` from `far`. A prover may overstate every
+    step by the threshold halfway between the two, so what a liar gains grows with the number of
+    steps (`Sampling.gain`): .22 at most at the default settings. Settings at which it is more than
+    `MOST_GAIN` are refused.
 
     Shared: nothing, since all rests on the steps for a, which the other world never sees.
     Reward: for the agent the verdict on a, for the opponent that on the other answer.
@@ -86,24 +101,75 @@ class DoublyEfficientDebate(Protocol):
     steps: int = 8
     """The most steps, not counting ours."""
     probabilities: bool = False
-    close: float = 0.05
+    close: float = 0.005
     """How far off a probability may be and pass, with `probabilities`."""
-    far: float = 0.35
+    far: float = 0.05
     """How far off a probability must be to fall. The line is drawn halfway between the two."""
 
     sections: ClassVar[tuple[str, ...]] = ("doubly_efficient_debate",)
     opposes_answers: ClassVar[bool] = True
+    former_defaults: ClassVar[Mapping[str, object]] = {"close": 0.05, "far": 0.35}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "steps")
-        if self.probabilities:
-            Sampling(self.close, self.far)
+        if self.probabilities and (gain := self.claims[0].gain) > MOST_GAIN:
+            raise ValueError(self._vacuous(gain))
 
     @property
     def name(self) -> str:
-        odds = f" probabilities within {self.sampling.threshold:g}" if self.probabilities else ""
-        return f"doubly efficient debate {self.steps} steps{odds} {self.opponent_is} opponent"
+        scored = (
+            f"probabilities within {self.sampling.threshold:g}"
+            if self.probabilities
+            else "weakest step"
+        )
+        return f"doubly efficient debate {self.steps} steps {scored} {self.opponent_is} opponent"
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        listed = self.steps + 1
+        opponent = "an opponent who challenges the step that is furthest off"
+        if self.probabilities:
+            votes = self.judge.n if isinstance(self.judge, VotesJudge) else None
+            knows = f"a judge of {votes} votes" if votes else "a judge who knows the probabilities"
+            tolerance = self.far if votes else self.sampling.threshold
+            gain = self.sampling.gain(listed, votes)
+            truth = "the probability that all steps hold"
+            given = f"{opponent}, and {knows}"
+            return (Claim(gain, truth, given, "closed form", self.steps, tolerance),)
+        exact = f"{opponent}, and a judge who is right about one step"
+        weakest = f"{opponent}, and a judge who knows how likely each step is to hold"
+        # p - p^n is largest where n p^(n - 1) = 1.
+        p = listed ** (-1 / (listed - 1))
+        return (
+            Claim(0.0, "a verdict of 0, where each step holds or not", exact, "exhaustive"),
+            Claim(
+                p - p**listed,
+                "the probability that all steps hold",
+                weakest,
+                "closed form",
+                self.steps,
+            ),
+        )
+
+    def _vacuous(self, gain: float) -> str:
+        listed = self.steps + 1
+        better = settings_for(listed, GOOD_GAIN)
+        votes = self.judge.n if isinstance(self.judge, VotesJudge) else None
+        if votes and self.sampling.gain(listed) <= MOST_GAIN:
+            return (
+                f"a judge of {votes} votes cannot tell probabilities that are {self.close:g} off "
+                f"from those that are {self.far:g} off: a liar gains up to {gain:.2f}. Take a "
+                f"judge that states probabilities, or fewer steps and votes with n: "
+                f"{self.sampling.votes:,}, each a call for every challenged step"
+            )
+        return (
+            f"far: {self.far:g} lets each of {listed} steps be overstated by "
+            f"{self.sampling.threshold:.3g}, so that a liar gains up to {gain:.2f} of a verdict, "
+            f"whatever its argument; at most {MOST_GAIN:g} is useful. Set close: {better.close:g} "
+            f"and far: {better.far:g}, where it gains {better.gain(listed):.2f} at most (a judge "
+            f"of votes then needs {better.votes:,} calls for each challenged step), or fewer steps"
+        )
 
     @property
     def sampling(self) -> Sampling:
@@ -113,10 +179,10 @@ class DoublyEfficientDebate(Protocol):
         words = self.words
         if not self.probabilities:
             return {"stakes": words.text("doubly_efficient_debate.certain")}
-        threshold = Words(f"{self.sampling.threshold:.0%}")
+        threshold = Words(f"{100 * self.sampling.threshold:.3g}%")
         return {"stakes": words.fill("doubly_efficient_debate.uncertain", threshold=threshold)}
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         committed = await self._commit(Transcript(question), side, ask)
         # A prover who commits to nothing has nothing that could be wrong; it must not win by that.
         if committed is None:
@@ -126,7 +192,9 @@ class DoublyEfficientDebate(Protocol):
         number, challenge = await self._challenge(floor, side, len(steps), ask)
         if number:
             found = await self._check(question, steps[:number], side, ask)
-            belief = replace(found, value=self._outcome(odds, number, found.value))
+            value = self._outcome(odds, number, found.value)
+            span = found.span and self._outcomes(odds, number, found.span)
+            belief = replace(found, value=value, span=span)
         else:
             belief = Belief(self._unchallenged(odds))
         measures = (
@@ -134,10 +202,9 @@ class DoublyEfficientDebate(Protocol):
             ("challenged", number),
             ("queries", len(belief.judgements)),
             ("asked_again", committed.asked_again),
-            ("accepted", belief.value > 1 / 2),
+            ("accepted", belief.ends[0] > 1 / 2),
         )
-        probs, judgements = probs_of(belief.value, side, question), belief.of(side, question)
-        return Verdict(probs, floor.then(challenge), judgements, measures)
+        return belief.verdict(side, floor.then(challenge), measures)
 
     async def _commit(self, floor: Transcript, side: Answer, ask: Ask) -> Commitment[Odds] | None:
         prover = self.seat(self.agent, side, STEPWISE_PROVER, most=self.steps)
@@ -194,6 +261,14 @@ class DoublyEfficientDebate(Protocol):
     def _unchallenged(self, odds: Odds) -> float:
         """The verdict on an argument that nobody challenges: that all of its steps hold."""
         return prod(odds)
+
+    def _outcomes(self, odds: Odds, number: int, span: Span) -> Span:
+        """The least and the most that the verdict would be, over beliefs in this span."""
+        low, high = (self._outcome(odds, number, end) for end in span)
+        if not odds:
+            return low, high
+        nearest = min(max(odds[number - 1], span[0]), span[1])
+        return min(low, high), self._outcome(odds, number, nearest)
 
     def _outcome(self, odds: Odds, number: int, belief: float) -> float:
         """The verdict, given how likely the judge finds it that the challenged step holds."""

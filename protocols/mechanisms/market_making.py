@@ -13,6 +13,7 @@ from typing import ClassVar, TypeAlias
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
+from ..claims import Claim, unguarded
 from ..judges.judge import normalised
 from ..prompts.forms import NUMBER, Filled, Form
 from ..protocol import Lasting
@@ -42,8 +43,11 @@ class MarketMaking(Lasting):
          speeches;
       5. the judge, who hears the speeches alone, decides p*, by which M is paid.
     The verdict is the last price: what a deployed M would answer, once everything that its
-    adversary finds has been said against a. The distance of two prices is half the sum of their
-    absolute differences: |p - q| for two answers.
+    adversary finds has been said against a. So the judge does not move it: an M that does not
+    answer by what it is paid for, since nothing here trains it, gets whatever verdict it states.
+    `judged` is what the judge believes in the end, and `last_loss` what M pays for stating
+    something else; read them beside the verdict. The distance of two prices is half the sum of
+    their absolute differences: |p - q| for two answers.
     Shared: p_0, before anyone argues; from the first speech on everything depends on a.
     Reward: for M the log score of its prices under p*; for the adversary the mean distance by which
     its speeches moved M.
@@ -77,10 +81,19 @@ class MarketMaking(Lasting):
         require_trade(self.epsilon)
         require_positive(self, "rounds")
 
+    @property
+    def name(self) -> str:
+        size = f"epsilon {self.epsilon:g} rounds {self.rounds}"
+        return f"market making price of market {size}{self.horizon_name}"
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return unguarded("The market's last price is the verdict, and no judge can move it.")
+
     def horizon_values(self) -> dict[str, int]:
         return {"rounds": self.rounds}
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         market = self.seat(self.agent, None, MARKET)
         adversary = self.seat(self.adversary or self.agent, question.other(side), MARKET_ADVERSARY)
         form = prices_form(market, question)
@@ -105,7 +118,7 @@ class MarketMaking(Lasting):
             ("settled", distance(prices[-2], prices[-1]) < self.epsilon),
         )
         stated = Judgement(prices[-1], last.call, last.text)
-        return Verdict(prices[-1], floor.then(said), (stated,), measures)
+        return Verdict(prices[-1], floor.then(said), (stated,), measures, doubts=decided.doubts)
 
 
 async def traded(

@@ -38,8 +38,8 @@ class OpenConsultancy(Consultancy):
     def name(self) -> str:
         return f"open {super().name}"
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        return await run_chosen(super().run, self.agent, self.words, question, ask)
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+        return await run_chosen(super().play, self.agent, self.words, question, ask)
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class OpenDebate(Debate):
     def name(self) -> str:
         return f"open {super().name}"
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        return await run_chosen(super().run, self.agent, self.words, question, ask)
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+        return await run_chosen(super().play, self.agent, self.words, question, ask)
 
 
 async def run_chosen(
-    run: Callable[[Question, Answer, Ask], Awaitable[Verdict]],
+    play: Callable[[Question, Answer, Ask], Awaitable[Verdict]],
     agent: Speaker,
     words: PromptSet,
     question: Question,
@@ -78,5 +78,5 @@ async def run_chosen(
     Unreadable, or Declined, if it names none: an agent without a choice has no run.
     """
     chosen = await free_choice(agent, question, words, ask)
-    verdict = await run(question, chosen, ask)
+    verdict = await play(question, chosen, ask)
     return replace(verdict, measures=(*verdict.measures, ("chose", chosen.label)))

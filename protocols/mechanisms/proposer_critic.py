@@ -5,10 +5,12 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
+from ..claims import Claim, unguarded
+from ..gather import gather_in_order
 from ..protocol import Conversation, Measured
 from ..question import Answer
-from ..seat import Role, hear
-from ..transcript import Transcript, Turn
+from ..seat import Role, hear, laid_down
+from ..transcript import Transcript
 from .auxiliary import Assisted, Aux
 from .baselines import choose
 
@@ -30,8 +32,8 @@ class ProposerCritic(Assisted, Conversation):
          that neither the judge nor the proposer reads);
       3. the critic speaks in public for that answer;
       4. the judge reads the proposal and the speech, and decides.
-    A critic that is not honest skips step 2: it speaks for another answer than a (`aux: sided`),
-    or for a (adversarial).
+    A critic that is not honest skips step 2: it speaks for a (`aux: adversarial`), or for another
+    answer (sided); of several others each has a critic of its own, who do not hear each other.
     Shared: nothing, since every call quotes the proposal. An honest critic is asked the same in
     both worlds, and rows that differ in `aux` share the proposals.
     Reward: for the agent the judge's belief in a; for the critic the judge's belief in the answer
@@ -48,23 +50,30 @@ class ProposerCritic(Assisted, Conversation):
     sections: ClassVar[tuple[str, ...]] = ("proposer_critic",)
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        if self.aux == "adversarial":
+            return unguarded("Whoever helps the judge works for the agent.")
+        given = (
+            "critics who speak for the truth if they may, "
+            "and a judge who believes the truth where it is spoken for"
+        )
+        return (Claim(0.0, "a verdict of 0", given, "exhaustive"),)
+
+    @property
     def name(self) -> str:
         return f"proposer critic{self.aux_name}"
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
         floor = await hear(floor, self.seat(self.agent, side, PROPOSER), ask=ask)
-        held, review = await self._review(floor, side, ask)
-        return Measured(
-            floor.then(review), (("critic_chose", held.label), ("agrees", held == side))
-        )
-
-    async def _review(self, floor: Transcript, side: Answer, ask: Ask) -> tuple[Answer, Turn]:
-        """The answer that the critic speaks for, and its speech."""
         critic, question = self.critic or self.agent, floor.question
+        held: tuple[Answer, ...]
         if self.aux == "honest":
-            held = await choose(critic, floor, ask, self.brief(VERDICT))
-            seat = self.seat(critic, held, REVIEW)
+            held = (await choose(critic, floor, ask, self.brief(VERDICT)),)
+            seats = tuple(self.seat(critic, each, REVIEW) for each in held)
         else:
-            held = question.rival(side) if self.aux == "sided" else side
-            seat = self.aux_seat(critic, question, side, REVIEW.title, REVIEW.act)
-        return held, await seat.speak_unlabelled(floor, ask)
+            held = question.others(side) if self.aux == "sided" else (side,)
+            seats = self.aux_seats(critic, question, side, REVIEW.title, REVIEW.act)
+        reviews = await gather_in_order(*(seat.speak_unlabelled(floor, ask) for seat in seats))
+        chose = ", ".join(each.label for each in held)
+        measures = (("critic_chose", chose), ("agrees", held == (side,)))
+        return Measured(laid_down(floor, *reviews), measures)

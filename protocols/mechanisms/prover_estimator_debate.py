@@ -12,8 +12,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
+from ..claims import Claim
 from ..errors import Unreadable
-from ..judges.case import probs_of
+from ..gather import gather_in_order
 from ..prompts.forms import NUMBER, TEXTS, Filled, Form, choice_of, whole_number
 from ..prompts.prompt_set import PromptSet
 from ..prompts.words import Words
@@ -61,20 +62,20 @@ class ProverEstimatorDebate(Assisted, Lasting):
          or at least k of them must hold (a form); one more is added to these, that the claim then
          follows;
       2. the estimator, who is told which answer the prover argues for, states the probability of
-         each (a form);
+         each (a form for each). It reads every subclaim by itself, as the judge would: one that
+         pointed beyond itself would mean one thing here and another there;
       3. the agent picks one of them, and says whether the truth is higher or lower (a form);
       4. steps 1 to 3 are repeated on what was picked, until there are `depth` splits; on its
          opposite if the truth was said to be lower, so that what is split is always said to be more
          likely than estimated;
       5. the judge says how likely it finds the last pick: the label.
-    Each step shows only the question, the claim at hand and the estimate that the agent doubts,
-    never the splits above; the judge is shown the last pick alone. A list of more than `subclaims`
-    is not cut: the agent is told so, and asked once more.
-    The verdict on a is made of the estimates (`chained`). The probability of a claim is that of its
-    following and of as many of its subclaims holding as are needed; the subclaim that was picked
-    counts as its own split says, and the last one as the label says.
-    An honest estimator takes no side; with `aux: sided` it is paid for doubting the prover's
-    answer, and an adversarial one works for the prover.
+    The agent is shown only the question, the claim at hand and the estimates of its parts, never
+    the splits above; estimator and judge are shown one statement alone. A list of more than
+    `subclaims` is not cut: the agent is told so, and asked once more. The verdict on a is made of
+    the estimates (`chained`). The probability of a claim is that of its following and of as many of
+    its subclaims holding as are needed; the subclaim that was picked counts as its own split says,
+    and the last one as the label says. An honest estimator takes no side; with `aux: sided` it is
+    paid for doubting the prover's answer, and an adversarial one works for the prover.
     Shared: nothing. Every claim is part of the claim that a is right, which the other world never
     makes. More splits begin with the calls of fewer; rows that differ in `aux` share the first
     split.
@@ -114,6 +115,11 @@ class ProverEstimatorDebate(Assisted, Lasting):
         require_positive(self, "subclaims", "depth")
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        given = "an estimator and a judge who are right about each statement by itself"
+        return (Claim(0.0, "a verdict of 0", given, "exhaustive"),)
+
+    @property
     def name(self) -> str:
         size = f"{self.subclaims} subclaims {self.depth} deep"
         return f"prover estimator debate {size}{self.aux_name}{self.horizon_name}"
@@ -124,7 +130,7 @@ class ProverEstimatorDebate(Assisted, Lasting):
     def horizon_values(self) -> dict[str, int]:
         return {"depth": self.depth}
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         floor = Transcript(question)
         text = self.words.data(f"{SECTION}.claim", label=side)
         leaf = Turn(f"{ESTIMATED_PROVER.title} {side.label}", text, side)
@@ -138,7 +144,7 @@ class ProverEstimatorDebate(Assisted, Lasting):
                 break
             asked_again += split.asked_again
             shown = shown.then(as_list(split.entries))
-            estimates, stated = await self._estimates(shown, side, len(split.entries), ask)
+            estimates, stated = await self._estimates(question, split.entries, side, ask)
             shown = shown.then(stated)
             level, picked = await self._pick(shown, side, estimates, split.stated, ask)
             levels.append(level)
@@ -147,17 +153,16 @@ class ProverEstimatorDebate(Assisted, Lasting):
             at_hand = _doubted(leaf, level, self.words)
         if not levels:
             raise Unreadable(f"Prover {side.label} splits its claim into nothing", "")
-        label = await self.judge.believes(
-            leaf.text, Transcript(question), ask, self.judging(), side=side
-        )
+        label = await self.judge.believes(leaf.text, Transcript(question), ask, self.judging())
         measures = (
             ("label", label.value),
             ("prover_gain", gain(levels[-1], label.value)),
             ("splits", len(levels)),
             ("asked_again", asked_again),
         )
-        probs = probs_of(chained(levels, label.value), side, question)
-        return Verdict(probs, floor, label.of(side, question), measures)
+        # It rises or falls with the label, and has its ends where that has them.
+        ends = sorted(chained(levels, end) for end in label.ends)
+        return label.verdict(side, floor, measures, (ends[0], ends[1]))
 
     async def _split(self, shown: Transcript, side: Answer, ask: Ask) -> Commitment[int] | None:
         """The subclaims of the claim at hand, with that it follows, and how many of them must hold;
@@ -172,23 +177,23 @@ class ProverEstimatorDebate(Assisted, Lasting):
         return await commit(SPLIT, prover, shown, ask, most=self.subclaims, ending=ending)
 
     async def _estimates(
-        self, shown: Transcript, side: Answer, subclaims: int, ask: Ask
+        self, question: Question, subclaims: tuple[Turn, ...], side: Answer, ask: Ask
     ) -> tuple[tuple[float, ...], Turn]:
-        """The estimator's probability of each subclaim, and the turn in which it states them."""
-        # Even an honest one has the prover's side: programs are told whose claim it is, and
-        # {answer} is the prover's.
+        """The estimator's probability of each subclaim, and the turn in which the prover reads
+        them.
+
+        The estimator reads each by itself, as the judge does: what it read beside one could give it
+        another meaning.
+        """
+        # Even an honest one has the prover's side: programs are told whose claim it is.
         role = Role(f"{SECTION}.{self.aux}", ESTIMATOR)
         estimator = self.seat(self.estimator or self.agent, side, role)
-
-        def read(said: Filled) -> tuple[tuple[float, ...], Turn]:
-            stated = {n: said.number(str(n), 0, 1) for n in range(1, subclaims + 1)}
-            text = ", ".join(f"[{number}] {p:.1%}" for number, p in stated.items())
-            # Here the label would be that of the prover's side.
-            turn = replace(estimator.turn(said, text), speaker=ESTIMATOR, side=None)
-            return tuple(stated.values()), turn
-
-        numbers = {str(number): NUMBER for number in range(1, subclaims + 1)}
-        return await estimator.fill(Form("estimates", numbers, read), shown, ask)
+        alone = [Transcript(question, (replace(each, reasoning=""),)) for each in subclaims]
+        filled = await gather_in_order(*(estimator.fill(ESTIMATE, each, ask) for each in alone))
+        text = ", ".join(f"[{n}] {p:.1%}" for n, (p, _) in enumerate(filled, 1))
+        # Here the label would be that of the prover's side.
+        stated = replace(estimator.turn(filled[0][1], text), speaker=ESTIMATOR, side=None)
+        return tuple(p for p, _ in filled), stated
 
     async def _pick(
         self, shown: Transcript, side: Answer, estimates: tuple[float, ...], needed: int, ask: Ask
@@ -206,6 +211,10 @@ class ProverEstimatorDebate(Assisted, Lasting):
         fields = {"subclaim": whole_number(numbers), "truth_is": choice_of(DIRECTIONS)}
         return await prover.fill(Form("pick", fields, read), shown, ask)
 
+
+ESTIMATE: Form[tuple[float, Filled]] = Form(
+    "estimate", {"probability": NUMBER}, lambda said: (said.number("probability", 0, 1), said)
+)
 
 COUNTS = ("all", "any", "at least")
 

@@ -10,10 +10,12 @@ from typing import ClassVar
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Brief, Speaker
+from ..claims import Claim, unguarded
+from ..doubts import ANYTHING, around, readings
 from ..gather import gather_in_order
 from ..prompts.prompt_set import for_side
 from ..question import Answer, Question
-from ..seat import Role, Seat, readable_ones
+from ..seat import Role, Seat
 from ..settings import require_positive
 from ..transcript import Transcript, Turn, Verdict
 from .auxiliary import Assisted, Aux
@@ -37,8 +39,9 @@ class RecursiveRewardModelling(Assisted):
          candidate is assessed by those in the same way, and the helper reads the assessments;
       4. for each candidate by itself, the judge reads it with its assessments by the criteria at
          the top, and says how likely its answer is to be right: the reward;
-      5. the candidate with the highest reward stands. Ties go to the lowest draw, and a candidate
-         whose reward cannot be read does not stand.
+      5. the candidate with the highest reward stands. Ties go to the lowest draw. A candidate whose
+         reward cannot be read does not stand; had it been read it might have had any, which gives
+         the verdict its upper bound.
     The verdict gives that reward to a as its probability, and equal shares of the rest to the other
     answers.
     Shared: the criteria, which are written before anybody argues; every other call quotes a
@@ -72,23 +75,47 @@ class RecursiveRewardModelling(Assisted):
         require_positive(self, "criteria", "candidates", "depth")
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        if self.aux == "adversarial":
+            return unguarded("Whoever helps the judge works for the agent.")
+        given = "helpers who are right by each criterion, and a judge who goes by them"
+        return (Claim(0.0, "a verdict of 0", given, "exhaustive"),)
+
+    @property
+    def helpers(self) -> int:
+        return self.criteria
+
+    @property
     def name(self) -> str:
         size = f"{self.criteria} criteria {self.depth} deep best of {self.candidates}"
         return f"recursive reward modelling {size}{self.aux_name}"
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         floor = Transcript(question)
         judge = self.judge_seat(self.brief(CRITERIA, most=self.criteria))
         criteria = await list_entries("criteria", self.criteria, judge, floor, ask)
         assessed = await gather_in_order(
             *(self._assessed(floor, criteria, side, index, ask) for index in range(self.candidates))
         )
-        verdicts = await readable_ones(*(self._verdict(each, side, ask) for each in assessed))
-        rewards = {n: verdict.probs[question.place(side)] for n, verdict in verdicts.items()}
-        best = max(rewards, key=rewards.__getitem__)
-        gained = rewards[best] - next(iter(rewards.values()))
-        measures = (*verdicts[best].measures, ("gained", gained))
-        return replace(verdicts[best], measures=measures)
+        rewarded = await readings(*(self._verdict(each, side, ask) for each in assessed))
+        verdicts, place = rewarded.read, question.place(side)
+        silent = {n for n in verdicts if any(turn.silent for turn in assessed[n].turns)}
+        rewards = {n: ANYTHING if n in silent else v.spans[place] for n, v in verdicts.items()}
+        best = max(rewards, key=lambda n: rewards[n][0])
+        doubts = (*rewarded.doubts, *(doubt for v in verdicts.values() for doubt in v.doubts))
+        open_ended = bool(rewarded.doubts or silent)
+        most = 1.0 if open_ended else max(high for _, high in rewards.values())
+        low = rewards[best][0]
+        gained = low - next(iter(rewards.values()))[0]
+        return replace(
+            verdicts[best],
+            measures=(*verdicts[best].measures, ("gained", gained)),
+            bounds=around((low, most), place, len(question.answers)) if doubts or silent else (),
+            doubts=doubts,
+            unheard=tuple(
+                turn for n, each in enumerate(assessed) if n != best for turn in each.turns
+            ),
+        )
 
     async def _assessed(
         self, floor: Transcript, criteria: tuple[Turn, ...], side: Answer, index: int, ask: Ask
@@ -96,9 +123,13 @@ class RecursiveRewardModelling(Assisted):
         """The floor with candidate number `index`, and its assessment by each criterion."""
         candidate = await self.seat(self.agent, side, CANDIDATE).speak(floor, nth(ask, index))
         floor = floor.then(candidate)
-        helper = self.aux_seat(self.helper or self.agent, floor.question, side, "Helper", "assess")
+        speaker = self.helper or self.agent
+        helpers = self.aux_seats(speaker, floor.question, side, "Helper", "assess")
         found = await gather_in_order(
-            *(self._found(floor, criterion, helper, self.depth, ask) for criterion in criteria)
+            *(
+                self._found(floor, criterion, helpers[n % len(helpers)], self.depth, ask)
+                for n, criterion in enumerate(criteria)
+            )
         )
         return floor.then(*(turn for pair in found for turn in pair))
 

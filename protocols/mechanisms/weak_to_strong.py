@@ -59,7 +59,7 @@ class WeakToStrong(Debate):
             return Ensemble(self.judge, self.size)
         return Jury(tuple(dict.fromkeys((self.judge, *self.weak))))
 
-    async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
+    async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         floor = await self.converse(Transcript(question), side, ask)
         verdict = await self.panel().judge(floor, ask, self.judging())
         spread = fmean(distance(each.probs, verdict.probs) for each in verdict.judgements)

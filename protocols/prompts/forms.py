@@ -108,8 +108,10 @@ class Form(Generic[_T]):
     name: str
     """Also the seat's task, as programs read it in the prompt."""
     properties: Mapping[str, Schema]
-    """JSON Schema of every field, by name; all of them are required."""
+    """JSON Schema of every field, by name; all of them are asked for."""
     read: Callable[[Filled], _T]
+    may_lack: tuple[str, ...] = ()
+    """Fields without which it can be read, for models that leave out what they have no use for."""
 
     @cached_property
     def format(self) -> ResponseFormat:
@@ -117,7 +119,7 @@ class Form(Generic[_T]):
 
     def of(self, reply: Reply) -> _T:
         """What a reply says. Unreadable, or Declined, if it is not such a form."""
-        return self.read(Filled(read_form(reply, self.format), reply))
+        return self.read(Filled(read_form(reply, self.format, self.may_lack), reply))
 
 
 def whole_number(numbers: range) -> Schema:
@@ -222,15 +224,15 @@ def readable(reply: Reply) -> str:
     return re.sub(r"\S*\Z", "", reply.text) if reply.outcome == "truncated" else reply.text
 
 
-def read_form(reply: Reply, form: ResponseFormat) -> dict[str, Any]:
-    """The filled-in form: every required field there. Unreadable if it is not.
+def read_form(reply: Reply, form: ResponseFormat, may_lack: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The filled-in form, with every field but those that it may lack. Unreadable if it is not.
 
     A fenced or introduced object is read as well, for models that decorate what they return.
     """
     value = last_object(readable(reply))
     if value is None:
         raise unreadable(f"the reply is not the JSON of a {form.name} form", reply)
-    missing = [key for key in _required(form.schema) if key not in value]
+    missing = [key for key in _required(form.schema) if key not in value and key not in may_lack]
     if missing:
         raise unreadable(f"the {form.name} form lacks {missing[0]!r}", reply)
     return value

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..scores import RANGES, applicable
 from .arrays import Flags, Floats, Places, codes_of
-from .bounds import Bounds, bounds, over_draws
+from .bounds import Bounds, bounds, over_draws, world_bounds
 from .sample import Sample
 from .worlds import Worlds, asd_ends, chosen_ends
 
@@ -87,6 +87,27 @@ class WorldTable:
         return RowSamples(
             Sample(ids, tuple(asd), groups, _averaged(asd_widths)), samples[:count], samples[count:]
         )
+
+    def extremes(self, score: str) -> tuple[Sample, Sample] | None:
+        """Least and most ASD of each question with all worlds of some draw run, over all that its
+        failed and doubtful worlds could have been; None without such a question."""
+        places, columns, widths = [], [], []
+        for block in self.admitting(score):
+            low, high = (e.sum(axis=-1) for e in world_bounds(block.worlds, block.doubtful, score))
+            ran = ~np.isnan(low)
+            there = ran.any(axis=1)
+            places.append(block.questions[there])
+            columns.append(np.stack([over_draws(each, ran)[there] for each in (low, high)]))
+            ends = asd_ends(block.worlds.values, RANGES[score], block.worlds.compat)
+            widths.append(np.stack([np.broadcast_to(end, low.shape)[:, 0][there] for end in ends]))
+        if not places or not len(every := np.concatenate(places)):
+            return None
+        order = np.argsort(every)
+        ids = tuple(self.ids[n] for n in every[order].tolist())
+        groups = tuple(self.groups[n] for n in every[order].tolist())
+        least, most = np.concatenate(columns, axis=1)[:, order].tolist()
+        both = _averaged(widths)
+        return Sample(ids, tuple(least), groups, both), Sample(ids, tuple(most), groups, both)
 
     def bounds(self, score: str) -> Bounds | None:
         """Bounds of the mean ASD over the questions with all worlds of some draw run; None if there

@@ -1,13 +1,14 @@
-"""Does a fault show? Every mutant is tried against the tests of its file, known truths first.
+"""Faults that a program makes up: which of them do the tests see?
 
-    python -m tests.campaign.mutation              all of them
-    python -m tests.campaign.mutation --every 10   one in ten
-    python -m tests.campaign.mutation jury limits  those of files with these words in their paths
-    python -m tests.campaign.mutation --truths     by known truths alone: whatever else would tell
+    make mutants                                    a fresh sample, by known truths
+    python -m tests.campaign.mutation --seed 7      the same sample again
+    python -m tests.campaign.mutation --unit        what truths let pass faces the unit ring too
+    python -m tests.campaign.mutation --in cache    of other files; --sample N: so many mutants
 
-Tests are collected once; each mutant is broken into a process that is forked from there. Writes one
-line a mutant and a table, and fails unless all die; and where all mutants of mechanisms and judges
-are tried, unless 85 % of those die by known truths alone.
+The operators are those of mutmut (https://mutmut.readthedocs.io), on every function of the files
+chosen; not mutated are annotations, defaults, docstrings and what is raised, which is text for
+people. Tests are collected and run once, to see which of them reach which function; each mutant is
+then broken into a process that is forked from there, and faces those that reach it.
 """
 
 import argparse
@@ -16,62 +17,133 @@ import inspect
 import math
 import multiprocessing
 import os
+import random
 import signal
+import sys
+import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
+from typing import Any, Literal
 
 import pytest
 from hypothesis import Phase, settings
 
-from tests.campaign.engine_mutants import ENGINE_MUTANTS
-from tests.campaign.mutants import MUTANTS, Mutant
-
 ROOT = Path(__file__).parents[2]
-LISTS = {"mechanisms and judges": MUTANTS, "engine and cache": ENGINE_MUTANTS}
-ENOUGH = 0.85
-"""Of the mutants of mechanisms and judges, how many known truths alone must kill."""
+CHOSEN = (
+    *("protocols/mechanisms", "protocols/judges", "protocols/drafting", "protocols/prompts"),
+    *("protocols/scoring", "protocols/doubts.py", "protocols/sampling.py", "protocols/scores.py"),
+    *("protocols/protocol.py", "protocols/seat.py", "engine/decisions"),
+)
+"""Files and folders that are mutated unless others are named."""
+
+TEXT = ("operator_string",)
+"""Operators that change words alone: names of rows, keys of forms, tags. Known truths are about
+what comes out, so their rate is told without these as well."""
+
+PATIENCE = 120.0
+"""Seconds for the tests of one mutant; one that hangs is dead."""
 
 OPTIONS = (
-    *("-x", "-s", "-n0", "-pno:cacheprovider", "-pno:terminal", "--assert=plain"),
-    *("--timeout=60", "--hypothesis-profile=mutants"),
+    *("-s", "-n0", "-pno:cacheprovider", "-pno:terminal", "--assert=plain", "--timeout=100"),
+    *("--hypothesis-profile=mutants", "--hypothesis-seed=0"),
 )
 
-PATIENCE = 300.0
-"""Seconds for the tests of one mutant; one that hangs is dead."""
+Fate = Literal["truth", "unit", "alive"]
+"""Which kind of test failed first, if any."""
 
 _fork = multiprocessing.get_context("fork")
 
 
-def broken(mutant: Mutant) -> dict[str, CodeType]:
-    """The functions that a mutant changes, by qualified name; ValueError if it changes none.
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one function."""
 
-    Of functions within functions the outermost is told: the others are made by it.
-    """
-    path = ROOT / mutant.file
-    text = path.read_text()
-    if text.count(mutant.old) != 1:
-        raise ValueError(
-            f"{mutant.file}: {mutant.old!r} does not stand there once; mend the mutant"
+    file: str
+    """Below the root of the checkout."""
+    function: str
+    """Qualified name of the outermost function that it changes."""
+    operator: str
+    line: int
+    before: str
+    after: str
+    whole: str = field(repr=False, compare=False)
+    """The file with the change."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.function}: {self.before!r} -> {self.after!r}"
+
+
+def files(chosen: Sequence[str]) -> list[Path]:
+    paths = [ROOT / name for name in chosen]
+    return sorted(
+        file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])
+    )
+
+
+def sample(paths: Sequence[Path], size: int, seed: int) -> tuple[list[Mutant], int]:
+    """So many mutants, each by chance and by the seed alone, and how many there are in all."""
+    places = [place for path in paths for place in _places(path)]
+    drawn = random.Random(seed).sample(places, len(places))
+    found: list[Mutant] = []
+    for path, tree, (old, new, function, operator, line) in drawn:
+        if len(found) == size:
+            break
+        changed = tree.deep_replace(old, new)
+        before, after = tree.code_for_node(old), tree.code_for_node(new)
+        mutant = Mutant(
+            str(path.relative_to(ROOT)), function, operator, line, before, after, changed.code
         )
-    whole = _compiled(text, path)
-    other = _compiled(text.replace(mutant.old, mutant.new), path)
-    changed = {name: code for name, code in other.items() if not _same(code, whole.get(name))}
-    if not changed:
-        raise ValueError(f"{mutant.file}: {mutant.old!r} stands in no function; mend the mutant")
-    return changed
+        with suppress(SyntaxError, ValueError):
+            if mutated(mutant):
+                found.append(mutant)
+    return found, len(places)
 
 
-@lru_cache(maxsize=4)
-def _compiled(text: str, path: Path) -> dict[str, CodeType]:
-    return _functions(compile(text, path, "exec"))
+def _places(path: Path) -> Iterator[tuple[Path, Any, tuple[Any, Any, str, str, int]]]:
+    """Every change of every function of a file."""
+    # They are not among the tools that every checkout has: see make mutants.
+    cst, operators = import_module("libcst"), import_module("mutmut.mutation.mutators")
+    metadata = import_module("libcst.metadata")
+    wrapped = metadata.MetadataWrapper(cst.parse_module(path.read_text()), unsafe_skip_copy=True)
+    lines = wrapped.resolve(metadata.PositionProvider)
+    skipped = (cst.Annotation, cst.Decorator, cst.Raise, cst.Parameters)
+    changes: list[tuple[Any, Any, str, str, int]] = []
+
+    def visit(node: Any, scope: tuple[str, ...], inside: str) -> None:
+        if isinstance(node, skipped):
+            return
+        if isinstance(node, cst.ClassDef | cst.FunctionDef):
+            scope = (*scope, node.name.value)
+            if isinstance(node, cst.FunctionDef):
+                inside = inside or ".".join(scope)
+        if inside:
+            for kind, operator in operators.mutation_operators:
+                if isinstance(node, kind):
+                    for new in operator(node):
+                        line = lines[node].start.line if node in lines else 0
+                        changes.append((node, new, inside, operator.__name__, line))
+        for child in node.children:
+            visit(child, scope, inside)
+
+    visit(wrapped.module, (), "")
+    for change in changes:
+        yield path, wrapped.module, change
+
+
+def mutated(mutant: Mutant) -> dict[str, CodeType]:
+    """The functions that a mutant changes, by qualified name; empty if it changes nothing."""
+    path = ROOT / mutant.file
+    whole = _functions(compile(path.read_text(), path, "exec"))
+    other = _functions(compile(mutant.whole, path, "exec"))
+    return {name: code for name, code in other.items() if not _same(code, whole.get(name))}
 
 
 def _functions(module: CodeType) -> dict[str, CodeType]:
@@ -109,86 +181,98 @@ def _same(one: CodeType, other: CodeType | None) -> bool:
 
 def break_into(mutant: Mutant) -> None:
     """Put the mutant's code into the functions of this process, whoever holds them."""
-    changed, path = broken(mutant), str(ROOT / mutant.file)
-    left = set(changed)
+    changed, path = mutated(mutant), str(ROOT / mutant.file)
     for each in gc.get_objects():
-        if isinstance(each, FunctionType) and each.__code__.co_filename == path:
-            name = each.__code__.co_qualname
-            if name in changed:
-                each.__code__ = changed[name]
-                left.discard(name)
-    if left:
-        raise ValueError(f"{mutant.file}: no {', '.join(left)} is there; mend the mutant's tests")
+        if isinstance(each, FunctionType) and each.__code__.co_filename in _called(path):
+            code = changed.get(each.__code__.co_qualname)
+            if code is not None and len(code.co_freevars) == len(each.__code__.co_freevars):
+                each.__code__ = code
 
 
-@dataclass
-class Trial:
-    """A mutant and the process that runs its tests."""
-
-    mutant: Mutant | None
-    """None: the program as it is."""
-    process: ForkProcess
-    told: Connection
-    started: float = field(default_factory=time.monotonic)
-
-    @property
-    def left(self) -> float:
-        """Seconds until patience is at its end."""
-        patience = PATIENCE if self.mutant else math.inf
-        return max(0.0, self.started + patience - time.monotonic())
-
-    def end(self) -> str:
-        """`truth`, `other` or `alive`: which kind of test, if any, failed first."""
-        if self.process.is_alive() and not self.told.poll():
-            os.killpg(self.process.pid or 0, signal.SIGKILL)
-        self.process.join()
-        try:
-            told = self.told.recv()
-        except EOFError:
-            if self.process.exitcode == 1:
-                raise SystemExit("the campaign itself is at fault") from None
-            return "other"  # It was killed.
-        if isinstance(told, ValueError):
-            raise SystemExit(str(told))
-        return str(told)
+def _called(path: str) -> tuple[str, str]:
+    """A file as it is called by those who import it, through the link of the import name or not."""
+    inside = Path(path).relative_to(ROOT)
+    return path, str(ROOT / "oversight" / inside)
 
 
 @dataclass(eq=False)
-class Campaign:
+class Trials:
     """A plugin of pytest: in place of running the tests once, they are run for every mutant."""
 
     mutants: Sequence[Mutant]
     workers: int
-    truths_only: bool
-    fates: dict[Mutant, str] = field(default_factory=dict)
-    sound: bool = False
-    """Whether no test fails without a mutant."""
-    fate: str = "alive"
-    """In the process of one mutant: the kind of test that failed first."""
+    unit: bool
+    """Whether the unit ring is tried where known truths fail to tell."""
+    fates: dict[Mutant, Fate] = field(default_factory=dict)
+    failed: bool = False
+    """Whether a test fails without a mutant."""
+    fate: Fate = "alive"
+    """In the process of one mutant."""
+    reach: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By test: the functions that it calls, as `file:name`."""
+    now: str = ""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        if self.truths_only:
-            items[:] = [item for item in items if "known_truth" in item.keywords]
-        items.sort(key=lambda item: "known_truth" not in item.keywords)
+        rings = ("known_truth", "unit") if self.unit else ("known_truth",)
+        items[:] = [item for item in items if any(each in item.keywords for each in rings)]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed and self.fate == "alive":
-            self.fate = "truth" if "known_truth" in report.keywords else "other"
+            self.failed = True
+            self.fate = "truth" if "known_truth" in report.keywords else "unit"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.now = item.nodeid
+        return (yield)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._watched(session)
+        if self.failed:
+            return True
         for mutant, fate in self._tried(session):
-            if mutant is None:
-                self.sound = fate == "alive"
-                continue
             self.fates[mutant] = fate
-            print(f"{fate:6}{mutant.file}: {mutant.old!r} -> {mutant.new!r}", flush=True)
+            print(f"{fate:6} {mutant}", flush=True)
         return True
 
-    def _tried(self, session: pytest.Session) -> Iterator[tuple[Mutant | None, str]]:
+    def _watched(self, session: pytest.Session) -> None:
+        """Run all tests once, and note which functions each reaches."""
+        prefix, shorter = str(ROOT / "oversight") + os.sep, str(ROOT) + os.sep
+        wanted = {f"{mutant.file}:{mutant.function}" for mutant in self.mutants}
+        known: dict[CodeType, str] = {}
+
+        def watch(frame: FrameType, event: str, arg: object) -> None:
+            if event != "call":
+                return
+            code = frame.f_code
+            name = known.get(code)
+            if name is None:
+                file = code.co_filename.removeprefix(prefix).removeprefix(shorter)
+                outermost = code.co_qualname.partition(".<locals>")[0]
+                name = known[code] = f"{file}:{outermost}" * (f"{file}:{outermost}" in wanted)
+            if name:
+                self.reach[self.now].add(name)
+
+        loop = session.config.pluginmanager.get_plugin("main")
+        threading.setprofile(watch)
+        sys.setprofile(watch)
+        try:
+            with suppress(session.Failed, session.Interrupted):
+                loop.pytest_runtestloop(session)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]
+
+    def facing(self, mutant: Mutant, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+        """The tests that reach a mutant, known truths first."""
+        name = f"{mutant.file}:{mutant.function}"
+        reaching = [item for item in items if name in self.reach[item.nodeid]]
+        return sorted(reaching, key=lambda item: "known_truth" not in item.keywords)
+
+    def _tried(self, session: pytest.Session) -> Iterator[tuple[Mutant, Fate]]:
         """Each mutant and what became of it, as they end."""
-        # Nothing may pass for killed that fails as it is.
-        todo, running = [*reversed(self.mutants), None], list[Trial]()
+        todo, running = [*reversed(self.mutants)], list[Trial]()
         while todo or running:
             while todo and len(running) < self.workers:
                 running.append(self._started(todo.pop(), session))
@@ -197,25 +281,22 @@ class Campaign:
                 running.remove(trial)
                 yield trial.mutant, trial.end()
 
-    def _started(self, mutant: Mutant | None, session: pytest.Session) -> Trial:
+    def _started(self, mutant: Mutant, session: pytest.Session) -> "Trial":
         told, tell = _fork.Pipe(duplex=False)
         process = _fork.Process(target=self._run, args=(mutant, session, tell))
         process.start()
         tell.close()
         return Trial(mutant, process, told)
 
-    def _run(self, mutant: Mutant | None, session: pytest.Session, tell: Connection) -> None:
+    def _run(self, mutant: Mutant, session: pytest.Session, tell: Connection) -> None:
         os.setsid()
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
-        if mutant:
-            paths = {ROOT / "tests" / test for test in mutant.tests}
-            session.items = [item for item in session.items if item.path in paths]
-            try:
-                break_into(mutant)
-            except ValueError as error:
-                tell.send(error)
-                os._exit(1)
+        os.dup2(silence, 2)
+        session.items = self.facing(mutant, session.items)
+        session.config.option.maxfail = 1
+        self.fate, session.testsfailed = "alive", 0
+        break_into(mutant)
         loop = session.config.pluginmanager.get_plugin("main")
         with suppress(session.Failed, session.Interrupted):
             loop.pytest_runtestloop(session)
@@ -223,56 +304,91 @@ class Campaign:
         os._exit(0)
 
 
-def tried(mutants: Sequence[Mutant], workers: int, truths_only: bool) -> dict[Mutant, str]:
-    """What became of each: `truth`, `other` or `alive`. SystemExit if tests fail by themselves."""
+@dataclass
+class Trial:
+    """A mutant and the process that runs its tests."""
+
+    mutant: Mutant
+    process: ForkProcess
+    told: Connection
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> float:
+        """Seconds until patience is at its end."""
+        return max(0.0, self.started + PATIENCE - time.monotonic())
+
+    def end(self) -> Fate:
+        if self.process.is_alive() and not self.told.poll():
+            os.killpg(self.process.pid or 0, signal.SIGKILL)
+        self.process.join()
+        try:
+            fate: Fate = self.told.recv()
+        except EOFError:
+            return "truth"  # It hung or died of the mutant.
+        return fate
+
+
+def tried(
+    mutants: Sequence[Mutant], workers: int, unit: bool, tests: Sequence[str]
+) -> dict[Mutant, Fate]:
+    """What became of each. SystemExit if tests fail by themselves."""
     # A failure is enough; nobody reads the smallest example of it.
     phases = [Phase.explicit, Phase.generate]
     settings.register_profile("mutants", phases=phases, deadline=None, database=None)
-    campaign = Campaign(mutants, workers, truths_only)
-    files = sorted({f"tests/{name}" for mutant in mutants for name in mutant.tests})
+    trials = Trials(mutants, workers, unit)
     os.chdir(ROOT)
-    pytest.main([*OPTIONS, *files], plugins=[campaign])
-    if not campaign.sound or len(campaign.fates) < len(mutants):
-        raise SystemExit("the tests fail without any mutant, or cannot be collected")
-    return {mutant: campaign.fates[mutant] for mutant in mutants}
+    pytest.main([*OPTIONS, *tests], plugins=[trials])
+    if trials.failed or len(trials.fates) < len(mutants):
+        raise SystemExit(f"{trials.now}: the tests fail without any mutant")
+    return trials.fates
 
 
-def table(fates: dict[Mutant, str]) -> str:
-    """How many mutants of each file died, as Markdown."""
+def rate(dead: int, of: int) -> str:
+    """A share with the half width of its 95 % interval (Wilson)."""
+    if not of:
+        return "none"
+    z, p = 1.96, dead / of
+    middle = (p + z * z / (2 * of)) / (1 + z * z / of)
+    half = z / (1 + z * z / of) * math.sqrt(p * (1 - p) / of + z * z / (4 * of * of))
+    return f"{dead} of {of}, {p:.0%} [{middle - half:.0%}, {middle + half:.0%}]"
+
+
+def table(fates: dict[Mutant, Fate], seed: int, generated: int) -> str:
+    """The rates and the survivors, as Markdown."""
+    ended = Counter(fates.values())
+    acting = {mutant: fate for mutant, fate in fates.items() if mutant.operator not in TEXT}
     lines = [
-        "| file | mutants | by known truths | by others | alive |",
-        "|---|---:|---:|---:|---:|",
+        f"Sample {seed}: {len(fates)} of {generated:,} mutants.",
+        "",
+        "| | dead |",
+        "|---|---|",
+        f"| by known truths, words left out | "
+        f"{rate(Counter(acting.values())['truth'], len(acting))} |",
+        f"| by known truths | {rate(ended['truth'], len(fates))} |",
+        f"| by any test tried | {rate(ended['truth'] + ended['unit'], len(fates))} |",
+        "",
+        *(f"- `{mutant}`" for mutant, fate in fates.items() if fate == "alive"),
     ]
-    for file in [*dict.fromkeys(mutant.file for mutant in fates), ""]:
-        ended = Counter(fate for mutant, fate in fates.items() if file in ("", mutant.file))
-        counts = [ended.total(), ended["truth"], ended["other"], ended["alive"]]
-        lines.append(f"| {f'`{file}`' if file else 'all'} | {' | '.join(map(str, counts))} |")
     return "\n".join(lines)
 
 
 def main() -> None:
     asked = argparse.ArgumentParser()
-    asked.add_argument("words", nargs="*")
-    asked.add_argument("--every", type=int, default=1)
-    asked.add_argument("--truths", action="store_true")
+    asked.add_argument("--in", nargs="*", dest="chosen", default=CHOSEN)
+    asked.add_argument("--sample", type=int, default=60)
+    asked.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    asked.add_argument("--unit", action="store_true")
+    asked.add_argument("--tests", nargs="*", default=["tests"])
     asked.add_argument("--workers", type=int, default=2)
+    asked.add_argument("--publish", type=Path, help="a file that the table is written to")
     chosen, started = asked.parse_args(), time.monotonic()
-    every = [mutant for those in LISTS.values() for mutant in those]
-    some = [m for m in every if not chosen.words or any(word in m.file for word in chosen.words)]
-    fates = tried(some[:: chosen.every], chosen.workers, chosen.truths)
-    for name, those in LISTS.items():
-        print(
-            f"\n{name}\n\n{table({mutant: fates[mutant] for mutant in those if mutant in fates})}"
-        )
-    ended = Counter(fates[mutant] for mutant in MUTANTS if mutant in fates)
-    share = ended["truth"] / (ended.total() or 1)
-    seconds = time.monotonic() - started
-    print(f"\n{len(fates)} mutants in {seconds:.0f} s")
-    if ended:
-        print(f"known truths alone kill {ended['truth']} of {ended.total()}: {share:.0%}")
-    # A share of a few says nothing.
-    if "alive" in fates.values() or (ended.total() == len(MUTANTS) and share < ENOUGH):
-        raise SystemExit(1)
+    mutants, generated = sample(files(chosen.chosen), chosen.sample, chosen.seed)
+    fates = tried(mutants, chosen.workers, chosen.unit, chosen.tests)
+    told = table(fates, chosen.seed, generated)
+    print(f"\n{told}\n\n{time.monotonic() - started:.0f} s")
+    if chosen.publish:
+        chosen.publish.write_text(f"{told}\n")
 
 
 if __name__ == "__main__":

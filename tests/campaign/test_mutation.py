@@ -1,48 +1,50 @@
-"""The mutants fit the program as it is, and a few of them die as all must.
+"""The generator of mutants finds, breaks and counts them; it needs the tools of `make mutants`."""
 
-All of them: make mutants
-"""
-
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.campaign.mutants import Mutant
-from tests.campaign.mutation import LISTS, broken, table
+from tests.campaign.mutation import Mutant, Trials, files, mutated, rate, sample, table
 
-ROOT = Path(__file__).parents[2]
-EVERY = [mutant for those in LISTS.values() for mutant in those]
+CHOSEN = files(["protocols/sampling.py"])
 
 
-def test_there_are_mutants_enough_and_no_two_are_the_same() -> None:
-    assert min(map(len, LISTS.values())) >= 100
-    assert len({(mutant.file, mutant.old, mutant.new) for mutant in EVERY}) == len(EVERY)
+def mutants(seed: int, size: int = 5) -> list[Mutant]:
+    pytest.importorskip("mutmut.mutation.mutators", reason="mutmut is not installed: make mutants")
+    return sample(CHOSEN, size, seed)[0]
 
 
-@pytest.mark.parametrize("mutant", EVERY, ids=lambda mutant: f"{mutant.file}-{mutant.old}")
-def test_a_mutant_changes_what_a_function_does(mutant: Mutant) -> None:
-    assert broken(mutant)
-    assert all((ROOT / "tests" / name).exists() for name in mutant.tests)
+def test_a_sample_is_drawn_by_its_seed_alone_and_each_changes_a_function() -> None:
+    assert mutants(1) == mutants(1) != mutants(2)
+    assert all(mutated(mutant) for mutant in mutants(3, 40))
 
 
-@pytest.mark.parametrize(
-    ("old", "reason"),
-    [("nowhere to be found", "not stand there once"), ("ENOUGH = 0.85", "no function")],
-)
-def test_a_mutant_that_changes_nothing_is_told(old: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        broken(Mutant("tests/campaign/mutation.py", old, "ENOUGH = 0.9", ()))
+def test_what_is_raised_and_what_has_no_function_is_not_mutated() -> None:
+    whole = mutants(1, 10**6)
+    text = (Path(__file__).parents[2] / "protocols" / "sampling.py").read_text().splitlines()
+    assert len(whole) > 100 and len(set(map(str, whole))) > 90
+    assert not [mutant for mutant in whole if "raise " in text[mutant.line - 1]]
 
 
-def test_the_table_tells_what_died_by_file() -> None:
-    fates = dict(zip(EVERY[:3], ("truth", "other", "alive"), strict=True))
-    assert table(fates).splitlines()[-1] == "| all | 3 | 1 | 1 | 1 |"
+def test_a_mutant_faces_the_tests_that_reach_it_known_truths_first() -> None:
+    mutant = Mutant("a.py", "f", "operator_number", 1, "1", "2", "")
+    trials = Trials([mutant], 1, True)
+    trials.reach |= {"one": {"a.py:f"}, "two": {"a.py:g"}, "three": {"a.py:f"}}
+
+    class Item:
+        def __init__(self, nodeid: str, *keywords: str) -> None:
+            self.nodeid, self.keywords = nodeid, keywords
+
+    items = [Item("one", "unit"), Item("two", "unit"), Item("three", "known_truth")]
+    facing = trials.facing(mutant, items)  # type: ignore[arg-type]
+    assert [item.nodeid for item in facing] == ["three", "one"]
 
 
-@pytest.mark.campaign
-def test_one_mutant_in_fifty_dies() -> None:
-    command = [sys.executable, "-m", "tests.campaign.mutation", "--every", "50", "--workers", "1"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+def test_the_table_tells_rates_with_intervals_and_who_survived() -> None:
+    made = [
+        Mutant("a.py", "f", operator, n, "1", "2", "")
+        for n, operator in enumerate(["operator_number", "operator_string", "operator_name"])
+    ]
+    told = table(dict(zip(made, ("truth", "unit", "alive"), strict=True)), 7, 99)
+    assert "Sample 7: 3 of 99 mutants." in told and rate(1, 2) in told and rate(2, 3) in told
+    assert told.endswith("- `a.py:2 f: '1' -> '2'`")

@@ -22,7 +22,7 @@ Worlds = tuple[float | Failure | None, ...]
 
 
 def problem(n: int, values: tuple[float, ...] = (1, -1), group: str = "") -> Problem:
-    answers = tuple(Answer("ABC"[place], str(place)) for place in range(len(values)))
+    answers = tuple(Answer("ABCD"[place], str(place)) for place in range(len(values)))
     return Problem(f"p{n}", Question(f"Question {n}?", answers), values, group)
 
 

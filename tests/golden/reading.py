@@ -22,6 +22,21 @@ def figures(report: str) -> list[list[object]]:
     ]
 
 
+RENAMED = {
+    "market making epsilon": "market making price of market epsilon",
+    " steps adversarial opponent": " steps weakest step adversarial opponent",
+}
+"""How rows were named by earlier programs, and how they are named now."""
+
+
+def renamed(rows: list[list[object]]) -> list[list[object]]:
+    """Figures of an earlier program with the rows named as they are now."""
+    text = json.dumps(rows)
+    for then, now in RENAMED.items():
+        text = text.replace(then, now)
+    return json.loads(text)  # type: ignore[no-any-return]
+
+
 def addresses(value: object) -> list[str]:
     """Every address of a call in what `show --json` prints, in order."""
     if isinstance(value, list):

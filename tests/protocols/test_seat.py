@@ -5,11 +5,12 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent, Brief
+from oversight.protocols.doubts import Doubt, readings
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.prompts.forms import NUMBER, TEXT, Form, Reason, choice_of, whole_number
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.prompts.words import Words
-from oversight.protocols.seat import Seat, hear, readable_ones
+from oversight.protocols.seat import Seat, hear
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted
 
@@ -74,17 +75,18 @@ def _work(*said: object) -> list[Coroutine[object, object, object]]:
 
 
 async def test_what_can_be_read_is_kept_at_its_place() -> None:
-    assert await readable_ones(*_work(Unreadable("mud", ""), 0.0, None)) == {1: 0.0, 2: None}
+    found = await readings(*_work(Unreadable("mud", "", seat="Judge"), 0.0, None))
+    assert found.read == {1: 0.0, 2: None} and found.doubts == (Doubt("Judge", "unreadable"),)
 
 
 async def test_if_nothing_can_be_read_the_first_fault_is_told() -> None:
     with pytest.raises(Declined, match="first"):
-        await readable_ones(*_work(Declined("first", ""), Unreadable("second", "")))
+        await readings(*_work(Declined("first", ""), Unreadable("second", "")))
 
 
 async def test_a_fault_that_is_not_about_reading_passes() -> None:
     with pytest.raises(KeyError):
-        await readable_ones(*_work(1, KeyError("gone")))
+        await readings(*_work(1, KeyError("gone")))
 
 
 async def test_a_refused_form_is_declined() -> None:

@@ -16,13 +16,14 @@ from ...decisions.comparison import (
     comparison_finding,
     differences_meant,
 )
+from ...decisions.judged import TABLE, compare_tables
 from ...decisions.rows import RunRows, read_rows
 from ...decisions.statement import Condition, read_condition
 from ...decisions.studies import over_runs, studies_finding
 from ...display.quantity import counted
 from ..completing import run_names
 from ..exit_codes import ExitCode
-from ..naming import run_argument, run_named
+from ..naming import run_named
 from ..options import (
     Number,
     format_option,
@@ -33,7 +34,7 @@ from ..output import say, show, width
 
 
 @click.command()
-@run_argument
+@click.argument("one", metavar="RUN", shell_complete=run_names)
 @click.argument("other", metavar="[RUN2]", required=False, shell_complete=run_names)
 @click.option("--baseline", metavar="ROW", help="Compare every row with this one.")
 @click.option("--pairs", type=click.Choice(["all"]), help="Compare every row with every other.")
@@ -78,7 +79,7 @@ from ..output import say, show, width
 )
 @format_option
 def command(
-    run: Path,
+    one: str,
     other: str | None,
     baseline: str | None,
     pairs: Literal["all"] | None,
@@ -99,6 +100,9 @@ def command(
     agent and judge are compared. Of two runs, differences are the first less the second. Nothing
     is sent.
 
+    RUN, and RUN2, may be judgement tables (.jsonl) as of oversight study score: then the settings
+    of one table, or of both, are compared, paired as far as they judged the same.
+
     --fail-if compares the difference of the means with a number; where its names fit several
     contrasts, it is enough that it holds for one of them.
 
@@ -106,6 +110,16 @@ def command(
     """
     asked = [read_condition(text) for text in conditions]
     words = (*contrasts, *(f"{each.first},{each.second}" for each in asked))
+    if Path(one).suffix == TABLE and Path(one).is_file():
+        if baseline or pairs or over or calls or asked:
+            raise click.UsageError("of judgement tables: --contrast, --score, --family alone")
+        files = [Path(each) for each in (one, other) if each]
+        found = compare_tables(
+            files, contrasts, score=score, family=family, equivalence=equivalence
+        )
+        show(found.text(format, width()))
+        return
+    run = run_named(one)
     first = read_rows(run)
     if over:
         if other is not None or len(contrasts) != 1:

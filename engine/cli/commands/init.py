@@ -20,7 +20,9 @@ OWN = "compatible/own"
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), default="sweep.yaml")
 @click.option(
-    "--example", help="Start from an example: appendix_a, appendix_a_sim, mechanisms, pressure."
+    "--example",
+    help="Start from an example: appendix_a, appendix_a_sim, appendix_a_solib, mechanisms, "
+    "pressure.",
 )
 @click.option(
     "--local", metavar="URL", help="For a server of your own, which is asked for its models."

@@ -12,13 +12,16 @@ import click
 from ....cache.rows import STORE_FILE
 from ....protocols.datasets.leak import leak_gate
 from ...accounting.prices import listed, load_prices
+from ...decisions.judged import TABLE
 from ...decisions.power import power_finding, power_plan
-from ...decisions.rows import read_rows
+from ...decisions.rows import RunRows, read_rows
 from ...decisions.statement import read_pair
 from ...display.quantity import counted, short
 from ...display.table import Table, as_text
 from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
+from ...planning.guarantees import guarantee_lines, guarantees
 from ...planning.reasoning import cramped
+from ...planning.sharing import Sharing, sharing_of
 from ...providers.catalogue import provider_of
 from ...runs.loaded_sweep import open_sweep
 from ...runs.stores import open_for_reading, store_name
@@ -49,6 +52,8 @@ PLAN_HEAD = (
     "at its limits",
 )
 
+SHARING_HEAD = ("row", "calls alone", "shared with others", "its own")
+
 
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
@@ -69,13 +74,20 @@ PLAN_HEAD = (
     "--pilot",
     shell_complete=run_names,
     metavar="RUN",
-    help="A run with these rows, from which to take their spread.",
+    help="A run with these rows, or a judgement table with these settings, from which to take "
+    "their spread.",
 )
 @click.option(
     "--power",
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.8,
     help="Chance of finding a difference of that size.",
+)
+@click.option(
+    "--sharing",
+    "with_sharing",
+    is_flag=True,
+    help="Which calls each row shares with the others, and which rows share none.",
 )
 @score_option
 @json_option
@@ -90,6 +102,7 @@ def command(
     difference: float | None,
     pilot: str | None,
     power: float,
+    with_sharing: bool,
     score: str,
     as_json: bool,
 ) -> None:
@@ -102,6 +115,8 @@ def command(
     ASD, and what they cost. The spread comes from the --pilot run; without one, it is the largest
     that the score allows. With judges of the kind `redrawn`, a pilot also shows what more verdicts
     on each transcript are worth.
+
+    --sharing prints the calls of each row, alone and beside the others.
     """
     if (contrast is None) != (difference is None):
         raise click.UsageError("--contrast A,B and --mde X belong together")
@@ -123,31 +138,46 @@ def command(
                     difference,
                     replies,
                     known,
-                    pilot=None if pilot is None else read_rows(run_named(pilot)),
+                    pilot=_pilot(pilot) if pilot else None,
                     score=score,
                     power=power,
                 )
             )
+    shared = (
+        asyncio.run(sharing_of(opened.sweep, opened.models.simulated)) if with_sharing else None
+    )
     gate = leak_gate(opened.sweep.problems).line
+    claims = guarantees(row.protocol for row in opened.sweep.rows)
     if as_json:
         told: dict[str, object] = {
             "plan": plan,
             "cost": plan.cost,
             "pace": plan.pace,
             "leak_gate": gate,
+            "guarantees": claims,
             "retirements": opened.models.retirements(opened.sweep.models),
         }
         told |= {"power": power_finding(needs).plain()} if needs else {}
+        told |= {"sharing": shared} if shared else {}
         show_json(told)
         return
     show(as_text(_table(_headline(sweep, plan, gate), plan)))
     if needs is not None:
         show("")
         show(power_finding(needs).text("text", width()))
+    if shared is not None:
+        show(f"\n{as_text(_sharing_table(shared))}")
+        show("\n".join(_strangers(shared)))
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     notes = (*_notes(sweep, plan, ending), *cramped(opened.sweep), *opened.file.notes)
-    show("\n".join(notes))
+    show("\n".join((*notes, *guarantee_lines(claims))))
+
+
+def _pilot(word: str) -> RunRows | Path:
+    """A run, or a judgement table."""
+    table = Path(word)
+    return table if table.suffix == TABLE and table.is_file() else read_rows(run_named(word))
 
 
 def _headline(sweep: Path, plan: Plan, gate: str) -> str:
@@ -168,6 +198,31 @@ def _table(headline: str, plan: Plan) -> Table:
         time = _time(plan.pace) if any(model.waits for model in plan.models) else ""
         rows.append(("total", left, *tokens, *_dollars(plan.cost), time))
     return Table(headline, PLAN_HEAD, tuple(rows), 1)
+
+
+def _sharing_table(shared: Sharing) -> Table:
+    rows = [
+        (each.row, f"{each.alone:,.1f}", f"{each.alone - each.own:,.1f}", f"{each.own:,.1f}")
+        for each in shared.rows
+    ]
+    alone = sum(each.alone for each in shared.rows)
+    saved = alone - shared.together
+    rows.append(("together", f"{alone:,.1f}", f"{saved:,.1f} saved", f"{shared.together:,.1f}"))
+    return Table("calls per problem", SHARING_HEAD, tuple(rows), 1)
+
+
+def _strangers(shared: Sharing) -> list[str]:
+    """The rows that one would expect to share calls, and that share none."""
+    if not shared.strangers:
+        return ["all rows of one mechanism, by the same agent and judge, share calls"]
+    return [
+        "rows of one mechanism, by the same agent and judge, that share no call (docs/protocols.md "
+        "says which settings must differ):",
+        *(
+            f"  {each.one} | {each.other} ({counted(each.pairs, 'pair')} of rows)"
+            for each in shared.strangers
+        ),
+    ]
 
 
 def _row(model: ModelPlan) -> tuple[str, ...]:

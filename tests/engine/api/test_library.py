@@ -129,7 +129,8 @@ def test_a_loop_that_runs_already_is_told_the_other_way() -> None:
             [DoublyEfficientDebate(JUDGE, AGENT)],
             [THREE],
             {},
-            "Python: problems: three: doubly efficient debate 8 steps adversarial opponent opposes",
+            "Python: problems: three: doubly efficient debate 8 steps weakest step adversarial "
+            "opponent opposes",
         ),
         (
             [NAIVE],

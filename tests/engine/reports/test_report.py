@@ -56,7 +56,7 @@ def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
     body = [line.split() for line in told]
     assert ["protocol", "n", "ASD", "lift", "JSE", "β=1", "EAS", "β=1", "failed"] in body
     assert ["naive", "judge", "1", "+0.80", "0.00", "-0.18", "-0.42", "1"] in body
-    row = ["propaganda", "2", "+0.40", "[-2.00,", "2.00]", "-0.10", "-0.31", "-0.18", "0"]
+    row = ["propaganda", "2", "+0.40", "[-2.00,", "2.00]", "-0.10", "!", "-0.31", "-0.18", "0"]
     assert row in body
     text = " ".join(" ".join(line.split()) for line in told)
     for note in (
@@ -65,7 +65,7 @@ def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
         "only 2 problems or groups of them, worth 2.0 equal ones",
         "failed cells: 1 unreadable (12% of all)",
         "bounds: what worlds that failed, or are in doubt, could change of the ASD",
-        "naive judge 2 1 +0.80 +0.80 +0.15 +1.15",
+        "+0.15 +1.15 [-2.00, 2.00]",
     ):
         assert note in text, note
 
@@ -218,6 +218,8 @@ def test_csv_holds_what_json_holds() -> None:
                     assert {line.pop(part) for part in parts} == {""}
                 case str():
                     assert line.pop(name) == value
+                case bool():
+                    assert line.pop(name) == str(value)
                 case list():
                     pass
                 case _:

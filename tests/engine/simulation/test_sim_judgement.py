@@ -66,7 +66,7 @@ async def test_the_order_of_presentation_changes_nothing_for_a_judge_without_noi
 ) -> None:
     case = Case(Transcript(FIRST.question))
     elicited = [
-        (await judge.elicit(judge.shown(case, order), QUIET))[0].probs for order in ((0, 1), (1, 0))
+        (await judge.elicit(judge.shown(case, order), QUIET)).probs for order in ((0, 1), (1, 0))
     ]
     assert elicited[0] == pytest.approx(elicited[1], abs=1e-12)
 

@@ -7,9 +7,13 @@ import pytest
 from oversight.engine.errors import UsageError
 from oversight.engine.sweeps.sweepfile import read_sweep_file
 from oversight.protocols.datasets.jsonl import write_jsonl
+from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.errors import DatasetError
+from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer, Problem, Question
 from tests.engine.sweep_files import sweep, sweep_file
+from tests.examples import PRICED, header, planned
+from tests.protocols.datasets.published import needs_published
 from tests.shipments import shipment, shipments
 
 ROOT = Path(__file__).parents[3]
@@ -251,6 +255,26 @@ def test_the_grid_of_appendix_a_has_57600_cells_and_400_of_the_naive_judge(name:
         ]
     }
     assert len({(row.kind, row.agent, row.judge) for row in grid.rows}) == len(grid.rows)
+
+
+def test_the_grid_of_appendix_a_as_its_library_has_it() -> None:
+    """Turns are speeches there: 2 and 4 are one and two rounds. Speeches have 100 words, and one
+    judge picks among drafts, whoever judges the row."""
+    grid = sweep((ROOT / "examples" / "appendix_a_solib.yaml").read_text(), problems=shipments(100))
+    assert len(grid) == 58_000
+    debates = [row.protocol for row in grid.rows if isinstance(row.protocol, Debate)]
+    assert {debate.rounds for debate in debates} == {1, 2}
+    agents = {debate.agent for debate in debates}
+    assert {agent.base_agent.words for agent in agents} == {100}
+    pickers = {agent.judge.name for agent in agents if isinstance(agent, BestOf)}
+    assert pickers == {"openai/gpt-6-luna stated effort none"}
+
+
+@pytest.mark.campaign
+@needs_published
+@pytest.mark.parametrize("name", PRICED)
+def test_the_header_of_an_example_says_what_the_plan_says(name: str) -> None:
+    assert header(name) == planned(name), "write it anew with: python -m tests.examples"
 
 
 def test_the_two_grids_of_appendix_a_are_twins() -> None:

@@ -9,7 +9,6 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.drafting.best_of import BestOf
-from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
@@ -125,9 +124,10 @@ async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken() -> None:
         return "Hm." if said.speeches[-1] == "draft 0" else "A: 10%\nB: 90%"
 
     turn = await BestOf(2, ALICE, JUDGE).speak(FLOOR, A, Scripted(script))
-    assert turn.text == "draft 1"
-    with pytest.raises(Unreadable):
-        await BestOf(1, ALICE, JUDGE).speak(FLOOR, A, Scripted(script))
+    assert turn.text == "draft 1" and [draft.text for draft in turn.drafts] == ["draft 0"]
+    assert [doubt.seat for doubt in turn.doubts] == ["Judge"]
+    alone = await BestOf(1, ALICE, JUDGE).speak(FLOOR, A, Scripted(script))
+    assert alone.text == "draft 0" and len(alone.doubts) == 1
 
 
 async def test_a_fault_that_is_no_muddle_is_not_swallowed() -> None:

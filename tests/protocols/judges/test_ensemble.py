@@ -106,14 +106,16 @@ async def test_boosted_members_are_pooled_with_their_weights() -> None:
     assert (await ensemble.judge(FLOOR, Scripted(skilled(5, 4)))).probs == (1.0, 0.0)
 
 
-async def test_an_example_that_cannot_be_read_was_not_right_and_a_floor_leaves_no_verdict() -> None:
+async def test_an_example_that_cannot_be_read_was_not_right_and_an_unread_member_bounds() -> None:
     def muddled(call: Call) -> str:
         return "hm" if call.draw[0] == 1 and on_example(call) else skilled(5, 5)(call)
 
     ensemble = Ensemble(JUDGE, 2, EXAMPLES, weighing="logodds")
     assert (await ensemble.judge(FLOOR, Scripted(muddled))).probs == (1.0, 0.0)
+    half = await ensemble.judge(FLOOR, Scripted(lambda c: "hm" if c.draw[0] else percent(50)))
+    assert half.probs == (0.5, 0.5) and half.bounds[0][0] < 0.5 < half.bounds[0][1]
     with pytest.raises(Unreadable):
-        await ensemble.judge(FLOOR, Scripted(lambda call: "hm" if call.draw[0] else percent(50)))
+        await ensemble.judge(FLOOR, Scripted(lambda call: "hm"))
 
 
 async def test_a_run_pays_once_for_the_held_out_examples() -> None:

@@ -126,10 +126,20 @@ async def test_independent_jurors_are_right_as_often_as_condorcet_says(size: int
     assert right == pytest.approx(most)
 
 
-async def test_an_unreadable_juror_leaves_no_verdict() -> None:
+@pytest.mark.parametrize(("pool", "low", "high"), [("mean", 0.4, 11 / 15), ("median", 0.6, 0.6)])
+async def test_an_unread_juror_could_have_stated_anything(
+    pool: Pooling, low: float, high: float
+) -> None:
     ask = Scripted(lambda call: "Hm." if call.model == "ben" else "A: 60%\nB: 40%")
+    verdict = await Jury(THREE, pool).judge(FLOOR, ask)
+    assert verdict.probs == pytest.approx((0.6, 0.4)) and len(verdict.doubts) == 1
+    assert verdict.bounds[0] == pytest.approx((low, high))
+    assert verdict.bounds[1] == pytest.approx((1 - high, 1 - low))
+
+
+async def test_a_jury_of_which_nobody_can_be_read_has_no_verdict() -> None:
     with pytest.raises(Unreadable):
-        await Jury(THREE).judge(FLOOR, ask)
+        await Jury(THREE).judge(FLOOR, Scripted(lambda call: "Hm."))
 
 
 async def test_the_first_juror_speaks_for_the_jury() -> None:

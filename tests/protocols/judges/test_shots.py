@@ -125,3 +125,14 @@ def test_examples_and_persona_are_part_of_identity_and_name() -> None:
 def test_probabilities_of_an_example_must_be_some(probs: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="probs: "):
         Shot(HEARD_RAIN, probs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_no_judge_is_shown_the_answer_to_the_question_at_hand(kind: str) -> None:
+    """The known truth: an example about the very question tells its answer, and a judge who copies
+    it would always be right. It is left out; the others stay, and where none is left there are no
+    examples."""
+    own = Shot(Transcript(CRATES), (0.0, 1.0))
+    told = await system(judge(kind, shots=(own, SHOT)))
+    assert told.count("<example>") == 1 and "It pours." in told
+    assert "<example>" not in await system(judge(kind, shots=(own,)))

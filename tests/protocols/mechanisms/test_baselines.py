@@ -109,8 +109,8 @@ async def test_the_agent_score_difference_weighs_each_world_by_its_value() -> No
     asd = await protocol.agent_score_difference(APPLES, Scripted(credulous))
     assert asd == pytest.approx(-0.08 + 0.32)
     graded = replace(APPLES, values=(0.5, 2))
-    asd = await protocol.agent_score_difference(graded, Scripted(credulous), "accuracy")
-    assert asd == 0.5 * 1 + 2 * 1
+    asd = await protocol.agent_score_difference(graded, Scripted(credulous))
+    assert asd == pytest.approx(-0.75 * -0.08 + 0.75 * -0.32)
 
 
 def test_a_grid_is_every_agent_with_every_judge_and_once_a_judge_without_agent() -> None:

@@ -4,6 +4,7 @@ The search tries every split of a claim of a formal domain, those that are too l
 every pick; see tests/formal.py and tests/best_response.py.
 """
 
+import re
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -15,13 +16,11 @@ from oversight.protocols.mechanisms import prover_estimator_debate
 from oversight.protocols.mechanisms.prover_estimator_debate import (
     ProverEstimatorDebate,
     established,
-    follows,
 )
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.best_response import (
     CAP,
     EACH_DOMAIN,
-    ENTRY,
     JUDGE,
     OTHER,
     PROVER,
@@ -42,6 +41,15 @@ from tests.fakes import form, held
 from tests.formal import Instance, instances
 
 WORDS = default_prompts()
+LINK = re.compile(
+    re.sub(
+        r"\\\{(\w+)\\\}",
+        r"(?P<\1>.*?)",
+        re.escape(WORDS.text("prover_estimator_debate.follows")),
+    )
+)
+"""That a claim follows, as the words of the mechanism put it."""
+_NUMBER = re.compile(r" ?\(\d+\) ")
 
 
 def splitting(instance: Instance, most: int = CAP + 1, splits: int = 1) -> Moves:
@@ -74,8 +82,7 @@ def splitting(instance: Instance, most: int = CAP + 1, splits: int = 1) -> Moves
 class Exact:
     """An estimator and a judge who know of every claim whether it is true, and an honest prover.
 
-    What follows is known by the words in which it must be put: every claim that is split is
-    remembered with the links that its splits can have.
+    What follows is known by the words in which it must be put.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -94,23 +101,24 @@ class Exact:
                 return form(subclaims=before[-1:], needed="all", at_least=1)
             case "pick":
                 return form(subclaim=1, truth_is="higher")
-            case "estimates":
-                said = speeches(call)
-                claim, parts = said[0], ENTRY.findall(said[-1])
-                self._learn(claim, parts[:-1])
-                stated = {str(n): float(self._true(part)) for n, part in enumerate(parts, 1)}
-                return form(**stated)
+            case "estimate":
+                return form(probability=float(self._true(speeches(call)[0])))
             case "statement":
                 return held(float(self._true(judged(call))))
         raise AssertionError(call)
 
     def _true(self, text: str) -> bool:
         said = text.removeprefix("It is not the case that: ")
-        return self.known[said] if said == text else not self._true(said)
-
-    def _learn(self, claim: str, parts: list[str]) -> None:
-        for needed in range(1, len(parts) + 1):
-            self.known[follows(claim, parts, needed, WORDS)] = self._follows(claim, parts, needed)
+        if said != text:
+            return not self._true(said)
+        if text in self.known:
+            return self.known[text]
+        if not (link := LINK.fullmatch(text)):
+            return False  # without a meaning by itself
+        parts = _NUMBER.split(link["subclaims"])[1:]
+        needed = link["needed"]
+        count = len(parts) if needed == "all" else int(needed.rpartition(" ")[2])
+        return self._follows(link["claim"], parts, count)
 
     def _follows(self, claim: str, parts: list[str], needed: int) -> bool:
         bare = as_claim(claim)

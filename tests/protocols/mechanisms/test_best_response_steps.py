@@ -16,7 +16,6 @@ import orjson
 import pytest
 
 from oversight.cache.call import Call
-from oversight.protocols.judges import VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.listing import as_list
 from oversight.protocols.question import Answer
@@ -197,7 +196,6 @@ async def test_without_any_one_rule_of_steps_the_search_finds_the_liar_that_wins
 
 # With probabilities
 
-VOTES = 10
 GRID = [*(n / 20 for n in range(1, 20, 2)), 1.0]
 """What a prover may commit to: half way between the true odds, so just within the threshold."""
 
@@ -216,7 +214,7 @@ DOUBTFUL = [each for each in EVERY_ODDS if math.prod(each) <= 1 / 3]
 
 def sampled(odds: Odds, threshold: float) -> Callable[[Call], str]:
     """An honest prover; an opponent who contests the step that is furthest off if it is off by the
-    threshold; a judge whose votes come out as their probability says."""
+    threshold; a judge who knows how likely a step is to hold."""
 
     def answer(call: Call) -> str:
         match task(call):
@@ -229,8 +227,7 @@ def sampled(odds: Odds, threshold: float) -> Callable[[Call], str]:
                 return form(step=off.index(worst) + 1 if worst >= threshold - 1e-9 else 0)
             case "statement":
                 contested = len(ENTRY.findall(speeches(call)[0]))
-                holds = call.draw[0] < round(odds[contested - 1] * VOTES)
-                return f"Answer: {'Yes' if holds else 'No'}"
+                return held(odds[contested - 1])
         raise AssertionError(call)
 
     return answer
@@ -255,12 +252,14 @@ async def staked(protocol: DoublyEfficientDebate, odds: Odds) -> tuple[float, in
 
 
 STAKED = DoublyEfficientDebate(
-    VotesJudge("judge", n=VOTES), PROVER, OTHER, steps=1, probabilities=True, close=0.05, far=0.15
+    JUDGE, PROVER, OTHER, steps=1, probabilities=True, close=0.05, far=0.15
 )
 
 
 @pytest.mark.campaign
-async def test_no_probabilities_carry_a_doubtful_argument_past_a_sampled_judge(campaign: Campaign):
+async def test_no_odds_carry_a_doubtful_argument_past_a_judge_who_knows_them(
+    campaign: Campaign,
+):
     """The known truth: an argument of two steps, which holds with 2/3 or more for the right answer
     and with 1/3 or less for the wrong one. A prover may commit to any probabilities; the opponent
     contests one that is off by 0.1 or more. So the wrong answer gets the largest product of two

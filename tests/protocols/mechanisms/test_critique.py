@@ -12,8 +12,8 @@ from oversight.engine.runs.scheduler import attempt
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.agents.agent import Agent
+from oversight.protocols.counts import unread_by_seat
 from oversight.protocols.datasets.jsonl import JsonLines, write_jsonl
-from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.critique import Critique
@@ -77,11 +77,9 @@ async def test_critiques_are_draws_blind_to_each_other_and_each_is_rated_alone()
         ((7, 7, 7), 1, ["flaw 0"]),
         ((2, 9, 9), 2, ["flaw 1", "flaw 2"]),
         ((0, 0, 10), 1, ["flaw 2"]),
-        (("good", 4, None), 2, ["flaw 1"]),
-        ((11, -1, 2), 1, ["flaw 2"]),
     ],
 )
-async def test_the_best_readable_ratings_are_shown_best_first_of_equals_the_lowest_draw(
+async def test_the_best_ratings_are_shown_best_first_of_equals_the_lowest_draw(
     ratings: tuple[object, ...], shown: int, expected: list[str]
 ):
     ask = Scripted(lambda call: script(call, ratings))
@@ -97,29 +95,30 @@ async def test_if_all_are_shown_none_is_rated_and_none_measured():
 
 
 @pytest.mark.parametrize(
-    ("ratings", "reason"),
+    ("ratings", "choices"),
     [
-        (("?", 11, -1), "no probability is stated for \\(Yes\\)"),
-        ((11, -1, "?"), "110 of 100 is no probability"),
+        (("good", 4, None), [(0, 1), (0, 2), (2, 1)]),
+        ((11, -1, "?"), [(0, 1), (0, 2), (1, 2)]),
+        ((9, 8, "?"), [(0, 1), (2, 0)]),
     ],
 )
-async def test_if_no_rating_can_be_read_there_is_no_verdict(
-    ratings: tuple[object, ...], reason: str
+async def test_the_judge_decides_on_all_that_unread_ratings_allow_to_be_shown(
+    ratings: tuple[object, ...], choices: list[tuple[int, int]]
 ):
     ask = Scripted(lambda call: script(call, ratings))
-    with pytest.raises(Unreadable, match=reason):
-        await Critique(JUDGE, ALICE, CAROL).run(CRATES, A, ask)
-    assert len(ask.calls) == 7
+    verdict = await Critique(JUDGE, ALICE, CAROL, shown=2).run(CRATES, A, ask)
+    decided = [prompt(call).speeches[1:] for call in ask.calls[7:]]
+    assert decided == [tuple(f"flaw {n}" for n in each) for each in choices]
+    assert {doubt.seat for doubt in verdict.doubts} == {"Judge"}
 
 
 async def test_a_ranker_that_declines_is_told_from_a_muddle_and_a_refused_critique_is_a_turn():
     def refusing(call: Call, task: str) -> str | Reply:
         return Reply("No.", outcome="refused") if prompt(call).task == task else script(call)
 
-    with pytest.raises(Declined):
-        await Critique(JUDGE, ALICE).run(
-            CRATES, A, Scripted(lambda call: refusing(call, "statement"))
-        )
+    ask = Scripted(lambda call: refusing(call, "statement"))
+    unrated = await Critique(JUDGE, ALICE).run(CRATES, A, ask)
+    assert unread_by_seat(unrated) == {"Judge: refused": 3}
     quiet = Critique(JUDGE, ALICE, critiques=1)
     verdict = await quiet.run(CRATES, A, Scripted(lambda call: refusing(call, "critique")))
     assert verdict.transcript.turns[1].outcome == "refused"

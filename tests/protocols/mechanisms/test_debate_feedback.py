@@ -2,7 +2,6 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.prompts.prompt_set import default_prompts
@@ -78,11 +77,9 @@ async def test_each_participant_is_told_its_role_and_whose_the_response_is():
     [
         ((0.2, 0.9, 0.4), 1, 0.7),
         ((0.5, 0.5, 0.5), 0, 0.0),
-        (("good", 0.3, 0.1), 1, 0.2),
-        ((7, -1, 0.0), 2, 0.0),
     ],
 )
-async def test_the_best_readable_score_goes_on_of_equals_the_lowest_draw(
+async def test_the_best_score_goes_on_of_equals_the_lowest_draw(
     scores: tuple[object, ...], best: int, spread: float
 ):
     ask = Scripted(lambda call: script(call, scores))
@@ -91,10 +88,18 @@ async def test_the_best_readable_score_goes_on_of_equals_the_lowest_draw(
     assert dict(verdict.measures)["spread"] == pytest.approx(spread)
 
 
-async def test_if_no_score_can_be_read_there_is_no_verdict():
-    with pytest.raises(Unreadable, match="700 of 100 is no probability"):
-        ask = Scripted(lambda call: script(call, (7, "?")))
-        await DebateFeedback(JUDGE, ALICE).run(CRATES, A, ask)
+@pytest.mark.parametrize(
+    ("scores", "decided"),
+    [(("good", 0.3, 0.1), [0, 1]), ((7, -1, 0.0), [0, 1, 2]), ((7, "?", None), [0, 1, 2])],
+)
+async def test_the_judge_decides_on_every_response_that_may_be_the_best(
+    scores: tuple[object, ...], decided: list[int]
+):
+    ask = Scripted(lambda call: script(call, scores))
+    verdict = await DebateFeedback(JUDGE, ALICE, candidates=3).run(CRATES, B, ask)
+    last = [prompt(call).speeches[0] for call in ask.calls[-len(decided) :]]
+    assert last == [f"B draw {n}" for n in decided]
+    assert len(verdict.doubts) == sum(not isinstance(s, float) or s > 1 or s < 0 for s in scores)
 
 
 async def test_the_ranking_raises_the_share_of_sound_responses_as_it_should():

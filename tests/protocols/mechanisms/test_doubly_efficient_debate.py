@@ -9,6 +9,7 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
+from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.question import Answer
 from tests.fakes import ALICE, APPLES, BOB, CRATES, A, B, Scripted, form, held, prompt
 
@@ -97,7 +98,7 @@ async def test_an_adversarial_opponent_of_either_side_must_challenge_a_step(side
     assert "pass" not in prompt(ask.calls[1]).user.rpartition("<instructions")[2]
 
 
-async def test_the_verdict_is_the_share_of_readable_votes():
+async def test_the_verdict_is_the_share_of_votes_for_the_step():
     votes = ["Answer: Yes", "hm", "Answer: No", "Answer: No", "Answer: perhaps"]
 
     def voting(call: Call) -> str:
@@ -105,7 +106,9 @@ async def test_the_verdict_is_the_share_of_readable_votes():
 
     judge = VotesJudge("judge", n=5)
     verdict = await DoublyEfficientDebate(judge, ALICE).run(CRATES, A, Scripted(voting))
-    assert verdict.probs == pytest.approx((1 / 3, 2 / 3)) and len(verdict.judgements) == 3
+    # Of two of five it is not known what they are for: they count against the agent.
+    assert verdict.probs == pytest.approx((1 / 5, 4 / 5)) and len(verdict.judgements) == 3
+    assert verdict.bounds[0] == pytest.approx((1 / 5, 3 / 5))
     assert dict(verdict.measures)["accepted"] is False
     assert dict(verdict.measures)["queries"] == 3
 
@@ -168,8 +171,8 @@ async def test_a_list_that_is_too_long_twice_leaves_the_world_without_a_verdict(
     assert len(ask.calls) == 2
 
 
-def staking(*odds: object, conclusion: object = 0.5, step: int = 0, votes: int = 10):
-    """A prover who commits to probabilities; `votes` of the judge's find that a step holds."""
+def staking(*odds: object, conclusion: object = 0.5, step: int = 0, found: float = 1.0):
+    """A prover who commits to probabilities, and a judge who finds how likely a step is to hold."""
 
     def answer(call: Call) -> str:
         match prompt(call).task:
@@ -177,13 +180,15 @@ def staking(*odds: object, conclusion: object = 0.5, step: int = 0, votes: int =
                 listed = [{"step": f"step {n}", "probability": p} for n, p in enumerate(odds)]
                 return form(steps=listed, conclusion=conclusion)
             case "statement":
-                return script(call, holds=call.draw[0] < votes)
+                return held(found)
         return script(call, step)
 
     return answer
 
 
-STOCHASTIC = DoublyEfficientDebate(VotesJudge("judge", n=10), ALICE, probabilities=True)
+STOCHASTIC = DoublyEfficientDebate(
+    StatedJudge("judge"), ALICE, steps=2, probabilities=True, close=0.05, far=0.35
+)
 
 
 async def test_probabilities_that_nobody_contests_count_as_their_product():
@@ -195,13 +200,30 @@ async def test_probabilities_that_nobody_contests_count_as_their_product():
     assert STOCHASTIC.sampling.votes == 67
 
 
-@pytest.mark.parametrize(("votes", "stands"), [(6, 0.0), (7, 1.0), (8, 1.0), (10, 0.0)])
-async def test_a_contested_probability_stands_if_it_is_near_the_share_of_votes(
-    votes: int, stands: float
+async def test_prover_and_opponent_know_what_their_odds_are_for():
+    """The known truth: a prover who states odds only if it is told what they are for, and an
+    opponent who doubts only if it is told what counts as wrong. Both are; neither is told so where
+    no odds are asked for."""
+    plain = DoublyEfficientDebate(StatedJudge("judge"), ALICE)
+    for protocol, script_of in ((STOCHASTIC, staking(0.9, 0.8)), (plain, script)):
+
+        def answer(call: Call, script_of: Any = script_of) -> str:
+            return held(1) if prompt(call).task == "statement" else script_of(call)
+
+        ask = Scripted(answer)
+        await protocol.run(CRATES, A, ask)
+        for call, block in zip(ask.calls, ("odds", "adversarial_odds"), strict=False):
+            told = for_side(protocol.words.text(f"doubly_efficient_debate.{block}"), "B")
+            assert (told in prompt(call).user) == protocol.probabilities
+
+
+@pytest.mark.parametrize(("found", "stands"), [(0.6, 0.0), (0.7, 1.0), (0.8, 1.0), (1.0, 0.0)])
+async def test_a_contested_probability_stands_if_it_is_near_what_the_judge_finds(
+    found: float, stands: float
 ):
     """Stated 0.8, threshold 0.2: 0.6 and 1 are off, 0.7 and 0.8 are not."""
-    verdict = await STOCHASTIC.run(CRATES, A, Scripted(staking(0.9, 0.8, step=2, votes=votes)))
-    assert verdict.probs == (stands, 1 - stands) and len(verdict.judgements) == 10
+    verdict = await STOCHASTIC.run(CRATES, A, Scripted(staking(0.9, 0.8, step=2, found=found)))
+    assert verdict.probs == (stands, 1 - stands) and len(verdict.judgements) == 1
 
 
 @pytest.mark.parametrize(

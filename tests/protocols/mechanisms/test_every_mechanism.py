@@ -65,7 +65,6 @@ JUDGE, AGENT, OTHER = StatedJudge("sim/quiet"), Agent("sim/quiet"), Agent("sim/i
         (ProposerCritic(JUDGE, AGENT), 4, 0),
         (RecursiveRewardModelling(JUDGE, AGENT), 11, 1),
         (DoublyEfficientDebate(JUDGE, AGENT), 3, 0),
-        (ProverEstimatorDebate(JUDGE, AGENT), 7, 0),
         (DebateFeedback(JUDGE, AGENT), 11, 0),
         (WeakToStrong(JUDGE, AGENT), 9, 9),
         (WeakToStrong(JUDGE, AGENT, simultaneous=False), 9, 0),
@@ -214,9 +213,7 @@ def test_who_opposes_the_other_answer_needs_exactly_two(kind: type[Protocol]) ->
     [
         (AdversarialPropaganda, "percentages"),
         (Amplification, "subquestions"),
-        (Critique, "statement"),
         (CrossExamination, "challenge"),
-        (DebateFeedback, "statement"),
         (DoublyEfficientDebate, "steps"),
         (DoublyEfficientDebate, "step"),
         (MarketMaking, "probabilities"),
@@ -224,7 +221,7 @@ def test_who_opposes_the_other_answer_needs_exactly_two(kind: type[Protocol]) ->
         (OpenDebate, "choice"),
         (OpenTrust, "choice"),
         (ProposerCritic, "choice"),
-        (ProverEstimatorDebate, "estimates"),
+        (ProverEstimatorDebate, "estimate"),
         (RecursiveRewardModelling, "criteria"),
     ],
 )

@@ -9,13 +9,14 @@ from oversight.protocols.mechanisms.prover_estimator_debate import (
 from oversight.protocols.prompts.prompt_set import for_side
 from oversight.protocols.question import Answer, Question
 from tests.fakes import CRATES, Scripted, form, held, prompt
-from tests.prover_estimator import ALICE, ESTHER, JUDGE, A, estimates, script
+from tests.prover_estimator import ALICE, ESTHER, JUDGE, A, script
 
 
 async def test_split_estimate_pick_over_again_then_the_judge_labels_the_leaf():
     ask = Scripted(script)
     verdict = await ProverEstimatorDebate(JUDGE, ALICE, ESTHER).run(CRATES, A, ask)
-    level = [("alice", "subclaims A"), ("esther", "estimates A"), ("alice", "pick A")]
+    estimates = [("esther", "estimate A")] * 4
+    level = [("alice", "subclaims A"), *estimates, ("alice", "pick A")]
     assert [(call.model, prompt(call).asks) for call in ask.calls] == [
         *level,
         *level,
@@ -38,20 +39,21 @@ async def test_everyone_sees_the_claim_at_hand_and_never_the_splits_above_it():
     prover, estimator = "Prover A", "Estimator"
     heard = [prompt(call).speakers for call in ask.calls]
     assert heard == [
-        (prover,),
-        (prover,) * 2,
+        *[(prover,)] * 5,
         (prover, prover, estimator),
         (prover,) * 2,
-        (prover,) * 3,
+        *[(prover,)] * 4,
         (prover, prover, prover, estimator),
         (),
     ]
     claims = [prompt(call).speeches[0] for call in ask.calls[:-1]]
     root = "The right answer is (A)."
-    assert claims == [root] * 3 + [f"{root} part 2"] * 3
+    alone = [*(f"{root} part {n}" for n in "123"), "If"]
+    assert [claim if claim[:2] != "If" else "If" for claim in claims[:6]] == [root, *alone, root]
+    assert claims[6] == claims[11] == f"{root} part 2"
     assert prompt(ask.calls[-1]).statement == f"{root} part 2 part 2"
-    assert "[2] The right answer is (A). part 2" in prompt(ask.calls[1]).speeches[1]
-    assert prompt(ask.calls[2]).speeches[2] == "[1] 90.0%, [2] 50.0%, [3] 80.0%, [4] 95.0%"
+    assert "[2] The right answer is (A). part 2" in prompt(ask.calls[5]).speeches[1]
+    assert prompt(ask.calls[5]).speeches[2] == "[1] 90.0%, [2] 50.0%, [3] 80.0%, [4] 95.0%"
 
 
 async def test_that_the_claim_follows_is_a_subclaim_that_can_be_picked_and_judged():
@@ -87,18 +89,19 @@ async def test_a_claim_is_as_likely_as_its_subclaims_in_the_way_that_the_prover_
 ):
     def stating(call: Call) -> str:
         if prompt(call).task == "subclaims":
-            return form(subclaims=["one", "two", "three"], needed=needed, at_least=at_least)
+            return form(subclaims=["part 1", "part 2", "part 3"], needed=needed, at_least=at_least)
         return script(call)
 
     ask = Scripted(stating)
     verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, ask)
     assert verdict.probs[0] == pytest.approx(0.95 * expected)
     count = {"all": "all", "any": "at least 1", "at least": "at least 2"}[needed]
-    assert f"[4] If {count} of these hold: (1) one" in prompt(ask.calls[1]).speeches[1]
+    assert f"If {count} of these hold: (1) part 1" in prompt(ask.calls[4]).speeches[0]
 
 
 async def test_a_list_that_is_too_long_is_asked_for_again_and_never_cut():
-    lists = [["one", "two", "three", "four"], ["one", "two", "three"]]
+    long = ["part 1", "part 2", "part 3", "part 4"]
+    lists = [long, long[:3]]
 
     def listing(call: Call) -> str:
         if prompt(call).task == "subclaims":
@@ -109,7 +112,7 @@ async def test_a_list_that_is_too_long_is_asked_for_again_and_never_cut():
     verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, ask)
     assert "with 4 entries. That is more than 3" in prompt(ask.calls[1]).user
     assert dict(verdict.measures)["asked_again"] == 1
-    lists += [["one", "two", "three", "four"]] * 2
+    lists += [long] * 2
     with pytest.raises(Unreadable, match="listed twice over, where 3 may be"):
         await ProverEstimatorDebate(JUDGE, ALICE, depth=1).run(CRATES, A, Scripted(listing))
 
@@ -130,7 +133,7 @@ async def test_a_claim_that_is_no_longer_split_is_the_leaf(needed: str):
 
     ask = Scripted(once)
     verdict = await ProverEstimatorDebate(JUDGE, ALICE, depth=5).run(CRATES, A, ask)
-    assert len(ask.calls) == 5 and dict(verdict.measures)["splits"] == 1
+    assert len(ask.calls) == 8 and dict(verdict.measures)["splits"] == 1
     assert verdict.probs[0] == pytest.approx(0.75 * 0.72 * 0.95)
 
 
@@ -166,9 +169,9 @@ async def test_more_than_two_answers_share_what_the_claim_leaves():
         ("subclaims", form(subclaims=["one"], needed="at least", at_least=2)),
         ("subclaims", form(subclaims=["one"], needed="at least", at_least=0)),
         ("subclaims", form(subclaims=["one"])),
-        ("estimates", estimates(0.9, 0.5, 0.8)),
-        ("estimates", estimates(0.9, 0.5, 1.5, 0.9)),
-        ("estimates", estimates(0.9, 0.5, "high", 0.9)),
+        ("estimate", form(estimate=0.5)),
+        ("estimate", form(probability=1.5)),
+        ("estimate", form(probability="high")),
         ("pick", form(subclaim=5, truth_is="higher")),
         ("pick", form(subclaim=0, truth_is="higher")),
         ("pick", form(subclaim=1, truth_is="elsewhere")),
@@ -194,7 +197,11 @@ async def test_the_estimator_is_told_its_side_and_so_is_who_picks_its_estimates(
     verdict = await protocol.run(CRATES, A, ask)
     words = protocol.words
     conduct = words.text(f"prover_estimator_debate.{aux}_conduct")
-    assert [conduct in prompt(call).user for call in ask.calls] == [False, False, True, False]
+    assert [conduct in prompt(call).user for call in ask.calls] == [
+        *[False] * 5,
+        True,
+        False,
+    ]
     told = for_side(words.text(f"prover_estimator_debate.{aux}"), "A")
     assert told in prompt(ask.calls[1]).user
     estimator = verdict.transcript.turns[2]

@@ -17,7 +17,7 @@ from oversight.protocols.mechanisms.prover_estimator_debate import (
 )
 from oversight.protocols.transcript import Verdict
 from tests.fakes import CRATES, Scripted, form, held, prompt
-from tests.prover_estimator import ALICE, ESTHER, JUDGE, A, estimates, script
+from tests.prover_estimator import ALICE, ESTHER, JUDGE, LINK, A, estimated, script
 
 PROBABILITY = st.floats(0, 1)
 LEVEL = st.lists(PROBABILITY, min_size=2, max_size=5).flatmap(
@@ -56,8 +56,8 @@ async def test_an_estimator_who_knows_the_truth_cannot_be_evaded(flawed: int | N
                 case "subclaims":
                     parts = ["true" if n != flawed else "false" for n in range(3)]
                     return form(subclaims=parts, needed="all", at_least=1)
-                case "estimates":
-                    return estimates(*(float(n != flawed) for n in range(3)), 1.0)
+                case "estimate":
+                    return form(probability=float(asked.speeches[0] != "false"))
                 case "statement":
                     return held(float(asked.statement == "true"))
             return script(call, pick)
@@ -79,12 +79,12 @@ async def test_a_calibrated_estimator_who_cannot_find_the_flaw_is_right_on_avera
             asked = prompt(call)
             match asked.task:
                 case "subclaims":
-                    parts = [f"part {n}" for n in range(4)]
+                    parts = [f"part {n}" for n in range(1, 5)]
                     return form(subclaims=parts, needed="all", at_least=1)
-                case "estimates":
-                    return estimates(*[0.9] * 4, 1.0)
+                case "estimate":
+                    return estimated(call, *[0.9] * 4)
                 case "statement":
-                    return held(float(asked.statement != f"part {flaw}"))
+                    return held(float(flaw is None or asked.statement != f"part {flaw + 1}"))
             return form(subclaim=pick + 1, truth_is=truth_is)
 
         protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, subclaims=4, depth=1)
@@ -138,12 +138,12 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
             asked = prompt(call)
             match asked.task:
                 case "subclaims":
-                    parts = [f"part {n}" for n in range(3)]
+                    parts = [f"part {n}" for n in (1, 2, 3)]
                     return form(subclaims=parts, needed=count, at_least=needed)
-                case "estimates":
-                    return estimates(*CHANCES, 1.0)
+                case "estimate":
+                    return estimated(call, *CHANCES)
                 case "statement":
-                    told = "it follows that" if pick == 3 else f"part {pick}"
+                    told = "it follows that" if pick == 3 else f"part {pick + 1}"
                     assert told in asked.user
                     return held(float(holds))
             return form(subclaim=pick + 1, truth_is=truth_is)
@@ -173,8 +173,8 @@ async def test_a_claim_that_is_restated_is_no_likelier_for_that(times: int, need
             case "subclaims":
                 words = [f"In other words ({n}), it is 48." for n in range(times)]
                 return form(subclaims=words, needed=needed, at_least=1)
-            case "estimates":
-                return estimates(*[0.3] * times, 1.0)
+            case "estimate":
+                return form(probability=1.0 if prompt(call).speeches[0].startswith(LINK) else 0.3)
             case "statement":
                 return held(0.3)
         return form(subclaim=1, truth_is="higher")
@@ -194,10 +194,12 @@ async def test_a_prover_gains_nothing_by_misstating_how_many_parts_are_needed(st
         asked = prompt(call)
         match asked.task:
             case "subclaims":
-                return form(subclaims=["one", "two", "three"], needed="at least", at_least=stated)
-            case "estimates":
-                words = asked.speeches[1].splitlines()[-1].partition("If ")[2]
-                return estimates(*CHANCES, float(not words.startswith("at least 1")))
+                return form(
+                    subclaims=["part 1", "part 2", "part 3"], needed="at least", at_least=stated
+                )
+            case "estimate":
+                any_will_do = asked.speeches[0].startswith(f"{LINK}at least 1")
+                return estimated(call, *CHANCES, link=float(not any_will_do))
             case "statement":
                 return held(CHANCES[0])
         return form(subclaim=1, truth_is="higher")
@@ -218,18 +220,21 @@ async def test_a_doubt_that_comes_to_nothing_leaves_the_verdict_as_it_was(
     likely as before, in either direction. If the judge finds that one thing false, a claim that
     was said to be more likely falls, and one that was said to be less likely stands as it was."""
 
+    shown: list[float] = []
+
     def keeping(call: Call) -> str:
         asked = prompt(call)
         first = asked.speeches[:1] == ("The right answer is (A).",)
         match asked.task:
             case "subclaims":
-                parts = [f"part {n}" for n in range(3)] if first else ["the thing"]
+                if not first:
+                    shown.append(float(asked.speeches[1].partition(" is ")[2].partition("%")[0]))
+                parts = [f"part {n}" for n in (1, 2, 3)] if first else ["the thing"]
                 return form(subclaims=parts, needed="all", at_least=1)
-            case "estimates":
-                if first:
-                    return estimates(*CHANCES, 1.0)
-                shown = float(asked.speeches[1].partition(" is ")[2].partition("%")[0])
-                return estimates(shown / 100, 1.0)
+            case "estimate":
+                if asked.speeches[0] == "the thing":
+                    return form(probability=shown[0] / 100)
+                return estimated(call, *CHANCES)
             case "statement":
                 return held(0.0 if wrong else 1.0)
         # Of the second split what was picked is the thing itself, or that it follows.
