@@ -1,15 +1,9 @@
-"""Words in what was said: a full-text index beside the record, and the search that it serves.
+"""Words in what was said: a search by the index of a record, and through what is not in it yet."""
 
-The index is made at the first search and holds nothing that the record has not: it may be deleted.
-What was recorded since is indexed at the next search. Where the folder cannot be written, the index
-is made in memory.
-"""
-
-import hashlib
 import re
 import sqlite3
 from collections.abc import Collection, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +11,7 @@ from ..errors import UsageError
 from .schema import connected, faulty, read_only
 from .tables import RecordTables
 from .varints import unpack_ids
-
-WORDS = "words.db"
-"""The index of a run folder."""
-
-VERSION = 1
-APPLICATION_ID = 0x6F767777
-"""`ovww`: tells an index from any other SQLite file."""
+from .words import INDEXED
 
 AROUND = 60
 """Characters of a text that are shown on each side of a hit."""
@@ -82,23 +70,18 @@ class Query:
         return f"{'…' if first else ''}{shown}{'…' if last < len(text) else ''}"
 
 
-def search(
-    record: RecordTables, file: Path, query: Query, rows: Collection[int], *, index: bool = True
-) -> list[Hit]:
+def search(record: RecordTables, file: Path, query: Query, rows: Collection[int]) -> list[Hit]:
     """Every hit in these rows, in the order of row, problem, draw, world and turn.
 
-    file: of the record, which was opened and checked. index: whether an index may be written
-    beside it. RunFolderError for a record that cannot be searched.
+    file: of the record, which was opened and checked. RunFolderError for a record that cannot be
+    searched.
     """
-    with closing(_words(record, file, index)) as db:
+    with closing(connected(":memory:", file)) as db:
         try:
             db.execute("ATTACH ? AS record", (read_only(file),))
             db.execute("CREATE TEMP TABLE wanted(row INTEGER PRIMARY KEY)")
             db.executemany("INSERT INTO wanted VALUES(?)", ((row,) for row in rows))
-            db.execute("CREATE TEMP TABLE found(text INTEGER PRIMARY KEY)")
-            db.execute(
-                "INSERT INTO found SELECT rowid FROM words WHERE words MATCH ?", (query.match,)
-            )
+            _found(record, db, query)
             found = [
                 (key, count, source, turn, text)
                 for source in ("turn", "reasoning")
@@ -142,73 +125,26 @@ def _judged(db: sqlite3.Connection) -> Iterator[tuple[int, int, Source, int | No
     yield from ((min(at), len(at), "judgement", None, texts[each]) for each, at in cells.items())
 
 
-def _words(record: RecordTables, file: Path, write: bool) -> sqlite3.Connection:
-    """The index of a record, brought up to its last text."""
-    if write:
-        beside = file.with_name(WORDS)
-        with suppress(sqlite3.Error, OSError, ValueError):
-            return _opened(record, beside)
-        # What is torn, foreign or of another record is made anew, where that can be done.
-        with suppress(sqlite3.Error, OSError, ValueError):
-            beside.unlink(missing_ok=True)
-            return _opened(record, beside)
-    return _filled(_made(connected(":memory:", file)), record)
-
-
-def _opened(record: RecordTables, file: Path) -> sqlite3.Connection:
-    """ValueError for a file that is no index of this record."""
-    if file.is_symlink():
-        raise ValueError(f"{file} is a link")
-    db = connected(f"{file.resolve().as_uri()}?mode=rwc", file)
-    try:
-        if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-            db.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            _made(db)
-        (kind,) = db.execute("PRAGMA application_id").fetchone()
-        (version, indexed, sign) = db.execute("SELECT version, indexed, sign FROM about").fetchone()
-        if (kind, version) != (APPLICATION_ID, VERSION) or sign != _sign(record, indexed):
-            raise ValueError(f"{file} is no index of this record")
-        return _filled(db, record)
-    except BaseException:
-        db.close()
-        raise
-
-
-def _made(db: sqlite3.Connection) -> sqlite3.Connection:
-    db.executescript(
-        "BEGIN; CREATE TABLE about(version, indexed, sign);"
-        f"INSERT INTO about VALUES({VERSION}, 0, '');"
-        "CREATE VIRTUAL TABLE words USING fts5(body, content='', detail=full); COMMIT;"
-    )
-    return db
-
-
-def _filled(db: sqlite3.Connection, record: RecordTables) -> sqlite3.Connection:
-    (indexed,) = db.execute("SELECT indexed FROM about").fetchone()
-    ((last,),) = record.query("SELECT coalesce(max(text), 0) FROM texts")
-    if last > indexed:
-        db.execute("BEGIN IMMEDIATE")
-        db.executemany(
-            "INSERT INTO words(rowid, body) VALUES(?, ?)",
-            ((number, record.unpacked(body)) for number, body in record.query(_NEW, indexed)),
+def _found(record: RecordTables, db: sqlite3.Connection, query: Query) -> None:
+    """Put the numbers of the texts that have all words into the table `found`."""
+    db.execute("CREATE TEMP TABLE found(text INTEGER PRIMARY KEY)")
+    indexed = int(record.meta.get(INDEXED, 0))
+    if indexed:
+        db.execute(
+            "INSERT INTO found SELECT rowid FROM record.words WHERE words MATCH ?", (query.match,)
         )
-        db.execute("UPDATE about SET indexed=?, sign=?", (last, _sign(record, last)))
-        db.execute("COMMIT")
-    return db
+    # What was recorded since, or all of a run that has not settled, is indexed for this search.
+    db.execute("CREATE VIRTUAL TABLE temp.tail USING fts5(body, content='', detail=full)")
+    db.executemany(
+        "INSERT INTO tail(rowid, body) VALUES(?, ?)",
+        ((number, record.unpacked(body)) for number, body in record.query(_NEW, indexed)),
+    )
+    db.execute(
+        "INSERT OR IGNORE INTO found SELECT rowid FROM tail WHERE tail MATCH ?", (query.match,)
+    )
 
 
 _NEW = (
     "SELECT text, body FROM texts WHERE text > ? AND text IN (SELECT text FROM turns UNION"
-    " SELECT reasoning FROM turns UNION SELECT text FROM judgements) ORDER BY text"
+    " SELECT reasoning FROM turns UNION SELECT text FROM judgements)"
 )
-
-
-def _sign(record: RecordTables, indexed: int) -> str:
-    """Digest of some of the texts that are indexed: another record has others there."""
-    if not indexed:
-        return ""
-    sign = hashlib.sha256()
-    for number in (1, (indexed + 1) // 2, indexed):
-        for (body,) in record.query("SELECT body FROM texts WHERE text=?", number):
-            sign.update(body)
-    return sign.hexdigest()

@@ -1,6 +1,5 @@
 """Where in a run words were said, by the names of rows, problems and worlds."""
 
-import os
 from dataclasses import dataclass
 
 from ..record.schema import RECORD
@@ -41,7 +40,7 @@ def found_in(
     """
     file, rows = run.folder / RECORD, rows_that_fit(run, parts)
     with damage_named(file):
-        hits = search(run.record, file, query, rows, index=os.access(run.folder, os.W_OK))
+        hits = search(run.record, file, query, rows)
         if problem is not None:
             hits = [
                 hit for hit in hits if run.problems[run.sweep.problem_at(hit.place)].id == problem

@@ -37,8 +37,8 @@ def command(
     """Print where RUN has all of WORDS, in the order of row, problem, world and turn.
 
     Searched are turns, private reasoning, and what judges wrote. "Words in quotes" must stand side
-    by side; an asterisk ends the beginning of a word. What two worlds or rows share is one hit. The
-    index of words is made at the first search, in RUN/words.db. Nothing is sent.
+    by side; an asterisk ends the beginning of a word. What two worlds or rows share is one hit.
+    Nothing is sent.
     """
     query = Query.read(" ".join(words))
     read = RunReader(run)
