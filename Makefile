@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # As the command line sets it: where each core has a test, further threads only spin.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo check test docs pictures campaign mutants real audit clean
+.PHONY: demo check test bench docs pictures campaign mutants real audit clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
@@ -42,6 +42,10 @@ docs: .venv/installed-dev        ## the reference of sweep file, prompts and mec
 
 pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and the plots, into pictures/
 	$(BIN)/python -m tests.pages.pictures pictures
+
+# One core for the server and one for the client: nothing else should run beside it.
+bench: .venv/installed-dev       ## the figures of docs/performance.md anew, in ten minutes
+	$(BIN)/python bench.py --minutes 8 --write-docs
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m "unit or campaign" --campaign=long --timeout=3600

@@ -8,7 +8,9 @@
 A machine that does something else besides gives figures of that: quiet it first.
 """
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -26,6 +28,7 @@ from tests.bench import (
     rerun,
     scale,
     shares,
+    slots,
     start,
     team,
     twin,
@@ -36,23 +39,12 @@ from tests.bench.peers import PEERS, installed
 from tests.databases import lacking
 
 MODULES = (
-    *(
-        counts,
-        calls,
-        debates,
-        rerun,
-        start,
-        faults,
-        kill,
-        limits,
-        scale,
-        twin,
-        fleet,
-        shares,
-        batches,
-    ),
+    *(counts, calls, debates, start, slots),
+    *(rerun, twin, faults, kill, limits, scale, fleet, shares, batches),
     *(() if lacking() else (team,)),
 )
+LONG = {"rerun", "faults", "kill", "limits", "scale", "twin", "fleet", "shares", "batches", "team"}
+"""Benches that take a minute or more, even once."""
 BENCHES: dict[str, Callable[[Options], Measured]] = {
     module.__name__.rpartition(".")[2]: module.measure for module in MODULES
 }
@@ -75,6 +67,11 @@ BENCHES: dict[str, Callable[[Options], Measured]] = {
 @click.option(
     "--gsm8k", type=click.Path(path_type=Path, exists=True), help="Its folder, for `twin`."
 )
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0),
+    help="Give the long benches one round, and leave out those that would begin after so long.",
+)
 @click.option("--against", default="", metavar="A,B", help=f"Peers: {', '.join(PEERS)}.")
 @click.option("--json", "form", flag_value="json")
 @click.option("--markdown", "form", flag_value="markdown")
@@ -85,6 +82,7 @@ def main(
     size: float,
     cells: int,
     gsm8k: Path | None,
+    minutes: float | None,
     against: str,
     form: str | None,
 ) -> None:
@@ -92,9 +90,14 @@ def main(
         raise click.UsageError(f"no bench {unknown[0]!r}; there are {', '.join(BENCHES)}")
     options = Options(rounds, size, cells, gsm8k, installed(against))
     measured = []
+    began = time.monotonic()
     for name in names or BENCHES:
+        if minutes is not None and time.monotonic() - began > 60 * minutes:
+            click.echo(f"· {name} left out: {minutes:g} minutes are over", err=True)
+            continue
         click.echo(f"· {name}", err=True)
-        measured.append(BENCHES[name](options))
+        once = minutes is not None and name in LONG
+        measured.append(BENCHES[name](replace(options, rounds=1) if once else options))
         if form == "docs":
             # Each as soon as it is done: a later one may fail.
             click.echo(report.written(measured[-1:], form))

@@ -121,6 +121,13 @@ max_cost_option = click.option(
     metavar="DOLLARS",
     help="Budget: stop before the total cost could exceed it.",
 )
+grace_option = click.option(
+    "--grace",
+    type=Number(0, 86_400),
+    metavar="SECONDS",
+    help="How long a stop waits for calls in flight. By default 25 after SIGTERM and SIGUSR1, and "
+    "until a second Ctrl-C after the first one.",
+)
 score_option = click.option(
     "--score",
     type=click.Choice(list(ALL_SCORES)),

@@ -13,11 +13,21 @@ from ..errors import Interrupted
 from ..stop import StopToken
 from .output import say
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+GRACE = 25.0
+"""Seconds for which calls in flight are waited for after a signal of a machine's own: Kubernetes
+and Slurm kill five seconds later. A person who pressed Ctrl-C waits, or presses it again."""
+_MACHINES_OWN = (signal.SIGTERM, signal.SIGUSR1)
 
 
-def obey_signals(stop_token: StopToken, snapshot: Callable[[], Snapshot]) -> None:
-    """The first signal stops admission and lets flights land; a second one abandons them.
+def obey_signals(
+    stop_token: StopToken, snapshot: Callable[[], Snapshot], grace: float | None = None
+) -> None:
+    """The first signal stops admission and lets flights land; a second one abandons them, as does
+    the end of the grace period. What is given up may have been paid, and counts as doubtful.
+
+    grace: seconds; None: `GRACE` after SIGTERM and SIGUSR1, and none after others.
 
     A second hangup does not: a terminal that is closed sends several. What comes once the loop has
     ended is not heard any more: all is saved then, and the process is about to end. A signal that
@@ -28,6 +38,11 @@ def obey_signals(stop_token: StopToken, snapshot: Callable[[], Snapshot]) -> Non
     task = asyncio.current_task()
     terminals = [stream for stream in (1, 2) if os.isatty(stream)]
 
+    def give_up(seconds: float) -> None:
+        if task is not None and (flights := snapshot().in_flight):
+            say(f"{seconds:g} s are over: {counted(flights, 'call')} in flight given up")
+            task.cancel()
+
     def heard(number: int) -> None:
         if stop_token.halt is not None and task is not None:
             if number != signal.SIGHUP:
@@ -37,7 +52,11 @@ def obey_signals(stop_token: StopToken, snapshot: Callable[[], Snapshot]) -> Non
         now = snapshot()
         most = f", at most ${now.at_risk:.2f}" if now.at_risk else ""
         flights = f"{counted(now.in_flight, 'call')} in flight{most}"
-        say(f"stopping: {flights}; Ctrl-C again to abandon them")
+        seconds = GRACE if grace is None and number in _MACHINES_OWN else grace
+        most = "" if seconds is None else f", given up after {seconds:g} s"
+        say(f"stopping: {flights}; Ctrl-C again to abandon them{most}")
+        if seconds is not None:
+            loop.call_later(seconds, give_up, seconds)
 
     def handle(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:

@@ -59,6 +59,8 @@ class Presentation:
     score: str
     design: "SequentialDesign | None" = None
     """Set if the run may stop once it is precise enough."""
+    grace: float | None = None
+    """Seconds for which a stop waits for calls in flight; None for the usual ones."""
 
 
 def run_in_terminal(
@@ -109,6 +111,7 @@ def _execute(
         partial(run.execute, ProgressDisplay(console()), *others, executor=executor),
         run.loaded.stop_token,
         run.snapshot,
+        grace=shown.grace,
     )
     return _stopped(halt, run, shown) if halt is not None else _finished(run, shown, ran, before)
 
@@ -118,14 +121,15 @@ def under_signals(
     stop_token: StopToken,
     snapshot: Callable[[], Snapshot],
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    grace: float | None = None,
 ) -> Halt | None:
     """Execute in a loop of its own until it is done, or a signal or a Halt stops it.
 
-    loop: makes the event loop, where it is not to be the usual one.
+    grace: see `obey_signals`. loop: makes the event loop, where it is not to be the usual one.
     """
 
     async def obedient() -> Halt | None:
-        obey_signals(stop_token, snapshot)
+        obey_signals(stop_token, snapshot, grace)
         return await execute()
 
     with asyncio.Runner(loop_factory=loop or event_loop()) as runner:

@@ -25,17 +25,18 @@ class Climb(AdaptiveConcurrency):
     and all together much less.) A call that passes its deadline narrows as an overload does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, servers: int = 1) -> None:
+        """servers: how many share the calls, each with places of its own."""
         super().__init__(None)
-        self.width = float(OWN_SERVER_START)
-        self._base = float(OWN_SERVER_START)
+        self.width = float(OWN_SERVER_START * servers)
+        self._base = self.width
         """The largest width that has raised throughput so far."""
         self._speed = 0.0
         """Answers a second at that width; 0 before it is known."""
         self._trying = False
         """Whether the width is twice the base just now."""
         self._rest = REST
-        self._skipped = OWN_SERVER_START
+        self._skipped = OWN_SERVER_START * servers
         """Answers that do not count: their calls left at another width, or it is time to rest."""
         self._answers = 0
         self._took = 0.0

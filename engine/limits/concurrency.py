@@ -24,11 +24,14 @@ class AdaptiveConcurrency:
     a limit, and again once twice the calls of that moment were in flight without another.
     """
 
-    def __init__(self, ceiling: int | None, least: float = 1.0) -> None:
-        """least: the width below which faults never narrow; refusals narrow it down to one."""
+    def __init__(
+        self, ceiling: int | None, least: float = 1.0, start: float = float(START)
+    ) -> None:
+        """least: the width below which faults never narrow; refusals narrow it down to one. start:
+        the first width, where there is a ceiling."""
         self._least = least
         self._ceiling = math.inf if ceiling is None else float(ceiling)
-        self.width = math.inf if ceiling is None else min(self._ceiling, float(START))
+        self.width = math.inf if ceiling is None else min(self._ceiling, start)
         """Calls that may be in flight now."""
         self.busy = 0
         """Calls in flight."""

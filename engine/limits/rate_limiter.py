@@ -32,7 +32,7 @@ from .admission_gate import AdmissionGate
 from .breaker import GIVE_UP, Breaker
 from .bucket import Bucket
 from .climb import Climb
-from .concurrency import MIN_VENDOR_WIDTH, AdaptiveConcurrency
+from .concurrency import MIN_VENDOR_WIDTH, START, AdaptiveConcurrency
 from .halts import EqualFailures, overlong_delay
 from .lease import Lease
 from .limits import Limits
@@ -86,11 +86,12 @@ class RateLimiter:
         model_budget: ModelBudget | None = None,
         jitter: Callable[[], float] = random.random,
         own: bool = False,
+        servers: int = 1,
         lease: Lease | None = None,
     ) -> None:
         """jitter: draws from [0, 1). own: whether the server is the user's own, which serves few
-        calls at once, queues the others, and bills nothing. lease: the share of the limits that may
-        be used; None for all."""
+        calls at once, queues the others, and bills nothing. servers: how many of those there are.
+        lease: the share of the limits that may be used; None for all."""
         self.stop_token = stop_token or StopToken()
         self.lease = lease or Lease()
         self.breaker = Breaker()
@@ -103,7 +104,9 @@ class RateLimiter:
         ceiling = self._set.concurrency
         least = 1.0 if own else MIN_VENDOR_WIDTH
         climbs = own and ceiling is None
-        self._slots = Climb() if climbs else AdaptiveConcurrency(ceiling, least)
+        # One's own server serves at once what it is set to, or says itself that it serves.
+        start = math.inf if own else float(START)
+        self._slots = Climb(servers) if climbs else AdaptiveConcurrency(ceiling, least, start)
         self._admission = AdmissionGate(
             self.stop_token, self._throttle, self.breaker, self._slots, model_budget, self.lease
         )

@@ -52,10 +52,12 @@ class ModelClient:
         jitter: Callable[[], float] = random.random,
         *,
         own: bool = False,
+        servers: int = 1,
         lease: Lease | None = None,
     ) -> None:
         """provider: may be shared with other models. jitter: draws from [0, 1). own: whether the
-        server is the user's own. lease: the share of the limits that may be used; None for all."""
+        server is the user's own; servers: how many of those there are. lease: the share of the
+        limits that may be used; None for all."""
         model_budget = (
             None
             if accounting.budget is None
@@ -69,6 +71,7 @@ class ModelClient:
             model_budget=model_budget,
             jitter=jitter,
             own=own,
+            servers=servers,
             lease=lease,
         )
         retry = Retry(self.limiter, stop_token, self.limiter.breaker, jitter)

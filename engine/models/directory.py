@@ -193,9 +193,23 @@ class ModelDirectory:
         """How the endpoint of a model is reached."""
         return self.settings(provider_of(model), self.api(model))
 
-    def settings(self, provider: str, api: Api = "chat") -> Settings:
+    def replicas(self, provider: str, api: Api = "chat") -> tuple[Settings, ...]:
+        """How each of several servers of one provider is reached; empty if there is one alone.
+
+        UsageError where it is not the user's own: elsewhere limits belong to an account."""
+        urls = self._stated(provider).base_urls
+        if urls and not entry(provider).own:
+            raise self._document.fault(
+                naming(self._document, provider),
+                f"{provider} is no server of your own, and takes one base_url: base_urls are for "
+                "vllm, sglang, llamacpp, ollama, lmstudio and compatible/NAME",
+            )
+        return tuple(self.settings(provider, api, url) for url in urls)
+
+    def settings(self, provider: str, api: Api = "chat", url: str = "") -> Settings:
         """How a provider is reached: the sweep file's settings, else the environment's.
 
+        url: that of one of several servers, in place of the first.
         UsageError where neither has what is needed; a missing key is left to `require_keys`.
         """
         stated = self._stated(provider)
@@ -203,7 +217,7 @@ class ModelDirectory:
             return settings_of(
                 provider,
                 self._environment,
-                base_url=stated.base_url,
+                base_url=url or stated.base_url or next(iter(stated.base_urls), ""),
                 identity=stated.identity,
                 deadline=stated.deadline,
                 connections=stated.connections,

@@ -19,11 +19,13 @@ from ..errors import ContextLengthExceeded
 from ..limits.lease import Lease
 from ..limits.limits import Limits
 from ..limits.rate_limiter import RateLimiter
+from ..providers.capabilities import Api
 from ..providers.catalogue import connect, entry, provider_of
 from ..providers.keys import require_keys
 from ..providers.limit_headers import HeaderLimits
 from ..providers.local_server import LocalServer, local_server
 from ..providers.provider import Provider
+from ..providers.replicas import Replica, Replicas
 from ..providers.settings import Settings
 from ..providers.trust import require_trust
 from ..simulation.model import PREFIX
@@ -151,7 +153,12 @@ class Models(ModelDirectory):
             if model in self.servers:
                 return
             name = model.removeprefix(f"{provider_of(model)}/")
-            self.servers[model] = await local_server(self.settings_of(model), name)
+            ways = self.replicas(provider_of(model)) or (self.settings_of(model),)
+            told = [await local_server(way, name) for way in ways]
+            self.servers[model] = LocalServer(
+                min((each.context for each in told if each.context), default=0),
+                sum(each.slots for each in told),
+            )
             # The next use makes it with the limits now known; nothing has gone through it yet.
             self._clients.pop(model, None)
 
@@ -224,6 +231,11 @@ class Models(ModelDirectory):
         return min(max(math.ceil(CELLS_A_SLOT * sum(widths)), MIN_CELLS), MAX_CELLS)
 
     @property
+    def bills(self) -> bool:
+        """Whether some model that was prepared may cost money: it is on no server of the user's."""
+        return any(not entry(provider_of(model)).own for model in self._clients)
+
+    @property
     def busy(self) -> bool:
         """Whether calls wait for some model, or none of it is asked over the wire."""
         known = self.statistics().values()
@@ -258,7 +270,7 @@ class Models(ModelDirectory):
             name = f"{provider} {api}"
             if name not in self._providers:
                 settings = self._bounded(self.settings(provider, api))
-                self._providers[name] = connect(settings, self._adopt_limits)
+                self._providers[name] = self._connected(settings, api)
             self._clients[model] = ModelClient(
                 model,
                 self._providers[name],
@@ -266,9 +278,22 @@ class Models(ModelDirectory):
                 self.stop_token,
                 self._accounting,
                 own=entry(provider).own,
+                servers=max(len(self.replicas(provider, api)), 1),
                 lease=Lease.none() if self._leased else None,
             )
         return self._clients[model]
+
+    def _connected(self, settings: Settings, api: Api) -> Provider:
+        """The provider; one over several where there are several servers of the user's own."""
+        several = self.replicas(settings.provider, api)
+        if not several:
+            return connect(settings, self._adopt_limits)
+        share = max(settings.connections // len(several), 1)
+        each = [replace(one, connections=share) for one in several]
+        return Replicas(
+            settings,
+            [Replica(one.base_url, connect(one, self._adopt_limits)) for one in each],
+        )
 
     def _bounded(self, settings: Settings) -> Settings:
         """The settings with no more connections than this process may open files: a reply that no

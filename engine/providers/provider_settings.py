@@ -18,6 +18,9 @@ class ProviderSettings:
 
     base_url: str = ""
     """Its address; empty for the environment's or the default."""
+    base_urls: tuple[str, ...] = ()
+    """Addresses of several servers of your own that serve one model, in place of `base_url`: calls
+    of a problem go to one of them while it has room, and one that fails loses none."""
     identity: str = ""
     """The identity under which its replies are stored: keep it when a server moves."""
     account: str = ""
@@ -44,6 +47,12 @@ class ProviderSettings:
         for name in ("base_url", "identity", "account", "version"):
             if not getattr(self, name).isprintable():
                 raise ValueError(f"{name}: {getattr(self, name)!r} has a character that is no text")
+        if self.base_urls and self.base_url:
+            raise ValueError("base_urls: base_url is set too; leave one of them out")
+        if len(set(self.base_urls)) < len(self.base_urls):
+            raise ValueError("base_urls: one address stands there twice")
+        if not all(url.isprintable() and url for url in self.base_urls):
+            raise ValueError("base_urls: an address is empty, or has a character that is no text")
         if not 0 < self.deadline <= LONGEST:
             raise ValueError(f"deadline: {self.deadline:g} is not in (0, {LONGEST:g}] seconds")
         if not 1 <= self.connections <= WIDEST:

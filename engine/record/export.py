@@ -42,6 +42,7 @@ def what_was_said(record: RecordTables) -> Iterator[bytes]:
                 told["conversation"] = numbers["conversation"][key]
             told["probs"], told["made_of"] = end.probs, end.judgements
             told["measures"], told["redraws"] = dict(end.measures), end.redraws
+            told["bounds"], told["doubts"] = end.bounds, end.doubts
         elif isinstance(end, Failure):
             told["failure"] = end
         elif isinstance(end, NotRun):

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from ...cache.reply import Outcome, ToolCall
+from ...protocols.doubts import Doubt
 from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Judgement, Scalar, Transcript, Turn, Verdict
 from ..errors import RunFolderError
@@ -22,6 +23,8 @@ class SaidVerdict(msgspec.Struct, frozen=True, tag="verdict", omit_defaults=True
     judgements: tuple[Judgement, ...] = ()
     measures: tuple[tuple[str, Scalar], ...] = ()
     redraws: tuple[tuple[float, ...], ...] = ()
+    bounds: tuple[tuple[float, float], ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 class SaidFailure(msgspec.Struct, frozen=True, tag="failed"):
@@ -126,6 +129,8 @@ def _end(outcome: CellEnd) -> End:
         outcome.judgements,
         outcome.measures,
         outcome.redraws,
+        outcome.bounds,
+        outcome.doubts,
     )
 
 
@@ -139,11 +144,13 @@ def _recorded(cell: SaidCell, spent: TookCell, problems: tuple[Problem, ...]) ->
             end = failure
         case SaidNotRun(reason):
             end = NotRun(reason)
-        case SaidVerdict(probs, turns, judgements, measures, redraws):
+        case SaidVerdict(probs, turns, judgements, measures, redraws, bounds, doubts):
             if len(probs) != len(problem.values):
                 raise ValueError(f"{len(probs)} probabilities of {len(problem.values)} answers")
             transcript = Transcript(problem.question, turns)
-            end = Verdict(probs, transcript, judgements, measures, redraws)
+            end = Verdict(
+                probs, transcript, judgements, measures, redraws, bounds=bounds, doubts=doubts
+            )
     calls = tuple(
         RecordedCall(
             *(call.address, call.model, call.role, call.seat, call.heard, call.draw, call.text),

@@ -6,9 +6,10 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
 import orjson
 
-from ...protocols.counts import Counts
+from ...protocols.counts import Counts, unread_by_seat
 from ...protocols.question import Answer
 from ...protocols.transcript import Failure, Judgement, Turn, Verdict
 from .schema import (
@@ -111,6 +112,7 @@ class Numbering:
         calls = pack_pairs([(self._part(each), self._call(each, known)) for each in cell.calls])
         readings = pack_ids([self._reading(each, answers, known) for each in cell.judgements])
         conversation = probs = captured = measures = redraws = failure = cause = made_of = None
+        unread = doubts = None
         end = cell.outcome
         if isinstance(end, Verdict):
             status = 0
@@ -121,6 +123,9 @@ class Numbering:
             captured = least if least < 1 else None
             measures = _json(dict(end.measures)) if end.measures else None
             redraws = _json(end.redraws) if end.redraws else None
+            told = unread_in(end)
+            unread = _json(told) if told else None
+            doubts = _json(msgspec.to_builtins(end.doubts)) if end.doubts else None
             models = {call.address: call.model for call in cell.calls}
             made_of = pack_ids(
                 [
@@ -129,7 +134,7 @@ class Numbering:
                 ]
             )
         elif isinstance(end, Failure):
-            status, failure, cause = 1, end.kind, _json([end.message, end.raw, end.call])
+            status, failure, cause = 1, end.kind, _json([end.message, end.raw, end.call, end.seat])
         else:
             status, cause = 2, end.reason
         row = (
@@ -153,6 +158,8 @@ class Numbering:
             cell.rewards or None,
             cell.included,
             cell.why or None,
+            unread,
+            doubts,
         )
         self._insert("cells", row)
         low, high = self._spans.get(cell.problem, (cell.place, cell.place))
@@ -222,6 +229,8 @@ class Numbering:
             extra["tools"] = [[use.tool, use.arguments, use.result] for use in turn.tools]
         if turn.quotes:
             extra["quotes"] = [[quote.text, quote.verified] for quote in turn.quotes]
+        if turn.doubts:
+            extra["doubts"] = msgspec.to_builtins(turn.doubts)
         flags = (
             turn.cut * CUT
             | turn.conceded * CONCEDED
@@ -381,6 +390,14 @@ class Numbering:
 
 _LATER = (None,) * 4
 """Columns of a judgement that no run of ours fills yet: labels, rater, at, measures."""
+
+
+def unread_in(verdict: Verdict) -> dict[str, Any]:
+    """What replies that could not be read leave open, as the line of a cell has it."""
+    told: dict[str, Any] = {"bounds": verdict.bounds} if verdict.bounds else {}
+    if unread := unread_by_seat(verdict):
+        told["unread"] = unread
+    return told
 
 
 def _json(value: object) -> str:

@@ -71,7 +71,8 @@ CREATE TABLE cells(
   place INTEGER PRIMARY KEY, id BLOB NOT NULL, row INTEGER NOT NULL, problem INTEGER NOT NULL,
   side INTEGER NOT NULL, draw INTEGER NOT NULL, status INTEGER NOT NULL, conversation INTEGER,
   probs BLOB, captured REAL, measures TEXT, redraws TEXT, failure TEXT, cause TEXT,
-  judgements BLOB, readings BLOB, calls BLOB, rewards TEXT, included INTEGER, why TEXT);
+  judgements BLOB, readings BLOB, calls BLOB, rewards TEXT, included INTEGER, why TEXT,
+  unread TEXT, doubts TEXT);
 CREATE VIEW turns_said AS SELECT
   conversation, n, round, speakers.value AS speaker, turns.side, text, call, reasoning,
   flags & 1 AS cut, flags >> 1 & 1 AS conceded, flags >> 2 & 1 AS aloud,

@@ -11,6 +11,7 @@ import msgspec
 import orjson
 
 from ...cache.reply import ToolCall
+from ...protocols.doubts import Doubt
 from ...protocols.question import Answer, Problem, Question
 from ...protocols.quotes import Quote
 from ...protocols.transcript import Failure, Judgement, ToolUse, Transcript, Turn, Verdict
@@ -44,7 +45,8 @@ _problems = msgspec.json.Decoder(Problem)
 
 _CELLS = (
     "SELECT place, id, row, problem, side, draw, status, conversation, probs, captured, measures,"
-    " redraws, failure, cause, judgements, readings, calls, rewards, included, why FROM cells"
+    " redraws, failure, cause, judgements, readings, calls, rewards, included, why,"
+    " unread, doubts FROM cells"
 )
 
 
@@ -218,15 +220,18 @@ class RecordTables:
 
     def _cell(self, row: Sequence[Any]) -> RecordedCell:
         place, id, number, problem, side, draw, status, *end, readings, calls = row[:17]
-        rewards, included, why = row[17:]
+        rewards, included, why, unread, doubts = row[17:]
         question = self.questions[problem]
         asked = unpack_pairs(calls)
         outcome: Verdict | Failure | NotRun
         if status == 0:
-            outcome = self._verdict(end, question)
+            outcome = replace(
+                self._verdict(end, question),
+                bounds=tuple(map(tuple, orjson.loads(unread or "{}").get("bounds", ()))),
+                doubts=msgspec.convert(orjson.loads(doubts or "[]"), tuple[Doubt, ...]),
+            )
         elif status == 1:
-            message, raw, call = orjson.loads(end[6])
-            outcome = Failure(end[5], message, raw, call)
+            outcome = Failure(end[5], *orjson.loads(end[6]))
         else:
             outcome = NotRun(end[6])
         return RecordedCell(
@@ -318,6 +323,7 @@ class RecordTables:
             self.text(reasoning),
             bool(flags & ALOUD),
             bool(flags & AT_ONCE),
+            doubts=msgspec.convert(more.get("doubts", ()), tuple[Doubt, ...]),
         )
 
 

@@ -159,7 +159,8 @@ class RecordedCell:
     """Place of the answer that was argued for, from 0."""
     draw: int
     outcome: CellEnd
-    """A verdict has its transcript, judgements, measures and redraws."""
+    """A verdict has its transcript, judgements, measures, redraws, bounds and doubts. Drafts that
+    were not spoken, and turns that were left out, are among the calls, not here."""
     calls: tuple[RecordedCall, ...] = ()
     """Every call that it asked, once, in canonical order: by turns heard, role, seat, draw, step
     and address, never by time."""

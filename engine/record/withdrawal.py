@@ -45,7 +45,8 @@ def withdraw(db: sqlite3.Connection, model: str) -> int:
         if judged & set(unpack_ids(made_of)) or (failed and not made_of):
             db.execute(
                 "UPDATE cells SET status=2, probs=NULL, captured=NULL, measures=NULL, redraws=NULL,"
-                " failure=NULL, cause='withdrawn', rewards=NULL WHERE place=?",
+                " failure=NULL, cause='withdrawn', rewards=NULL, unread=NULL,"
+                " doubts=NULL WHERE place=?",
                 (place,),
             )
     db.execute(

@@ -7,6 +7,7 @@ with the first of them that succeeds, and is paused when its cells all fail for 
 
 import asyncio
 import logging
+import math
 import re
 from collections import deque
 from collections.abc import Awaitable, Iterable, Iterator
@@ -25,8 +26,13 @@ from .scheduler import CellEnd, CellOutcome, attempt, attempt_noted
 
 CANARIES = 4
 """Cells of a row under way until one of them has succeeded."""
+FREE_PATIENCE = 5.0
+"""Seconds after which a row of which no cell has failed is open, where nothing is billed: its first
+cells may take minutes, and slots that stay idle meanwhile are the greater waste."""
 FAILED_ALIKE = 8
 """Failures of one cause, without any success, that pause a row."""
+LAST_PART = 0.1
+"""The part of all cells that is handed out by length."""
 MAX_HELD = 4096
 """Cells of rows that are not open yet that are looked past for those of others."""
 
@@ -37,19 +43,30 @@ log = logging.getLogger(__name__)
 class _RowState:
     name: str
     open: bool = False
+    begun: bool = False
     paused: bool = False
     under_way: int = 0
     causes: set[str] = field(default_factory=set)
     failed: int = 0
+    landed: int = 0
+    seconds: float = 0.0
+    """That its landed cells have taken together."""
     skipped: int = 0
     """Cells that were not begun since the row is paused."""
     held: deque[Cell] = field(default_factory=deque)
+
+    def urgency(self) -> tuple[float, int]:
+        """Seconds that one of its cells takes, longer than all others before the first is back; and
+        of equal rows the one that comes first in the sweep."""
+        return self.seconds / self.landed if self.landed else math.inf, -self.held[0].place
 
 
 class RowWatch(Iterator[Cell]):
     """Hands out cells, those of a row that has not succeeded yet a few at a time.
 
-    An iterator that may end for now: once a cell has landed there may be more, see `more`.
+    The last tenth goes by how long the cells of a row take, the longest first: one long chain that
+    begins last would keep all slots but its own idle at the end. An iterator that may end for now:
+    once a cell has landed there may be more, see `more`.
     """
 
     def __init__(
@@ -57,19 +74,28 @@ class RowWatch(Iterator[Cell]):
         cells: Iterable[Cell],
         stop_token: StopToken,
         *,
+        total: int = 0,
         canaries: int = CANARIES,
+        patience: float = math.inf,
         pauses: bool = True,
     ) -> None:
-        """canaries: cells of an unproven row under way. pauses: whether a row whose cells all fail
-        for one cause is paused."""
+        """total: how many cells there are; 0 if their order is to stay as it is. canaries: cells
+        of an unproven row under way. patience: seconds after which a row of which no cell has
+        failed is open, though none has succeeded. pauses: whether a row whose cells all fail for
+        one cause is paused."""
         self._cells: Iterator[Cell] | None = iter(cells)
         self._canaries = canaries
+        self._patience = patience
         self._pauses = pauses
         self._rows: dict[int, _RowState] = {}
         """By the identity of the row, which the sweep keeps."""
-        self._opened: deque[Cell] = deque()
         self._holding = 0
+        self._left: float = math.ceil(total * (1 - LAST_PART)) if total else math.inf
+        """Cells until the last part."""
+        self._begun: dict[int, float] = {}
+        """When each cell under way began (loop time, s), by its place."""
         self._landed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_token = stop_token
         stop_token.listen(self._landed.set)
 
@@ -77,40 +103,50 @@ class RowWatch(Iterator[Cell]):
         return self
 
     def __next__(self) -> Cell:
-        while self._opened:
-            cell = self._opened.popleft()
-            if self._begin(cell):
-                return cell
-        while self._cells is not None and self._holding < MAX_HELD:
+        while True:
+            if self._left <= 0 and self._cells is not None:
+                # Of the last ones all are gathered, so that the longest go first.
+                for last in self._cells:
+                    self._hold(last)
+                self._cells = None
+            if self._holding and (row := self._next_row()) is not None:
+                self._holding -= 1
+                return self._begin(row, row.held.popleft())
+            if self._cells is None or self._holding >= MAX_HELD:
+                raise StopIteration
             try:
                 cell = next(self._cells)
             except StopIteration:
                 self._cells = None
-                break
-            if self._begin(cell):
-                return cell
-        raise StopIteration
+                continue
+            self._left -= 1
+            row = self._state(cell)
+            if not row.paused and self._may_begin(row):
+                return self._begin(row, cell)
+            self._hold(cell)
 
     async def more(self) -> bool:
         """Once a further cell may be handed out: True; False if there will be none."""
-        while not self._opened and (self._holding or self._cells is not None):
-            stopped = self._stop_token.halt is not None
-            if stopped or not any(row.under_way for row in self._rows.values()):
+        while self._stop_token.halt is None and (self._holding or self._cells is not None):
+            if self._next_row() is not None:
+                return True
+            if not any(row.under_way for row in self._rows.values()):
                 return False
             self._landed.clear()
             await self._landed.wait()
-        return bool(self._opened)
+        return False
 
     def landed(self, cell: Cell, outcome: CellOutcome) -> None:
         """Take note of an outcome: it opens or pauses its row, or lets another canary go."""
         row = self._state(cell)
         row.under_way -= 1
+        row.seconds += self._now() - self._begun.pop(cell.place)
+        row.landed += 1
         self._landed.set()
         if row.open or row.paused:
             return
         if not isinstance(outcome, Failure):
             row.open = True
-            self._release(row, len(row.held))
             return
         row.failed += 1
         row.causes.add(_cause(outcome))
@@ -120,8 +156,6 @@ class RowWatch(Iterator[Cell]):
             self._holding -= len(row.held)
             row.held.clear()
             log.warning("%s: paused: its first %d cells all failed: %s", *_why(row, outcome))
-            return
-        self._release(row, 1)
 
     def paused(self) -> RowsPaused | None:
         """The halt to end with if cells were not begun since their rows are paused."""
@@ -136,22 +170,40 @@ class RowWatch(Iterator[Cell]):
             "regardless with --keep-going"
         )
 
-    def _begin(self, cell: Cell) -> bool:
+    def _hold(self, cell: Cell) -> None:
         row = self._state(cell)
         if row.paused:
             row.skipped += 1
-            return False
-        if not row.open and row.under_way >= self._canaries:
+        else:
             row.held.append(cell)
             self._holding += 1
-            return False
-        row.under_way += 1
-        return True
 
-    def _release(self, row: _RowState, count: int) -> None:
-        for _ in range(min(count, len(row.held))):
-            self._opened.append(row.held.popleft())
-            self._holding -= 1
+    def _next_row(self) -> _RowState | None:
+        """Of the rows of which a held cell may begin, the one whose cells take longest."""
+        ready = (row for row in self._rows.values() if row.held and self._may_begin(row))
+        return max(ready, key=_RowState.urgency, default=None)
+
+    def _may_begin(self, row: _RowState) -> bool:
+        return row.open or row.under_way < self._canaries
+
+    def _begin(self, row: _RowState, cell: Cell) -> Cell:
+        if self._patience < math.inf and not row.begun:
+            asyncio.get_running_loop().call_later(self._patience, self._wait_over, row)
+        row.begun = True
+        row.under_way += 1
+        self._begun[cell.place] = self._now()
+        return cell
+
+    def _wait_over(self, row: _RowState) -> None:
+        if not row.failed:
+            row.open = True
+            self._landed.set()
+
+    def _now(self) -> float:
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        return loop.time()
 
     def _state(self, cell: Cell) -> _RowState:
         row = self._rows.get(id(cell.row))

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from ...protocols.counts import Counts, unread_by_seat
+from ...protocols.counts import Counts
 from ...protocols.transcript import Failure, Scalar, Verdict
 from ..record.capture import Capture, CapturedCell
+from ..record.numbering import unread_in
 from ..record.tables import RecordTables
 from ..record.values import RecordedCell
 from ..record.varints import unpack_floats
@@ -83,8 +84,7 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
         counts=Counts.of(outcome).as_dict(),
         captured=min(captured, default=1.0),
         redraws=outcome.redraws,
-        bounds=outcome.bounds,
-        unread=unread_by_seat(outcome),
+        more=unread_in(outcome),
     )
 
 
@@ -100,15 +100,16 @@ def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iter
     it does not hold, or that were not run. RunFolderError."""
     query = (
         "SELECT place, cells.id, kind, agent, judge, problem, cells.side, cells.draw, probs,"
-        " measures, counts, captured, redraws, failure, cause FROM cells JOIN rows USING(row)"
-        " LEFT JOIN conversations USING(conversation) WHERE status < 2"
+        " measures, counts, captured, redraws, failure, cause, unread"
+        " FROM cells JOIN rows USING(row) LEFT JOIN conversations USING(conversation)"
+        " WHERE status < 2"
     ).replace(" problem,", " cells.problem,")
     if places is None:
         rows = record.query(f"{query} ORDER BY place")
     else:
         rows = (row for place in places for row in record.query(f"{query} AND place=?", place))
     for place, id, kind, agent, judge, number, side, draw, probs, *more in rows:
-        measures, counts, captured, redraws, failure, cause = more
+        measures, counts, captured, redraws, failure, cause, unread = more
         problem = record.problems[number].problem
         names = (kind, agent, judge, problem.id, problem.question.answers[side].label)
         written = _line(
@@ -123,6 +124,7 @@ def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iter
             counts=orjson.loads(counts or b"{}"),
             captured=1.0 if captured is None else captured,
             redraws=orjson.loads(redraws or b"[]"),
+            more=orjson.loads(unread or b"{}"),
         )
         yield LandedCell(place, written, failure is not None)
 
@@ -140,10 +142,10 @@ def _line(
     counts: Mapping[str, int] = {},
     captured: float = 1.0,
     redraws: Sequence[Sequence[float]] = (),
-    bounds: object = (),
-    unread: Mapping[str, int] = {},
+    more: Mapping[str, Any] = {},
 ) -> bytes:
-    """names: of protocol, agent and judge, the problem's id and the side's label."""
+    """names: of protocol, agent and judge, the problem's id and the side's label. more: fields that
+    stand as they are, behind the others."""
     told: dict[str, Any] = {
         "place": place,
         "cell": id,
@@ -163,10 +165,7 @@ def _line(
             told["captured"] = captured
         if redraws:
             told["redraws"] = redraws
-        if bounds:
-            told["bounds"] = bounds
-        if unread:
-            told["unread"] = unread
+        told |= more
     return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
 
 

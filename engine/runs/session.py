@@ -1,5 +1,6 @@
 """Executors in this process: models behind a cache over the store."""
 
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -12,7 +13,7 @@ from ..models.router import Models
 from ..record.capture import Capture
 from ..sweeps.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
-from .canaries import CANARIES, ComposedTwice, RowWatch
+from .canaries import CANARIES, FREE_PATIENCE, ComposedTwice, RowWatch
 from .executor import Assignment, Executor
 from .outcome import landed
 from .run_folder import RunFolder
@@ -137,10 +138,13 @@ class RunSession(LocalExecutor):
         if not self.has_canaries or assignment.mode == "replay":
             await self._work(cells, self._keep)
             return
+        whole = assignment.batches is None
         watch = RowWatch(
             cells,
             stop_token,
+            total=len(assignment.loaded.sweep) - assignment.folder.finished if whole else 0,
             canaries=assignment.loaded.file.top.max_cells or CANARIES,
+            patience=math.inf if self.models.bills else FREE_PATIENCE,
             pauses=not assignment.keeps_going,
         )
 

@@ -28,6 +28,7 @@ from ..options import (
     adopt_code_option,
     batch_option,
     format_option,
+    grace_option,
     limit_option,
     max_cost_option,
     prices_option,
@@ -133,6 +134,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> f
     metavar="N",
     help="Replay so many cells of each run before any is taken over from it.",
 )
+@grace_option
 @batch_option
 @click.option(
     "--no-wait",
@@ -182,6 +184,7 @@ def command(
     ray: str,
     part: str,
     quota: bool,
+    grace: float | None,
     allow_address: tuple[str, ...],
     vouch: tuple[str, ...],
     adopt_code: bool,
@@ -215,7 +218,7 @@ def command(
 
     Exit codes: 0 complete or decided, 1 some cells failed, 2 the sweep file or a flag is wrong, 3
     stopped and resumable, 4 the budget is reached, 5 a replay met a call that was never recorded,
-    130 and 143 stopped by a signal.
+    130, 138 and 143 stopped by a signal.
     """
     if until is not None and stop_when is not None:
         raise click.UsageError("--until or --stop-when: one aim decides when a run may stop")
@@ -269,5 +272,5 @@ def command(
         design.batches if design else None,
     )
     executor = executor_for(workers, opened, place, quota=quota, ray=ray, batch=terms)
-    shown = Presentation(typed(), format, score, design)
+    shown = Presentation(typed(), format, score, design, grace)
     raise SystemExit(run_in_terminal(opened, options, shown, executor))

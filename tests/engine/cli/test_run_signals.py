@@ -59,7 +59,13 @@ def slow(place: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("number", "cells"),
-    [(signal.SIGINT, 0), (signal.SIGINT, 40), (signal.SIGTERM, 20), (signal.SIGHUP, 20)],
+    [
+        (signal.SIGINT, 0),
+        (signal.SIGINT, 40),
+        (signal.SIGTERM, 20),
+        (signal.SIGHUP, 20),
+        (signal.SIGUSR1, 20),
+    ],
 )
 def test_a_signal_stops_a_run_and_the_same_command_goes_on_with_it(
     slow: Path, undisturbed: bytes, number: signal.Signals, cells: int
@@ -101,6 +107,17 @@ def test_a_second_signal_abandons_what_is_in_flight(stuck: Path) -> None:
     assert "calls in flight were abandoned; what had landed is saved" in stopped.err
     assert "go on with: oversight run stuck.yaml" in stopped.err
     assert "Traceback" not in stopped.err
+
+
+def test_what_is_in_flight_at_the_end_of_the_grace_period_is_given_up(stuck: Path) -> None:
+    with running("run", "stuck.yaml", "--grace", "0.5", cwd=stuck) as process:
+        process.until(r"0/540 cells  [1-9]")
+        process.hear(signal.SIGUSR1)
+        stopped = process.end()
+    assert stopped.code == 128 + signal.SIGUSR1
+    assert "given up after 0.5 s" in stopped.err
+    assert re.search(r"0\.5 s are over: \d+ calls in flight given up", stopped.err)
+    assert "go on with: oversight run stuck.yaml" in stopped.err
 
 
 def test_hangups_do_not_abandon_what_is_in_flight_however_many(stuck: Path) -> None:

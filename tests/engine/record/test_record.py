@@ -23,6 +23,7 @@ from oversight.engine.record.values import (
 from oversight.engine.record.withdrawal import WITHDRAWN
 from oversight.engine.record.writer import RecordWriter
 from oversight.engine.system.mounts import is_network
+from oversight.protocols.doubts import Doubt
 from oversight.protocols.question import Answer
 from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import (
@@ -78,6 +79,8 @@ def spoken(place: int, words: str = "so it is") -> RecordedCell:
         (Judgement((0.7, 0.3), calls[3].address, calls[3].text, 0.75), Judgement((0.7, 0.3))),
         (("splits", 2), ("label", 0.5), ("free", "A"), ("sound", True)),
         ((0.6, 0.4), (0.8, 0.2)),
+        ((0.5, 0.9), (0.1, 0.5)),
+        (Doubt("Judge", "unreadable", calls[2].address),),
     )
     beliefs = (
         RecordedJudgement(
@@ -93,7 +96,9 @@ def spoken(place: int, words: str = "so it is") -> RecordedCell:
 
 
 def failed(place: int) -> RecordedCell:
-    return replace(spoken(place), outcome=Failure("unreadable", "no JSON", "hm", address(7)))
+    return replace(
+        spoken(place), outcome=Failure("unreadable", "no JSON", "hm", address(7), "Judge")
+    )
 
 
 def left_out(place: int) -> RecordedCell:

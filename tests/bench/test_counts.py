@@ -1,0 +1,18 @@
+"""What a call costs, held by counts: weight that comes back is seen on any machine."""
+
+import pytest
+
+from tests.bench.clients.asked import Job
+from tests.bench.counts import COUNT, MOST, WORKLOADS, counted
+from tests.bench.server import Server
+
+pytestmark = pytest.mark.bench
+
+
+@pytest.mark.parametrize("what", MOST)
+def test_one_more_takes_no_more_function_calls_than_has_been_reached(what: str) -> None:
+    client, workload = WORKLOADS[what]
+    with Server() as server:
+        found = counted(client, workload, Job(server.url, COUNT, 50, ""))
+    places = sorted(found.places.items(), key=lambda place: -place[1])[:20]
+    assert found.more.python <= MOST[what], places
