@@ -73,6 +73,10 @@ def as_plain(
                 "value": value,
                 **_plain(world.outcome, place, score),
                 "thoughts": world.thoughts,
+                "calls": [
+                    {"call": call.address, "role": call.role, "seat": call.seat}
+                    for call in world.calls
+                ],
             }
             for place, (answer, value, world) in enumerate(
                 zip(problem.question.answers, problem.values, worlds, strict=True)

@@ -9,7 +9,7 @@ import orjson
 from ...protocols.prompts.forms import REASONING, last_object
 from ...protocols.transcript import Verdict
 from ..errors import UsageError
-from ..record.values import CellEnd, NotRun, RecordedCell
+from ..record.values import CellEnd, NotRun, RecordedCall, RecordedCell
 from ..sweeps.grid import GridRow
 from ..sweeps.sweep import Cell, Sweep
 from .reader import Place, RunReader
@@ -100,6 +100,8 @@ class ShownWorld:
     outcome: CellEnd
     thoughts: tuple[Thought, ...] = ()
     """In the order of the record. Those behind turns and judgements stand there."""
+    calls: tuple[RecordedCall, ...] = ()
+    """Every call that it asked, those for drafts and ratings too."""
 
 
 def fullest(run: RunReader, places: Sequence[Place]) -> Place:
@@ -152,4 +154,4 @@ def _shown(cell: RecordedCell) -> ShownWorld:
             reasoning = str(form.pop(REASONING))
             filled = orjson.dumps(form).decode()
             thoughts.append(Thought(call.role, reasoning, filled, call.address))
-    return ShownWorld(cell.outcome, tuple(thoughts))
+    return ShownWorld(cell.outcome, tuple(thoughts), cell.calls)

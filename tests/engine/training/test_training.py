@@ -3,10 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from oversight.cache.call import Call, RecordingAsk
+from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.record.values import RecordedCall
-from oversight.engine.runs.scheduler import attempt
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.engine.sweeps.sweepfile import report_rows
 from oversight.engine.training.recipes import Demonstration, PreferencePair, training_examples
@@ -18,8 +16,8 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.open_protocols import OpenDebate
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.transcript import Verdict
 from tests.fakes import APPLES, Scripted, prompt
+from tests.training_rows import recorded_worlds
 
 JUDGE = StatedJudge("judge")
 ALICE = Agent("alice")
@@ -42,30 +40,8 @@ def script(call: Call) -> str:
 async def heard(
     protocol: Protocol, answer: Answering = script, draws: int = 1
 ) -> list[RecordedWorld]:
-    found = []
-    for cell in Sweep("training", (APPLES,), report_rows([protocol]), draws).cells():
-        ask = RecordingAsk(Scripted(answer))
-        outcome = await attempt(cell, ask)
-        noted = [each[1:] for each in ask.notes if isinstance(each, tuple)]
-        asked = {
-            call.address: (
-                call,
-                RecordedCall(
-                    call.address,
-                    call.model,
-                    text=reply.text,
-                    outcome=reply.outcome,
-                    tool_calls=reply.tool_calls,
-                ),
-            )
-            for call, reply in noted
-            if call.model == cell.row.axes.model
-        }
-        if isinstance(outcome, Verdict):
-            found.append(
-                RecordedWorld(cell.row, cell.problem, cell.side, cell.draw, outcome, asked)
-            )
-    return found
+    cells = Sweep("training", (APPLES,), report_rows([protocol]), draws).cells()
+    return await recorded_worlds(cells, Scripted(answer))
 
 
 PROPAGANDA = Propaganda(JUDGE, ALICE)
