@@ -139,10 +139,12 @@ class Cache:
         self._explained = explained
         self._paid = paid
         self._writer: Writer | None = None
+        self._store_waits = False
         if mode in ("use", "refresh"):
             if not isinstance(store, Store):
                 raise TypeError(f"mode {mode!r} stores replies, and {store!r} only reads them")
             self._writer = Writer(store, replaces=mode == "refresh")
+            self._store_waits = store.waits_for_disk
             self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
         self._lookups = GroupedLookups(store, acquires=self._writer is not None)
         self.holders: dict[str, str] = {}
@@ -242,9 +244,9 @@ class Cache:
     @property
     def statistics(self) -> CacheStatistics:
         taken = self._store.lost if isinstance(self._store, Store) else 0
-        return CacheStatistics(
-            self._asked, self._stored, self._shared, self._new, self._unsaved, taken
-        )
+        # Those whose callers were cancelled are known to the writer alone.
+        unsaved = self._unsaved + (self._writer.failed if self._writer else 0)
+        return CacheStatistics(self._asked, self._stored, self._shared, self._new, unsaved, taken)
 
     @property
     def waits(self) -> bool:
@@ -366,7 +368,7 @@ class Cache:
             try:
                 older = await self._put(key, lambda: record.packed().to_bytes(), leased)
             except Exception:
-                self._unsaved += 1
+                self._unsaved += not self._store_waits
                 raise
             if self._mode == "refresh":
                 self._refreshed.add(key)

@@ -238,6 +238,13 @@ class RecordingAsk:
         self.notes.append((self, call, reply))
         return reply
 
+    @property
+    def answered(self) -> dict[str, tuple[Call, Reply]]:
+        """Every call that was answered, once, with its reply; by address, in the order of the
+        replies."""
+        noted = [each for each in self.notes if type(each) is tuple]
+        return {call.address: (call, reply) for _, call, reply in noted}
+
     def seated(self, role: str, seat: str, heard: int) -> "RecordingAsk":
         """The `Ask` of a seat. role: stands where nobody around it has named one."""
         other = self._copy()

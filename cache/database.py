@@ -29,6 +29,8 @@ RETRY_PAUSE, MAX_RETRY_PAUSE = 0.05, 2.0
 """Seconds between two tries: each is twice the one before."""
 CONNECT_SECONDS = 4
 """How long to wait for a connection, at most."""
+FIRST_SECONDS = 20.0
+"""How long the first statements may take."""
 _TICK = 0.1
 """Seconds between two looks at the deadline while a statement runs."""
 _SECRETS = (
@@ -73,7 +75,7 @@ class Patience:
             return -1.0
         if self._failing_since is not None:
             since = min(since, self._failing_since)
-        return max(since, self._changed) + self.seconds - time.monotonic()
+        return max(since, self._changed) + (self.seconds or FIRST_SECONDS) - time.monotonic()
 
     def succeeded(self) -> None:
         self._failing_since = None
@@ -81,7 +83,7 @@ class Patience:
     def failed(self, since: float, pause: float) -> bool:
         """Enter that the server cannot be reached; whether to try again, after the pause."""
         self._failing_since = min(since, self._failing_since or since)
-        if self.left(since) < pause:
+        if not self.seconds or self.left(since) < pause:
             # A first connection that fails does not concern what is opened later.
             self.over = self.seconds > 0
             return False

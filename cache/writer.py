@@ -40,6 +40,8 @@ class Writer:
         self._gathering = False
         self._wrote = False
         self._closed = False
+        self.failed = 0
+        """Entries that could not be stored, whether anybody still waits for them or not."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def put(self, key: str, pack: Callable[[], bytes], leased: bool = False) -> bytes | None:
@@ -51,6 +53,7 @@ class Writer:
         Cancelling only stops the wait: an entry that was queued is written all the same.
         """
         if self._closed:
+            self.failed += 1
             raise StoreError("the writer is closed: a reply came after the last commit")
         loop = self._loop
         if loop is None:
@@ -109,7 +112,9 @@ class Writer:
                 if (task := asyncio.current_task()) is not None:
                     self._writing.discard(task)
                 return
-            _acknowledge(await loop.run_in_executor(self._threads, self._commit, batch, freed))
+            landed = await loop.run_in_executor(self._threads, self._commit, batch, freed)
+            self.failed += sum(isinstance(what, BaseException) for _, what in landed)
+            _acknowledge(landed)
 
     def _commit(self, batch: list[_Waiting], freed: list[str]) -> list[_Landed]:
         """Store what can be packed, and give back leases; what became of each entry."""

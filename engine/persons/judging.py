@@ -6,46 +6,21 @@ persons answer is stored like any reply, and no score of the run reads it.
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
-from ...protocols.agents.agent import Agent
 from ...protocols.judges import DistributionJudge
 from ...protocols.judges.case import Case
-from ...protocols.judges.judge import Judge
+from ...protocols.judges.judge import Reading
 from ...protocols.transcript import Failure, Verdict
-from ..runs.scheduler import attempt
+from ..record.capture import JUDGE
+from ..runs.scheduler import attempt_noted
 from ..runs.workers import failure, run_workers
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .assignment import TaskKind
 from .task import PersonTask
-
-
-class CaseRecorder(Judge):
-    """A judge that records the cases it decides."""
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self.decided: list[tuple[Case, Verdict]] = []
-
-    @property
-    def name(self) -> str:
-        return self._judge.name
-
-    @property
-    def reads_passage(self) -> bool:
-        return self._judge.reads_passage
-
-    @property
-    def base_agent(self) -> Agent:
-        return self._judge.base_agent
-
-    async def decide(self, case: Case, ask: Ask) -> Verdict:
-        verdict = await self._judge.decide(case, ask)
-        self.decided.append((case, verdict))
-        return verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +53,11 @@ async def judged_cases(cells: Iterable[Cell], recorded: Ask) -> AsyncIterator[Ju
     verdict is no one judgement of a transcript: of a market's last price, say, or of a tree.
     """
     for cell in cells:
-        recorder = CaseRecorder(cell.row.protocol.judge)
-        seated = replace(cell.row, protocol=replace(cell.row.protocol, judge=recorder))
-        outcome = await attempt(replace(cell, row=seated), recorded)
-        if isinstance(outcome, Verdict) and recorder.decided:
-            case, verdict = recorder.decided[-1]
-            if not case.statement and verdict.probs == outcome.probs:
+        outcome, notes = await attempt_noted(cell, recorded)
+        decided = [each for each in notes if isinstance(each, Reading) and each.asked.role == JUDGE]
+        if isinstance(outcome, Verdict) and decided:
+            case, verdict = decided[-1].case, decided[-1].verdict
+            if verdict and not case.statement and verdict.probs == outcome.probs:
                 yield JudgedCase(cell, case, outcome.probs)
 
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ...protocols.scoring.inference import Estimate
-
 if TYPE_CHECKING:
+    from ...protocols.scoring.inference import Estimate
     from ..reports.results import Results
 
 TableRows: TypeAlias = list[tuple[object, ...]]
@@ -25,11 +24,11 @@ class ForestLine:
     judge: str
     n: int
     """Problems."""
-    estimate: Estimate | None
+    estimate: "Estimate | None"
     """None where no problem is complete."""
     bounds: Span | None = None
     """Range of the mean over all results that failed or doubtful worlds could have had."""
-    lift: Estimate | None = None
+    lift: "Estimate | None" = None
     naive: float | None = None
     """The naive judge's figure, with the same judge."""
     jse: float | None = None
@@ -125,6 +124,8 @@ def forest_of(results: "Results") -> Forest:
 
 def saved_forest(report: Mapping[str, Any]) -> Forest:
     """The same from a report in JSON. KeyError for a report of another version."""
+    from ...protocols.scoring.inference import Estimate
+
     naive: dict[str, float] = {}
     for row in report["rows"]:
         if row["asd"] and row["lift"]:

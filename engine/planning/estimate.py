@@ -63,6 +63,8 @@ class ModelPlan:
     """None if no rate limit is known before the run."""
     price_of: date | None
     """Date of the price; None if none is known."""
+    cached_tokens: int = 0
+    """Input tokens that the vendor's prompt cache should have."""
     batched: bool = False
     """Whether its calls go in batches, to which rate limits do not apply."""
     live: Cost | None = None
@@ -192,10 +194,14 @@ def _model_plan(
     for stratum in strata:
         amounts.add(stratum.total(model))
 
+    cached = habits.cached(model)
+    if cached is None and batched:
+        cached = 0.0, 0.0  # the calls of a batch come in no order that a cache could count on
+
     def cost(price: Price | None) -> Cost | None:
         if price is None:
             return None
-        return _cost(model, strata, amounts, price, habits.cached(model))
+        return _cost(model, strata, amounts, price, cached)
 
     return ModelPlan(
         model,
@@ -206,6 +212,7 @@ def _model_plan(
         cost(price.batched() if price is not None and batched else price),
         None if batched else _pace(amounts, limits or Limits()),
         None if price is None else price.as_of,
+        round(amounts.cache_read if cached is None else cached[0] * amounts.input),
         batched,
         cost(price) if batched else None,
     )
@@ -216,13 +223,16 @@ def _cost(
     strata: Sequence[Stratum],
     amounts: Amounts,
     price: Price,
-    cached: tuple[float, float],
+    cached: tuple[float, float] | None,
 ) -> Cost:
     """Cost with its range: the uncertainty about tokens and the sampling error are independent, so
-    their squares add up."""
+    their squares add up. cached: the shares of input read from the vendor's cache and written to
+    it; None if no reply has told them, where the high end counts on no cache."""
+    whole = max(amounts.input, 1.0)
+    expected = cached or (amounts.cache_read / whole, amounts.cache_write / whole)
 
-    def dollars(input: float, output: float) -> float:
-        read, wrote = (round(part * input) for part in cached)
+    def dollars(input: float, output: float, shares: tuple[float, float] = expected) -> float:
+        read, wrote = (round(part * input) for part in shares)
         usage = Usage(round(input), round(output), read, wrote)
         return price.cost(usage, max(amounts.calls - amounts.stored, 1))
 
@@ -231,7 +241,7 @@ def _cost(
 
     likely = weigh(amounts)
     below = likely - dollars(amounts.input_low, amounts.output_low)
-    above = dollars(amounts.input_high, amounts.output_high) - likely
+    above = dollars(amounts.input_high, amounts.output_high, cached or (0.0, 0.0)) - likely
     sampled = 2 * math.sqrt(sum(stratum.variance(model, weigh) for stratum in strata))
     return Cost(
         max(likely - math.hypot(below, sampled), 0.0), likely, likely + math.hypot(above, sampled)

@@ -116,11 +116,12 @@ class ReplyStatistics:
         likely = length * prompts.input / prompts.length
         return ExpectedTokens(likely * (1 - self.MARGIN), likely, likely * (1 + self.MARGIN))
 
-    def cached(self, model: str) -> tuple[float, float]:
-        """Shares of the input tokens that the provider reads from its cache and writes to it."""
+    def cached(self, model: str) -> tuple[float, float] | None:
+        """Shares of the input tokens that the provider reads from its cache and writes to it; None
+        if no reply tells."""
         prompts = self._prompts.get(model)
         if prompts is None:
-            return 0.0, 0.0
+            return None
         return prompts.cache_read / prompts.input, prompts.cache_write / prompts.input
 
     def output(self, call: Call, reply: Reply) -> ExpectedTokens:

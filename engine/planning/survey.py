@@ -14,6 +14,7 @@ from ...cache.reply import Reply
 from ...cache.store import Reader
 from ...protocols.question import Problem
 from ..errors import InvalidRequest, Pending
+from ..providers.prompt_cache import expected_prefix
 from ..runs.scheduler import attempt
 from ..runs.walk import Walker, stand_ins, world_of
 from ..simulation import SimModel, SimProvider
@@ -34,6 +35,9 @@ class Amounts:
     output_low: float = 0.0
     output: float = 0.0
     output_high: float = 0.0
+    cache_read: float = 0.0
+    """Input tokens that the vendor's prompt cache should have, where no reply tells it yet."""
+    cache_write: float = 0.0
     most_output: float = 0.0
     """Sum of max_tokens, which some vendors count against the limit when a call arrives."""
 
@@ -68,6 +72,8 @@ class Survey:
         self._recalled: set[str] = set()
         self._elsewhere: Counter[tuple[str, str]] = Counter()
         self._looked: set[str] = set()
+        self._begun: set[object] = set()
+        """Model, tools and prefix of the calls seen so far."""
 
     async def begun(self, problem: Problem, rows: int) -> bool:
         """Whether a problem was begun: the first call of any of about `rows` rows is stored."""
@@ -110,6 +116,12 @@ class Survey:
             amounts.input_low += prompt.low
             amounts.input += prompt.likely
             amounts.input_high += prompt.high
+            if prefix := expected_prefix(call):
+                kept = prompt.likely * len(prefix) / sum(len(each.text) for each in call.messages)
+                first = (call.model, call.tools, prefix) not in self._begun
+                amounts.cache_write += kept * first
+                amounts.cache_read += kept * (not first)
+                self._begun.add((call.model, call.tools, prefix))
             amounts.output_low += said.low
             amounts.output += said.likely
             amounts.output_high += said.high

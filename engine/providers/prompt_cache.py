@@ -60,6 +60,17 @@ def cache_key(call: Call) -> str:
     return _key(texts[0].text)
 
 
+def expected_prefix(call: Call) -> str:
+    """The text that the vendor's cache should have once the first call with it was answered; empty
+    if it keeps none of this call."""
+    if kept := kept_prefix(call):
+        return kept[1]
+    shared = marked_parts(call)[:1]
+    if shared and call.model.startswith("openai/") and len(shared[0]) >= _OPENAI_MINIMUM:
+        return shared[0]
+    return ""
+
+
 @lru_cache(maxsize=1024)  # the calls of a problem come one after another
 def _key(system: str) -> str:
     return hashlib.sha256(problem_prefix(system).encode()).hexdigest()[:16]

@@ -10,20 +10,22 @@ MEMORY = 32 << 20
 """Bytes of words that are sorted in memory: fewer and larger pieces leave no empty pages."""
 
 
-def index_words(db: sqlite3.Connection, tables: RecordTables) -> None:
-    """Index the texts that came since the last time. The caller holds a transaction.
+def index_words(db: sqlite3.Connection, tables: RecordTables) -> bool:
+    """Index the texts that came since the last time; whether there were any. The caller holds a
+    transaction.
 
     The index has no texts of its own: `words.rowid` is the number of a text in `texts`.
     """
     known = int(tables.setting(INDEXED) or 0)
     newest = db.execute("SELECT coalesce(max(text), 0) FROM texts").fetchone()[0]
     if newest == known:
-        return
+        return False
     if not known:
         db.execute("CREATE VIRTUAL TABLE words USING fts5(body, content='', detail=full)")
         db.execute("INSERT INTO words(words, rank) VALUES('hashsize', ?)", (MEMORY,))
     db.executemany("INSERT INTO words(rowid, body) VALUES(?,?)", tables.texts(known + 1))
     db.execute("INSERT OR REPLACE INTO meta VALUES(?,?)", (INDEXED, newest))
+    return True
 
 
 def drop_words(db: sqlite3.Connection) -> None:

@@ -20,6 +20,9 @@ from .values import RecordedCell, RecordedRow
 from .withdrawal import withdraw
 from .words import drop_words, index_words
 
+MAX_COMPACTED = 256 << 20
+"""Bytes; a larger record is not rewritten for the 6 % that it would save."""
+
 
 class RecordWriter:
     """Writes a record. What it was given is in the file once `write` returns: kill -9 loses none.
@@ -87,7 +90,9 @@ class RecordWriter:
         with self._transaction():
             for statement in INDEXES:
                 self._db.execute(statement)
-            index_words(self._db, self.tables)
+            new = index_words(self._db, self.tables)
+        if new and self.file.stat().st_size < MAX_COMPACTED:
+            self._alone("VACUUM")
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def withdraw(self, model: str) -> int:

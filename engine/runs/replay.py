@@ -1,15 +1,15 @@
 """Replaying: cells run again from recorded replies alone. No socket is ever opened."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 import orjson
 
 from ...cache.cache import EXPLAINED_MISSES, Cache
-from ...cache.call import Ask, Call, Identity
+from ...cache.call import Call, Identity
 from ...cache.errors import ReplayMiss
 from ...cache.reply import Reply
 from ...cache.store import Reader
+from ...protocols.transcript import Verdict
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .outcome import line
@@ -30,9 +30,12 @@ def replay_cache(store: Reader, identity: Identity, *, explained: int = EXPLAINE
 
 
 async def replay_cells(
-    cells: Iterable[Cell], store: Reader, identity: Identity, keep: Callable[[Cell, bytes], None]
+    cells: Iterable[Cell],
+    store: Reader,
+    identity: Identity,
+    keep: Callable[[Cell, bytes, CellOutcome], None],
 ) -> None:
-    """Run cells again, and pass the line of each outcome to `keep`.
+    """Run cells again, and pass each outcome to `keep`, after its line.
 
     ReplayMiss at the first call that was never recorded; StoreFailed at the first record that is
     damaged: a replay of a part must not pass for one of the whole.
@@ -40,7 +43,7 @@ async def replay_cells(
     cache = replay_cache(store, identity)
 
     def kept(cell: Cell, outcome: CellOutcome) -> None:
-        keep(cell, line(cell, outcome))
+        keep(cell, line(cell, outcome), outcome)
 
     stop_token = StopToken()
     await run_cells(cells, cache, kept, lanes=REPLAY_LANES, stop_token=stop_token)
@@ -61,15 +64,20 @@ def difference(recorded: bytes, replayed: bytes) -> str:
     return ""
 
 
-@dataclass(slots=True)
-class CallRecorder:
-    """An `Ask` that records the calls that its inner one answers."""
+SAID = ("speaker", "text", "call", "outcome", "conceded", "cut", "reasoning")
+"""What of a turn is compared."""
 
-    inner: Ask
-    answered: dict[str, tuple[Call, Reply]] = field(default_factory=dict)
-    """Address -> call and reply, in the order of the replies."""
 
-    async def __call__(self, call: Call) -> Reply:
-        reply = await self.inner(call)
-        self.answered[call.address] = (call, reply)
-        return reply
+def difference_in_what_was_said(recorded: object, replayed: CellOutcome) -> str:
+    """What differs between the transcripts of one cell, as `turn 2, text: …`; empty if nothing
+    does, and where one of the two has no verdict: then their lines differ."""
+    if not isinstance(recorded, Verdict) or not isinstance(replayed, Verdict):
+        return ""
+    then, now = recorded.transcript.turns, replayed.transcript.turns
+    for number, (one, other) in enumerate(zip(then, now, strict=False), 1):
+        for part in SAID:
+            if (was := getattr(one, part)) != (came := getattr(other, part)):
+                return f"turn {number}, {part}: {was!r:.200} recorded, {came!r:.200} now"
+    if len(then) != len(now):
+        return f"turns: {len(then)} recorded, {len(now)} now"
+    return ""

@@ -1,6 +1,7 @@
 """A run: one sweep in its folder, over its store; started or resumed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from ...cache.cache import LAST_SECONDS as ABANDONED_SECONDS
 from ...cache.cache import CacheStatistics, Mode
 from ...cache.store import Store
 from ..accounting.budget import dollars
@@ -33,7 +35,7 @@ from .run_folder import QUARANTINE, RunFolder, outcomes
 from .run_record import RunRecord
 from .session import RunSession
 from .sources import note_sources
-from .stores import open_store, shown_name, store_name
+from .stores import hurry_when_interrupted, open_store, shown_name, store_name
 from .takeover import Taken, Takeover
 from .walk import require_abilities, require_service
 from .watermark import store_watermark
@@ -168,7 +170,7 @@ class Run:
                 for observer in observers:
                     await stack.enter_async_context(observer.watching(self.snapshot))
                 try:
-                    halt = await working.run()
+                    halt = await self._abandoned_in_time(working.run())
                 finally:
                     await self._record.flush()
                 if halt is None:
@@ -182,6 +184,15 @@ class Run:
             # The last note in the folder failed, after the last outcome.
             return loaded.stop_token.halt
         return halt
+
+    async def _abandoned_in_time(self, running: Awaitable[Halt | None]) -> Halt | None:
+        """What is run; once it is to be abandoned, a store that hangs is hardly waited for."""
+        hurry_when_interrupted(self.store, self.loaded.stop_token)
+        try:
+            return await running
+        except asyncio.CancelledError:
+            self.store.hurry(ABANDONED_SECONDS)
+            raise
 
     def _note_sources(self, working: Executor) -> None:
         models = self.loaded.models
@@ -253,7 +264,9 @@ class Run:
         if self.options.mode == "replay":
             return REPLAY_LANES
         loaded = self.loaded
-        return loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
+        cells = loaded.models.cells_at_once(loaded.sweep.models)
+        # While some wait for a store that is far, others keep the models busy.
+        return loaded.file.top.max_cells or cells * self.store.sessions
 
     def _watermark(self, working: Executor) -> AbstractAsyncContextManager[None]:
         def added() -> int:

@@ -19,7 +19,6 @@ from .outcome import landed
 from .run_folder import RunFolder
 from .scheduler import CellEnd
 from .sources import Sources
-from .stores import hurry_when_interrupted
 from .workers import run_workers
 
 
@@ -94,7 +93,6 @@ class RunSession(LocalExecutor):
         paid = set[str]()
         super().__init__(loaded.models, assignment.store, assignment.mode, assignment.run_id, paid)
         self._assignment = assignment
-        hurry_when_interrupted(assignment.store, loaded.stop_token)
         self._twice = ComposedTwice(self.cache)
         self._under_way = 0
         self._capture = Capture(

@@ -188,7 +188,7 @@ class Takeover:
 
         different: list[Cell] = []
 
-        def compare(cell: Cell, line: bytes) -> None:
+        def compare(cell: Cell, line: bytes, _: object) -> None:
             if line != expected[cell.place]:
                 different.append(cell)
 

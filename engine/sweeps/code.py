@@ -51,16 +51,20 @@ class RowCode:
 def row_codes(rows: Iterable[Row]) -> dict[str, RowCode]:
     """By the address of each row, the code behind it as it is now."""
     graphs: dict[frozenset[str], CodeGraph] = {}
+    # Most rows of a grid are of the same classes, and differ in their settings alone.
+    alike: dict[tuple[frozenset[type], str], RowCode] = {}
     codes: dict[str, RowCode] = {}
     with CodeCache.of_user() as known:
         for row in rows:
-            classes = lineage(row.protocol)
-            places = frozenset((each.__module__, each.__qualname__) for each in classes)
-            # A package of the user's is looked into for the rows that have a class of it alone.
-            tops = frozenset(module.partition(".")[0] for module, _ in places)
-            graph = graphs.setdefault(tops, CodeGraph(Installed(known, tops)))
-            prompts = prompt_digests(row.protocol.read.blocks)
-            codes[row.address] = row_code(graph.parts_of(places), prompts)
+            classes = frozenset(lineage(row.protocol))
+            if (classes, row.reads) not in alike:
+                places = frozenset((each.__module__, each.__qualname__) for each in classes)
+                # A package of the user's is looked into for the rows that have a class of it alone.
+                tops = frozenset(module.partition(".")[0] for module, _ in places)
+                graph = graphs.setdefault(tops, CodeGraph(Installed(known, tops)))
+                prompts = prompt_digests(row.protocol.read.blocks)
+                alike[classes, row.reads] = row_code(graph.parts_of(places), prompts)
+            codes[row.address] = alike[classes, row.reads]
     return codes
 
 
@@ -95,8 +99,7 @@ def lineage(protocol: Protocol) -> set[type]:
 
 def classes_of(protocol: Protocol) -> set[type]:
     """The same with those of Python."""
-    classes = set(map(type, dataclasses_in(protocol)))
-    return {base for cls in classes for base in cls.__mro__}
+    return {base for part in dataclasses_in(protocol) for base in type(part).__mro__}
 
 
 class CodeGraph:

@@ -20,7 +20,7 @@ import numpy as np
 from ..scores import TIE
 from .arrays import Floats, Places, codes_of
 from .inference import FREE, NOTHING, RANGE_AWARE, Ends, Estimate, Influences, degrees_of
-from .quantiles import LEVEL, t_tails
+from .quantiles import LEVEL, MANY, NORMAL, between
 from .sample import Sample
 
 Family: TypeAlias = Literal["holm", "bh"]
@@ -321,6 +321,17 @@ def _pairing(
     errors = np.array([each.sampling for each in figures])
     saved = np.divide(errors, apart, out=np.ones(len(one)), where=apart > 0)
     return np.clip(correlation, -1, 1), saved
+
+
+def t_tails(t: Floats, degrees: int) -> Floats:
+    """P(|T| >= |t|) of Student's t with a whole number of degrees of freedom; above 0."""
+    if degrees > MANY:
+        far = [max(2 * NORMAL.cdf(-abs(each)), 1e-300) for each in t.tolist()]
+        return np.array(far, dtype=np.float64)
+    angle = np.arctan2(np.abs(t), math.sqrt(degrees))
+    # Rounding leaves no more than this of a tail that is smaller.
+    tails = np.clip(1 - between(angle, np.sin(angle), np.cos(angle), degrees), 1e-15, 1.0)
+    return np.asarray(tails, dtype=np.float64)
 
 
 def holm(ps: Sequence[float]) -> tuple[float, ...]:

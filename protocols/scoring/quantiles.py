@@ -1,18 +1,14 @@
-"""Quantiles and tails of Student's t, without importing scipy.
-
-Reports need only these, and scipy is slow to import.
-"""
+"""Quantiles of Student's t, without importing scipy or numpy, which are slow to import."""
 
 import math
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
+if TYPE_CHECKING:
+    from .arrays import Floats
 
-from .arrays import Floats
-
-Number = TypeVar("Number", float, Floats)
+Number = TypeVar("Number", float, "Floats")
 
 NORMAL = NormalDist()
 
@@ -23,17 +19,6 @@ MANY = 10_000
 """Degrees of freedom above which t is normal, within 0.01 %."""
 
 
-def t_tails(t: Floats, degrees: int) -> Floats:
-    """P(|T| >= |t|) of Student's t with a whole number of degrees of freedom; above 0."""
-    if degrees > MANY:
-        far = [max(2 * NORMAL.cdf(-abs(each)), 1e-300) for each in t.tolist()]
-        return np.array(far, dtype=np.float64)
-    angle = np.arctan2(np.abs(t), math.sqrt(degrees))
-    # Rounding leaves no more than this of a tail that is smaller.
-    tails = np.clip(1 - _between(angle, np.sin(angle), np.cos(angle), degrees), 1e-15, 1.0)
-    return np.asarray(tails, dtype=np.float64)
-
-
 def t_cdf(t: float, degrees: int) -> float:
     """P(T <= t) of Student's t. ValueError for fewer than 1 degree of freedom."""
     if degrees < 1:
@@ -41,10 +26,10 @@ def t_cdf(t: float, degrees: int) -> float:
     if degrees > MANY:
         return NORMAL.cdf(t)
     angle = math.atan2(t, math.sqrt(degrees))
-    return (1 + _between(angle, math.sin(angle), math.cos(angle), degrees)) / 2
+    return (1 + between(angle, math.sin(angle), math.cos(angle), degrees)) / 2
 
 
-def _between(angle: Number, sin: Number, cos: Number, degrees: int) -> Number:
+def between(angle: Number, sin: Number, cos: Number, degrees: int) -> Number:
     """P(-t <= T <= t) by the finite series of Abramowitz and Stegun (1964), 26.7.3 and 26.7.4."""
     odd = degrees % 2
     # The terms of the series shrink: each is at most cos^2 < 1 times the one before.

@@ -28,6 +28,7 @@ from ..group import NamedGroup
 from ..naming import run_argument, run_named
 from ..options import (
     Number,
+    adopt_code_option,
     host_option,
     json_option,
     limit_option,
@@ -131,6 +132,7 @@ def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
 @max_cost_option
 @store_option
 @run_folder_option
+@adopt_code_option
 def serve(
     what: str,
     raters: int,
@@ -151,6 +153,7 @@ def serve(
     max_cost: float | None,
     store: str | None,
     run_folder: Path | None,
+    adopt_code: bool,
 ) -> None:
     """Run SWEEP with people in its seats, or have people judge the transcripts of RUN.
 
@@ -168,7 +171,13 @@ def serve(
     if path.is_file() and not is_run(path):
         if parts != Parts() or problems is not None or each > 1:
             raise UsageError(f"{what} is a sweep file: rows, --problems and --each are for a RUN")
-        options = RunOptions(store_name(store), run_folder, overrides=overrides, max_cost=max_cost)
+        options = RunOptions(
+            store_name(store),
+            run_folder,
+            overrides=overrides,
+            max_cost=max_cost,
+            changed_code="adopt" if adopt_code else "refuse",
+        )
         raise SystemExit(_run_with_persons(path, limit, options, seating))
     if overrides or limit is not None or run_folder is not None or max_cost is not None:
         raise UsageError(

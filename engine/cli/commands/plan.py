@@ -254,6 +254,12 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
         notes.append(f"learnt from {plan.learnt:,} stored replies of this sweep")
     else:
         notes.append("no reply of this sweep is stored: lengths are guessed; run a few first")
+    for model in plan.models:
+        if model.cached_tokens:
+            notes.append(
+                f"{model.model}: {short(model.cached_tokens)} of the {short(model.input_tokens)} "
+                "input tokens should come from its prompt cache, at the price of those"
+            )
     notes += ending
     if plan.waves:
         lives = [model.live for model in plan.models if model.live is not None]

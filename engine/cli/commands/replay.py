@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
 
 from ....cache.errors import ReplayMiss
+from ...record.schema import RECORD
+from ...record.tables import RecordTables
 from ...reports.report import report
 from ...reports.results import collect
 from ...runs.code_changes import changed_rows, code_of_run
@@ -14,8 +17,9 @@ from ...runs.loaded_sweep import open_run
 from ...runs.manifest import read_manifest
 from ...runs.outcome import read_outcome
 from ...runs.recorded import recorded
-from ...runs.replay import difference, replay_cells
+from ...runs.replay import difference, difference_in_what_was_said, replay_cells
 from ...runs.run_folder import lines
+from ...runs.scheduler import CellOutcome
 from ...sweeps.code import row_codes
 from ...sweeps.sweep import Cell, Sweep
 from ...system.loop import event_loop
@@ -37,11 +41,11 @@ def command(
 ) -> None:
     """Run the cells of the folder RUN again without asking any model, and print the report.
 
-    Every outcome is compared with the recorded one, cell by cell. Where one differs, the first is
-    told with what differs and the files whose code changed since, and the exit code is 1. A call
-    that was never recorded ends the replay with exit code 5, naming the cell, the nearest recorded
-    call and what differs. Where --set makes it another sweep there is nothing to compare. Writes
-    nothing.
+    Every outcome is compared with the recorded one, cell by cell, and every turn with the record
+    of what was said, where the run has one. Where something differs, the first cell is told with
+    what differs and the files whose code changed since, and the exit code is 1. A call that was
+    never recorded ends the replay with exit code 5, naming the cell, the nearest recorded call and
+    what differs. Where --set makes it another sweep there is nothing to compare. Writes nothing.
     """
     run = run_named(named, overrides)
     opened = open_run(run, overrides)
@@ -58,12 +62,22 @@ def command(
                 under_way[:] = [cell]
                 yield cell
 
-    def keep(cell: Cell, line: bytes) -> None:
+    def keep(cell: Cell, line: bytes, outcome: CellOutcome) -> None:
         replayed.append(line)
-        if known and known[cell.place] != line and (told := difference(known[cell.place], line)):
+        if not known:
+            return
+        told = known[cell.place] != line and difference(known[cell.place], line)
+        if not told and record is not None:
+            then = next(record.cells([cell.place]), None)
+            told = then is not None and difference_in_what_was_said(then.outcome, outcome)
+        if told:
             different.append((cell, told))
 
-    with recorded(run, store) as replies, asyncio.Runner(loop_factory=event_loop()) as runner:
+    with (
+        RecordTables.open(run / RECORD) if (run / RECORD).exists() else nullcontext() as record,
+        recorded(run, store) as replies,
+        asyncio.Runner(loop_factory=event_loop()) as runner,
+    ):
         try:
             runner.run(replay_cells(cells(), replies, opened.models.identity_in(replies), keep))
         except ReplayMiss:

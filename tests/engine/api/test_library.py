@@ -85,9 +85,8 @@ def test_protocols_of_ones_own_run_resume_and_are_reported() -> None:
     protocols = [NAIVE, Overheard(JUDGE, AGENT)]
     first = run(protocols, shipments(3), name="mine")
     assert first.stopped is None
-    # The first cells of a row are composed twice, as many as are under way by then.
-    times = len(heard)
-    assert times >= 6
+    # The first cells of a row are composed twice.
+    assert (once := len(heard)) >= 6
     assert first.folder.parent == Path("runs")
     assert first.folder.name.startswith("mine-")
     rows = json.loads(first.table("json"))["rows"]
@@ -96,7 +95,7 @@ def test_protocols_of_ones_own_run_resume_and_are_reported() -> None:
     assert (first.folder / "report" / "report.txt").read_text() == first.table() + "\n"
 
     again = run(protocols, shipments(3), name="mine")
-    assert len(heard) == times, "a cell that has an outcome is not run again"
+    assert len(heard) == once, "a cell that has an outcome is not run again"
     assert (again.folder, again.table()) == (first.folder, first.table())
 
 

@@ -43,7 +43,7 @@ def url(postgres: Server, proxy: Proxy) -> str:
 
 
 @pytest.mark.parametrize(
-    ("signals", "most"), [((signal.SIGINT,), 25.0), ((signal.SIGTERM, signal.SIGTERM), 8.0)]
+    ("signals", "most"), [((signal.SIGINT,), 25.0), ((signal.SIGTERM, signal.SIGTERM), 12.0)]
 )
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_run_ends_though_its_database_hangs(
@@ -97,7 +97,7 @@ def counts_lost(desk: Desk) -> int:
 
 
 def test_distance_costs_less_than_the_calls(tmp_path: Path, postgres: Server) -> None:
-    """A factor of two at 150 ms, where 5709f35 took five times as long."""
+    """150 ms a round trip: less than a factor of two."""
     took = {}
     for delay in (0.0, 0.075):
         with Proxy(postgres.folder / ".s.PGSQL.5432", delay) as proxy:
@@ -106,7 +106,7 @@ def test_distance_costs_less_than_the_calls(tmp_path: Path, postgres: Server) ->
             url = f"postgresql://oversight@127.0.0.1:{proxy.port}/{name[1]}"
             (tmp_path / f"{delay}").mkdir()
             desk = Desk(tmp_path / f"{delay}", problems=4)
-            with desk.server({"latency": 1.0}):
+            with desk.server({"latency": 0.3}):
                 began = time.monotonic()
                 done = desk.sit("--store", url)
                 took[delay] = time.monotonic() - began

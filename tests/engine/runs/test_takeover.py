@@ -2,11 +2,15 @@
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from oversight.cache.disk import DiskStore
+from oversight.engine.record.schema import RECORD
+from oversight.engine.record.tables import RecordTables
 from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import Command, calls
 from tests.engine.conftest import SWEEP, Finished
@@ -31,6 +35,40 @@ def test_a_new_folder_of_the_same_sweep_takes_all_over_to_equal_bytes(
     shutil.rmtree(finished.folder)
     third = command("run", "small.yaml", "--run-folder", "runs/third")
     assert "taken over from runs/again: 40 cells" in third.err
+
+
+def recorded(folder: Path) -> dict[str, tuple[object, ...]]:
+    """By the id of each recorded cell, what came out, and the address and reply of each call."""
+    with RecordTables.open(folder / RECORD) as tables:
+        return {
+            cell.id: (cell.outcome, *((call.address, call.text) for call in cell.calls))
+            for cell in tables.cells()
+        }
+
+
+def origins(folder: Path) -> set[str]:
+    with RecordTables.open(folder / RECORD) as tables:
+        return {call.cost.origin for cell in tables.cells() for call in cell.calls}
+
+
+def test_what_was_said_is_taken_over_with_the_outcomes(
+    command: Command, finished: Finished
+) -> None:
+    said = recorded(finished.folder)
+    assert len(said) == 40
+    command("run", "small.yaml", "--run-folder", "runs/again")
+    assert recorded(Path("runs/again")) == said
+    assert origins(Path("runs/again")) == {"taken over"}
+    more = command("run", "small.yaml", *MORE, "--run-folder", "runs/more", "--from", "runs/again")
+    assert more.code == 0, more.err
+    larger = recorded(Path("runs/more"))
+    assert len(larger) == 56 and said.items() <= larger.items()
+    assert origins(Path("runs/more")) == {"taken over", "new"}
+    # Fewer rows, of which one stands elsewhere.
+    fewer = ("--set", "protocols={consultancy: {turns: 2}, naive_judge: }")
+    command("run", "small.yaml", *fewer, "--run-folder", "runs/fewer", "--from", "runs/more")
+    assert recorded(Path("runs/fewer")).items() < said.items()
+    assert len(recorded(Path("runs/fewer"))) == 24
 
 
 def test_a_larger_grid_runs_only_what_is_new(command: Command, finished: Finished) -> None:
@@ -125,6 +163,17 @@ def test_a_verified_cell_that_gives_something_else_stops_the_taking(
     assert "0 of 40 outcomes are equal to the byte" in replay.err
     assert "first difference: cell " in replay.err and " recorded, " in replay.err
     assert "the code of its row is what it was" in replay.err
+
+
+def test_a_replay_compares_what_was_said_with_the_record(
+    command: Command, finished: Finished
+) -> None:
+    assert "40 of 40 outcomes are equal to the byte" in command("replay", finished.folder).err
+    with closing(sqlite3.connect(finished.folder / RECORD)) as record, record:
+        record.execute("UPDATE turns SET flags = coalesce(flags, 0) | 2 WHERE n = 0")
+    replay = command("replay", finished.folder)
+    assert replay.code == 1
+    assert "turn 1, conceded: True recorded, False now" in replay.err
 
 
 @pytest.mark.parametrize("mode", ["refresh", "off"])

@@ -9,7 +9,7 @@ from scipy import special
 
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.components import design_effect
-from oversight.protocols.scoring.contrasts import benjamini_hochberg, holm
+from oversight.protocols.scoring.contrasts import benjamini_hochberg, holm, t_tails
 from oversight.protocols.scoring.inference import (
     Estimate,
     Influences,
@@ -21,7 +21,7 @@ from oversight.protocols.scoring.inference import (
     means,
     of_sample,
 )
-from oversight.protocols.scoring.quantiles import t_cdf, t_of, t_quantile, t_tails
+from oversight.protocols.scoring.quantiles import t_cdf, t_of, t_quantile
 from oversight.protocols.scoring.ratios import gap_recovered
 from oversight.protocols.scoring.sample import Sample
 from oversight.protocols.scoring.shares import wilson
