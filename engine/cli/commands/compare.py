@@ -18,6 +18,7 @@ from ...decisions.comparison import (
 )
 from ...decisions.judged import TABLE, compare_tables
 from ...decisions.rows import RunRows, read_rows
+from ...decisions.sequential import saved_decision
 from ...decisions.statement import Condition, read_condition
 from ...decisions.studies import over_runs, studies_finding
 from ...display.quantity import counted
@@ -141,6 +142,9 @@ def command(
         share=_share(first, second) if calls else None,
     )
     show(comparison_finding(comparison).text(format, width()))
+    for each in filter(None, (first, second)):
+        if decision := saved_decision(each.folder):
+            say(f"{each.folder} may stop early: {decision.lines()[0]}; take this mean")
     met = [line for each in asked for line in _met(each, comparison, first, second)]
     for line in met:
         say(line)
