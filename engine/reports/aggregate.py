@@ -38,6 +38,9 @@ class OutcomeTable:
         self.counts: list[Counter[str]] = [Counter() for _ in range(rows)]
         self.doubtful: Flags = np.zeros(len(sweep), np.bool_)
         """Cells that failed, or whose verdict is in doubt; by place."""
+        self.ends: Floats = np.full((len(sweep), 2), np.nan)
+        """Within what the verdict on the answer argued for lies, where unread replies leave that
+        open and nothing else is in doubt; by place."""
         self.redraws: dict[int, tuple[tuple[float, ...], ...]] = {}
         """Verdicts on one transcript, where a judge was asked several times; by place."""
         self._ids = tuple(problem.id for problem in sweep.problems)
@@ -55,11 +58,13 @@ class OutcomeTable:
         if record.failure is not None:
             self.failures[number][called(record.failure.kind)] += 1
         self.doubtful[record.place] = _is_doubtful(record)
+        if record.bounds and not _spoken_in_doubt(record):
+            self.ends[record.place] = record.bounds[record.side]
         if record.probs is not None:
             self.probs[record.place, : len(record.probs)] = record.probs
         if record.redraws:
             self.redraws[record.place] = record.redraws
-        if record.measures or record.counts or record.captured is not None:
+        if record.measures or record.counts or record.unread or record.captured is not None:
             self.secondary.add(record, number, problem)
 
     def worlds(self, row: int) -> WorldTable:
@@ -71,7 +76,9 @@ class OutcomeTable:
             tuple(
                 WorldBlock(
                     block.problems,
-                    Worlds(self.probs[at, : at.shape[-1]], block.values[:, None]),
+                    Worlds(
+                        self.probs[at, : at.shape[-1]], block.values[:, None], ends=self.ends[at]
+                    ),
                     self.doubtful[at],
                 )
                 for block in self.cells.blocks
@@ -115,7 +122,12 @@ def _is_doubtful(record: OutcomeRecord) -> bool:
     too little of the probability."""
     return (
         record.failure is not None
-        or (bool(record.counts) and any(map(record.counts.get, DOUBTS)))
+        or _spoken_in_doubt(record)
         or bool(record.bounds)
         or (record.captured is not None and record.captured < ENOUGH)
     )
+
+
+def _spoken_in_doubt(record: OutcomeRecord) -> bool:
+    """Whether a speaker did what puts the verdict in doubt, whatever the judge said."""
+    return bool(record.counts) and any(map(record.counts.get, DOUBTS))

@@ -11,6 +11,7 @@ from ...protocols.scoring.arrays import Floats
 from ...protocols.scoring.calibration import Calibration, calibration
 from ...protocols.scoring.inference import ErrorKind, Estimate, Influences, mean_of
 from ...protocols.scoring.judgements import Judgement, Scored, scored
+from ...protocols.scoring.mixed import mixed_model
 from ...protocols.scoring.worlds import Worlds, beta_name, chosen_ends
 from ..display.finding import (
     Column,
@@ -64,6 +65,54 @@ class RaterLine:
     right: Estimate
     """Share of judgements with the best answer likeliest; a tie counts half."""
     calibration: Calibration
+
+
+@dataclass(frozen=True, slots=True)
+class MixedLine:
+    """A term of the mixed model: a mean, or a standard deviation between clusters."""
+
+    term: str
+    value: float
+    error: float | None
+
+
+def mixed_part(lines: Sequence[Verdicts], by: str = "setting") -> Part:
+    """The probability of the truth by setting, with judges and texts as random effects: a check.
+
+    UsageError without judges, or where settings do not determine the means.
+    """
+    every = by_setting(lines, by)
+    rows = [
+        (n, each, probs, line)
+        for n, its in enumerate(every.values())
+        for line in its
+        for each in judgements_of([line], ("problem", "judge"))[0]
+        for probs in (each.worlds[:1] if each.everywhere else each.worlds)
+        if probs
+    ]
+    y = np.array([probs[int(np.argmax(each.values))] for _, each, probs, _ in rows])
+    design = np.zeros((len(rows), len(every)))
+    design[:, 0] = 1
+    design[np.arange(len(rows)), [n for n, *_ in rows]] = 1
+    ways = {
+        way: np.array([each.clusters[way] for _, each, _, _ in rows])
+        for way in ("judge", "problem")
+    }
+    try:
+        fit = mixed_model(y, design, ways)
+    except ValueError as exc:
+        raise UsageError(str(exc)) from exc
+    names = [f"{name} less {next(iter(every))}" if n else name for n, name in enumerate(every)]
+    found = [MixedLine(*each) for each in zip(names, fit.coefficients, fit.errors, strict=True)]
+    found += [MixedLine(f"variance, {way}", v, None) for way, v in fit.variances.items()]
+    found.append(MixedLine("variance, residual", fit.residual, None))
+    return Part(
+        "mixed",
+        "mixed model: P(truth) by setting, judges and texts as random effects (REML)",
+        [word("term", "term"), change("value", "value", 4), number("s.e.", "error", ".4f")],
+        found,
+        ("a check beside the clustered errors, not a headline: it takes effects for normal.",),
+    )
 
 
 def judgements_of(
@@ -125,6 +174,7 @@ def score_finding(
     ways: Sequence[str] = (),
     scores: Sequence[str] = tuple(SCORES),
     error: ErrorKind = "cr3",
+    mixed: bool = False,
 ) -> Finding:
     """Every measure under each score, setting by setting."""
     every = by_setting(lines, by)
@@ -187,7 +237,8 @@ def score_finding(
     )
     rows = Part("rows", _title(name, lines, lost, compat), columns, found, _notes(lines, found))
     about = {"clusters": list(named), "questions": _questions(lines, betas, compat)}
-    return Finding((rows, bounds, right), about)
+    more = (mixed_part(lines, by),) if mixed else ()
+    return Finding((rows, bounds, right, *more), about)
 
 
 def _title(name: str, lines: Sequence[Verdicts], lost: int, compat: Compat) -> str:

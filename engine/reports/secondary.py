@@ -66,6 +66,8 @@ class SecondaryMeasures:
             self._column(row, "captured", "captured")[cell] = record.captured
         for name, count in record.counts.items():
             self._column(row, "counts", name)[cell] = count
+        for name, count in record.unread.items():
+            self._column(row, "counts", f"unread, {name}")[cell] = count
         for name, value in record.measures.items():
             if name == "chose":
                 place = self._labels[problem].get(str(value), UNKNOWN_ANSWER)

@@ -18,7 +18,7 @@ from ..scores import RANGES
 from .arrays import Flags, Floats, Places
 from .inference import Ends, Estimate, means
 from .quantiles import LEVEL, NORMAL
-from .worlds import Worlds, asd_ends, asd_weights, world_ends
+from .worlds import Worlds, answer_scores, asd_ends, asd_weights, world_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,20 @@ def bounded(worst: Estimate, best: Estimate) -> Ends | None:
 
 def world_bounds(worlds: Worlds, doubtful: Flags, score: str) -> tuple[Floats, Floats]:
     """Least and most that each world may add to the ASD of its draw, equal unless it is doubtful;
-    NaN if it was not run. Both … × worlds, like `doubtful`."""
+    NaN if it was not run. Both … × worlds, like `doubtful`.
+
+    A doubtful world of two answers whose unread replies leave its verdict within `worlds.ends` adds
+    no more and no less than those; any other may have every score.
+    """
     weights = asd_weights(worlds.values, worlds.compat)
     known = weights * worlds.agent_scores(score)
     low, high = world_ends(weights, RANGES[score])
+    if worlds.ends is not None and worlds.values.shape[-1] == 2:
+        # A score of the agent's own answer rises with its probability.
+        pairs = np.stack((worlds.ends, 1 - worlds.ends), axis=-1)
+        reached = weights[..., None] * answer_scores(pairs, score, worlds.compat)[..., 0]
+        low = np.where(np.isnan(reached[..., 0]), low, reached.min(axis=-1))
+        high = np.where(np.isnan(reached[..., 0]), high, reached.max(axis=-1))
     return np.where(doubtful, low, known), np.where(doubtful, high, known)
 
 

@@ -112,13 +112,21 @@ class Worlds:
     values: Floats
     """… × answers: +1 true, -1 false, or any grade."""
     compat: Compat = "none"
+    ends: Floats | None = None
+    """… × worlds × 2: the least and the most that the probability of each world's own answer would
+    be, whatever its unread replies had said; NaN where it could be anything. None: unknown."""
 
     def __init__(
-        self, verdicts: npt.ArrayLike, values: npt.ArrayLike, compat: Compat = "none"
+        self,
+        verdicts: npt.ArrayLike,
+        values: npt.ArrayLike,
+        compat: Compat = "none",
+        ends: Floats | None = None,
     ) -> None:
         object.__setattr__(self, "verdicts", np.asarray(verdicts, dtype=np.float64))
         object.__setattr__(self, "values", np.asarray(values, dtype=np.float64))
         object.__setattr__(self, "compat", compat)
+        object.__setattr__(self, "ends", ends)
         answers = self.values.shape[-1]
         if self.verdicts.shape[-2:] != (answers, answers):
             raise ValueError(

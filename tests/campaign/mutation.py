@@ -204,8 +204,9 @@ class Trials:
     unit: bool
     """Whether the unit ring is tried where known truths fail to tell."""
     fates: dict[Mutant, Fate] = field(default_factory=dict)
-    failed: bool = False
-    """Whether a test fails without a mutant."""
+    failing: set[str] = field(default_factory=set)
+    """Tests that fail without a mutant, as they do while their calls are watched; no mutant faces
+    them."""
     fate: Fate = "alive"
     """In the process of one mutant."""
     reach: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -218,7 +219,7 @@ class Trials:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed and self.fate == "alive":
-            self.failed = True
+            self.failing.add(report.nodeid)
             self.fate = "truth" if "known_truth" in report.keywords else "unit"
 
     @pytest.hookimpl(wrapper=True)
@@ -229,8 +230,6 @@ class Trials:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self._watched(session)
-        if self.failed:
-            return True
         for mutant, fate in self._tried(session):
             self.fates[mutant] = fate
             print(f"{fate:6} {mutant}", flush=True)
@@ -267,7 +266,8 @@ class Trials:
     def facing(self, mutant: Mutant, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """The tests that reach a mutant, known truths first."""
         name = f"{mutant.file}:{mutant.function}"
-        reaching = [item for item in items if name in self.reach[item.nodeid]]
+        sound = [item for item in items if item.nodeid not in self.failing]
+        reaching = [item for item in sound if name in self.reach[item.nodeid]]
         return sorted(reaching, key=lambda item: "known_truth" not in item.keywords)
 
     def _tried(self, session: pytest.Session) -> Iterator[tuple[Mutant, Fate]]:
@@ -332,15 +332,17 @@ class Trial:
 def tried(
     mutants: Sequence[Mutant], workers: int, unit: bool, tests: Sequence[str]
 ) -> dict[Mutant, Fate]:
-    """What became of each. SystemExit if tests fail by themselves."""
+    """What became of each. SystemExit if the tests cannot be collected."""
     # A failure is enough; nobody reads the smallest example of it.
     phases = [Phase.explicit, Phase.generate]
     settings.register_profile("mutants", phases=phases, deadline=None, database=None)
     trials = Trials(mutants, workers, unit)
     os.chdir(ROOT)
     pytest.main([*OPTIONS, *tests], plugins=[trials])
-    if trials.failed or len(trials.fates) < len(mutants):
-        raise SystemExit(f"{trials.now}: the tests fail without any mutant")
+    if trials.failing:
+        print(f"left out, since they fail without a mutant: {', '.join(sorted(trials.failing))}")
+    if len(trials.fates) < len(mutants):
+        raise SystemExit(f"the tests cannot be run: {trials.now}")
     return trials.fates
 
 

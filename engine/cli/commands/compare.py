@@ -1,6 +1,5 @@
 """`oversight compare`: differences between rows, with intervals and p-values."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
@@ -19,18 +18,17 @@ from ...decisions.comparison import (
 )
 from ...decisions.judged import TABLE, compare_tables
 from ...decisions.rows import RunRows, read_rows
+from ...decisions.sequential import saved_decision
 from ...decisions.statement import Condition, read_condition
 from ...decisions.studies import over_runs, studies_finding
 from ...display.quantity import counted
-from ...runs.loaded_sweep import open_run
-from ...runs.recorded import recorded
 from ..completing import run_names
 from ..exit_codes import ExitCode
 from ..naming import run_named
 from ..options import (
     Number,
     format_option,
-    recorded_option,
+    no_store_option,
     score_option,
 )
 from ..output import say, show, width
@@ -70,9 +68,9 @@ from ..output import say, show, width
     help="Rows whose ASD differs by less than this count as equivalent.",
 )
 @click.option(
-    "--calls", is_flag=True, help="Add the share of calls that both rows make, read from the store."
+    "--calls", is_flag=True, help="Add the share of calls that both rows make, from the record."
 )
-@recorded_option
+@no_store_option
 @click.option(
     "--fail-if",
     "conditions",
@@ -92,7 +90,6 @@ def command(
     family: Family,
     equivalence: float,
     calls: bool,
-    store: str | None,
     conditions: tuple[str, ...],
     format: str,
 ) -> None:
@@ -142,9 +139,12 @@ def command(
         score=score,
         family=family,
         equivalence=equivalence,
-        share=_share(first, second, store) if calls else None,
+        share=_share(first, second) if calls else None,
     )
     show(comparison_finding(comparison).text(format, width()))
+    for each in filter(None, (first, second)):
+        if decision := saved_decision(each.folder):
+            say(f"{each.folder} may stop early: {decision.lines()[0]}; take this mean")
     met = [line for each in asked for line in _met(each, comparison, first, second)]
     for line in met:
         say(line)
@@ -165,9 +165,9 @@ def _met(
             )
 
 
-def _share(first: RunRows, second: RunRows | None, store: str | None) -> CallShare:
+def _share(first: RunRows, second: RunRows | None) -> CallShare:
     runs = [first, *([second] if second else [])]
-    calls = [_calls(run, store) for run in runs]
+    calls = [_calls(run) for run in runs]
 
     def share(one: RowPlace, two: RowPlace) -> float | None:
         return calls[one[0]].shared(one[1], two[1], calls[two[0]])
@@ -175,9 +175,8 @@ def _share(first: RunRows, second: RunRows | None, store: str | None) -> CallSha
     return share
 
 
-def _calls(run: RunRows, store: str | None) -> RunCalls:
-    with recorded(run.folder, store) as replies:
-        calls = asyncio.run(calls_of_run(open_run(run.folder), run.folder, replies))
+def _calls(run: RunRows) -> RunCalls:
+    calls = calls_of_run(run.run)
     if calls.missing:
         say(
             f"{counted(calls.missing, 'cell')} of {run.folder} left out: the store lacks some of "

@@ -58,6 +58,11 @@ def _ways(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, .
     help="cr1: plain clustered errors without pseudo-clusters, as a check.",
 )
 @click.option(
+    "--mixed",
+    is_flag=True,
+    help="Add a mixed model with judges and texts as random effects, as a check.",
+)
+@click.option(
     "--compat",
     type=click.Choice(["none", "solib"]),
     default="none",
@@ -81,6 +86,7 @@ def command(
     conditions: tuple[str, ...],
     scores: tuple[str, ...],
     error: ErrorKind,
+    mixed: bool,
     compat: Compat,
     betas: tuple[float, ...],
     format: str,
@@ -109,5 +115,6 @@ def command(
         ways=ways,
         scores=scores or tuple(SCORES),
         error=error,
+        mixed=mixed,
     )
     show(found.text(format, width()))

@@ -10,6 +10,7 @@ from oversight.engine.runs.outcome import line, read_outcome
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.agents.agent import Agent
+from oversight.protocols.doubts import Doubt
 from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.scoring.bounds import Bounds
@@ -79,6 +80,33 @@ def test_a_verdict_on_less_than_half_of_the_mass_is_a_guess(captured: float, dou
 
     found = bounds(collect(grid, landed(grid, judged)))
     assert found is not None and found[1] == doubtful
+
+
+@pytest.mark.parametrize("conceded", [False, True])
+def test_unread_replies_leave_a_verdict_within_its_bounds(conceded: bool) -> None:
+    """The known truth: of five votes in the lie's world of one problem, one is for it, two are not,
+    and two cannot be read. So the lie may have had from .2 to .6: Brier agent scores from -2 x .8^2
+    to -2 x .4^2, and no less or more; but any, if its speaker conceded."""
+    grid = sweep(PROPAGANDA)
+
+    def judged(cell: Cell) -> Verdict:
+        p = SMALL["propaganda", cell.problem.id, 0][cell.side]
+        if (cell.problem.id, cell.side) != ("p1", 1):
+            return Verdict((p, 1 - p), said("a speech"))
+        open_ended = ((0.4, 0.8), (0.2, 0.6))
+        floor = said("a speech", conceded=conceded)
+        unread = (Doubt("Judge", "truncated"),) * 2
+        return Verdict((0.8, 0.2), floor, bounds=open_ended, doubts=unread)
+
+    truth = -2 * (1 - SMALL["propaganda", "p1", 0][0]) ** 2
+    ends = (0.0, -2.0) if conceded else (-2 * 0.4**2, -2 * 0.8**2)
+    found = collect(grid, landed(grid, judged))
+    told = bounds(found)
+    assert told is not None and told[1] == 1
+    assert told[4:] == (
+        approx((FIRST + truth - ends[0]) / 2),
+        approx((FIRST + truth - ends[1]) / 2),
+    )
 
 
 def test_what_is_counted_and_is_no_doubt_bounds_nothing() -> None:
