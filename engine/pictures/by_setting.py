@@ -1,6 +1,5 @@
 """Pictures of a row's score over rounds, n of best-of-n, agent strength and cost."""
 
-import asyncio
 from collections.abc import Sequence
 
 from ...protocols.scoring.inference import estimates
@@ -48,7 +47,7 @@ def trend_chart(run: ScoredRun) -> Chart:
 
 def frontier_chart(run: ScoredRun) -> Chart:
     """ASD over the cost of a problem, or over its output tokens if no price is known."""
-    _, every = asyncio.run(sampled_costs(run.run))
+    _, every = sampled_costs(run.run)
     costs = [(every[number], run.results.rows[number]) for number, _ in run.rows]
     priced = any(cost.dollars for cost, _ in costs)
     by_protocol: dict[str, list[ChartPoint]] = {}
