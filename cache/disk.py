@@ -16,7 +16,7 @@ from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from .lock import share_lock
 from .read_ahead import ReadAhead
 from .rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
-from .store import Store, checked_key
+from .store import REPLACED, Store, checked_key
 
 SETTINGS: dict[str, str | int] = {
     # Nothing is ever evicted: a reply that was paid stays until somebody prunes it.
@@ -133,7 +133,7 @@ class DiskStore(RowReader, Store):
         rows = _rows(entries)
         with self._transaction():
             self._disk._con.executemany(_PUT, rows)
-            self._count_loss()
+            self._count_losses(REPLACED)
 
     def keep_many(
         self, entries: Iterable[tuple[str, bytes]], done: Sequence[str] = ()
@@ -157,7 +157,7 @@ class DiskStore(RowReader, Store):
         with self._transaction():
             deleted: int = sum(map(self._disk.delete, keys))
             if deleted:
-                self._count_loss()
+                self._count_losses(1)
             return deleted
 
     def check(self) -> None:
@@ -179,12 +179,12 @@ class DiskStore(RowReader, Store):
         super().close()
         self._kept.close()
 
-    def _count_loss(self) -> None:
+    def _count_losses(self, more: int) -> None:
         """Raise `losses` with the transaction that is open."""
         # A field of the file's header that SQLite leaves to programs: versions that know nothing
         # of it read the store as before.
         (count,) = self._disk._con.execute("PRAGMA user_version").fetchone()
-        self._disk._con.execute(f"PRAGMA user_version = {(count + 1) % MAX_LOSSES}")
+        self._disk._con.execute(f"PRAGMA user_version = {(count + more) % MAX_LOSSES}")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ reading is done here: a row that is not checksummed bytes under a text key is da
 
 import resource
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,10 @@ _SMALLEST_ROW = 64
 _MAX_READ_AHEAD = 1 << 12
 """Bytes; a larger value is only read when it is asked for."""
 
+_ASKED_AT_ONCE = 500
+"""Keys of one statement."""
+
+_HELD = "SELECT count(*) FROM Cache WHERE raw = 1 AND store_time <= ?"
 _GET = "SELECT rowid, mode, value FROM Cache WHERE key = ? AND raw = 1"
 _ENDING = "SELECT 1 FROM Cache WHERE raw = 1 AND substr(key, ?) = ? LIMIT 1"
 _NEIGHBOURS = (
@@ -87,6 +91,18 @@ class RowReader(Reader):
             return int(self._db.execute("PRAGMA user_version").fetchone()[0])
         except FAULTS:
             return None
+
+    def held(self, keys: Sequence[str], until: float) -> int:
+        # Sorted, neighbours are on one page.
+        ordered, held = sorted(keys), 0
+        for start in range(0, len(ordered), _ASKED_AT_ONCE):
+            some = ordered[start : start + _ASKED_AT_ONCE]
+            statement = f"{_HELD} AND key IN ({','.join('?' * len(some))})"
+            try:
+                held += int(self._db.execute(statement, (until, *some)).fetchone()[0])
+            except FAULTS as exc:
+                raise fault(exc, self.file) from exc
+        return held
 
     def get(self, key: str) -> bytes | None:
         row = self._ahead.take(key.encode())

@@ -20,6 +20,10 @@ class Acquired:
     """By key, who is paying for one now."""
 
 
+REPLACED = 2**16
+"""What a replacement adds to `Reader.losses`; so many deletions pass for one."""
+
+
 class Reader(ABC):
     """Bytes by key, to be read. Keys are printable ASCII.
 
@@ -36,9 +40,15 @@ class Reader(ABC):
 
     @property
     def losses(self) -> int | None:
-        """A number that rises whenever replies are deleted or replaced; None if nobody counts. As
-        long as it stays what it was, every reply that was there is there."""
+        """A number that rises by 1 whenever replies are deleted, and by `REPLACED` whenever some
+        are replaced; None if nobody counts. As long as it stays what it was, every reply that was
+        there is there."""
         return None
+
+    def held(self, keys: Sequence[str], until: float) -> int:
+        """How many of the keys have a value, sound or damaged, that was stored until then (seconds
+        since 1970): not one that was asked for again later. None in a store that cannot tell."""
+        return 0
 
     @abstractmethod
     def get(self, key: str) -> bytes | None:

@@ -4,20 +4,44 @@ Write it anew with: python -m tests.training_rows
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from oversight.cache.call import Ask, RecordingAsk
+from oversight.engine.record.values import RecordedCall
 from oversight.engine.runs.loaded_sweep import open_sweep
+from oversight.engine.runs.scheduler import attempt
+from oversight.engine.sweeps.sweep import Cell
 from oversight.engine.training.recipes import DEFAULT_THRESHOLDS, training_examples
-from oversight.engine.training.speeches import RecordedWorld, worlds
+from oversight.engine.training.speeches import RecordedWorld
 from oversight.protocols.catalogue import PROTOCOLS
+from oversight.protocols.transcript import Verdict
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "training.md"
 HEAD = "| in a sweep file | sft | preference | reward |"
 BEGIN, END = "<!-- counted: begin -->", "<!-- counted: end -->"
 PROBLEMS = 3
+
+
+async def recorded_worlds(cells: Iterable[Cell], ask: Ask) -> list[RecordedWorld]:
+    """What there is to learn from in some cells, as the record of a run has it."""
+    found = []
+    for cell in cells:
+        noting = RecordingAsk(ask)
+        outcome = await attempt(cell, noting)
+        if not isinstance(outcome, Verdict):
+            continue
+        asked = {}
+        for _, call, reply in (each for each in noting.notes if type(each) is tuple):
+            if call.model == cell.row.axes.model:
+                said = (reply.outcome, reply.tool_calls)
+                answered = RecordedCall(call.address, call.model, "", "", 0, (), reply.text, *said)
+                asked[call.address] = (call, answered)
+        world = (cell.row, cell.problem, cell.side, cell.draw, outcome, asked)
+        found.append(RecordedWorld(*world))
+    return found
 
 
 @cache
@@ -28,7 +52,7 @@ def recorded(*overrides: str) -> Mapping[str, Sequence[RecordedWorld]]:
         name: [cell for cell in opened.sweep.cells() if type(cell.row.protocol) is kind]
         for name, kind in PROTOCOLS.items()
     }
-    return {name: asyncio.run(worlds(each, opened.models)) for name, each in cells.items()}
+    return {name: asyncio.run(recorded_worlds(each, opened.models)) for name, each in cells.items()}
 
 
 def given(recipe: str, *overrides: str) -> set[str]:

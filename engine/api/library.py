@@ -2,11 +2,8 @@
 
 import asyncio
 import io
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,13 +31,12 @@ from ..reports.report import report, save_report
 from ..reports.results import Results, collect
 from ..reports.side_by_side import side_by_side
 from ..runs.loaded_sweep import LoadedSweep, load_sweep
-from ..runs.lookup import Parts, ShownWorld, fullest, locate
+from ..runs.lookup import Parts, fullest, locate, worlds_of
 from ..runs.observer import ProgressDisplay
-from ..runs.replay import replay_cache
+from ..runs.reader import Place
 from ..runs.run import Run, RunOptions
-from ..runs.stores import open_for_reading, store_name
+from ..runs.stores import store_name
 from ..sweeps.in_python import python_sweep
-from ..sweeps.rows import Row
 from ..sweeps.sweepfile import Top, check_fit
 from ..system.loop import event_loop
 
@@ -80,14 +76,8 @@ class Report:
         polars, pandas and DuckDB take them without copying. Raises: UsageError without
         the extra `frames`.
         """
-        source = FrameSource(
-            self.folder,
-            self.opened,
-            self._run().prices,
-            lambda: closing(open_for_reading(self.store)),
-            self.results.score,
-        )
-        return _apart(partial(arrow_frames, source))
+        run = self._run()
+        return arrow_frames(FrameSource(run, run.prices, score=self.results.score))
 
     def _repr_html_(self) -> str:
         """The overview page, in a frame, for notebooks."""
@@ -110,16 +100,14 @@ class Report:
 
         Parameters as for `show`; if several rows fit, the first one.
         """
-        sweep, parts = self.opened.sweep, Parts(protocol, agent, judge)
-        about, rows, drawn = locate(sweep, self.folder, wanted, parts, draw)
-        text = self.show(
-            about.id, protocol=rows[0].kind, agent=rows[0].agent, judge=rows[0].judge, draw=drawn
+        run = self._run()
+        place = locate(run, wanted, Parts(protocol, agent, judge), draw)[0]
+        return NotebookPage(
+            self._shown(run, place, None), reading_of(run, self.results.score, place)
         )
-        page = reading_of(self._run(), self.results.score, rows[0], about.id, drawn)
-        return NotebookPage(text, page)
 
     def _run(self) -> OpenedRun:
-        return OpenedRun(self.folder, self.store, self.opened)
+        return OpenedRun(self.folder, self.store)
 
     def show(
         self,
@@ -134,29 +122,21 @@ class Report:
         """The transcripts of a problem, one column per world, from the row with the most turns.
 
         wanted: id of a problem or of a cell. protocol, agent, judge: parts of the names of the
-        row. width: in characters; None for the terminal's. Replies come from the store.
+        row. width: in characters; None for the terminal's.
 
-        Raises: UsageError if nothing fits; ReplayMiss if the store lacks a reply.
+        Raises: UsageError if nothing fits; RunFolderError if the run folder has no record.
         """
-        sweep, parts = self.opened.sweep, Parts(protocol, agent, judge)
-        about, rows, drawn = locate(sweep, self.folder, wanted, parts, draw)
+        run = self._run()
+        places = locate(run, wanted, Parts(protocol, agent, judge), draw)
+        return self._shown(run, fullest(run, places), width)
 
-        def look() -> tuple[Row, list[ShownWorld]]:
-            with closing(open_for_reading(self.store)) as replies:
-                cache = replay_cache(replies, self.opened.models.identity_in(replies))
-                return asyncio.run(fullest(rows, about, drawn, cache))
-
-        row, worlds = _apart(look)
+    def _shown(self, run: OpenedRun, place: Place, width: int | None) -> str:
+        row, about = run.sweep.rows[place.row], run.problems[place.problem]
         page = io.StringIO()
         console = Console(file=page, width=width, highlight=False, force_jupyter=False)
+        worlds = worlds_of(run, place)
         console.print(side_by_side(row, about, worlds, self.results.score, console.width))
         return page.getvalue()
-
-
-def _apart(work: Callable[[], _T]) -> _T:
-    """The result of work in a thread of its own: in a notebook a loop is running in this one."""
-    with ThreadPoolExecutor(1) as other:
-        return other.submit(work).result()
 
 
 def run(protocols: Iterable[Protocol], problems: Iterable[Problem], **settings: Any) -> Report:

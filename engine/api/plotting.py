@@ -47,4 +47,4 @@ def plot(
 def _opened(run: Report | Path | str, store: Path | str | None) -> OpenedRun:
     if isinstance(run, (str, Path)):
         return OpenedRun(folder_named(str(run)), store)
-    return OpenedRun(run.folder, store or run.store, run.opened)
+    return OpenedRun(run.folder, store or run.store)

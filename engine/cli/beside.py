@@ -17,6 +17,7 @@ from ..runs.loaded_sweep import LoadedSweep
 from ..runs.manifest import read_manifest
 from ..runs.run_folder import QUARANTINE
 from ..runs.stores import open_store, store_name
+from ..runs.trust import is_own
 from ..system.loop import event_loop
 from ..system.settings import is_url
 from .signals import obey_signals
@@ -24,7 +25,7 @@ from .signals import obey_signals
 
 def store_of(run: Path, given: str | None) -> Store:
     """Open the store given, else that of the run, for more replies. UsageError if there is none."""
-    place = store_name(given or read_manifest(run).store or None)
+    place = store_name(given or (is_own(run) and read_manifest(run).store) or None)
     if not is_url(place) and not Path(place).is_dir():
         raise UsageError(f"{place}: there is no store there; name it with --store")
     return open_store(place)

@@ -31,6 +31,7 @@ SECTIONS = {
     "Read the results": {
         "report": "Print the report of a run.",
         "show": "Print what was said about a problem, world by world.",
+        "search": "Find words in what was said.",
         "view": "Browse runs: figures, transcripts, failures, cost, live progress.",
         "compare": "Tell which rows are better, and how sure that is.",
         "frontier": "Tell what each row costs, and which rows are worth it.",
@@ -43,6 +44,7 @@ SECTIONS = {
     },
     "Share": {
         "plot": "Draw a figure for a paper or slides, with its data.",
+        "pack": "Make one file of a run for others, or open one.",
         "bundle": "Write a run as a folder of web pages.",
         "export": "Write the replies of a run into one file, or the run as tables.",
         "export-training": "Write a run as data for supervised, preference or reward training.",

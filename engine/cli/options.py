@@ -11,6 +11,7 @@ import click
 from ...protocols.scores import ALL_SCORES
 from ..reports.formats import FORMATS
 from ..system.settings import is_url
+from .output import say
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -60,6 +61,23 @@ folder_store_option = click.option(
     help="Folder of the reply store. Default: $OVERSIGHT_STORE, else in the user's cache folder.",
 )
 """For commands that mend the files of a store."""
+
+
+def _unneeded(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        say("--store is not needed here any more: what is read stands in the run folder")
+
+
+no_store_option = click.option(
+    "--store",
+    hidden=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_unneeded,
+    help="Not needed any more: what is read stands in the run folder.",
+)
+"""`--store` of commands that read the record: it answers until version 0.3, and does nothing."""
+
 recorded_option = click.option(
     "--store",
     metavar="PATH|URL",

@@ -107,7 +107,7 @@ def _landed(run: OpenedRun, place: Place) -> bool:
     return all(at in landed.failures or not isnan(landed.probs[at, 0]) for at in run.worlds(place))
 
 
-async def write_bundle(
+def write_bundle(
     run: OpenedRun,
     to: Path,
     *,
@@ -135,13 +135,13 @@ async def write_bundle(
     written = Written(to)
     for name, content in _figures(run, links, shelf):
         written.add(name, content)
-    written.add(links.cost(), cost_page(run, links, *await sampled_costs(run)))
+    written.add(links.cost(), cost_page(run, links, *sampled_costs(run)))
     probes = read_probes(run.folder)
     for file, group in groupby(places, key=lambda place: files[place, 0]):
         sections: list[Markup] = []
         asked: list[Markup] = []
         for place in group:
-            ends = await ends_of(run, place)
+            ends = ends_of(run, place, requests=calls)
             one = reading_page(run, place, ends, probes=probes)
             kind = one.row.kind
             # The number of turns is only known once they are read.

@@ -69,7 +69,7 @@ class PagesInDepth:
         return reader_page(run, Served(run.name), one)
 
     async def calls(self, run: OpenedRun, request: web.Request) -> str:
-        one, links = await _read(run, request), Served(run.name)
+        one, links = await _read(run, request, requests=True), Served(run.name)
         only = request.query.get("only", "")
         if not any(each.address.startswith(only) for each in one.asked) and only:
             raise web.HTTPNotFound(text=f"no call of this reading has an address like {only!r}")
@@ -85,7 +85,8 @@ class PagesInDepth:
             await asyncio.to_thread(run.landed)
             known = self._costs.get(run.name)
             if known is None or known[0] != run.stamp:
-                known = self._costs[run.name] = (run.stamp, await sampled_costs(run))
+                costs = await asyncio.to_thread(sampled_costs, run)
+                known = self._costs[run.name] = (run.stamp, costs)
             return cost_page(run, Served(run.name), *known[1])
 
     async def compare(
@@ -102,7 +103,7 @@ class PagesInDepth:
             return await asyncio.to_thread(make)
 
 
-async def _read(run: OpenedRun, request: web.Request) -> Reading:
+async def _read(run: OpenedRun, request: web.Request, *, requests: bool = False) -> Reading:
     """A reading takes no lock: it needs the sweep and a few lines, and waits for no figures."""
     place = Place(
         int(request.match_info["row"]),
@@ -116,6 +117,7 @@ async def _read(run: OpenedRun, request: web.Request) -> Reading:
         or place.draw >= sweep.draws
     ):
         raise web.HTTPNotFound(text=f"the run has no row, problem and draw {place}")
-    return await read(
-        run, place, asked_score(request), asked_number(request, "turns"), read_probes(run.folder)
+    score, turns = asked_score(request), asked_number(request, "turns")
+    return await asyncio.to_thread(
+        lambda: read(run, place, score, turns, read_probes(run.folder), requests=requests)
     )

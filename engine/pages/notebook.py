@@ -1,7 +1,5 @@
 """Pages in a notebook, each in a sandboxed frame that cannot reach the notebook."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from markupsafe import escape
@@ -10,7 +8,6 @@ from ..pictures.comparison import comparison_forest
 from ..pictures.opened import OpenedRun
 from ..runs.probing import read_probes
 from ..runs.reader import Place
-from ..sweeps.rows import Row
 from .addresses import Addresses
 from .overview import overview
 from .reader import reader_page
@@ -46,20 +43,11 @@ def overview_of(run: OpenedRun, score: str) -> str:
     return overview(run, Addresses(), score, ())
 
 
-def reading_of(run: OpenedRun, score: str, row: Row, problem: str, draw: int) -> str:
+def reading_of(run: OpenedRun, score: str, place: Place) -> str:
     """One reading of a run as a standalone page. Raises what `read` raises."""
-
-    def look() -> str:
-        with run:
-            rows = [each.address for each in run.sweep.rows]
-            ids = [each.id for each in run.sweep.problems]
-            place = Place(rows.index(row.address), ids.index(problem), draw)
-            one = asyncio.run(read(run, place, score, probes=read_probes(run.folder)))
-            return reader_page(run, Addresses(), one)
-
-    # In another thread, because a notebook already runs a loop in this one.
-    with ThreadPoolExecutor(1) as other:
-        return other.submit(look).result()
+    with run:
+        one = read(run, place, score, probes=read_probes(run.folder))
+        return reader_page(run, Addresses(), one)
 
 
 def comparison_of(a: OpenedRun, b: OpenedRun, score: str) -> NotebookPage:

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from ...cache.call import Call
-from ..pictures.costs import Asked
 from ..pictures.opened import OpenedRun
 from ..runs.reader import Place
 from .addresses import Addresses, anchor
 from .environment import page, part
-from .reading import TURNS_A_PAGE, Reading
+from .reading import TURNS_A_PAGE, Asked, Reading
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
 """Bytes of markup that the texts of a page of calls may take together, and each in any case."""
@@ -102,7 +101,7 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
             each,
             [
                 (message, first.setdefault(message.text, each.address))
-                for message in each.call.messages
+                for message in (each.request.messages if each.request else ())
             ],
         )
         for each in asked
@@ -111,7 +110,8 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
 
     def whole(each: Asked) -> str:
         """Link to the full text of a call that is cut here; empty for other calls."""
-        texts = [each.reply.text, *(message.text for message in each.call.messages)]
+        texts = [each.call.text]
+        texts += [message.text for message in (each.request.messages if each.request else ())]
         longest = max(len(escape(text)) for text in texts)
         return links.whole(one.place, each.address) if room and longest > room else ""
 

@@ -1,4 +1,4 @@
-"""Readings: the transcripts of one problem under one row, world by world, from the store."""
+"""Readings: the transcripts of one problem under one row, world by world, from the record."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,21 +8,42 @@ from typing import TypeAlias
 
 from markupsafe import Markup
 
-from ...cache.reply import Usage
+from ...cache.call import Call
+from ...cache.reply import Reply, Usage
 from ...protocols.question import Answer, Problem
 from ...protocols.scores import SCORES
 from ...protocols.transcript import Failure, Judgement, Turn, Verdict
-from ..pictures.costs import Asked, ended
 from ..pictures.opened import OpenedRun
+from ..record.values import CellEnd, NotRun, RecordedCall, RecordedCell
 from ..reports.failures import called
+from ..runs.lookup import unrecorded
 from ..runs.probing import best_mass
 from ..runs.reader import Place
-from ..runs.scheduler import CellOutcome
 from ..sweeps.grid import GridRow
 from .text import differing, quoted, shown
 
 Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
-End: TypeAlias = tuple[CellOutcome | None, str, dict[str, Asked]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One call of a world."""
+
+    call: RecordedCall
+    dollars: float | None
+    """None where no price is known."""
+    request: Call | None = None
+    """As the store has it; None where no store is at hand."""
+    reply: Reply | None = None
+
+    @property
+    def address(self) -> str:
+        return self.call.address
+
+
+End: TypeAlias = tuple[CellEnd, dict[str, Asked]]
+"""What became of a cell, and its calls by address."""
+
 
 TURNS_A_PAGE = 100
 """Turns of each world on one page."""
@@ -69,9 +90,7 @@ class World:
 
     answer: Answer
     best: bool
-    outcome: CellOutcome | None
-    """None if there is nothing to read; `missing` says why."""
-    missing: str
+    outcome: CellEnd
     said: Markup
     """Message of the failure, if any."""
     turns: tuple[ShownTurn, ...]
@@ -93,14 +112,19 @@ class World:
         return self.outcome if isinstance(self.outcome, Failure) else None
 
     @property
+    def missing(self) -> str:
+        """Why there is nothing to read."""
+        return self.outcome.reason if isinstance(self.outcome, NotRun) else ""
+
+    @property
     def kind(self) -> str:
         return called(self.outcome.kind) if isinstance(self.outcome, Failure) else ""
 
     @property
     def usage(self) -> Usage:
         return Usage(
-            sum(each.reply.usage.input_tokens for each in self.asked),
-            sum(each.reply.usage.output_tokens for each in self.asked),
+            sum(each.call.cost.input_tokens for each in self.asked),
+            sum(each.call.cost.output_tokens for each in self.asked),
         )
 
     @property
@@ -143,22 +167,40 @@ class Reading:
         return any('class="ctl"' in spoken.text for w in self.worlds for spoken in w.turns)
 
 
-async def read(
+def read(
     run: OpenedRun,
     place: Place,
     score: str = "brier",
     page: int = 0,
     probes: Beliefs | None = None,
+    *,
+    requests: bool = False,
 ) -> Reading:
-    """Replay the cells of a reading from recorded replies, and lay out one page of it."""
-    return reading_page(run, place, await ends_of(run, place), score, page, probes)
+    """One page of a reading, from the record of the run. RunFolderError where it has none."""
+    return reading_page(run, place, ends_of(run, place, requests), score, page, probes)
 
 
-async def ends_of(run: OpenedRun, place: Place) -> list[End]:
-    """The end of each world when it is replayed, with its calls, or why it cannot be replayed."""
-    row, problem = run.opened.sweep.rows[place.row], run.sweep.problems[place.problem]
-    sides = range(len(problem.values))
-    return [await ended(run, row, problem, place, side) for side in sides]
+def ends_of(run: OpenedRun, place: Place, requests: bool = False) -> list[End]:
+    """The end of each world with its calls, or why there is nothing to read.
+
+    requests: with what the store has of each call.
+    """
+    cells, ended = run.cells(run.worlds(place)), run.records(run.worlds(place))
+    return [
+        _end(run, cells[at], requests) if at in cells else (unrecorded(run, at in ended), {})
+        for at in run.worlds(place)
+    ]
+
+
+def _end(run: OpenedRun, cell: RecordedCell, requests: bool) -> End:
+    return cell.outcome, {call.address: _asked(run, call, requests) for call in cell.calls}
+
+
+def _asked(run: OpenedRun, call: RecordedCall, requests: bool) -> Asked:
+    price = run.prices.find(call.model)
+    stored = run.stored(call) if requests else None
+    cost = None if price is None else price.cost(call.cost.usage)
+    return Asked(call, cost, *(stored or (None, None)))
 
 
 def reading_page(
@@ -179,17 +221,17 @@ def reading_page(
     recorded = run.records(cells)
     prior = _prior(run, place)
     transcripts = [
-        outcome.transcript.turns if isinstance(outcome, Verdict) else () for outcome, _, _ in ends
+        outcome.transcript.turns if isinstance(outcome, Verdict) else () for outcome, _ in ends
     ]
     pages = max(1, ceil(max(map(len, transcripts)) / TURNS_A_PAGE))
     first = page * TURNS_A_PAGE
     windows = [turns[first : first + TURNS_A_PAGE] for turns in transcripts]
-    judgements = [o.judgements if isinstance(o, Verdict) else () for o, _, _ in ends]
+    judgements = [o.judgements if isinstance(o, Verdict) else () for o, _ in ends]
     texts = sum(map(len, windows)) + sum(map(len, judgements))
     room = max(MIN_TEXT, MAX_PAGE_TEXT // max(texts, 1))
-    common = _common([set(asked) for _, _, asked in ends])
+    common = _common([set(asked) for _, asked in ends])
     worlds = []
-    for side, (at, (outcome, missing, asked)) in enumerate(zip(cells, ends, strict=True)):
+    for side, (at, (outcome, asked)) in enumerate(zip(cells, ends, strict=True)):
         others = _matching(windows[side], windows[1 - side]) if len(ends) == 2 else {}
         spoken = tuple(
             _spoken(first + n, turn, others.get(n), asked, common, room, problem)
@@ -210,8 +252,7 @@ def reading_page(
             World(
                 problem.question.answers[side],
                 problem.values[side] == max(problem.values),
-                outcome or failure,
-                "" if failure else missing,
+                failure or outcome,
                 _said(failure, room),
                 spoken,
                 len(transcripts[side]),

@@ -1,6 +1,5 @@
 """Pictures of a row's score over rounds, n of best-of-n, agent strength and cost."""
 
-import asyncio
 from collections.abc import Sequence
 
 from ...protocols.scoring.inference import estimates
@@ -53,8 +52,7 @@ def frontier_chart(run: ScoredRun) -> Chart:
     """What `oversight frontier` prints: lift, or ASD, over the cost of a problem, from the costs
     of a sample of problems."""
     rows, opened = read_rows(run.run), run.run
-    sample = sample_of(opened.sweep)
-    calls = asyncio.run(calls_of_run(opened.opened, opened.folder, opened.replies, sample))
+    calls = calls_of_run(opened, sample_of(opened.sweep))
     try:
         found = frontier(rows, row_costs(rows, calls, opened.prices), score=run.score)
     except UsageError as exc:

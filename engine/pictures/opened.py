@@ -1,4 +1,4 @@
-"""A run folder with its figures, and with the replies that its transcripts are replayed from."""
+"""A run folder with its figures, and with requests where a store is at hand."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -6,13 +6,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...cache.address import store_key
+from ...cache.call import Call
+from ...cache.record import read_record
+from ...cache.reply import Reply
+from ..record.values import RecordedCall
 from ..runs.reader import RunReader
 
 if TYPE_CHECKING:
-    from ...cache.cache import Cache
     from ...cache.store import Reader
     from ..accounting.prices import PriceList
-    from ..runs.loaded_sweep import LoadedSweep
     from .landed import LandedOutcomes, OutcomeTally
 
 MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
@@ -21,14 +24,11 @@ MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
 
 @dataclass
 class OpenedRun(RunReader):
-    """A run folder with its figures, and with its store for what is replayed; a context manager,
-    since it may hold the store open."""
+    """A run folder with its figures; a context manager, since it may hold a store open."""
 
     store: Path | str | None = None
-    """Folder of the store, or a bundle of replies; None for the run's own."""
-    loaded: "LoadedSweep | None" = None
-    """The sweep, if the caller has it: one that was made in Python cannot always be made again from
-    its folder."""
+    """A store or a bundle of replies, for requests, which are in no record; None for the user's
+    own folder. What the run itself names is not opened."""
     _held: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def __enter__(self) -> "OpenedRun":
@@ -37,12 +37,6 @@ class OpenedRun(RunReader):
     def __exit__(self, *_: object) -> None:
         self._held.close()
 
-    @cached_property
-    def opened(self) -> "LoadedSweep":
-        from ..runs.loaded_sweep import open_run
-
-        return self.loaded or open_run(self.folder)
-
     @property
     def prices(self) -> "PriceList":
         """The listed prices, also under the names that the sweep gives to public models."""
@@ -50,21 +44,23 @@ class OpenedRun(RunReader):
 
         return listed().named(self.sweep.meanings)
 
+    def stored(self, call: RecordedCall) -> tuple[Call, Reply] | None:
+        """A call and its reply as the store has them; None where no store is at hand, or it lacks
+        that call."""
+        if self._store is None:
+            return None
+        key = store_key(call.address, call.cost.identity)
+        value = self._store.get(key)
+        if value is None:
+            return None
+        stored = read_record(key, value)
+        return stored.call(), stored.reply()
+
     @cached_property
-    def cache(self) -> "Cache":
-        """Answers from the recorded replies alone. RunFolderError where there is no store."""
-        from ..runs.replay import replay_cache
+    def _store(self) -> "Reader | None":
+        from ..runs.recorded import at_hand
 
-        # A page says that a reply is missing; nobody reads there which other one is like it.
-        identity = self.opened.models.identity_in(self.replies)
-        return replay_cache(self.replies, identity, explained=0)
-
-    @cached_property
-    def replies(self) -> "Reader":
-        """Where the recorded replies are. RunFolderError where there is no store."""
-        from ..runs.recorded import recorded
-
-        return self._held.enter_context(recorded(self.folder, self.store))
+        return self._held.enter_context(at_hand(self.store))
 
     def landed(self, score: str = "brier") -> "LandedOutcomes":
         """What has landed by now, and its figures under one score. RunFolderError."""

@@ -103,7 +103,7 @@ def open_to_write(file: Path) -> sqlite3.Connection:
     """
     if file.exists() and file.stat().st_size:
         _check_header(file)
-    db = _connected(file, file)
+    db = connected(file, file)
     try:
         if not db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             # Under the journal that is the default, so that the header is in the file itself.
@@ -133,9 +133,7 @@ def open_to_read(file: Path) -> sqlite3.Connection:
             f"{file.parent}"
         )
     _check_header(file)
-    # Beside a log there may be a writer; else the file stands still, and needs no lock files.
-    ends = "mode=ro" if _logged(file) else "mode=ro&immutable=1"
-    db = _connected(f"{file.resolve().as_uri()}?{ends}", file)
+    db = connected(read_only(file), file)
     try:
         db.execute("PRAGMA query_only=ON")
         _check_opened(db, file)
@@ -148,6 +146,13 @@ def open_to_read(file: Path) -> sqlite3.Connection:
     return db
 
 
+def read_only(file: Path) -> str:
+    """The URI under which a record is opened to be read."""
+    # Beside a log there may be a writer; else the file stands still, and needs no lock files.
+    ends = "mode=ro" if _logged(file) else "mode=ro&immutable=1"
+    return f"{file.resolve().as_uri()}?{ends}"
+
+
 def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
     """What SQLite says of a record, as an error that names the file and the remedy."""
     if isinstance(exc, sqlite3.OperationalError):
@@ -155,7 +160,7 @@ def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
     return RecordDamaged(file, str(exc))
 
 
-def _connected(name: Path | str, file: Path) -> sqlite3.Connection:
+def connected(name: Path | str, file: Path) -> sqlite3.Connection:
     """name: of the file, or its URI. Transactions are the caller's; nothing in it is trusted."""
     try:
         db = sqlite3.connect(

@@ -12,7 +12,7 @@ import orjson
 
 from ...cache.reply import ToolCall
 from ...protocols.doubts import Doubt
-from ...protocols.question import Answer, Problem
+from ...protocols.question import Answer, Problem, Question
 from ...protocols.quotes import Quote
 from ...protocols.transcript import Failure, Judgement, ToolUse, Transcript, Turn, Verdict
 from .errors import RecordDamaged
@@ -115,12 +115,17 @@ class RecordTables:
             for registration, owner, tags in (study,)
         )
 
+    @cached_property
+    def questions(self) -> Sequence[Question]:
+        """By number; a reader that has the problems already sets its own."""
+        return [each.problem.question for each in self.problems]
+
     def text(self, number: int | None) -> str:
         """A text by its number; empty for None."""
         if number is None:
             return ""
         for (body,) in self.query("SELECT body FROM texts WHERE text=?", number):
-            return self._unpacked(body)
+            return self.unpacked(body)
         raise RecordDamaged(self._file, f"text {number} is missing")
 
     def texts(self, first: int = 1) -> Iterator[tuple[int, str]]:
@@ -128,7 +133,7 @@ class RecordTables:
         for number, body in self.query(
             "SELECT text, body FROM texts WHERE text>=? ORDER BY text", first
         ):
-            yield number, self._unpacked(body)
+            yield number, self.unpacked(body)
 
     def places(self) -> Iterator[tuple[int, int]]:
         """(place, status as a number of `STATUSES`) of every recorded cell, in order."""
@@ -197,7 +202,7 @@ class RecordTables:
     def _parts(self) -> dict[int, tuple[str, str, int]]:
         return {n: (*part,) for n, *part in self.query("SELECT part, role, seat, heard FROM parts")}
 
-    def _unpacked(self, body: bytes) -> str:
+    def unpacked(self, body: bytes) -> str:
         try:
             return self._unpacker.unpack(body)
         except ValueError as exc:
@@ -216,7 +221,7 @@ class RecordTables:
     def _cell(self, row: Sequence[Any]) -> RecordedCell:
         place, id, number, problem, side, draw, status, *end, readings, calls = row[:17]
         rewards, included, why, unread, doubts = row[17:]
-        question = self.problems[problem].problem.question
+        question = self.questions[problem]
         asked = unpack_pairs(calls)
         outcome: Verdict | Failure | NotRun
         if status == 0:
@@ -244,7 +249,7 @@ class RecordTables:
             why or "",
         )
 
-    def _verdict(self, end: Sequence[Any], question: Any) -> Verdict:
+    def _verdict(self, end: Sequence[Any], question: Question) -> Verdict:
         conversation, probs, _, measures, redraws, _, _, judgements = end
         turns = () if conversation is None else self.turns(conversation, question.answers)
         return Verdict(

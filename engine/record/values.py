@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ...cache.frozen import fast_init
-from ...cache.reply import Outcome, ToolCall
+from ...cache.reply import Outcome, ToolCall, Usage
 from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Verdict
 
@@ -66,6 +66,12 @@ class CallCost:
     at: int | None = None
     """When it was recorded, in seconds since 1970; for a reply from the store, when it was stored,
     or None where that was not looked up."""
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens
+        )
 
 
 NOT_KNOWN = CallCost()
@@ -132,6 +138,10 @@ class NotRun:
     reason: str
 
 
+CellEnd: TypeAlias = Verdict | Failure | NotRun
+"""What became of a cell."""
+
+
 @fast_init
 @dataclass(frozen=True)
 class RecordedCell:
@@ -148,7 +158,7 @@ class RecordedCell:
     side: int
     """Place of the answer that was argued for, from 0."""
     draw: int
-    outcome: Verdict | Failure | NotRun
+    outcome: CellEnd
     """A verdict has its transcript, judgements, measures, redraws, bounds and doubts. Drafts that
     were not spoken, and turns that were left out, are among the calls, not here."""
     calls: tuple[RecordedCall, ...] = ()

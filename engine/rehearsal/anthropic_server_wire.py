@@ -48,12 +48,15 @@ class AnthropicServerWire(ServerWire):
         output = body.get("output_config") or {}
         system = body.get("system") or ()
         blocks = [{"text": system}] if isinstance(system, str) else system
+        # Clients cut one text in several, to mark how much of it is to be cached.
+        told = "".join(block["text"] for block in blocks)
+        instructions = (Message("system", told),) if told else ()
         said = tuple(part for message in body["messages"] for part in _messages(message))
         effort: Effort = output.get("effort") or ""
         return Call(
             Request(
                 model or body["model"],
-                (*(Message("system", block["text"]) for block in blocks), *said),
+                (*instructions, *said),
                 temperature=body.get("temperature"),
                 top_p=body.get("top_p"),
                 max_tokens=body["max_tokens"],

@@ -209,8 +209,8 @@ def _fill(source: FrameSource, files: Mapping[str, FrameFile], processes: int) -
 
 def _about(source: FrameSource) -> dict[str, str]:
     """What a file says of where it is from."""
-    sweep = source.opened.sweep
-    return {"sweep": sweep.name, "identity": sweep.identity, "code": sweep.code}
+    sweep = source.run.sweep
+    return {"sweep": sweep.name, "identity": source.run.manifest.identity, "code": sweep.code}
 
 
 def _arrow() -> Any:

@@ -1,6 +1,5 @@
 """The tables of a run read and encoded by several processes, and handed over in their order."""
 
-import asyncio
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +10,6 @@ from multiprocessing import get_context
 from typing import Any, Self, TypeAlias
 
 from ..system.garbage import gc_relaxed
-from ..system.loop import event_loop
 from .frame_tables import TABLES, Columns
 from .frames import FrameReader, FrameSource, TableLines
 
@@ -43,14 +41,13 @@ class _Encoder:
     def __enter__(self) -> Self:
         self._open.enter_context(gc_relaxed())
         self._open.enter_context(self._reader)
-        self._loop = self._open.enter_context(asyncio.Runner(loop_factory=event_loop()))
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._open.close()
 
     def chunk(self, numbers: range) -> EncodedChunk:
-        lines = self._loop.run(self._reader.problems(numbers))
+        lines = self._reader.problems(numbers)
         return EncodedChunk(
             {
                 name: self._encode(TABLES[name], lines[name])
@@ -73,7 +70,7 @@ def encoded_chunks(
 
     With several, they are forked on entry, from a process that should have no other threads.
     """
-    sweep = source.opened.sweep
+    sweep = source.run.sweep
     step = max(1, CHUNK * len(sweep.problems) // len(sweep))
     count = len(sweep.problems)
     chunks = deque(range(n, min(n + step, count)) for n in range(0, count, step))

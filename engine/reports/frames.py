@@ -2,34 +2,34 @@
 
     rows         one a line of the report, with its axes and its figures
     cells        one a world of a problem under a row, failed and missing ones too
-    turns        what was said in each world        (from the store)
-    judgements   what the judge made of it          (from the store)
-    calls        every distinct call with its reply (from the store)
+    turns        what was said in each world        (from the record)
+    judgements   what the judge made of it          (from the record)
+    calls        every distinct call with its reply (from the record; its request from a store)
 
 `row, problem, world, draw` is the key of cells, turns and judgements; `call` that of calls.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import astuple, dataclass, fields, replace
-from pathlib import Path
+from dataclasses import astuple, dataclass, replace
 from typing import Any, Self, TypeAlias
 
 import orjson
 
-from ...cache.errors import ReplayMiss
+from ...cache.address import store_key
+from ...cache.record import read_record
 from ...cache.store import Reader
+from ...protocols.question import Problem
 from ...protocols.scores import SCORES, applicable
 from ...protocols.scoring.worlds import BETAS
-from ...protocols.transcript import Verdict
 from ..accounting.prices import PriceList
-from ..runs.loaded_sweep import LoadedSweep
+from ..record.chunks import CallColumns, ChunkReader, RecordedChunk
+from ..record.schema import RECORD
 from ..runs.outcome import OutcomeRecord
 from ..runs.outcome_index import OutcomeIndex
-from ..runs.run_folder import OUTCOMES, outcomes
-from ..sweeps.sweep import Cell
+from ..runs.reader import RunReader, damage_named
+from ..runs.run_folder import OUTCOMES
 from .frame_tables import FROM_OUTCOMES, SPENT, TABLES
-from .replayed import Recorded, ReplayedCell, replayed_cells
 from .results import collect
 
 TableLines: TypeAlias = Sequence[tuple[Any, ...]]
@@ -39,45 +39,49 @@ Lines: TypeAlias = Mapping[str, TableLines]
 """Some lines of each table, by its name."""
 
 
-WITHOUT_REPLIES = "--no-replies writes the tables of rows and cells, which need none"
-
-
 @dataclass(frozen=True, slots=True)
 class FrameSource:
     """A run that is to become tables."""
 
-    folder: Path
-    opened: LoadedSweep
+    run: RunReader
     prices: PriceList
-    replies: Callable[[], AbstractContextManager[Reader]] | None
-    """Opens the store of its replies; None for the tables of outcomes alone."""
+    conversations: bool = True
+    """Whether to read the record; False for the tables of outcomes alone."""
+    requests: Callable[[], AbstractContextManager[Reader | None]] | None = None
+    """Opens the store that has the requests; None to leave them out."""
     score: str = "brier"
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The tables that there will be."""
-        return tuple(TABLES) if self.replies else FROM_OUTCOMES
+        return tuple(TABLES) if self.conversations else FROM_OUTCOMES
 
 
 class FrameReader:
-    """Reads the tables of a run, some problems at a time; as a context manager it holds the store
-    open."""
+    """Reads the tables of a run, some problems at a time; as a context manager it holds the record
+    and the store open."""
 
     def __init__(self, source: FrameSource) -> None:
         self._source = source
-        sweep = source.opened.sweep
+        sweep = source.run.sweep
         self._axes = [
             (row.kind, row.agent, row.judge, *astuple(replace(row.axes, seed=sweep.seed)))
             for row in sweep.rows
         ]
-        self._numbers = {row.address: n for n, row in enumerate(sweep.rows)}
-        self._outcomes = OutcomeIndex(source.folder / OUTCOMES, len(sweep))
+        # Each process reads with handles of its own.
+        self._outcomes = OutcomeIndex(source.run.folder / OUTCOMES, len(sweep))
+        self._record: ChunkReader | None = None
         self._store: Reader | None = None
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        if self._source.replies:
-            self._store = self._open.enter_context(self._source.replies())
+        source = self._source
+        if source.conversations:
+            self._record = self._open.enter_context(
+                ChunkReader(RunReader(source.run.folder).record)
+            )
+        if source.requests:
+            self._store = self._open.enter_context(source.requests())
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -87,53 +91,99 @@ class FrameReader:
         """The lines of the table of rows."""
         return list(_rows(self._source, self._axes))
 
-    async def problems(self, numbers: range) -> Lines:
+    def problems(self, numbers: range) -> Lines:
         """The lines of all other tables that are of some problems, by their numbers; of calls each
-        one once. ReplayMiss where the store lacks a call of an outcome that followed from replies.
-        """
-        sweep, opened = self._source.opened.sweep, self._source.opened
-        records = self._outcomes.records(
-            range(sweep.span(numbers[0]).start, sweep.span(numbers[-1]).stop)
-        )
+        one once. RunFolderError for a record that is damaged."""
+        source, sweep = self._source, self._source.run.sweep
+        places = range(sweep.span(numbers[0]).start, sweep.span(numbers[-1]).stop)
+        records = self._outcomes.records(places)
         lines: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES if name != "rows"}
-        calls: dict[str, Recorded] = {}
-        spent = _Spent(self._source.prices)
-        landed = (cell for n in numbers for cell in sweep.cells_of(n) if cell.place in records)
-        store = self._store
-        replays = None if store is None else replayed_cells(opened, landed, store)
-        for cell in (cell for n in numbers for cell in sweep.cells_of(n)):
-            record = records.get(cell.place)
-            replayed = await anext(replays) if record and replays else None
-            if record and record.from_replies and replayed and (miss := replayed.missed):
-                raise ReplayMiss(miss.model, miss.address, WITHOUT_REPLIES)
-            row = self._numbers[cell.row.address]
-            told = spent.of_cell(replayed) if replayed else NOTHING_SPENT
-            lines["cells"].append(_cell(self._source, cell, row, self._axes[row], record, told))
-            if replayed is None:
-                continue
-            calls |= replayed.calls
-            if isinstance(replayed.outcome, Verdict):
-                label = cell.problem.question.answers[cell.side].label
-                key = (row, cell.problem.id, label, cell.draw)
-                lines["turns"] += _turns(key, replayed.outcome)
-                lines["judgements"] += _judgements(key, replayed.outcome)
-        lines["calls"] = [_call(address, one, spent.of_call(one)) for address, one in calls.items()]
+        with damage_named(source.run.folder / RECORD):
+            chunk = self._record.read(places) if self._record else RecordedChunk()
+            spent = {number: _spent(call, source.prices) for number, call in chunk.calls.items()}
+            for number in numbers:
+                problem = sweep.problems[number]
+                key = _Key(source.run.name, problem)
+                for place in sweep.span(number):
+                    at, side = source.run.where(place)
+                    record, said = records.get(place), chunk.cells.get(place)
+                    world = (at.row, problem.id, key.labels[side], at.draw)
+                    took = _of_cell(said.calls, spent) if said and record else NOTHING_SPENT
+                    lines["cells"].append(
+                        (*world, *key.cell(side, self._axes[at.row], record), *took)
+                    )
+                    if said is None or record is None or record.failure is not None:
+                        continue
+                    turns = chunk.turns.get(said.conversation or -1, ())
+                    lines["turns"] += [(*world, n, *turn) for n, turn in turns]
+                    lines["judgements"] += [
+                        (*world, n, *chunk.judgements[each])
+                        for n, each in enumerate(said.judgements)
+                    ]
+            lines["calls"] = [
+                self._call(call, spent[number]) for number, call in chunk.calls.items()
+            ]
         return lines
 
+    def _call(self, call: CallColumns, spent: tuple[Any, ...]) -> tuple[Any, ...]:
+        key = store_key(call.address, call.identity)
+        value = self._store.get(key) if self._store else None
+        return (
+            call.address,
+            key,
+            call.model,
+            call.served or None,
+            call.outcome,
+            # UTF-8 already, which is what every format writes.
+            read_record(key, value).call().canonical if value else None,
+            call.text,
+            call.at,
+            *spent,
+        )
 
-def _settings(value: object) -> Any:
-    """The plain settings of a protocol and its roles, as JSON takes them."""
-    if isinstance(value, tuple):
-        return [_settings(part) for part in value]
-    if hasattr(value, "__dataclass_fields__"):
-        inner = {f.name: _settings(getattr(value, f.name)) for f in fields(value)}  # type: ignore[arg-type]
-        return {"kind": type(value).__name__, **inner}
-    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)
+
+class _Key:
+    """What all cells of a problem have in common."""
+
+    def __init__(self, run: str, problem: Problem) -> None:
+        self._run, self._problem = run, problem
+        self.labels = [answer.label for answer in problem.question.answers]
+        self._best = [value == max(problem.values) for value in problem.values]
+        self._scores = applicable(len(problem.values))
+
+    def cell(
+        self, side: int, axes: tuple[Any, ...], record: OutcomeRecord | None
+    ) -> tuple[Any, ...]:
+        """A line of the table of cells, after its key and before what it took."""
+        problem, scores = self._problem, self._scores
+        probs = record.probs if record else None
+        failure = record.failure if record else None
+        status = "missing" if record is None else "failed" if failure else "ok"
+        best = zip(probs, self._best, strict=True) if probs else ()
+        return (
+            self._run,
+            *axes,
+            problem.group or None,
+            problem.values[side],
+            self._best[side],
+            record.cell if record else None,
+            status,
+            failure.kind if failure else None,
+            failure.message if failure else None,
+            probs,
+            probs[side] if probs else None,
+            sum(p for p, is_best in best if is_best) if probs else None,
+            *(scores[s](probs, side) if probs and s in scores else None for s in SCORES),
+            (1.0 if record.captured is None else record.captured) if probs and record else None,
+            _json(record.measures) if record else None,
+            _json(record.counts) if record else None,
+        )
 
 
 def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    results = collect(source.opened.sweep, outcomes(source.folder), score=source.score)
-    every = zip(source.opened.sweep.rows, results.rows, results.samples, strict=True)
+    sweep = source.run.sweep
+    results = collect(sweep, source.run.outcomes(), score=source.score)
+    every = zip(sweep.rows, results.rows, results.samples, strict=True)
     for n, (row, result, samples) in enumerate(every):
         figures: list[float | None] = []
         for figure in (result.asd, result.lift):
@@ -148,7 +198,7 @@ def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tupl
         yield (
             n,
             *axes[n],
-            orjson.dumps(_settings(row.protocol)).decode(),
+            orjson.dumps(row.settings, default=dict).decode(),
             result.n,
             result.cells,
             result.failed,
@@ -163,122 +213,26 @@ def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tupl
         )
 
 
-def _cell(
-    source: FrameSource,
-    cell: Cell,
-    row: int,
-    axes: tuple[Any, ...],
-    record: OutcomeRecord | None,
-    spent: tuple[Any, ...],
-) -> tuple[Any, ...]:
-    problem, side = cell.problem, cell.side
-    probs = record.probs if record else None
-    best = [value == max(problem.values) for value in problem.values]
-    scores = applicable(len(problem.values))
-    failure = record.failure if record else None
-    status = "missing" if record is None else "failed" if failure else "ok"
-    return (
-        row,
-        problem.id,
-        problem.question.answers[side].label,
-        cell.draw,
-        source.folder.name,
-        *axes,
-        problem.group or None,
-        problem.values[side],
-        best[side],
-        cell.id,
-        status,
-        failure.kind if failure else None,
-        failure.message if failure else None,
-        probs,
-        probs[side] if probs else None,
-        sum(p for p, is_best in zip(probs, best, strict=True) if is_best) if probs else None,
-        *(scores[s](probs, side) if probs and s in scores else None for s in SCORES),
-        (1.0 if record.captured is None else record.captured) if probs and record else None,
-        _json(record.measures) if record else None,
-        _json(record.counts) if record else None,
-        *spent,
-    )
-
-
 NOTHING_SPENT = (None,) * (1 + len(SPENT))
 
 
-class _Spent:
-    """Tokens and dollars. Rows and worlds share calls: those of each are reckoned once."""
-
-    def __init__(self, prices: PriceList) -> None:
-        self._prices = prices
-        self._known: dict[str, tuple[int, int, int, float | None]] = {}
-
-    def of_cell(self, replayed: ReplayedCell) -> tuple[Any, ...]:
-        """Calls, tokens in, out and cached, dollars."""
-        read = wrote = cached = 0
-        dollars: float | None = 0.0
-        for one in replayed.calls.values():
-            each = self.of_call(one)
-            read, wrote, cached = read + each[0], wrote + each[1], cached + each[2]
-            dollars = None if dollars is None or each[3] is None else dollars + each[3]
-        return len(replayed.calls), read, wrote, cached, dollars
-
-    def of_call(self, one: Recorded) -> tuple[int, int, int, float | None]:
-        """Tokens in, out and cached, dollars."""
-        found = self._known.get(one.key)
-        if found is None:
-            usage, price = one.reply.usage, self._prices.find(one.call.model)
-            dollars = None if price is None else price.cost(usage)
-            tokens = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
-            found = self._known[one.key] = (*tokens, dollars)
-        return found
+def _spent(call: CallColumns, prices: PriceList) -> tuple[int, int, int, float | None]:
+    """Tokens in, out and cached, dollars."""
+    usage, price = call.usage, prices.find(call.model)
+    dollars = None if price is None else price.cost(usage)
+    return usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, dollars
 
 
-def _turns(key: tuple[Any, ...], verdict: Verdict) -> list[tuple[Any, ...]]:
-    return [
-        (
-            *key,
-            n,
-            turn.speaker,
-            turn.side.label if turn.side else None,
-            turn.text,
-            turn.call or None,
-            turn.outcome,
-            turn.cut,
-            turn.conceded,
-            turn.forged,
-            turn.retries,
-            turn.check,
-            len(turn.text.split()),
-            _json(turn.tools),
-            _json(turn.quotes),
-        )
-        for n, turn in enumerate(verdict.transcript.turns)
-    ]
-
-
-def _judgements(key: tuple[Any, ...], verdict: Verdict) -> list[tuple[Any, ...]]:
-    return [
-        (*key, n, each.probs, each.captured, each.text, each.call or None)
-        for n, each in enumerate(verdict.judgements)
-    ]
-
-
-def _call(
-    address: str, recorded: Recorded, spent: tuple[int, int, int, float | None]
+def _of_cell(
+    calls: Sequence[int], spent: Mapping[int, tuple[int, int, int, float | None]]
 ) -> tuple[Any, ...]:
-    reply = recorded.reply
-    return (
-        address,
-        recorded.key,
-        recorded.call.model,
-        reply.served_model or None,
-        reply.outcome,
-        # UTF-8 already, which is what every format writes.
-        recorded.call.canonical,
-        reply.text,
-        recorded.stored_at,
-        *spent,
-    )
+    """Calls, tokens in, out and cached, dollars."""
+    read = wrote = cached = 0
+    dollars: float | None = 0.0
+    for each in (spent[call] for call in calls):
+        read, wrote, cached = read + each[0], wrote + each[1], cached + each[2]
+        dollars = None if dollars is None or each[3] is None else dollars + each[3]
+    return len(calls), read, wrote, cached, dollars
 
 
 def _json(value: Iterable[Any] | Mapping[str, Any]) -> str | None:

@@ -15,9 +15,9 @@ from ...protocols.scoring.worlds import asd_weights
 from ...protocols.transcript import Failure, Turn, Verdict
 from ..display.printable import controls, printable
 from ..display.quantity import signed
+from ..record.values import CellEnd, NotRun
 from ..runs.lookup import ShownWorld
-from ..runs.scheduler import CellOutcome
-from ..sweeps.rows import Row
+from ..sweeps.grid import GridRow
 from .failures import called
 
 COLUMN, GAP = 38, 4
@@ -25,7 +25,7 @@ COLUMN, GAP = 38, 4
 
 
 def side_by_side(
-    row: Row, problem: Problem, worlds: Sequence[ShownWorld], score: str, width: int
+    row: GridRow, problem: Problem, worlds: Sequence[ShownWorld], score: str, width: int
 ) -> RenderableType:
     """The worlds in answer order, as many side by side as read well in so many characters."""
     question = problem.question
@@ -59,7 +59,7 @@ def side_by_side(
 
 
 def as_plain(
-    row: Row, problem: Problem, worlds: Sequence[ShownWorld], score: str
+    row: GridRow, problem: Problem, worlds: Sequence[ShownWorld], score: str
 ) -> dict[str, Any]:
     """The same for a program: transcripts, judgements, addresses of all calls that were spoken."""
     return {
@@ -73,6 +73,10 @@ def as_plain(
                 "value": value,
                 **_plain(world.outcome, place, score),
                 "thoughts": world.thoughts,
+                "calls": [
+                    {"call": call.address, "role": call.role, "seat": call.seat}
+                    for call in world.calls
+                ],
             }
             for place, (answer, value, world) in enumerate(
                 zip(problem.question.answers, problem.values, worlds, strict=True)
@@ -81,9 +85,11 @@ def as_plain(
     }
 
 
-def _plain(outcome: CellOutcome, place: int, score: str) -> dict[str, Any]:
+def _plain(outcome: CellEnd, place: int, score: str) -> dict[str, Any]:
     if isinstance(outcome, Failure):
         return {"failure": outcome}
+    if isinstance(outcome, NotRun):
+        return {"not_run": outcome.reason}
     return {
         "turns": outcome.transcript.turns,
         "judgements": outcome.judgements,
@@ -122,7 +128,7 @@ def _hidden(problem: Problem, worlds: Sequence[ShownWorld]) -> list[Text]:
         texts += [part for each in world.thoughts for part in (each.reasoning, each.filled)]
         if isinstance(outcome, Failure):
             texts += [outcome.message, outcome.raw]
-        else:
+        elif isinstance(outcome, Verdict):
             turns = outcome.transcript.turns
             texts += [turn.text for turn in turns]
             texts += [judgement.text for judgement in outcome.judgements]
@@ -135,10 +141,12 @@ def _hidden(problem: Problem, worlds: Sequence[ShownWorld]) -> list[Text]:
     return [Text(f"{count:,} {what}", style="red") for count, what in counts if count]
 
 
-def _world(outcome: CellOutcome, problem: Problem) -> RenderableType:
+def _world(outcome: CellEnd, problem: Problem) -> RenderableType:
     if isinstance(outcome, Failure):
         told = f"failed ({called(outcome.kind)}): {outcome.message}\n{outcome.raw}"
         return Text(printable(told), style="red")
+    if isinstance(outcome, NotRun):
+        return Text(printable(outcome.reason), style="dim")
     parts: list[RenderableType] = [Text("─" * 30, style="dim")]
     for turn in outcome.transcript.turns:
         parts += [_turn(turn), Text()]
@@ -183,7 +191,7 @@ def _turn(turn: Turn) -> Text:
     return text
 
 
-def _score(outcome: CellOutcome, place: int, score: str) -> Text:
-    if isinstance(outcome, Failure):
+def _score(outcome: CellEnd, place: int, score: str) -> Text:
+    if not isinstance(outcome, Verdict):
         return Text("no agent score")
     return Text(f"agent score ({score}) {signed(ALL_SCORES[score](outcome.probs, place))}")

@@ -26,6 +26,7 @@ from .code_changes import changed_rows, code_of_run, free, resumed
 from .listing import RUNS, is_run, newest_first, run_folders
 from .manifest import Manifest, RunCode, read_manifest
 from .run_folder import REPORT, SWEEP, RunFolder, read_problems
+from .trust import is_own
 
 DISTRIBUTION_NAME = "oversight-bench"
 
@@ -57,6 +58,11 @@ def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
     if document.text.startswith(PYTHON_MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
     document.folder = folder / manifest.sweep_folder
+    if not is_own(folder):
+        document.inert = (
+            f"{folder} was not made here by you; to look at its code and trust it: oversight pack "
+            f"trust {folder}"
+        )
     for assignment in (*manifest.overrides, *overrides):
         document.set(assignment)
     document.value.setdefault("name", manifest.name)

@@ -6,20 +6,17 @@ from pathlib import Path
 
 import orjson
 
-from ...cache.call import Ask, Call
-from ...cache.reply import Reply
 from ...protocols.prompts.forms import REASONING, last_object
-from ...protocols.question import Problem
 from ...protocols.transcript import Verdict
 from ..errors import UsageError
+from ..record.values import CellEnd, NotRun, RecordedCall, RecordedCell
 from ..sweeps.grid import GridRow
-from ..sweeps.rows import Row
 from ..sweeps.sweep import Cell, Sweep
+from .reader import Place, RunReader
 from .run_folder import outcomes
-from .scheduler import CellOutcome, attempt
 
-MAX_ROWS_COMPARED = 40
-"""Maximum number of rows compared to find the one with the most turns."""
+MAX_LISTED = 20
+"""Most rows listed in an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +30,16 @@ class Parts:
     def fit(self, row: GridRow) -> bool:
         pairs = ((self.protocol, row.kind), (self.agent, row.agent), (self.judge, row.judge))
         return all(part.lower() in name.lower() for part, name in pairs)
+
+
+def rows_that_fit(run: RunReader, parts: Parts) -> list[int]:
+    """Numbers of the rows that are selected. UsageError, listing those there are, if none is."""
+    rows = run.sweep.rows
+    found = [n for n, row in enumerate(rows) if parts.fit(row)]
+    if not found:
+        names = "\n  ".join(f"{r.kind} · {r.agent} · {r.judge}" for r in rows[:MAX_LISTED])
+        raise UsageError(f"no row of {run.folder} fits; there are:\n  {names}")
+    return found
 
 
 def cells_with_verdict(
@@ -51,35 +58,28 @@ def cells_with_verdict(
     return [cell for cell in sweep.cells() if cell.place in done and parts.fit(cell.row)]
 
 
-def locate(
-    sweep: Sweep, run: Path, wanted: str, parts: Parts, draw: int | None = None
-) -> tuple[Problem, list[Row], int]:
-    """The problem, the rows of the report and the draw that a user names.
+def locate(run: RunReader, wanted: str, parts: Parts, draw: int | None = None) -> list[Place]:
+    """What a user names, row by row; at least one.
 
-    wanted: id of a problem, or of a cell as outcomes.jsonl has it. draw: None for the cell's, or
-    the first. UsageError, with the candidates, if nothing matches.
+    wanted: id of a problem, or of a cell as outcomes.jsonl has it; empty for the first problem.
+    draw: None for the cell's, or the first. UsageError, with the candidates, if nothing matches.
     """
-    problems = {problem.id: problem for problem in sweep.problems}
-    if wanted in problems:
-        about, drawn = problems[wanted], 0
-        rows = [row for row in sweep.rows if parts.fit(row)]
-        if not rows:
-            names = "\n  ".join(f"{r.kind} · {r.agent} · {r.judge}" for r in sweep.rows[:20])
-            raise UsageError(f"no row of {run} fits; there are:\n  {names}")
+    numbers = {problem.id: n for n, problem in enumerate(run.problems)}
+    if not wanted or wanted in numbers:
+        about, drawn, rows = numbers.get(wanted, 0), 0, rows_that_fit(run, parts)
     else:
-        record = next((each for each in outcomes(run) if each.cell == wanted), None)
+        record = next((each for each in run.outcomes() if each.cell == wanted), None)
         if record is None:
-            some = f"{', '.join(list(problems)[:8])}{', …' if len(problems) > 8 else ''}"
+            some = f"{', '.join(list(numbers)[:8])}{', …' if len(numbers) > 8 else ''}"
             raise UsageError(
-                f"{wanted!r} is neither a problem nor a cell of {run}; problems: {some}"
+                f"{wanted!r} is neither a problem nor a cell of {run.folder}; problems: {some}"
             )
-        about, drawn = problems[record.problem], record.draw
-        recorded_as = (record.protocol, record.agent, record.judge)
-        rows = [row for row in sweep.rows if (row.kind, row.agent, row.judge) == recorded_as]
+        place, _ = run.where(record.place)
+        about, drawn, rows = place.problem, place.draw, [place.row]
     drawn = drawn if draw is None else draw
-    if not 0 <= drawn < sweep.draws:
-        raise UsageError(f"--draw {drawn}: {run} has {sweep.draws}, counted from 0")
-    return about, rows, drawn
+    if not 0 <= drawn < run.sweep.draws:
+        raise UsageError(f"--draw {drawn}: {run.folder} has {run.sweep.draws}, counted from 0")
+    return [Place(row, about, drawn) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,42 +97,61 @@ class Thought:
 class ShownWorld:
     """The outcome of a world, and the private reasoning on the way."""
 
-    outcome: CellOutcome
-    thoughts: tuple[Thought, ...]
-    """In the order of the replies. Those behind turns and judgements stand there."""
+    outcome: CellEnd
+    thoughts: tuple[Thought, ...] = ()
+    """In the order of the record. Those behind turns and judgements stand there."""
+    calls: tuple[RecordedCall, ...] = ()
+    """Every call that it asked, those for drafts and ratings too."""
 
 
-async def fullest(
-    rows: Sequence[Row], about: Problem, draw: int, ask: Ask
-) -> tuple[Row, list[ShownWorld]]:
-    """The row with the most turns, and its worlds; the first of several."""
-    best: tuple[int, Row, list[ShownWorld]] | None = None
-    for row in rows[:MAX_ROWS_COMPARED]:
-        sides = range(len(about.values))
-        worlds = [await _world(Cell(0, row, about, side, draw, ""), ask) for side in sides]
-        ends = [world.outcome for world in worlds]
-        turns = max(len(end.transcript.turns) if isinstance(end, Verdict) else 0 for end in ends)
-        if best is None or turns > best[0]:
-            best = (turns, row, worlds)
-    if best is None:
-        raise UsageError("there is no row to show")
-    return best[1], best[2]
+def fullest(run: RunReader, places: Sequence[Place]) -> Place:
+    """The one with the most turns in any of its worlds; the first of several."""
+    if len(places) == 1:
+        return places[0]
+    turns = {
+        at: count
+        for place in places
+        for at, count in run.record.query(
+            "SELECT place, (SELECT count(*) FROM turns WHERE turns.conversation ="
+            " cells.conversation) FROM cells WHERE place >= ? AND place < ?",
+            run.worlds(place).start,
+            run.worlds(place).stop,
+        )
+    }
+    return max(places, key=lambda place: max(turns.get(at, 0) for at in run.worlds(place)))
 
 
-async def _world(cell: Cell, ask: Ask) -> ShownWorld:
-    thoughts: dict[str, Thought] = {}
+def worlds_of(run: RunReader, place: Place) -> list[ShownWorld]:
+    """All worlds of a reading, from the record. RunFolderError where there is none."""
+    cells = run.cells(run.worlds(place))
+    ended = run.records(run.worlds(place))
+    return [
+        _shown(cells[at]) if at in cells else ShownWorld(unrecorded(run, at in ended))
+        for at in run.worlds(place)
+    ]
 
-    async def asked(call: Call) -> Reply:
-        reply = await ask(call)
-        if call.response_format and (form := last_object(reply.text)) and form.get(REASONING):
+
+def unrecorded(run: RunReader, ended: bool) -> NotRun:
+    """Why a cell that is not in the record cannot be read."""
+    if ended:
+        return NotRun(
+            f"it is not in the record of the run; read it from the store: oversight record "
+            f"{run.folder}"
+        )
+    return NotRun("it has not been run yet")
+
+
+def _shown(cell: RecordedCell) -> ShownWorld:
+    heard = set[str]()
+    if isinstance(cell.outcome, Verdict):
+        heard = {turn.call for turn in cell.outcome.transcript.turns}
+        heard |= {judgement.call for judgement in cell.outcome.judgements}
+    thoughts = []
+    for call in cell.calls:
+        # A reply may hold an object of its own; a form that was asked for has the room to reason.
+        form = last_object(call.text) if REASONING in call.text else None
+        if call.address not in heard and form and form.get(REASONING):
             reasoning = str(form.pop(REASONING))
-            name, filled = call.response_format.name, orjson.dumps(form).decode()
-            thoughts[reply.call] = Thought(name, reasoning, filled, reply.call)
-        return reply
-
-    outcome = await attempt(cell, asked)
-    if isinstance(outcome, Verdict):
-        calls = {turn.call for turn in outcome.transcript.turns}
-        for heard in calls | {judgement.call for judgement in outcome.judgements}:
-            thoughts.pop(heard, None)
-    return ShownWorld(outcome, tuple(thoughts.values()))
+            filled = orjson.dumps(form).decode()
+            thoughts.append(Thought(call.role, reasoning, filled, call.address))
+    return ShownWorld(cell.outcome, tuple(thoughts), cell.calls)

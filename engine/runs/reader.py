@@ -4,19 +4,26 @@ A run is data. Nothing that a folder names is imported, opened or asked: no prot
 no store, no address. Links within a folder are not followed, and what is read of it is bounded.
 """
 
+import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 
 from ...protocols.question import Problem
 from ...protocols.scores import applicable
 from ..errors import RunFolderError, UsageError
+from ..record.errors import RecordDamaged
+from ..record.schema import RECORD
+from ..record.tables import RecordTables
+from ..record.values import RecordedCell
 from ..sweeps.document import Document
 from ..sweeps.grid import Grid, GridRow, read_grid
 from ..sweeps.in_python import PYTHON_MARK, read_python_sweep
 from ..sweeps.sweepfile import MAX_CELLS, SweepFile, checked_sweep
-from ..system.files import read_bounded
+from ..system.files import open_plain, read_bounded
 from .manifest import Manifest, read_manifest
 from .outcome import OutcomeRecord
 from .outcome_index import OutcomeIndex
@@ -47,6 +54,8 @@ class RunReader:
     """
 
     folder: Path
+    _record: "tuple[object, RecordTables] | None" = field(default=None, init=False, repr=False)
+    _opening: Lock = field(default_factory=Lock, init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -80,11 +89,7 @@ class RunReader:
     @property
     def stamp(self) -> object:
         """A value that changes whenever an outcome lands."""
-        try:
-            stat = (self.folder / OUTCOMES).stat()
-        except FileNotFoundError:
-            return None
-        return stat.st_mtime_ns, stat.st_size
+        return _stamp(self.folder / OUTCOMES)
 
     def outcomes(self) -> Iterator[OutcomeRecord]:
         """Every outcome that has landed, in the order of the file."""
@@ -104,6 +109,30 @@ class RunReader:
     def _index(self) -> OutcomeIndex:
         return OutcomeIndex(self.folder / OUTCOMES, len(self.sweep))
 
+    @property
+    def record(self) -> RecordTables:
+        """What was said in it, as it stands by now. RunFolderError where it has no record."""
+        file = self.folder / RECORD
+        with self._opening:
+            stamp = _stamp(file), _stamp(file.with_name(f"{RECORD}-wal"))
+            if self._record is None or self._record[0] != stamp:
+                with suppress(FileNotFoundError):
+                    open_plain(file).close()
+                tables = RecordTables.open(file)
+                tables.questions = [problem.question for problem in self.problems]
+                # An earlier one may be in use by another thread, and is closed with its last user.
+                self._record = stamp, tables
+            return self._record[1]
+
+    @property
+    def has_record(self) -> bool:
+        return (self.folder / RECORD).is_file()
+
+    def cells(self, places: Iterable[int]) -> dict[int, RecordedCell]:
+        """What is recorded of some cells, by place in the sweep. RunFolderError as for `record`."""
+        with damage_named(self.folder / RECORD):
+            return {cell.place: cell for cell in self.record.cells(places)}
+
     def where(self, at: int) -> tuple[Place, int]:
         """The reading, and the side, of the cell at a place in the sweep."""
         problem = self.sweep.problem_at(at)
@@ -118,6 +147,24 @@ class RunReader:
         before = place.draw * len(self.sweep.rows) + place.row
         first = self.sweep.span(place.problem).start + before * answers
         return range(first, first + answers)
+
+
+@contextmanager
+def damage_named(file: Path) -> Iterator[None]:
+    """RecordDamaged, which names the file, for whatever goes wrong in making sense of a record."""
+    try:
+        yield
+    except (LookupError, ValueError, TypeError, ArithmeticError, struct.error) as exc:
+        raise RecordDamaged(file, f"{type(exc).__name__}: {exc}") from exc
+
+
+def _stamp(file: Path) -> object:
+    """A value that changes with a file; None where there is none."""
+    try:
+        stat = file.lstat()
+    except FileNotFoundError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def _stored(folder: Path, problems: tuple[Problem, ...]) -> Grid | None:
@@ -148,7 +195,7 @@ def inert_sweep(folder: Path, problems: tuple[Problem, ...], manifest: Manifest)
     document = Document.read(folder / SWEEP)
     if document.text.startswith(PYTHON_MARK):
         return read_python_sweep(document.text, problems)
-    document.inert = True
+    document.inert = "a run is read as data"
     for assignment in manifest.overrides:
         document.set(assignment)
     document.value.setdefault("name", manifest.name)

@@ -1,25 +1,35 @@
 """Where recorded replies come from when nothing may be asked: a store, or a bundle of one run."""
 
+import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from ...cache.address import store_key
 from ...cache.bundle import BundleStore
 from ...cache.disk import ReadOnlyStore
 from ...cache.store import Reader
 from ..errors import RunFolderError
-from ..system.settings import is_url, store_path
+from ..record.schema import RECORD
+from ..record.varints import unpack_pairs
+from ..system.settings import STORE_VARIABLE, is_url, store_path
 from .manifest import read_manifest
+from .reader import RunReader, damage_named
 from .stores import open_for_reading
+from .trust import is_own
+
+REPLIES = "replies.bundle"
+"""The replies of a run, in its folder, where it was taken from a pack."""
 
 
 @contextmanager
 def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
-    """The store given, else the one that the run was made with, else the user's; read-only.
+    """The store given, else the one that the run was made with, if it was made here, or the replies
+    that came with it, else the user's; read-only.
 
     A file is a bundle. RunFolderError, with the next step, if there is none.
     """
-    told = str(given or read_manifest(run).store)
+    told = str(given or _named_by(run))
     if is_url(told):
         with closing(open_for_reading(told)) as store:
             yield store
@@ -33,3 +43,50 @@ def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
         )
     with closing(BundleStore(path) if path.is_file() else ReadOnlyStore(path)) as store:
         yield store
+
+
+def _named_by(run: Path) -> str:
+    """The store that a run folder names, if it may be opened: whoever handed a folder on may have
+    written anything into it."""
+    if is_own(run) and (store := read_manifest(run).store):
+        return store
+    replies = run / REPLIES
+    return str(replies) if replies.is_file() and not replies.is_symlink() else ""
+
+
+@contextmanager
+def at_hand(given: Path | str | None) -> Iterator[Reader | None]:
+    """The store given, else the user's own folder where there is one; None where there is none.
+
+    A store that a run folder names is not opened: who handed it on may have written it.
+    """
+    if given is None:
+        named = os.environ.get(STORE_VARIABLE, "")
+        if is_url(named) or not store_path(None).exists():
+            yield None
+            return
+        given = store_path(None)
+    if is_url(str(given)):
+        with closing(open_for_reading(str(given))) as store:
+            yield store
+        return
+    path = Path(given).expanduser()
+    with closing(BundleStore(path) if path.is_file() else ReadOnlyStore(path)) as store:
+        yield store
+
+
+def keys_in(run: RunReader) -> set[str]:
+    """The store's keys of every call in the record of a run. RunFolderError."""
+    with damage_named(run.folder / RECORD):
+        asked = {
+            call
+            for (calls,) in run.record.query("SELECT calls FROM cells WHERE calls IS NOT NULL")
+            for _, call in unpack_pairs(calls)
+        }
+        return {
+            store_key(address.hex(), identity)
+            for call, address, identity in run.record.query(
+                "SELECT call, address, identity FROM calls JOIN endpoints USING(endpoint)"
+            )
+            if call in asked
+        }

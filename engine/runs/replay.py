@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
-from ...cache.address import store_key
 from ...cache.cache import EXPLAINED_MISSES, Cache
-from ...cache.call import Call, Identity, RecordingAsk
+from ...cache.call import Call, Identity
 from ...cache.errors import ReplayMiss
 from ...cache.reply import Reply
 from ...cache.store import Reader
@@ -14,7 +13,7 @@ from ...protocols.transcript import Verdict
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .outcome import line
-from .scheduler import CellOutcome, attempt, run_cells
+from .scheduler import CellOutcome, run_cells
 
 REPLAY_LANES = 1
 """Nothing waits in a replay, and one cell after the other meets the same first miss each time."""
@@ -82,23 +81,3 @@ def difference_in_what_was_said(recorded: object, replayed: CellOutcome) -> str:
     if len(then) != len(now):
         return f"turns: {len(then)} recorded, {len(now)} now"
     return ""
-
-
-async def keys_of(
-    cells: Iterable[tuple[Cell, bool]], store: Reader, identity: Identity
-) -> set[str]:
-    """The store's keys of every recorded call that cells ask.
-
-    cells: each with whether its outcome followed from replies alone. Of one that failed at its
-    provider, the keys up to there; of any other a missing call is a ReplayMiss.
-    """
-    cache, keys = replay_cache(store, identity), set[str]()
-    for cell, from_replies in cells:
-        asked = RecordingAsk(cache)
-        try:
-            await attempt(cell, asked)
-        except ReplayMiss:
-            if from_replies:
-                raise
-        keys |= {store_key(at, identity(call)) for at, (call, _) in asked.answered.items()}
-    return keys

@@ -29,6 +29,9 @@ GRID = "grid.json"
 REPORT, QUARANTINE = "report", "quarantine"
 RUN_ID = "run.id"
 
+MAX_SWEEP = 2**26
+"""Bytes of a sweep file at most."""
+
 MAX_PROBLEMS = 2**33
 """Bytes of the problems of a run at most."""
 
@@ -243,16 +246,29 @@ class RunFolder:
         """Write what a run folder begins with, or find that the one there is this run's."""
         if (self.path / MANIFEST_FILE).exists():
             known = read_manifest(self.path)
+            # A folder from elsewhere may name other code or another store than this run does.
+            named = [(m.overrides, m.sweep_folder, m.store) for m in (known, self.manifest)]
             self.manifest = self._resume(known)
             if self.manifest != known:
                 write_manifest(self.path, self.manifest)
             if not (self.path / GRID).exists():
                 replace_file(self.path / GRID, [self._begin_with[GRID]])
+            same = read_bounded(self.path / SWEEP, MAX_SWEEP) == self._begin_with[SWEEP]
+            if same and named[0] == named[1]:
+                self._seal()
             return
         for name, content in self._begin_with.items():
             replace_file(self.path / name, [content])
         # Written last: a folder that has a manifest is whole.
         write_manifest(self.path, self.manifest)
+        self._seal()
+
+    def _seal(self) -> None:
+        """Mark the folder as the user's own: who runs a sweep file in it knows its code."""
+        from .trust import is_own, seal
+
+        if not is_own(self.path):
+            seal(self.path)
 
     def _refuse_other(self, known: Manifest) -> Manifest:
         if known.identity != self.manifest.identity:

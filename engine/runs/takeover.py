@@ -2,8 +2,8 @@
 
 A cell is known by its id, which is made of its problem, its row's settings, its side and its draw.
 It is taken over where the code behind its row and the endpoints of its models are the same as well,
-and where every reply that it rests on is still there: in the store of that run, from which nothing
-has been deleted or replaced since it began.
+and where every reply that it rests on is still there: in the store of that run, in which nothing
+has been replaced since it began; and if something was deleted, each is looked up.
 """
 
 import asyncio
@@ -16,21 +16,23 @@ from pathlib import Path
 
 import orjson
 
+from ...cache.address import store_key
 from ...cache.call import Identity
 from ...cache.errors import ReplayMiss
-from ...cache.store import Store
+from ...cache.store import REPLACED, Store
 from ..errors import RunFolderError
 from ..record.copying import copy_record
 from ..record.schema import RECORD
+from ..record.tables import RecordTables
 from ..sweeps.grid import joined_digest, models_in
 from ..sweeps.settled import settled_address
 from ..sweeps.sweep import Cell, Sweep
-from .listing import RUNS, newest_first, run_folders
+from .listing import RUNS, newest_first, run_folders, touched
 from .manifest import Manifest, RunCode
 from .outcome import LandedCell, OutcomeRecord
 from .reader import RunReader
 from .replay import replay_cells
-from .run_folder import RunFolder, recorded_lines
+from .run_folder import RunFolder, count_outcomes, recorded_lines
 from .workers import CRASH
 
 AT_ONCE = 4_096
@@ -107,7 +109,7 @@ class Takeover:
         none, and if its replies may be gone."""
         run = RunReader(source)
         manifest, grid = run.manifest, run.sweep
-        if fault := _unfit(manifest, self.store):
+        if fault := _unfit(source, manifest, self.store):
             raise RunFolderError(f"{source}: nothing can be taken over: {fault}")
         ours = {row.address: number for number, row in enumerate(self.sweep.rows)}
         theirs, here = manifest.code or RunCode(), self.folder.manifest.code or RunCode()
@@ -214,14 +216,34 @@ def _lasts(record: OutcomeRecord) -> bool:
     return record.from_replies and (record.failure is None or record.failure.kind != CRASH)
 
 
-def _unfit(manifest: Manifest, store: Store) -> str:
+def _unfit(source: Path, manifest: Manifest, store: Store) -> str:
     """Why it cannot be relied upon that a store has the replies of a run; empty if it can."""
     if manifest.code is None:
         return "version 0.1 made it; go on with it once, so that its code is recorded"
     if not store.id or manifest.store_id != store.id:
         return "its replies are in another store"
-    if manifest.losses is None or manifest.losses != store.losses:
-        return "replies were deleted from its store, or replaced, since it began"
-    if len(store) < manifest.replies:
-        return "its store has lost replies"
+    then, now = manifest.losses, store.losses
+    if then is None or now is None:
+        return "nobody counts what is deleted from its store, or did when it began"
+    if then // REPLACED != now // REPLACED:
+        return "replies were replaced in its store since it began"
+    if (then != now or len(store) < manifest.replies) and not _all_held(source, store):
+        return "replies were deleted from its store since it began"
     return ""
+
+
+def _all_held(source: Path, store: Store) -> bool:
+    """Whether a store has every reply that the outcomes of a run rest on, as its record names
+    them. False where it names too few."""
+    if not (source / RECORD).exists():
+        return False
+    with RecordTables.open(source / RECORD) as tables:
+        ((recorded,),) = tables.query("SELECT count(*) FROM cells WHERE status < 2")
+        calls = tables.query(
+            "SELECT lower(hex(address)), identity FROM calls LEFT JOIN endpoints USING(endpoint)"
+        )
+        keys = [identity and store_key(address, identity) for address, identity in calls]
+    if recorded < count_outcomes(source)[0] or not all(keys):
+        return False
+    different = set(keys)
+    return store.held([*different], touched(source)) == len(different)

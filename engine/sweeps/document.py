@@ -24,8 +24,8 @@ class Document:
         self.value = value
         self.folder = Path(source).parent
         """Base of relative paths to code; a run folder sets the original one for its copy."""
-        self.inert = False
-        """Whether nothing outside of the document may be imported or read for it."""
+        self.inert = ""
+        """Why nothing outside of the document may be imported or read for it; empty if it may."""
         self._places = places
         self._flagged = False
 
@@ -99,10 +99,9 @@ class Document:
         return self.place(key).startswith("--set")
 
     def refuse_if_inert(self, key: Key, what: str) -> None:
-        """UsageError where a value would have something outside of the document loaded, and it is
-        only being read."""
+        """UsageError where a value would have something outside of an inert document loaded."""
         if self.inert:
-            raise self.fault(key, f"{what} is not loaded while a run is only read")
+            raise self.fault(key, f"{what} is not loaded", self.inert)
 
     def fault(self, key: Key, message: str, hint: str = "") -> UsageError:
         """An error about a value: its line, its name, what is wrong, and how to fix it."""

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -67,14 +67,22 @@ def is_elsewhere(name: str) -> bool:
 
 def names_files(value: object) -> bool:
     """Whether any key or text in a tree of settings names a class in a file."""
+    return any(place.endswith(".py") for place in code_named(value))
+
+
+def code_named(value: object) -> Iterator[str]:
+    """The files and modules from which a tree of settings takes classes."""
     match value:
         case str():
-            return is_elsewhere(value) and value.rpartition(":")[0].endswith(".py")
+            if is_elsewhere(value):
+                yield value.rpartition(":")[0]
         case dict():
-            return any(names_files(part) for item in value.items() for part in item)
+            for item in value.items():
+                for part in item:
+                    yield from code_named(part)
         case list():
-            return any(map(names_files, value))
-    return False
+            for part in value:
+                yield from code_named(part)
 
 
 def _checked(node: Node, name: str, found: object, base: type[Base]) -> type[Base]:

@@ -132,7 +132,7 @@ def reward(worlds: Sequence[RecordedWorld], least: float) -> Iterator[Ranking]:
     by_draw: dict[int, list[tuple[RecordedWorld, str]]] = {}
     for world in worlds:
         if case := "\n\n".join(speech.text for speech in world.speeches()):
-            by_draw.setdefault(world.cell.draw, []).append((world, case))
+            by_draw.setdefault(world.draw, []).append((world, case))
     for cases in by_draw.values():
         best, chosen = max(cases, key=lambda pair: pair[0].belief)
         prompt = (Message("user", f"{_question(best)}\n\n{REWARD_PROMPT}"),)
@@ -158,7 +158,7 @@ def training_examples(worlds: Iterable[RecordedWorld], recipe: str, least: float
     """
     grouped: dict[tuple[str, str], list[RecordedWorld]] = {}
     for world in worlds:
-        key = (world.cell.problem.id, world.cell.row.address)
+        key = (world.problem.id, world.row.address)
         grouped.setdefault(key, []).append(world)
     found: dict[str, Example] = {}
     for group in grouped.values():
@@ -171,14 +171,13 @@ def training_examples(worlds: Iterable[RecordedWorld], recipe: str, least: float
 
 def _question(world: RecordedWorld) -> str:
     """The question as the judge of that world reads it."""
-    question, judge = world.cell.problem.question, world.cell.row.protocol.judge
-    return question_block(question if judge.reads_passage else question.without_passage())
+    question = world.problem.question
+    return question_block(question if world.row.reads_passage else question.without_passage())
 
 
 def _origin(world: RecordedWorld, *calls: str) -> Origin:
-    cell = world.cell
-    row = cell.row
-    return Origin(cell.problem, row.kind, row.agent, row.judge, cell.side, world.belief, calls)
+    row = world.row
+    return Origin(world.problem, row.kind, row.agent, row.judge, world.side, world.belief, calls)
 
 
 def _plain(messages: tuple[Message, ...]) -> list[dict[str, str]]:

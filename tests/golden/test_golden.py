@@ -59,15 +59,15 @@ def test_a_replay_tells_that_the_run_was_made_with_other_words_and_sends_nothing
 
 
 @each_run
-def test_an_export_tells_so_too_and_writes_no_bundle(
+def test_an_export_of_a_run_without_a_record_says_how_to_make_one(
     age: str, name: str, folder: Path, command: Command
 ) -> None:
     export = command("export", name, "-o", "some.bundle")
-    assert export.code == ExitCode.MISSED, export.err
-    assert "differs in: " in export.err
+    assert export.code == ExitCode.USAGE, export.err
+    assert "make one with oversight record" in export.err
     assert not (folder / "some.bundle").exists()
     frames = command("export", name, "--format", "jsonl", "-o", "frames")
-    assert frames.code == ExitCode.MISSED and "--no-replies" in frames.err
+    assert frames.code == ExitCode.USAGE and "make one with oversight record" in frames.err
     assert command("export", name, "--format", "jsonl", "-o", "rows", "--no-replies").code == 0
 
 

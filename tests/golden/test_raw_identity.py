@@ -39,6 +39,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
     with tarfile.open(PACKED) as packed:
         packed.extractall(tmp_path, filter="data")
+    # It names code, and was not made here.
+    assert within("pack", "trust", "runs/own", "--yes", cwd=tmp_path).code == 0
     return tmp_path
 
 

@@ -66,4 +66,4 @@ async def bad_run(place: Path, turns: int = 250) -> OpenedRun:
         folder=place / "run",
         quiet=True,
     )
-    return OpenedRun(made.folder, made.store, made.opened)
+    return OpenedRun(made.folder, made.store)

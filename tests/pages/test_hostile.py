@@ -27,15 +27,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> OpenedRun:
 
 @pytest.fixture
 def run(made: OpenedRun) -> Iterator[OpenedRun]:
-    """The run as it is opened anew: its cache belongs to the loop of one test."""
-    with OpenedRun(made.folder, made.store, made.loaded) as opened:
+    """The run as it is opened anew."""
+    with OpenedRun(made.folder, made.store) as opened:
         yield opened
 
 
 @pytest.fixture
 async def page(run: OpenedRun) -> str:
     """The page of the hostile transcript."""
-    return reader_page(run, Served("run"), await read(run, Place(0, 0)))
+    return reader_page(run, Served("run"), read(run, Place(0, 0)))
 
 
 async def test_markup_in_a_transcript_stays_text(page: str) -> None:
@@ -54,14 +54,14 @@ async def test_characters_that_turn_text_round_are_shown_by_their_numbers(page: 
 
 async def test_a_line_of_a_million_characters_is_cut_to_a_page_that_opens(run: OpenedRun) -> None:
     began = time.process_time()
-    page = reader_page(run, Served("run"), await read(run, Place(0, 0)))
+    page = reader_page(run, Served("run"), read(run, Place(0, 0)))
     assert len(page.encode()) < MOST_BYTES
     assert "more characters" in page
     assert time.process_time() - began < 10
 
 
 async def test_a_request_that_is_cut_can_be_had_whole(run: OpenedRun) -> None:
-    one = await read(run, Place(0, 0))
+    one = read(run, Place(0, 0), requests=True)
     (found,) = set(re.findall(r"only=(\w{12})", calls_section(one, Served("run"))))
     whole = calls_section(one, Served("run"), only=found)
     assert "more characters" not in whole and "only=" not in whole
@@ -70,8 +70,8 @@ async def test_a_request_that_is_cut_can_be_had_whole(run: OpenedRun) -> None:
 
 async def test_ten_thousand_turns_are_read_by_the_hundred(tmp_path: Path) -> None:
     run = await bad_run(tmp_path, turns=10_000)
-    first = await read(run, Place(1, 0))
-    last = await read(run, Place(1, 0), page=99)
+    first = read(run, Place(1, 0))
+    last = read(run, Place(1, 0), page=99)
     assert (first.pages, first.lines[0][0].number, last.lines[-1][0].number) == (100, 1, 10_000)
     for one in (first, last):
         assert len(one.lines) == 100
@@ -80,7 +80,7 @@ async def test_ten_thousand_turns_are_read_by_the_hundred(tmp_path: Path) -> Non
 
 
 async def test_a_bundle_has_a_file_for_every_hundred_turns(run: OpenedRun, tmp_path: Path) -> None:
-    await write_bundle(run, tmp_path / "site", most=None, calls=True)
+    write_bundle(run, tmp_path / "site", most=None, calls=True)
     assert len(list((tmp_path / "site").glob("row-1-1-p0-d0-t*.html"))) == 2
 
 

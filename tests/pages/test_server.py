@@ -12,13 +12,10 @@ import pytest
 import pytest_asyncio
 
 from oversight.cache.disk import DiskStore
-from oversight.cache.errors import ReplayMiss
 from oversight.engine.pages import server
 from oversight.engine.pages.environment import policy
 from oversight.engine.pages.server import PageServer
-from oversight.engine.pictures.opened import OpenedRun
 from tests.command_line import running
-from tests.server import call_of
 from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.wire, pytest.mark.asyncio(loop_scope="module")]
@@ -216,31 +213,21 @@ async def test_a_run_under_way_is_told_again_and_again_until_it_ends(
     assert any(int(each["calls"].replace(",", "")) for each in told)
 
 
-async def test_a_reading_whose_replies_are_gone_says_so(
+async def test_a_reading_needs_no_store_and_says_where_its_requests_are(
     runs: Path, small: Path, tmp_path: Path, client: aiohttp.ClientSession
 ) -> None:
     DiskStore(tmp_path / "empty").close()
     async with PageServer(small, tmp_path / "empty").serving(0) as root:
+        reading = f"{root}run/{small.name}/row/2/problem/1"
+        status, page = await got(client, reading)
+        assert status == 200 and "Debater A" in page
+        status, page = await got(client, f"{reading}/calls")
+        assert status == 200 and "name it with --store" in page
+    unrecorded = Path(copytree(small, tmp_path / small.name))
+    (unrecorded / "record.db").unlink()
+    async with PageServer(unrecorded).serving(0) as root:
         status, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
-        assert status == 200
-        assert "The store does not hold every reply" in page
-    told = orjson.loads((small / "manifest.json").read_bytes())
-    other = Path(copytree(small, tmp_path / small.name))
-    (other / "manifest.json").write_bytes(orjson.dumps(told | {"prompts": "0" * 12}))
-    async with PageServer(other, tmp_path / "empty").serving(0) as root:
-        _, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
-        assert "with other prompts than this one has" in page
-    async with PageServer(small, tmp_path / "nowhere").serving(0) as root:
-        status, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
-        assert status == 500
-        assert "there is no store there" in page and "--store" in page
-
-
-async def test_a_reply_that_is_missing_is_not_looked_for_among_all_others(small: Path) -> None:
-    with OpenedRun(small, small.parent.parent / "store") as run:
-        with pytest.raises(ReplayMiss) as miss:
-            await run.cache(call_of(100, 1, model="sim/strong"))
-        assert miss.value.nearest == ""
+        assert status == 500 and "oversight record" in page
 
 
 async def test_a_reading_does_not_wait_for_a_page_that_reckons(

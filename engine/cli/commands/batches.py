@@ -22,6 +22,7 @@ from ...runs.loaded_sweep import open_run
 from ...runs.manifest import read_manifest
 from ...runs.run import Run, RunOptions
 from ...runs.stores import open_for_reading, store_name
+from ...runs.trust import is_own
 from ...stop import StopToken
 from ...system.settings import is_url
 from ..exit_codes import ExitCode
@@ -140,8 +141,9 @@ def _see_to_batches(run: Path, store: str | None, executor: MakeExecutor) -> str
 
 
 def _store_of(run: Path, given: str | None) -> str:
-    known = read_manifest(run).store
-    return store_name(given or (known if is_url(known) else Path(known).expanduser()))
+    known = read_manifest(run).store if is_own(run) else ""
+    folder = known if is_url(known) or not known else Path(known).expanduser()
+    return store_name(given or folder or None)
 
 
 def _batches_out(run: Path) -> int:

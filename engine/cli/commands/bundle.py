@@ -1,6 +1,5 @@
 """`oversight bundle`: a run as pages that open from files."""
 
-import asyncio
 from pathlib import Path
 
 import click
@@ -53,10 +52,8 @@ def command(
             say(f"{done:,} of {all:,} transcripts")
 
     with OpenedRun(run, store) as opened:
-        written = asyncio.run(
-            write_bundle(
-                opened, output, most=None if whole else readings, calls=not no_calls, told=told
-            )
+        written = write_bundle(
+            opened, output, most=None if whole else readings, calls=not no_calls, told=told
         )
     size = f"{written.bytes / 1e6:.1f} MB"
     say(f"{counted(written.readings, 'transcript')} in {counted(written.files, 'file')}, {size}")

@@ -1,6 +1,5 @@
 """`oversight compare`: differences between rows, with intervals and p-values."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
@@ -23,15 +22,13 @@ from ...decisions.sequential import saved_decision
 from ...decisions.statement import Condition, read_condition
 from ...decisions.studies import over_runs, studies_finding
 from ...display.quantity import counted
-from ...runs.loaded_sweep import open_run
-from ...runs.recorded import recorded
 from ..completing import run_names
 from ..exit_codes import ExitCode
 from ..naming import run_named
 from ..options import (
     Number,
     format_option,
-    recorded_option,
+    no_store_option,
     score_option,
 )
 from ..output import say, show, width
@@ -71,9 +68,9 @@ from ..output import say, show, width
     help="Rows whose ASD differs by less than this count as equivalent.",
 )
 @click.option(
-    "--calls", is_flag=True, help="Add the share of calls that both rows make, read from the store."
+    "--calls", is_flag=True, help="Add the share of calls that both rows make, from the record."
 )
-@recorded_option
+@no_store_option
 @click.option(
     "--fail-if",
     "conditions",
@@ -93,7 +90,6 @@ def command(
     family: Family,
     equivalence: float,
     calls: bool,
-    store: str | None,
     conditions: tuple[str, ...],
     format: str,
 ) -> None:
@@ -143,7 +139,7 @@ def command(
         score=score,
         family=family,
         equivalence=equivalence,
-        share=_share(first, second, store) if calls else None,
+        share=_share(first, second) if calls else None,
     )
     show(comparison_finding(comparison).text(format, width()))
     for each in filter(None, (first, second)):
@@ -169,9 +165,9 @@ def _met(
             )
 
 
-def _share(first: RunRows, second: RunRows | None, store: str | None) -> CallShare:
+def _share(first: RunRows, second: RunRows | None) -> CallShare:
     runs = [first, *([second] if second else [])]
-    calls = [_calls(run, store) for run in runs]
+    calls = [_calls(run) for run in runs]
 
     def share(one: RowPlace, two: RowPlace) -> float | None:
         return calls[one[0]].shared(one[1], two[1], calls[two[0]])
@@ -179,9 +175,8 @@ def _share(first: RunRows, second: RunRows | None, store: str | None) -> CallSha
     return share
 
 
-def _calls(run: RunRows, store: str | None) -> RunCalls:
-    with recorded(run.folder, store) as replies:
-        calls = asyncio.run(calls_of_run(open_run(run.folder), run.folder, replies))
+def _calls(run: RunRows) -> RunCalls:
+    calls = calls_of_run(run.run)
     if calls.missing:
         say(
             f"{counted(calls.missing, 'cell')} of {run.folder} left out: the store lacks some of "

@@ -1,6 +1,5 @@
 """`oversight export`: the recorded replies of a run as one file, or the run as tables."""
 
-import asyncio
 import os
 import sys
 from functools import partial
@@ -14,10 +13,8 @@ from ...accounting.prices import listed, load_prices
 from ...display.quantity import counted
 from ...reports.frame_files import FrameFormat, write_frames
 from ...reports.frames import FrameSource
-from ...runs.loaded_sweep import open_run
-from ...runs.recorded import recorded
-from ...runs.replay import keys_of
-from ...runs.run_folder import outcomes
+from ...runs.reader import RunReader
+from ...runs.recorded import keys_in, recorded
 from ..naming import run_argument
 from ..options import output_option, prices_option, recorded_option, score_option
 from ..output import say
@@ -38,7 +35,10 @@ MIN_CELLS = 1_000
 @output_option("RUN/replies.bundle, or for tables RUN/frames")
 @recorded_option
 @click.option(
-    "--no-replies", is_flag=True, help="Only the tables of rows and cells, which need no store."
+    "--no-replies", is_flag=True, help="Only the tables of rows and cells, which need no record."
+)
+@click.option(
+    "--requests", is_flag=True, help="Fill in the requests of the table of calls, from the store."
 )
 @prices_option
 @score_option
@@ -48,32 +48,38 @@ def command(
     output: Path | None,
     store: str | None,
     no_replies: bool,
+    requests: bool,
     prices: Path | None,
     score: str,
 ) -> None:
     """Write every reply that RUN used into one file, or the run as tables.
 
     With the file anyone can replay the run: oversight replay RUN --store FILE. The same run gives
-    the same bytes. A call that the store does not hold, as where the run was made with other words,
-    ends the export with exit code 5 and no file.
+    the same bytes. A reply that the store does not hold ends the export with exit code 5 and no
+    file.
 
     Tables are for pandas, polars, DuckDB and spreadsheets: one file each, with failed and missing
-    worlds, and a column for each setting in which rows differ. Parquet needs the extra `frames`.
+    worlds, and a column for each setting in which rows differ. They are read from the record in
+    RUN, which has replies and no requests. Parquet needs the extra `frames`.
     """
+    read = RunReader(run)
     if format == "bundle":
-        if no_replies:
-            raise click.UsageError("--no-replies is for tables: --format parquet, csv or jsonl")
-        _bundle(run, output or run / "replies.bundle", store)
+        if no_replies or requests:
+            flag = "--no-replies" if no_replies else "--requests"
+            raise click.UsageError(f"{flag} is for tables: --format parquet, csv or jsonl")
+        _replies(read, output or run / "replies.bundle", store)
         return
-    opened = open_run(run)
-    known = opened.models.priced(load_prices(prices) if prices else listed())
-    replies = None if no_replies else partial(recorded, run, store)
+    known = (load_prices(prices) if prices else listed()).named(read.sweep.meanings)
     folder = output or run / "frames"
     folder.mkdir(parents=True, exist_ok=True)
-    source = FrameSource(run, opened, known, replies, score)
-    lines = write_frames(source, folder, format, _processes(len(opened.sweep)))
+    source = FrameSource(
+        read, known, not no_replies, partial(recorded, run, store) if requests else None, score
+    )
+    lines = write_frames(source, folder, format, _processes(len(read.sweep)))
     told = ", ".join(f"{count:,} {name}" for name, count in lines.items())
     say(f"{told} in {folder}, as {format}")
+    if not (no_replies or requests):
+        say("the column of requests is empty: --requests fills it from the store")
 
 
 def _processes(cells: int) -> int:
@@ -83,12 +89,9 @@ def _processes(cells: int) -> int:
     return min(cores, cells // MIN_CELLS)
 
 
-def _bundle(run: Path, path: Path, store: str | None) -> None:
-    opened = open_run(run)
-    whole = {record.place: record.from_replies for record in outcomes(run)}
-    cells = ((cell, whole[cell.place]) for cell in opened.sweep.cells() if cell.place in whole)
-    with recorded(run, store) as replies:
-        keys = asyncio.run(keys_of(cells, replies, opened.models.identity_in(replies)))
+def _replies(run: RunReader, path: Path, store: str | None) -> None:
+    keys = keys_in(run)
+    with recorded(run.folder, store) as replies:
         export_bundle(replies, keys, path)
     say(f"{counted(len(keys), 'reply', 'replies')} in {path} ({path.stat().st_size:,} bytes)")
-    say(f"replay it anywhere: oversight replay {run} --store {path}")
+    say(f"replay it anywhere: oversight replay {run.folder} --store {path}")

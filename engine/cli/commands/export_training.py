@@ -1,18 +1,14 @@
 """`oversight export-training`: a run as training data, in JSON Lines for TRL."""
 
-import asyncio
 from pathlib import Path
 
 import click
 
 from ...display.quantity import counted
 from ...errors import UsageError
-from ...runs.loaded_sweep import open_run
 from ...runs.lookup import Parts
-from ...runs.manifest import read_manifest
+from ...runs.reader import RunReader
 from ...runs.recorded import recorded
-from ...runs.replay import replay_cache
-from ...runs.run_folder import outcomes
 from ...training.data_card import TrainingSource
 from ...training.folder import CARD, write_training
 from ...training.recipes import DEFAULT_THRESHOLDS, RECIPES, training_examples
@@ -73,25 +69,22 @@ def command(
     preference  two speeches to one prompt, and which did better
     reward      the cases for two answers, and which one the judge believed
 
-    Labels are the judge's verdicts, never the true values. Replies come from the store; nothing
-    is sent. The same run gives the same bytes.
+    Labels are the judge's verdicts, never the true values. Prompts come from the store; nothing is
+    sent. The same run gives the same bytes.
     """
-    opened = open_run(run)
-    manifest = read_manifest(run)
+    read = RunReader(run)
+    manifest = read.manifest
     threshold = DEFAULT_THRESHOLDS[recipe] if least is None else least
-    done = {record.place for record in outcomes(run) if record.failure is None}
-    cells = [cell for cell in opened.sweep.cells() if cell.place in done and parts.fit(cell.row)]
+    rows = {n for n, row in enumerate(read.sweep.rows) if parts.fit(row)}
     with recorded(run, store) as replies:
-        heard = asyncio.run(
-            worlds(cells, replay_cache(replies, opened.models.identity_in(replies)))
-        )
+        heard = worlds(read, rows, replies)
     examples = training_examples(heard, recipe, threshold)
     if not examples:
         raise UsageError(f"{run}: no {recipe} example in {len(heard):,} worlds; {MEND[recipe]}")
     name, identity, version = manifest.name, manifest.identity, manifest.version
     source = TrainingSource(name, identity, version, len(heard), recipe, threshold, seed)
     folder = output or run / "training" / recipe
-    written = write_training(folder, source, opened.sweep.problems, examples, eval_share)
+    written = write_training(folder, source, read.problems, examples, eval_share)
     for split, count in written.items():
         say(f"{counted(count, 'example')} in {folder / split}.jsonl")
     show(str(folder / CARD))

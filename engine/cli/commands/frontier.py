@@ -1,6 +1,5 @@
 """`oversight frontier`: what each row costs, and which rows are worth it."""
 
-import asyncio
 from pathlib import Path
 from typing import get_args
 
@@ -12,12 +11,10 @@ from ...accounting.prices import listed, load_prices
 from ...decisions.calls import calls_of_run
 from ...decisions.costs import CostAxis, costs_finding, frontier, row_costs
 from ...decisions.rows import read_rows
-from ...runs.loaded_sweep import open_run
-from ...runs.recorded import recorded
 from ..naming import run_argument
 from ..options import (
+    no_store_option,
     prices_option,
-    recorded_option,
     score_option,
     tables_format_option,
 )
@@ -34,27 +31,24 @@ from ..output import show, width
     help="Unit of cost. Default: dollars where all prices are known, else tokens.",
 )
 @prices_option
-@recorded_option
+@no_store_option
 @tables_format_option
 def command(
     run: Path,
     score: str,
     axis: CostAxis | None,
     prices: Path | None,
-    store: str | None,
     format: str,
 ) -> None:
     """Print what each row of RUN costs, and which rows no other beats at the same cost or less.
 
-    The run is replayed from the store, to find out which rows use which calls. A call that several
-    rows use is paid for once. "Alone" is what a row would cost by itself: all of its calls.
+    Which rows use which calls is read from the record in RUN. A call that several rows use is paid
+    for once. "Alone" is what a row would cost by itself: all of its calls.
     "Marginal" is what it adds to the rows above it in the report: the calls that none of them
     uses. Nothing is sent.
     """
     rows = read_rows(run)
-    with recorded(run, store) as replies:
-        calls = asyncio.run(calls_of_run(open_run(run), run, replies))
-    costs = row_costs(rows, calls, load_prices(prices) if prices else listed())
+    costs = row_costs(rows, calls_of_run(rows.run), load_prices(prices) if prices else listed())
     found = frontier(rows, costs, score=score, axis=axis)
     paid = sum_usage(read_ledger(run).values()).dollars or None
     show(costs_finding(costs, found, paid).text(format, width()))

@@ -1,6 +1,5 @@
 """`oversight report`: the report of a run, complete or not."""
 
-import asyncio
 import math
 from pathlib import Path
 
@@ -18,15 +17,13 @@ from ...decisions.sequential import saved_decision
 from ...errors import UsageError
 from ...reports.report import report
 from ...reports.results import collect
-from ...runs.loaded_sweep import open_run
 from ...runs.reader import RunReader
-from ...runs.recorded import recorded
 from ...runs.sources import read_sources, source_lines
 from ..naming import run_argument
 from ..options import (
     format_option,
+    no_store_option,
     prices_option,
-    recorded_option,
     score_option,
 )
 from ..output import say, say_latency, show, width
@@ -56,7 +53,7 @@ from ..output import say, say_latency, show, width
     help="Add where the noise comes from, and what to buy next: questions, draws or verdicts.",
 )
 @prices_option
-@recorded_option
+@no_store_option
 def command(
     run: Path,
     format: str,
@@ -65,12 +62,11 @@ def command(
     measures: bool,
     advise: bool,
     prices: Path | None,
-    store: str | None,
 ) -> None:
     """Print the report of the run folder RUN, from what has been run so far.
 
     --next needs two draws of each problem, or a judge of the kind `redrawn`. What things cost is
-    read from the store, for ten problems.
+    read from the record, for ten problems.
     """
     if any(map(math.isnan, betas)):
         raise click.BadParameter("nan is no number", param_hint="--beta")
@@ -83,7 +79,7 @@ def command(
         measured = verdict_measures(read_rows(read), score)
         sections.append(("verdict_measures", measures_finding(measured)))
     if advise:
-        sources = _noise(run, score, prices, store)
+        sources = _noise(read, score, prices)
         sections.append(("noise", noise_finding(sources)))
     show(report(results, format, width(), measures=measures, sections=sections))
     say_latency(read_ledger(run))
@@ -94,15 +90,14 @@ def command(
             say(line)
 
 
-def _noise(run: Path, score: str, prices: Path | None, store: str | None) -> Noise:
+def _noise(run: RunReader, score: str, prices: Path | None) -> Noise:
     rows = read_rows(run)
-    with recorded(run, store) as replies:
-        calls = asyncio.run(calls_of_run(open_run(run), run, replies, sample_of(rows.sweep)))
+    calls = calls_of_run(rows.run, sample_of(rows.sweep))
     costs = row_costs(rows, calls, load_prices(prices) if prices else listed())
     sources = noise(rows, costs, score=score)
     if not sources.rows:
         raise UsageError(
-            f"{run}: one draw of each problem cannot separate noise; run it with draws: 2, or "
-            "with judges: {kind: redrawn, member: …, draws: 3}, which goes on from this one"
+            f"{run.folder}: one draw of each problem cannot separate noise; run it with draws: 2, "
+            "or with judges: {kind: redrawn, member: …, draws: 3}, which goes on from this one"
         )
     return sources

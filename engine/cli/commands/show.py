@@ -1,6 +1,5 @@
 """`oversight show`: the worlds of a problem, side by side."""
 
-import asyncio
 from pathlib import Path
 
 import click
@@ -8,27 +7,25 @@ from rich.console import Console
 
 from ...display.quantity import counted
 from ...reports.side_by_side import as_plain, side_by_side
-from ...runs.loaded_sweep import open_run
-from ...runs.lookup import Parts, fullest, locate
-from ...runs.recorded import recorded
-from ...runs.replay import replay_cache
+from ...runs.lookup import Parts, fullest, locate, worlds_of
+from ...runs.reader import RunReader
 from ..completing import cells
 from ..naming import run_argument
-from ..options import json_option, recorded_option, row_options, score_option
+from ..options import json_option, no_store_option, row_options, score_option
 from ..output import say, show_json
 
 
 @click.command()
 @run_argument
 @click.argument("cell", required=False, shell_complete=cells)
-@click.option("--problem", help="Id of a problem; same as the second argument.")
+@click.option("--problem", help="Id of a problem.")
 @row_options
 @click.option(
     "--draw",
     type=click.IntRange(0),
     help="Number of the repetition, from 0, in a sweep with several draws.",
 )
-@recorded_option
+@no_store_option
 @score_option
 @json_option
 def command(
@@ -37,27 +34,25 @@ def command(
     problem: str | None,
     parts: Parts,
     draw: int | None,
-    store: str | None,
     score: str,
     as_json: bool,
 ) -> None:
     """Print what was said in RUN about one problem, one column per world, and the verdicts.
 
-    CELL is the id of a problem, or of a cell as outcomes.jsonl has it. Replies come from the
-    store; nothing is sent.
+    CELL is the id of a problem, or of a cell as outcomes.jsonl has it. All is read from the record
+    in RUN: no code is run, no store is opened, nothing is sent.
     """
-    opened = open_run(run)
-    wanted = cell or problem or opened.sweep.problems[0].id
-    about, rows, drawn = locate(opened.sweep, run, wanted, parts, draw)
-    with recorded(run, store) as replies:
-        cache = replay_cache(replies, opened.models.identity_in(replies))
-        row, worlds = asyncio.run(fullest(rows, about, drawn, cache))
+    read = RunReader(run)
+    places = locate(read, cell or problem or "", parts, draw)
+    place = fullest(read, places)
+    row, about = read.sweep.rows[place.row], read.problems[place.problem]
+    worlds = worlds_of(read, place)
     if as_json:
         show_json(as_plain(row, about, worlds, score))
         return
     console = Console(highlight=False)
     console.print(side_by_side(row, about, worlds, score, console.width))
-    if others := [other for other in rows if other is not row]:
+    if others := [read.sweep.rows[each.row] for each in places if each is not place]:
         names = dict.fromkeys(other.kind for other in others)
         fit = "fits" if len(others) == 1 else "fit"
         shown = f"{', '.join(list(names)[:8])}{', …' * (len(names) > 8)}"

@@ -1,6 +1,5 @@
 """What tokens cost, and what happens where nobody knows."""
 
-import asyncio
 import json
 import tomllib
 from datetime import date
@@ -13,7 +12,8 @@ from oversight.cache.reply import Usage
 from oversight.engine.accounting.price_file import checked
 from oversight.engine.accounting.prices import _prices, listed, load_prices
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.costs import ended, sampled_costs
+from oversight.engine.pages.reading import ends_of
+from oversight.engine.pictures.costs import sampled_costs
 from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.runs.reader import Place
 from tests.answering import alike, answering
@@ -186,9 +186,8 @@ models: {{compatible/lab/ours: {{is: openai/gpt-4o}}}}
     assert ran.code == 0, ran.err
     expected = pytest.approx(listed().need("openai/gpt-4o").cost(Usage(1000, 100)))
     with OpenedRun(place / "run", place / "store") as run:
-        _, (row,) = asyncio.run(sampled_costs(run))
-        reading = ended(run, run.sweep.rows[0], run.problems[0], Place(0, 0), 0)
-        _, _, calls = asyncio.run(reading)
+        _, (row,) = sampled_costs(run)
+        _, calls = ends_of(run, Place(0, 0))[0]
     assert row.dollars == expected
     assert [each.dollars for each in calls.values()] == [expected]
 

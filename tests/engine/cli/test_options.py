@@ -38,12 +38,12 @@ OF_ITS_OWN = {
 }
 """Options that set another thing than their namesakes: a loader's setting, the order of labels."""
 VARIANTS = {
-    "--store": 4,  # to be written to, of a folder, of a run that is read, and of one asked more
+    "--store": 5,  # to be written to, of a folder, of a run that is read, of one asked more, none
     "--format": 2,  # of what is printed, and of exported files
     "--contrast": 2,  # to be planned for, and to be looked at
     "--limit": 2,  # problems, and lines of a list
     "--json": 2,  # beside --format, too
-    "--output": 5,  # each default is named
+    "--output": 7,  # each default is named
     "--beta": 3,  # instead of the usual ones, beside them, and of the tilt
     "--model": 2,  # of stored replies, and to write answers
     "--dry-run": 2,  # checks a sweep, and counts what would go

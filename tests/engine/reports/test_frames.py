@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -12,14 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import oversight
-from oversight.cache.disk import DiskStore, ReadOnlyStore
-from oversight.cache.errors import ReplayMiss
 from oversight.engine.accounting.prices import listed
+from oversight.engine.record.errors import RecordDamaged
 from oversight.engine.reports import frame_pool
 from oversight.engine.reports.frame_files import FrameFormat, write_frames
 from oversight.engine.reports.frame_tables import TABLES
 from oversight.engine.reports.frames import FrameSource
-from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.reader import RunReader
 from oversight.engine.runs.recorded import recorded
 from oversight.engine.runs.run_folder import outcomes
 from oversight.protocols.agents.agent import Agent
@@ -34,7 +34,7 @@ from tests.shipments import shipments
 
 
 def source(run: Path) -> FrameSource:
-    return FrameSource(run, open_run(run), listed(), partial(recorded, run, None))
+    return FrameSource(RunReader(run), listed(), requests=partial(recorded, run, None))
 
 
 @pytest.fixture
@@ -134,13 +134,14 @@ def test_several_processes_write_the_same_bytes_as_one(
 
 @pytest.mark.wire
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_reply_that_the_store_lacks_is_the_same_error_in_any_process(
+def test_a_record_that_is_damaged_is_the_same_error_in_any_process(
     run: Path, place: Path, processes: int
 ) -> None:
-    DiskStore(place / "empty").close()
-    lacking = replace(source(run), replies=lambda: closing(ReadOnlyStore(place / "empty")))
-    with pytest.raises(ReplayMiss, match="--no-replies writes the tables"):
-        write_frames(lacking, place, "jsonl", processes)
+    own = Path(copytree(run, place / "own"))
+    with closing(sqlite3.connect(own / "record.db")) as db, db:
+        db.execute("UPDATE cells SET calls = x'ff'")
+    with pytest.raises(RecordDamaged, match=r"record\.db is damaged"):
+        write_frames(source(own), place, "jsonl", processes)
 
 
 def test_a_call_that_several_problems_ask_is_in_the_table_once(

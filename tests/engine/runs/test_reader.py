@@ -40,9 +40,16 @@ READING: tuple[tuple[str, ...], ...] = (
     ("compare", "run", "--json"),
     ("plot", "run", "--kind", "lift", "--data", "-"),
     ("plot", "run", "--kind", "heat", "--data", "-"),
+    ("plot", "run", "--kind", "frontier", "--data", "-"),
     ("pressure", "run", "--json"),
+    ("frontier", "run", "--json"),
+    ("report", "run", "--next", "--json"),
+    ("show", "run", "--json"),
+    ("search", "run", "nats", "weight", "--json"),
+    ("export", "run", "--format", "jsonl", "-o", "frames"),
+    ("bundle", "run", "-o", "site"),
 )
-"""What is read of a run, without its replies."""
+"""Every command that reads a run."""
 
 AUDITED = """\
 import sys
@@ -104,6 +111,7 @@ def test_a_run_reads_the_same_whatever_becomes_of_its_code_and_its_machine(
         shutil.move(run, there)
         shutil.rmtree(place / "store", ignore_errors=True)
         monkeypatch.setenv("HOME", str(there))
+        monkeypatch.setenv("XDG_DATA_HOME", str(there / "data"))
         monkeypatch.setenv("OVERSIGHT_STORE", str(there / "none"))
     assert read_all(command, "elsewhere/run" if what == "moved" else "run") == before
     assert not list(place.rglob("executed"))
@@ -155,14 +163,14 @@ def test_a_folder_of_before_is_read_from_its_sweep_file_or_from_the_names_in_its
 
 def test_links_pipes_and_false_claims_are_refused_by_name(run: Path, place: Path) -> None:
     (place / "secret").write_text("secret")
-    for name in ("manifest.json", "problems.jsonl", "grid.json", "outcomes.jsonl"):
+    for name in ("manifest.json", "problems.jsonl", "grid.json", "outcomes.jsonl", "record.db"):
         kept = (run / name).read_bytes()
         for replace in (lambda f: f.symlink_to(place / "secret"), os.mkfifo):
             (run / name).unlink()
             replace(run / name)
             with pytest.raises(RunFolderError, match=name):
                 reader = RunReader(run)
-                assert reader.sweep and list(reader.outcomes())
+                assert reader.sweep and list(reader.outcomes()) and reader.record
         (run / name).unlink()
         (run / name).write_bytes(kept)
     manifest = json.loads((run / "manifest.json").read_text())

@@ -208,6 +208,9 @@ def test_a_run_is_exported_the_same_each_time_and_replayed_from_the_file_alone(
     replay = command("replay", elsewhere, "--store", elsewhere / "replies.bundle")
     assert (replay.code, replay.out) == (0, ran.out)
     assert "40 of 40 outcomes are equal to the byte" in replay.err
+    assert command("replay", elsewhere).out == ran.out
+    bundle = elsewhere / "replies.bundle"
+    bundle.unlink()
     without = command("replay", elsewhere)
     assert without.code == 2
     assert "name the one that has the replies of" in without.err

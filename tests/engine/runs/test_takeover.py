@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -126,12 +127,36 @@ def test_nothing_is_taken_over_where_replies_may_be_gone(
         told["losses"] = None
     else:
         told["replies"] = 10**6
+        (finished.folder / RECORD).unlink()
     manifest.write_text(json.dumps(told))
     again = command("run", "small.yaml", "--run-folder", "runs/again")
     assert again.code == 0 and "taken over" not in again.err
     assert written(finished.folder) == written(Path("runs/again"))
     named = command("run", "small.yaml", "--run-folder", "x/y", "--from", finished.folder)
     assert named.code == 2 and "nothing can be taken over: " in named.err
+
+
+def test_a_deletion_that_does_not_concern_a_run_costs_a_look_up(
+    place: Path, command: Command, finished: Finished
+) -> None:
+    store = DiskStore(place / "store")
+    store.keep_many([("of another run", b"x")])
+    keys = [*store.keys(), "nobody's"]
+    assert store.held(keys, time.time()) == len(store)
+    assert store.held(keys, time.time() - 3600) == 0
+    assert store.delete_many(["of another run"]) == 1
+    store.close()
+    again = command("run", "small.yaml", "--run-folder", "runs/again")
+    assert ": 40 cells" in again.err
+    # Without its record nobody can tell.
+    (finished.folder / RECORD).unlink()
+    (place / "runs/again" / RECORD).unlink()
+    third = command("run", "small.yaml", "--run-folder", "runs/third")
+    assert "taken over from runs/again: 40 cells" in third.err  # begun after the deletion
+    shutil.rmtree(place / "runs/again")
+    shutil.rmtree(place / "runs/third")
+    fourth = command("run", "small.yaml", "--run-folder", "runs/fourth")
+    assert "taken over" not in fourth.err
 
 
 def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(

@@ -1,15 +1,14 @@
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 
 import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.sweeps.sweep import Cell
+from oversight.engine.sweeps.sweep import Sweep
 from oversight.engine.sweeps.sweepfile import report_rows
 from oversight.engine.training.recipes import Demonstration, PreferencePair, training_examples
-from oversight.engine.training.speeches import RecordedWorld, worlds
+from oversight.engine.training.speeches import RecordedWorld
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.judges import StatedJudge
@@ -18,6 +17,7 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.open_protocols import OpenDebate
 from oversight.protocols.protocol import Protocol
 from tests.fakes import APPLES, Scripted, prompt
+from tests.training_rows import recorded_worlds
 
 JUDGE = StatedJudge("judge")
 ALICE = Agent("alice")
@@ -40,12 +40,8 @@ def script(call: Call) -> str:
 async def heard(
     protocol: Protocol, answer: Answering = script, draws: int = 1
 ) -> list[RecordedWorld]:
-    (row,) = report_rows([protocol])
-    cells = [
-        Cell(place, row, APPLES, side, draw, str(place))
-        for place, (draw, side) in enumerate(product(range(draws), range(2)))
-    ]
-    return await worlds(cells, Scripted(answer))
+    cells = Sweep("training", (APPLES,), report_rows([protocol]), draws).cells()
+    return await recorded_worlds(cells, Scripted(answer))
 
 
 PROPAGANDA = Propaganda(JUDGE, ALICE)
@@ -179,7 +175,7 @@ async def test_no_true_value_is_among_what_is_learned():
     for values in ((1, -1), (-1, 1)):
         found = await heard(PROPAGANDA, draws=2)
         other = replace(APPLES, values=values)
-        turned = [replace(each, cell=replace(each.cell, problem=other)) for each in found]
+        turned = [replace(each, problem=other) for each in found]
         told.append(
             [
                 each.as_row()

@@ -1,0 +1,121 @@
+"""`oversight pack`: a run in one file, to send and to keep."""
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from ...display.printable import printable
+from ...display.quantity import counted
+from ...providers.keys import environment
+from ...runs.listing import RUNS
+from ...runs.reader import RunReader
+from ...runs.recorded import recorded
+from ...runs.trust import code_of, is_own, seal
+from ...sharing.contents import MAX_BYTES, SUFFIX, Contents, shown
+from ...sharing.making import PackWish, make_pack
+from ...sharing.opening import contents_of, open_pack
+from ..group import NamedGroup
+from ..naming import run_argument
+from ..options import json_option, output_option, recorded_option
+from ..output import say, show, show_json
+
+
+@click.group(cls=NamedGroup)
+def command() -> None:
+    """Make one file of a run, or a run folder of such a file."""
+
+
+@command.command()
+@run_argument
+@output_option("RUN.oversight")
+@click.option(
+    "--passages/--no-passages",
+    default=None,
+    help="Whether source texts go in. Default: where the licence of the data set is known to "
+    "allow it; otherwise their digests.",
+)
+@click.option(
+    "--no-store", is_flag=True, help="Leave out requests and replies, which are in the store."
+)
+@recorded_option
+def make(
+    run: Path, output: Path | None, passages: bool | None, no_store: bool, store: str | None
+) -> None:
+    """Write all of RUN that others may have into one file.
+
+    In it are the sweep, its problems, the outcomes, the record of what was said, the files of your
+    own code that the sweep names, the report, and the requests and replies, by which others can
+    replay the run. What goes in is listed first, and is searched for your keys. The same run gives
+    the same bytes.
+    """
+    read = RunReader(run.resolve())
+    to = output or Path(f"{read.name}{SUFFIX}")
+    wish = PackWish(passages, not no_store)
+    source = None if no_store else partial(recorded, run, store)
+    made = make_pack(read, to, wish, source, environment(Path()), _listed)
+    say(f"{counted(len(made.files), 'file')}, {made.bytes:,} bytes, in {to.stat().st_size:,}")
+    show(str(to))
+
+
+@command.command("open")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@output_option("runs/NAME")
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(1),
+    default=MAX_BYTES,
+    help="Refuse a pack that would unpack to more.",
+)
+@click.option("--list", "only_list", is_flag=True, help="Print what is in it, and write nothing.")
+@json_option
+def open_(file: Path, output: Path | None, max_bytes: int, only_list: bool, as_json: bool) -> None:
+    """Make a run folder of FILE, for every command that reads.
+
+    Nothing in it is executed: its code runs for replay and run alone, and only once you trust it
+    with oversight pack trust. Its store and its addresses are never used.
+    """
+    if only_list:
+        contents = contents_of(file)
+        if as_json:
+            show_json(contents)
+        else:
+            _listed(contents)
+        return
+    to = output or RUNS / file.name.removesuffix(SUFFIX)
+    contents = open_pack(file, to, max_bytes)
+    if as_json:
+        show_json({"folder": str(to), "contents": contents})
+        return
+    say(f"{contents.name}: {contents.cells:,} cells of {counted(contents.problems, 'problem')}")
+    say(f"read it: oversight report {to}; oversight view {to}")
+    show(str(to))
+
+
+@command.command()
+@run_argument
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+def trust(run: Path, yes: bool) -> None:
+    """Let the code that RUN names run here, for replay and run, after a look at it.
+
+    The files and their digests are shown. Once one of them changes, it is to be looked at again.
+    """
+    code = code_of(run)
+    for each in code:
+        what = f"sha256 {each.sha256}" if each.sha256 else "a module: whatever is installed here"
+        show(printable(f"{each.name}  {what}"))
+    if is_own(run):
+        say(f"{run} is trusted already")
+        return
+    if not code:
+        say("it names no code of anybody's own; what is trusted is the store that it names")
+    if not yes:
+        click.confirm("Run this code, with your rights, for replay and run?", abort=True)
+    if not seal(run, code):
+        raise click.ClickException("your data folder cannot be written: nothing is trusted")
+    say(f"{run} is trusted")
+
+
+def _listed(contents: Contents) -> None:
+    for line in shown(contents):
+        say(printable(line))

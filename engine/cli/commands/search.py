@@ -1,0 +1,66 @@
+"""`oversight search`: words in what was said in a run."""
+
+from pathlib import Path
+
+import click
+
+from ...display.printable import printable
+from ...display.quantity import counted
+from ...record.search import Query
+from ...runs.lookup import Parts
+from ...runs.reader import RunReader
+from ...runs.searching import FoundHit, found_in
+from ..naming import run_argument
+from ..options import json_option, row_options
+from ..output import say, show, show_json
+
+SHOWN = 20
+
+
+@click.command()
+@run_argument
+@click.argument("words", nargs=-1, required=True)
+@row_options
+@click.option("--problem", help="Id of a problem.")
+@click.option(
+    "--limit", type=click.IntRange(0), default=SHOWN, help="List at most this many; 0: all."
+)
+@json_option
+def command(
+    run: Path,
+    words: tuple[str, ...],
+    parts: Parts,
+    problem: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Print where RUN has all of WORDS, in the order of row, problem, world and turn.
+
+    Searched are turns, private reasoning, and what judges wrote. "Words in quotes" must stand side
+    by side; an asterisk ends the beginning of a word. What two worlds or rows share is one hit.
+    Nothing is sent.
+    """
+    query = Query.read(" ".join(words))
+    read = RunReader(run)
+    count, hits = found_in(read, query, parts, problem, limit or None)
+    if as_json:
+        show_json({"words": query.parts, "hits": count, "shown": hits})
+        return
+    before = None
+    for hit in hits:
+        head = " · ".join(filter(None, (hit.protocol, hit.agent, hit.judge)))
+        if head != before:
+            show(printable(head))
+            before = head
+        show(f"  {printable(_where(hit))}: {printable(hit.snippet)}")
+    told = f", the first {len(hits)} shown; for more: --limit" * (count > len(hits))
+    say(f"{counted(count, 'hit')}{told}")
+    if hits:
+        say(f"to read one: oversight show {run} {hits[0].cell}")
+
+
+def _where(hit: FoundHit) -> str:
+    who = f"{hit.speaker}, turn {hit.turn + 1}" if hit.turn is not None else "judge"
+    kept = ", in private" * (hit.source == "reasoning")
+    shared = f" (and {counted(hit.cells - 1, 'more cell')})" if hit.cells > 1 else ""
+    return f"{hit.problem}, world {hit.world}, {who}{kept}{shared}"

@@ -1,0 +1,1 @@
+"""Packs: a run in one file, to send and to keep."""

@@ -1,0 +1,249 @@
+"""Packs: the same bytes each time, nothing of a key, and nothing of a hostile one on the disk."""
+
+import hashlib
+import io
+import json
+import os
+import re
+import tarfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from tests.command_line import Command
+
+KEY = "sk-canary-0123456789abcdefghijklmnop"
+Members = list[tuple[tarfile.TarInfo, bytes]]
+
+STEEL = """\
+from dataclasses import dataclass
+from pathlib import Path
+from oversight.protocols import Propaganda
+Path("executed").touch()
+
+@dataclass(frozen=True)
+class Steelman(Propaganda):
+    strength: int = 2
+"""
+SWEEP = """\
+name: own
+problems: {bundled: {name: arithmetic, limit: 3}}
+agents: [sim/strong]
+judges: {kind: stated, model: sim/judge}
+protocols: [naive_judge, {"steel.py:Steelman": {strength: 3}}]
+"""
+
+
+@pytest.fixture
+def pack(place: Path, command: Command) -> Path:
+    """The pack of a run with a protocol of one's own."""
+    (place / "steel.py").write_text(STEEL)
+    (place / "own.yaml").write_text(SWEEP)
+    assert command("run", "own.yaml", "--run-folder", "run").code == 0
+    made = command("pack", "make", "run", "-o", "run.oversight")
+    assert made.code == 0, made.err
+    assert "code/steel.py" in made.err and "said.jsonl" in made.err
+    (place / "executed").unlink()
+    return place / "run.oversight"
+
+
+def members(pack: Path) -> Members:
+    with (
+        pack.open("rb") as file,
+        zstandard.ZstdDecompressor().stream_reader(file) as raw,
+        tarfile.open(fileobj=raw, mode="r|") as tar,
+    ):
+        return [(each, _content(tar, each)) for each in tar]
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    content = tar.extractfile(member)
+    return content.read() if content else b""
+
+
+def packed(file: Path, content: Members) -> None:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tar:
+        for member, data in content:
+            tar.addfile(member, io.BytesIO(data))
+    file.write_bytes(zstandard.ZstdCompressor().compress(raw.getvalue()))
+
+
+def listed(content: Members, change: Callable[[dict[str, object]], None]) -> Members:
+    """The same with a changed table of contents."""
+    contents = json.loads(content[0][1])
+    change(contents)
+    return [_member("pack.json", json.dumps(contents).encode()), *content[1:]]
+
+
+def _member(
+    name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE
+) -> tuple[tarfile.TarInfo, bytes]:
+    member = tarfile.TarInfo(name)
+    member.size, member.type = len(data), kind
+    return member, data
+
+
+def with_file(content: Members, name: str, data: bytes, kind: bytes = tarfile.REGTYPE) -> Members:
+    def add(contents: dict[str, object]) -> None:
+        files = contents["files"]
+        assert isinstance(files, list)
+        digest = hashlib.sha256(data).hexdigest()
+        files.append({"path": name, "size": len(data), "sha256": digest})
+
+    member, _ = _member(name, data, kind)
+    if kind != tarfile.REGTYPE:
+        member.linkname, member.size = "/etc/passwd", 0
+    return [*listed(content, add), (member, data)]
+
+
+def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
+    pack: Path, place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command("pack", "make", "run", "-o", "again.oversight").code == 0
+    assert pack.read_bytes() == (place / "again.oversight").read_bytes()
+    opened = command("pack", "open", pack, "-o", "opened/run")
+    assert opened.code == 0, opened.err
+    for words in (("report", "--json"), ("show", "--json"), ("search", "nats", "--json")):
+        ours, theirs = (command(words[0], run, *words[1:]) for run in ("run", "opened/run"))
+        assert (ours.code, ours.out) == (theirs.code, theirs.out)
+    assert not (place / "executed").exists()
+    packed_again = command("pack", "make", "opened/run", "-o", "third.oversight")
+    assert packed_again.code == 0, packed_again.err
+    ours, theirs = ({m.name: d for m, d in members(place / f)} for f in (pack, "third.oversight"))
+    assert {n for n in ours if n != "pack.json" and ours[n] != theirs.get(n)} <= {"replies.bundle"}
+
+
+def test_code_of_a_pack_runs_only_once_it_is_trusted_and_only_as_it_was_shown(
+    pack: Path, place: Path, command: Command
+) -> None:
+    assert command("pack", "open", pack, "-o", "theirs").code == 0
+    refused = command("replay", "theirs")
+    assert refused.code == 2 and "oversight pack trust" in refused.err
+    assert not (place / "executed").exists()
+    trusted = command("pack", "trust", "theirs", "--yes")
+    digest = hashlib.sha256(STEEL.encode()).hexdigest()
+    assert f"steel.py  sha256 {digest}" in trusted.out
+    replayed = command("replay", "theirs")
+    assert replayed.code == 0, replayed.err
+    assert "12 of 12 outcomes are equal to the byte" in replayed.err
+    code = place / "theirs" / "code" / "steel.py"
+    code.write_text(STEEL + "Path('more').touch()\n")
+    assert command("replay", "theirs").code == 2
+    assert not (place / "more").exists()
+
+
+def test_no_key_travels(
+    place: Path, command: Command, pack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "0123456789-canary-of-ours")
+    for source, told in (
+        (f"# {KEY}\n", "looks like an API key"),
+        ("# 0123456789-canary-of-ours\n", "$SOME_API_KEY"),
+    ):
+        (place / "steel.py").write_text(source + STEEL)
+        made = command("pack", "make", "run", "-o", "leaky.oversight")
+        assert made.code == 2 and told in made.err and "code/steel.py" in made.err
+        assert "canary" not in made.err and not (place / "leaky.oversight").exists()
+
+
+def test_source_texts_stay_where_their_licence_is_not_known(place: Path, command: Command) -> None:
+    text = "The whole of a source text that nobody may copy."
+    answers = [{"label": "A", "text": "yes", "value": 1}, {"label": "B", "text": "no", "value": -1}]
+    problem = {"id": "p", "question": "Is it?", "answers": answers, "passage": text}
+    (place / "own.jsonl").write_text(json.dumps(problem) + "\n")
+    (place / "own.yaml").write_text(
+        "problems: {file: own.jsonl}\njudges: sim/judge\nprotocols: naive_judge\n"
+    )
+    assert command("run", "own.yaml", "--run-folder", "run").code == 0
+    assert command("pack", "make", "run", "-o", "without.oversight").code == 0
+    assert command("pack", "make", "run", "-o", "with.oversight", "--passages").code == 0
+    for name, there in (("without", False), ("with", True)):
+        content = b"".join(data for _, data in members(place / f"{name}.oversight"))
+        assert (text.encode() in content) is there
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    assert digest.encode() in b"".join(d for _, d in members(place / "without.oversight"))
+
+
+def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
+    content = members(pack)
+
+    def files(change: Callable[[list[dict[str, object]]], None]) -> Members:
+        return listed(content, lambda contents: change(contents["files"]))  # type: ignore[arg-type]
+
+    def write(some: Members) -> Callable[[Path], None]:
+        return lambda file: packed(file, some)
+
+    for path in (
+        "../evil",
+        "/tmp/evil",
+        "code/../../evil.py",
+        "code/.hidden/x.py",
+        "seal.json",
+        "record.db",
+    ):
+        yield path, write(with_file(content, path, b"x")), re.escape(repr(path))
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
+        linked = with_file(content, "code/l.py", b"", kind)
+        yield f"member of type {kind!r}", write(linked), "a link or a device"
+    yield (
+        "digest",
+        write(files(lambda all: all[0].update(sha256="0" * 64))),
+        "is not what its table",
+    )
+    yield "size", write(files(lambda all: all[0].update(size=3))), "and 3 are listed"
+    yield "claim", write(files(lambda all: all[0].update(size=10**15))), "would unpack to 1,000,000"
+    yield "negative", write(files(lambda all: all[0].update(size=-1))), "-1 bytes"
+    yield (
+        "unlisted",
+        write([*content, _member("code/extra.py", b"x")]),
+        "its table of contents does not",
+    )
+    yield "lacking", write(content[:-1]), "it lacks took.jsonl"
+    yield "newer", write(listed(content, lambda c: c.update(format=9))), "of format 9"
+    yield "claimed cells", write(listed(content, lambda c: c.update(cells=10**9))), "cells"
+    yield "no contents", write(content[1:]), "does not begin with pack.json"
+    for name, raw in (("torn", pack.read_bytes()[:-200]), ("foreign", b"PK\x03\x04 no pack")):
+        yield name, partial(Path.write_bytes, data=raw), "no pack, or is damaged|it lacks"
+    yield "bomb", write(with_file(content, "code/b.py", bytes(2**27))), "times its own size"
+    rows = {member.name: data for member, data in content}
+    lines = rows["said.jsonl"].splitlines(keepends=True)
+    wild = lines[0].replace(b'"place":0', b'"place":999999999', 1)
+    some = [
+        (m, d) if m.name != "said.jsonl" else _member(m.name, b"".join([wild, *lines[1:]]))
+        for m, d in content
+    ]
+    said = next(d for m, d in some if m.name == "said.jsonl")
+
+    def relist(all: list[dict[str, object]]) -> None:
+        for each in all:
+            if each["path"] == "said.jsonl":
+                each.update(size=len(said), sha256=hashlib.sha256(said).hexdigest())
+
+    contents = json.loads(content[0][1])
+    relist(contents["files"])
+    yield (
+        "wild place",
+        write([_member("pack.json", json.dumps(contents).encode()), *some[1:]]),
+        "different cells|out of place",
+    )
+
+
+def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(
+    pack: Path, place: Path, command: Command
+) -> None:
+    before = {file for file in place.rglob("*")}
+    for name, write, told in hostile(pack):
+        bad = place / "bad.oversight"
+        write(bad)
+        opened = command("pack", "open", bad, "-o", "bad")
+        assert opened.code == 2, f"{name}: {opened.err}"
+        assert re.search(told, opened.err), f"{name}: {opened.err}"
+        assert opened.err.count("\n") == 1 and "Traceback" not in opened.err
+        bad.unlink()
+        assert {file for file in place.rglob("*")} == before, name
+    assert not os.path.exists("/tmp/evil")
+    assert not (place / "executed").exists()
