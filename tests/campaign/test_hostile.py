@@ -49,7 +49,8 @@ IDS = ("../../../tmp/owned", "=1+1", '";id;"', "</script>", "$(touch owned)", "-
 LIVE = re.compile(rf"<\s*/?\s*(?:{'|'.join(TAGS)})\b", re.IGNORECASE)
 # The last is how a judge is told of them.
 OURS = re.compile(
-    r'</?(?:question|passage)>|<answer label="[AB]">|</(?:answer|turn|instructions)>'
+    r"</?(?:question|passage|rules|statement)>"
+    r'|<answer label="[AB]">|</(?:answer|turn|instructions)>'
     r'|<turn speaker="(?:Consultant|Client|Debater)(?: [AB])?">'
     r'|<instructions task="\w+"(?: \w+="[\w|]*")*>|<(?:turn|tool)> tags'
 )
