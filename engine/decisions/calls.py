@@ -58,41 +58,53 @@ def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunC
     """Calls of all cells of a run that have an outcome, from its record. problems: ids of those
     whose calls are wanted; None for all. RunFolderError without a record."""
     sweep = run.sweep
-    wanted = {n for n, each in enumerate(sweep.problems) if problems is None or each.id in problems}
+    wanted = [n for n, each in enumerate(sweep.problems) if problems is None or each.id in problems]
+    # Calls of a problem are numbered as its cells land, so a sample is a part of them.
+    spans = [sweep.span(n) for n in wanted] if problems is not None else [range(len(sweep))]
     found = RunCalls(asked=[0] * len(sweep.rows), problems=problems)
     with gc_relaxed(), damage_named(run.folder / RECORD):
-        calls: dict[int, PaidCall] = {}
-        keys: dict[int, str] = {}
-        for call, address, endpoint, model, sent, came, read, written in run.record.query(_CALLS):
-            keys[call] = f"{address}.{endpoint}"
-            calls[call] = PaidCall(model, Usage(sent or 0, came or 0, read or 0, written or 0))
-        for (made_of,) in run.record.query(_READ_FOR_VERDICTS, VERDICT, ADDRESS):
-            for call in unpack_ids(made_of):
-                calls[call].judging = True
-        ended = {record.place for record in run.outcomes()}
-        for place, row, problem, pairs in run.record.query(_ASKED):
-            ended.discard(place)
-            if problem in wanted:
+        rows: dict[int, int] = {}
+        verdicts = set[int]()
+        recorded = set[int]()
+        for span in spans:
+            for place, row, pairs, judged in run.record.query(_ASKED, span.start, span.stop):
                 asked = {call for _, call in unpack_pairs(pairs)}
                 found.asked[row] += len(asked)
                 for call in asked:
-                    calls[call].rows |= 1 << row
-    found.missing = sum(sweep.problem_at(place) in wanted for place in ended)
-    for number, paid in calls.items():
-        if paid.rows:
-            # A call that several problems ask is recorded once for each.
-            first = found.calls.setdefault(keys[number], paid)
-            first.rows |= paid.rows
-            first.judging |= paid.judging
+                    rows[call] = rows.get(call, 0) | 1 << row
+                verdicts.update(unpack_ids(judged))
+                recorded.add(place)
+        judging = set[int]()
+        for judgement, made_of in run.record.query(_READ_FOR_VERDICTS, VERDICT, ADDRESS):
+            if judgement in verdicts:
+                judging.update(unpack_ids(made_of))
+        ends = (min(rows, default=0), max(rows, default=-1))
+        for call, address, endpoint, model, sent, came, read, written in run.record.query(
+            _CALLS, *ends
+        ):
+            if call in rows:
+                usage = Usage(sent or 0, came or 0, read or 0, written or 0)
+                key = f"{address}.{endpoint}"
+                # A call that several problems ask is recorded once for each.
+                paid = found.calls.setdefault(key, PaidCall(model, usage))
+                paid.rows |= rows[call]
+                paid.judging |= call in judging
+        if problems is None:
+            found.missing = sum(each.place not in recorded for each in run.outcomes())
+        else:
+            ended = run.records(place for span in spans for place in span)
+            found.missing = len(ended.keys() - recorded)
     return found
 
 
 _CALLS = (
     "SELECT call, hex(address), endpoint, model, tokens_in, tokens_out, cache_read, cache_write"
-    " FROM calls JOIN endpoints USING(endpoint)"
+    " FROM calls JOIN endpoints USING(endpoint) WHERE call BETWEEN ? AND ?"
 )
 _READ_FOR_VERDICTS = (
-    "SELECT calls FROM judgements WHERE role = (SELECT name FROM names WHERE value = ?)"
+    "SELECT judgement, calls FROM judgements WHERE role = (SELECT name FROM names WHERE value = ?)"
     " AND length(calls) < ?"
 )
-_ASKED = "SELECT place, row, problem, calls FROM cells WHERE status < 2"
+_ASKED = (
+    "SELECT place, row, calls, judgements FROM cells WHERE place >= ? AND place < ? AND status < 2"
+)
