@@ -45,7 +45,7 @@ SECTIONS = {
     "Share": {
         "plot": "Draw a figure for a paper or slides, with its data.",
         "pack": "Make one file of a run for others, or open one.",
-        "bundle": "Write a run as a folder of web pages.",
+        "bundle": "Write a run as a folder of web pages: view --write, by its old name.",
         "export": "Write the replies of a run into one file, or the run as tables.",
         "export-training": "Write a run as data for supervised, preference or reward training.",
     },

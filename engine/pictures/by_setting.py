@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 from ...protocols.scoring.inference import estimates
 from ...protocols.scoring.trend import Configuration, Slope, trend
+from ..decisions.calls import calls_of_run, sample_of
+from ..decisions.costs import frontier, row_costs
+from ..decisions.rows import read_rows
+from ..errors import UsageError
 from .charts import Chart, ChartPoint, Series, drawable
-from .costs import sampled_costs
 from .scored_run import ScoredRun
 
 
@@ -46,34 +49,30 @@ def trend_chart(run: ScoredRun) -> Chart:
 
 
 def frontier_chart(run: ScoredRun) -> Chart:
-    """ASD over the cost of a problem, or over its output tokens if no price is known."""
-    _, every = sampled_costs(run.run)
-    costs = [(every[number], run.results.rows[number]) for number, _ in run.rows]
-    priced = any(cost.dollars for cost, _ in costs)
+    """What `oversight frontier` prints: lift, or ASD, over the cost of a problem, from the costs
+    of a sample of problems."""
+    rows, opened = read_rows(run.run), run.run
+    calls = calls_of_run(opened, sample_of(opened.sweep))
+    try:
+        found = frontier(rows, row_costs(rows, calls, opened.prices), score=run.score)
+    except UsageError as exc:
+        raise UsageError(f"frontier: there is nothing to draw: {exc}") from exc
     by_protocol: dict[str, list[ChartPoint]] = {}
-    for cost, row in costs:
-        x = cost.dollars if priced else cost.output
-        if row.asd and x:
+    best = []
+    shown = {rows.names[number]: row for number, row in run.rows}
+    for each in found.points:
+        if row := shown.get(each.name):
             name = " · ".join(filter(None, (row.agent, row.judge)))
-            point = ChartPoint(name, x, row.asd.value, row.asd.interval)
+            point = ChartPoint(name, each.cost, each.worth.value, each.worth.interval)
             by_protocol.setdefault(row.kind, []).append(point)
+            best += [ChartPoint(name, point.x, point.y)] if each.on_frontier else []
     series = [Series(kind, tuple(points)) for kind, points in by_protocol.items()]
-    points = sorted((p for s in series for p in s.points), key=lambda p: (p.x, -p.y))
-    hull: list[ChartPoint] = []
-    for point in points:
-        if not hull or point.y > hull[-1].y:
-            hull.append(ChartPoint(point.label, point.x, point.y))
-    if hull:
-        series.append(Series("frontier", tuple(hull), joined=True))
-    unit = "$ a problem" if priced else "output tokens a problem"
-    return Chart(
-        run.title("frontier"),
-        unit,
-        "agent score difference",
-        drawable("frontier", series),
-        zero=True,
-        log_x=True,
-    )
+    if best:
+        series.append(Series("frontier", tuple(best), joined=True))
+    unit = "$ a problem" if found.axis == "dollars" else "tokens a problem"
+    what = "lift" if found.measure == "lift" else "agent score difference"
+    shapes = drawable("frontier", series)
+    return Chart(run.title("frontier"), unit, what, shapes, zero=True, log_x=True)
 
 
 def _over(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...cache.reply import Outcome
 from ...protocols.transcript import SideFinding
-from ..errors import RunFolderError
+from ..errors import DiskFull, RunFolderError
 from ..system.mounts import is_network
 from .errors import RecordDamaged, RecordForeign, RecordNewer
 from .values import Origin
@@ -155,8 +155,10 @@ def read_only(file: Path) -> str:
 
 def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
     """What SQLite says of a record, as an error that names the file and the remedy."""
+    if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        return DiskFull(f"{file} cannot be written: {exc}")
     if isinstance(exc, sqlite3.OperationalError):
-        return RunFolderError(f"{file}: {exc}")
+        return RunFolderError(f"{file} cannot be read or written: {exc}")
     return RecordDamaged(file, str(exc))
 
 

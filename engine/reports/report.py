@@ -97,6 +97,7 @@ def finding(results: Results, *, measures: bool = False) -> Finding:
     """The report as parts: the rows, and beside them what has something to say."""
     names = naming(results.rows)
     lines = [*_choices(results, names), *_bounds(results, names)]
+    lines += [part for part in [_measures(results, names, UNREAD)] if part.lines]
     lines += [_measures(results, names)] if measures else []
     health = results.health
     return Finding(
@@ -369,14 +370,19 @@ class _Measured(NamedTuple):
     mean: Mean
 
 
-def _measures(results: Results, names: Sequence[Column]) -> Part:
-    """What was measured and counted beside the scores, by what the agent argued for."""
+UNREAD = "unread, "
+"""Beginning of the counts of replies that were refused, cut off, empty or unreadable, by seat."""
+
+
+def _measures(results: Results, names: Sequence[Column], only: str = "") -> Part:
+    """What was measured and counted beside the scores, by what the agent argued for. only: of
+    measures whose names begin so."""
     lines = []
     for row in results.rows:
         means = dict(row.measures)
         means |= {f"{name} a world": mean for name, mean in row.counts_a_world.items()}
         means |= {"captured mass": row.captured} if row.captured else {}
-        lines += [_Measured(row, name, mean) for name, mean in means.items()]
+        lines += [_Measured(row, n, mean) for n, mean in means.items() if n.startswith(only)]
     columns: list[Column] = [
         people(each.head, partial(_of_row, each), words=True) for each in names if each.cell
     ]
@@ -386,6 +392,8 @@ def _measures(results: Results, names: Sequence[Column]) -> Part:
         # They may be of anything, such as a number of steps: no sign.
         columns.append(figure(head, f"mean.{half}", 2, sign=False))
     title = "measures: means by what the agent argued for"
+    if only:
+        title = "replies refused, cut off, empty or unreadable, by the seat that gave them"
     return Part("", title, columns, lines, ("n: problems. [ ] 95% over problems.",))
 
 

@@ -48,10 +48,11 @@ def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
 def _named_by(run: Path) -> str:
     """The store that a run folder names, if it may be opened: whoever handed a folder on may have
     written anything into it."""
-    if is_own(run) and (store := read_manifest(run).store):
-        return store
     replies = run / REPLIES
-    return str(replies) if replies.is_file() and not replies.is_symlink() else ""
+    with_it = str(replies) if replies.is_file() and not replies.is_symlink() else ""
+    store = read_manifest(run).store if is_own(run) else ""
+    there = is_url(store) or (bool(store) and Path(store).expanduser().exists())
+    return store if there else with_it or store
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from .outcome import LandedCell, OutcomeRecord
 from .reader import RunReader
 from .replay import replay_cells
 from .run_folder import RunFolder, count_outcomes, recorded_lines
+from .trust import is_own
 from .workers import CRASH
 
 AT_ONCE = 4_096
@@ -109,6 +110,11 @@ class Takeover:
         none, and if its replies may be gone."""
         run = RunReader(source)
         manifest, grid = run.manifest, run.sweep
+        if not is_own(source):
+            raise RunFolderError(
+                f"{source}: nothing can be taken over: it was not made here. To rely on it: "
+                f"oversight pack trust {source}"
+            )
         if fault := _unfit(source, manifest, self.store):
             raise RunFolderError(f"{source}: nothing can be taken over: {fault}")
         ours = {row.address: number for number, row in enumerate(self.sweep.rows)}

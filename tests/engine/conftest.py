@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from oversight.engine.runs.trust import seal
 from tests.command_line import Command, Ran, run_in, within
 from tests.run_folders import only_run
 
@@ -64,6 +65,8 @@ def finished(place: Path, finished_once: Finished) -> Finished:
     folder = only_run(place)
     manifest = folder / "manifest.json"
     manifest.write_text(manifest.read_text().replace(str(made), str(place)))
+    # Its store has another name now.
+    assert seal(folder)
     return Finished(folder, finished_once.told)
 
 

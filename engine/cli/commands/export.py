@@ -28,9 +28,10 @@ MIN_CELLS = 1_000
 @click.option(
     "--format",
     "format",
-    type=click.Choice(["bundle", *get_args(FrameFormat)]),
-    default="bundle",
-    help="bundle: the replies in one file; the others: tables of rows, cells, turns and calls.",
+    type=click.Choice(["replies", "bundle", *get_args(FrameFormat)]),
+    default="replies",
+    help="replies: all of them in one file, once called bundle; the others: tables of rows, cells, "
+    "turns and calls.",
 )
 @output_option("RUN/replies.bundle, or for tables RUN/frames")
 @recorded_option
@@ -44,7 +45,7 @@ MIN_CELLS = 1_000
 @score_option
 def command(
     run: Path,
-    format: Literal["bundle"] | FrameFormat,
+    format: Literal["replies", "bundle"] | FrameFormat,
     output: Path | None,
     store: str | None,
     no_replies: bool,
@@ -64,6 +65,8 @@ def command(
     """
     read = RunReader(run)
     if format == "bundle":
+        say("--format bundle is called replies now, and goes in version 0.3")
+    if format == "replies" or format == "bundle":
         if no_replies or requests:
             flag = "--no-replies" if no_replies else "--requests"
             raise click.UsageError(f"{flag} is for tables: --format parquet, csv or jsonl")

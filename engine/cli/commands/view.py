@@ -5,6 +5,7 @@ import secrets
 import signal
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +15,7 @@ from ..completing import run_names
 from ..naming import run_named
 from ..options import host_option, port_option, recorded_option
 from ..output import say
+from ..site import site_options, write_site
 
 PORT = 7720
 
@@ -24,13 +26,34 @@ PORT = 7720
 @host_option
 @recorded_option
 @click.option("--no-open", is_flag=True, help="Print the address; open no browser.")
-def command(named: str | None, port: int, host: str, store: str | None, no_open: bool) -> None:
+@click.option(
+    "--write",
+    "to",
+    type=click.Path(path_type=Path),
+    help="Write the pages of RUN into this folder instead: a site, to open from disk or to serve.",
+)
+@site_options
+def command(
+    named: str | None,
+    port: int,
+    host: str,
+    store: str | None,
+    no_open: bool,
+    to: Path | None,
+    **settings: Any,
+) -> None:
     """Show RUN, or all runs in FOLDER (default: runs/), as pages in the browser until Ctrl-C.
 
-    Transcripts come from the store; nothing is sent to any model. Only this machine can reach the
-    server, unless --host says otherwise; then a token, part of the address that is printed, is
-    needed to see anything.
+    Transcripts come from the record in RUN, and requests from your store or from --store; nothing
+    is sent to any model. Only this machine can reach the server, unless --host says otherwise; then
+    a token, part of the address that is printed, is needed to see anything.
+
+    With --write the pages become files. They load nothing from elsewhere, and hold the texts of
+    models and of your problems: look before you hand them on.
     """
+    if to is not None:
+        write_site(run_named(named or ""), to, store, **settings)
+        return
     from ...pages.guard import is_loopback
     from ...pages.server import PageServer
 

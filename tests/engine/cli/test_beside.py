@@ -230,6 +230,7 @@ def test_counts_and_captured_mass_are_means_over_all_worlds_with_a_verdict() -> 
     assert {name: figures(mean.lie) for name, mean in only.counts_a_world.items()} == {
         "refused": (0.5, 2),
         "forged": (1, 2),
+        "unread, Advocate A: refused": (0.5, 2),
     }
     assert figures(only.counts_a_world["refused"].truth) == (0, 2)
     assert (figures(only.captured.truth), figures(only.captured.lie)) == ((1, 2), (0.8, 2))

@@ -1,5 +1,6 @@
 """A record holds whole cells, each text once, and is refused by name where it is damaged."""
 
+import resource
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
@@ -292,3 +293,22 @@ def test_a_record_in_a_read_only_folder_is_read(tmp_path: Path) -> None:
         assert read(folder / RECORD) == [spoken(0)]
     finally:
         folder.chmod(0o755)
+
+
+def test_a_record_for_which_there_is_no_room_says_so_and_goes_on_once_there_is(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / RECORD
+    writer = RecordWriter(file, PROBLEMS, ROWS)
+    writer.write([spoken(0)])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    log = file.with_name(f"{RECORD}-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log + 4096, limits[1]))
+    try:
+        with pytest.raises(RunFolderError, match=RECORD):
+            writer.write([spoken(place, f"words {place}") for place in range(2, 400, 2)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    writer.write([spoken(2)])
+    writer.close()
+    assert read(file) == [spoken(0), spoken(2)]

@@ -13,6 +13,7 @@ from oversight.cache.disk import DiskStore
 from oversight.engine.record.schema import RECORD
 from oversight.engine.record.tables import RecordTables
 from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.runs.trust import SEAL
 from tests.command_line import Command, calls
 from tests.engine.conftest import SWEEP, Finished
 from tests.run_folders import everything, with_failures, written
@@ -105,7 +106,9 @@ def test_what_other_code_or_another_endpoint_gave_is_not_taken_over(
     assert written(finished.folder) == written(Path("runs/again"))
 
 
-@pytest.mark.parametrize("change", ["deleted", "replaced", "moved", "never counted", "newer"])
+@pytest.mark.parametrize(
+    "change", ["deleted", "replaced", "moved", "never counted", "newer", "made elsewhere"]
+)
 def test_nothing_is_taken_over_where_replies_may_be_gone(
     change: str, place: Path, command: Command, finished: Finished
 ) -> None:
@@ -123,6 +126,8 @@ def test_nothing_is_taken_over_where_replies_may_be_gone(
         store.close()
     elif change == "moved":
         told["store_id"] = "0" * 32
+    elif change == "made elsewhere":
+        (finished.folder / SEAL).unlink()
     elif change == "never counted":
         told["losses"] = None
     else:
