@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 import orjson
 
-from ...protocols.counts import Counts, unread_by_seat
+from ...protocols.counts import Counts
 from ...protocols.question import Answer
 from ...protocols.transcript import Failure, Judgement, Turn, Verdict
 from .schema import (
@@ -23,7 +23,7 @@ from .schema import (
     OUTCOME_BIT,
     OUTCOMES,
 )
-from .values import VERDICT, RecordedCall, RecordedCell, RecordedJudgement
+from .values import VERDICT, RecordedCall, RecordedCell, RecordedJudgement, unread_in
 from .varints import pack_floats, pack_ids, pack_pairs, unpack_ids, unpack_pairs
 
 MAX_KNOWN = 150_000
@@ -390,14 +390,6 @@ class Numbering:
 
 _LATER = (None,) * 4
 """Columns of a judgement that no run of ours fills yet: labels, rater, at, measures."""
-
-
-def unread_in(verdict: Verdict) -> dict[str, Any]:
-    """What replies that could not be read leave open, as the line of a cell has it."""
-    told: dict[str, Any] = {"bounds": verdict.bounds} if verdict.bounds else {}
-    if unread := unread_by_seat(verdict):
-        told["unread"] = unread
-    return told
 
 
 def _json(value: object) -> str:

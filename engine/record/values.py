@@ -1,10 +1,11 @@
 """The plain values of a record: what one row of each table holds, apart from how it is stored."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ...cache.frozen import fast_init
 from ...cache.reply import Outcome, ToolCall, Usage
+from ...protocols.counts import unread_by_seat
 from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Verdict
 
@@ -176,3 +177,11 @@ class RecordedCell:
     @property
     def failed(self) -> bool:
         return isinstance(self.outcome, Failure)
+
+
+def unread_in(verdict: Verdict) -> dict[str, Any]:
+    """What replies that could not be read leave open, as the line of a cell has it."""
+    told: dict[str, Any] = {"bounds": verdict.bounds} if verdict.bounds else {}
+    if unread := unread_by_seat(verdict):
+        told["unread"] = unread
+    return told

@@ -9,9 +9,8 @@ import orjson
 from ...protocols.counts import Counts
 from ...protocols.transcript import Failure, Scalar, Verdict
 from ..record.capture import Capture, CapturedCell
-from ..record.numbering import unread_in
 from ..record.tables import RecordTables
-from ..record.values import RecordedCell
+from ..record.values import RecordedCell, unread_in
 from ..record.varints import unpack_floats
 from ..sweeps.sweep import Cell
 from .scheduler import CellEnd, are_probabilities

@@ -7,7 +7,7 @@ the bounds of the broken one, so that with bounds nobody gains, whichever side i
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 import pytest
@@ -53,6 +53,15 @@ ROWS: dict[str, Protocol] = {
     **{name: plain(kind) for name, kind in PROTOCOLS.items()},
     **{f"debate, {name}": Debate(judge, AGENT, Agent("b")) for name, judge in JUDGES.items()},
     **{f"critique, {name}": Critique(judge, AGENT) for name, judge in JUDGES.items()},
+    **{
+        f"{name}, votes": replace(plain(PROTOCOLS[name]), judge=VotesJudge("judge"))
+        for name in (
+            "doubly_efficient_debate",
+            "prover_estimator_debate",
+            "recursive_reward_modelling",
+            "debate_feedback",
+        )
+    },
     "debate, best of 4": Debate(JUDGE, BestOf(4, AGENT, JUDGE), Agent("b"), rounds=1),
 }
 
