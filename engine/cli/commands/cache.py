@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from ....cache.backup import back_up
 from ....cache.bundle import BundleStore, export_bundle
 from ....cache.errors import DamagedEntry
 from ....cache.explain import differences
@@ -235,6 +236,22 @@ def import_(source: Path, store: str | None) -> None:
     them say so. Exit code 1 if anything had to be left out.
     """
     _tell(_merged(source, named := store_name(store), foreign=True), named)
+
+
+@command.command()
+@click.argument("to", type=click.Path(path_type=Path, file_okay=False))
+@store_option
+def backup(to: Path, store: str | None) -> None:
+    """Copy the store into the folder TO, as it is at this moment, while runs go on.
+
+    The copy is a store: oversight cache verify --store TO checks it, and --store TO uses it.
+    """
+    named = store_name(store)
+    if is_url(named):
+        raise click.UsageError(f"{named} is a database: back it up with its own tools, pg_dump")
+    count = back_up(Path(named), to)
+    sync_folder(to)
+    show(f"{counted(count, 'reply', 'replies')} backed up into {to}")
 
 
 @command.command()
