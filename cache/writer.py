@@ -74,7 +74,10 @@ class Writer:
     def _start(self) -> None:
         if not self._gathering and len(self._writing) < self._store.sessions:
             self._gathering = True
-            self._writing.add(asyncio.create_task(self._write()))
+            writing = asyncio.create_task(self._write())
+            self._writing.add(writing)
+            # One that is cancelled cannot take itself out, and `close` would wait for it for ever.
+            writing.add_done_callback(self._writing.discard)
 
     async def put_at_once(
         self, key: str, pack: Callable[[], bytes], leased: bool = False
@@ -85,7 +88,11 @@ class Writer:
     async def close(self) -> None:
         """Write what is queued and end the thread. Safe to call twice."""
         self._closed = True
-        while self._writing:
+        while self._writing or self._waiting or self._freeing:
+            if not self._writing:
+                # The task that was to write these was cancelled, as all are when a loop is closed.
+                self._gathering = False
+                self._start()
             # Not awaited themselves: cancelling this wait must not cancel the writing.
             await asyncio.wait(self._writing)
         if self._wrote:

@@ -193,3 +193,18 @@ async def test_a_writer_that_never_wrote_starts_no_thread():
     writer = Writer(MemoryStore())
     assert threading.active_count() == before
     await writer.close()
+
+
+async def test_closing_ends_and_saves_what_is_queued_where_the_writing_was_cancelled():
+    """As all tasks are when a loop is closed: a second Ctrl-C must not end in a spin."""
+    store = Slow()
+    writer = Writer(store)
+    puts = await begun(store, writer, ["second"])
+    for task in writer._writing:
+        task.cancel()
+    store.go.set()
+    async with asyncio.timeout(PATIENCE):
+        await writer.close()
+    assert sorted(key for commit in store.commits for key in commit) == ["first", "second"]
+    for put in puts:
+        put.cancel()
