@@ -76,7 +76,7 @@ def guard(
             raise web.HTTPMisdirectedRequest(text=f"this server is not called {request.host!r}\n")
         origin = request.headers.get("Origin")
         changes = request.method not in ("GET", "HEAD")
-        ours = (f"http://{request.host}", access.public_url or None)
+        ours = [f"http://{request.host}", *filter(None, [access.public_url])]
         if (changes or origin is not None) and origin not in ours:
             raise web.HTTPForbidden(text="pages of other origins may not ask here\n")
         request[TOKEN] = known = _known(request, access)
@@ -110,8 +110,10 @@ async def headed(request: web.Request, response: web.StreamResponse) -> None:
     """Set the headers of every response, errors included."""
     response.headers.update(HEADERS)
     if response.status >= 400:
-        # Whoever is refused holds no connection.
+        # Whoever is refused holds no connection, and is told so: a client that reused it would lose
+        # its next request. By now aiohttp has decided on this header.
         response.force_close()
+        response.headers["Connection"] = "close"
     response.headers["Content-Security-Policy"] = f"{policy(True)}; frame-ancestors 'none'"
 
 

@@ -17,6 +17,7 @@ from oversight.engine.decisions.raters import rater_agreement
 from oversight.engine.pages.rating import RaterServer
 from oversight.engine.persons.journal import TaskAnswered, TaskGiven, read_journal
 from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.trust import seal
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, run_in, running, within
@@ -70,6 +71,8 @@ def own(original: Path, place: Path) -> Path:
     manifest = orjson.loads((run / "manifest.json").read_bytes())
     manifest["store"] = str(place / "store")
     (run / "manifest.json").write_bytes(orjson.dumps(manifest))
+    # The store that a manifest names is opened of a folder of one's own alone.
+    assert seal(run)
     return run
 
 
@@ -132,7 +135,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged:
     assert beside["transcripts"] == 40
     # All said 70 % for the first answer, whichever it is.
     share = sum(p.best == 0 for p in problems_of(finished)) / 20
-    assert beside["persons"]["mean"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
+    assert beside["persons"]["value"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
     again = within("human", "serve", finished, "--port", "0", cwd=cwd)
     assert "40 judgements of 40 transcripts" in again.err, "all of them come from the store"
 
