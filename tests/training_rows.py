@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "training.md"
 HEAD = "| in a sweep file | sft | preference | reward |"
 BEGIN, END = "<!-- counted: begin -->", "<!-- counted: end -->"
-PROBLEMS = 3
+PROBLEMS = 4
+"""Of three, the judge of `open_consultancy` happens to believe no speech."""
 
 
 async def recorded_worlds(cells: Iterable[Cell], ask: Ask) -> list[RecordedWorld]:

@@ -47,6 +47,8 @@ class _RowState:
     paused: bool = False
     under_way: int = 0
     causes: set[str] = field(default_factory=set)
+    example: str = ""
+    """Its last failure in words, numbers and all."""
     failed: int = 0
     landed: int = 0
     seconds: float = 0.0
@@ -150,12 +152,15 @@ class RowWatch(Iterator[Cell]):
             return
         row.failed += 1
         row.causes.add(_cause(outcome))
+        row.example = f"{outcome.kind}: {outcome.message}"
         if self._pauses and row.failed >= FAILED_ALIKE and len(row.causes) == 1:
             row.paused = True
             row.skipped = len(row.held)
             self._holding -= len(row.held)
             row.held.clear()
-            log.warning("%s: paused: its first %d cells all failed: %s", *_why(row, outcome))
+            log.warning(
+                "%s: paused: its first %d cells all failed: %s", row.name, row.failed, row.example
+            )
 
     def paused(self) -> RowsPaused | None:
         """The halt to end with if cells were not begun since their rows are paused."""
@@ -163,7 +168,7 @@ class RowWatch(Iterator[Cell]):
         if not rows:
             return None
         cells = sum(row.skipped for row in rows)
-        named = "; ".join(f"{row.name}: {next(iter(row.causes))}" for row in rows)
+        named = "; ".join(f"{row.name}: {row.example}" for row in rows)
         return RowsPaused(
             f"{cells:,} cells were not begun, since the first {FAILED_ALIKE} of their row all "
             f"failed for one cause ({named}). Put that right and run it again, or go on "
@@ -273,10 +278,6 @@ def _cause(outcome: Failure) -> str:
     if outcome.kind in ("unreadable", "declined"):
         return outcome.kind
     return f"{outcome.kind}: {re.sub('[0-9]+', '0', outcome.message)}"
-
-
-def _why(row: _RowState, outcome: Failure) -> tuple[str, int, str]:
-    return row.name, row.failed, f"{outcome.kind}: {outcome.message}"
 
 
 def _name(cell: Cell) -> str:

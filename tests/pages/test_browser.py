@@ -53,7 +53,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def made() -> None:
         with await bad_run(place) as run:
-            await write_bundle(run, place / "site", most=None, calls=True)
+            write_bundle(run, place / "site", most=None, calls=True)
 
     # In a thread of its own: a loop of the browser's driver runs in this one.
     with ThreadPoolExecutor(1) as other:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.reports.failures import TRANSIENT_KINDS, WORDS, called, failure_lines
+from oversight.engine.runs.canaries import CANARIES, FAILED_ALIKE
 from oversight.engine.runs.outcome import OutcomeRecord
 from oversight.protocols.transcript import Failure
 from tests.answering import alike, answering
@@ -136,9 +137,17 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
             "models: {compatible/lab/m: {concurrency: 4}}\n"
         )
         ran = command("run", "hopeless.yaml")
-    assert ran.code == 3
-    assert 20 <= len(asked) <= 24
-    assert "the first 20 calls all ended so, and none was answered" in ran.err
-    assert "no logprobs here" in ran.err
-    assert "compatible/lab/m stated: " in ran.err and "refused by the server (100%)" in ran.err
+        few = len(asked)
+        regardless = command("run", "hopeless.yaml", "--keep-going")
+    assert ran.code == regardless.code == 3
+    # Eight cells, those under way at the eighth failure, and a question about the server itself.
+    assert few <= FAILED_ALIKE + CANARIES
+    assert "the first 8 of their row all failed for one cause" in ran.err
+    assert "says: 400: no logprobs here). Put that right and run it again, or go on" in ran.err
+    assert "--keep-going" in ran.err
+    assert 20 <= len(asked) - few <= 24
+    assert "the first 20 calls all ended so, and none was answered" in regardless.err
+    for err in (ran.err, regardless.err):
+        assert "compatible/lab/m stated: " in err and "refused by the server (100%)" in err
+        assert "400: no logprobs here" in err
     assert "when that is put right: oversight run hopeless.yaml\n" in ran.err

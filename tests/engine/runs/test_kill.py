@@ -61,13 +61,17 @@ def stored(place: Path) -> int:
         store.close()
 
 
+OF_ONE_FOLDER = {"lock", "manifest.json", "progress.json", "run.id", "seal.json", RECORD}
+"""Files that differ between two folders of one run: who ran it and when, its id and its secret."""
+
+
 def finished(place: Path) -> dict[str, bytes]:
-    """All that a finished run is, but for who ran it and when."""
+    """The files of a finished run, but for those that differ from folder to folder."""
     (folder,) = (place / "runs").iterdir()
     return {
         str(file.relative_to(folder)): file.read_bytes()
         for file in sorted(folder.rglob("*"))
-        if file.is_file() and file.name not in ("lock", "manifest.json", "progress.json", RECORD)
+        if file.is_file() and file.name not in OF_ONE_FOLDER
     }
 
 
