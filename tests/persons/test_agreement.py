@@ -35,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "problems: {bundled: {name: arithmetic, limit: 3}}\njudges: sim/judge\n"
         "protocols: naive_judge\n"
     )
-    assert within("run", "rated.yaml", cwd=place).code == 0
+    assert within("run", "rated.yaml", cwd=place, OVERSIGHT_STORE=str(place / "store")).code == 0
     return next((place / "runs").glob("rated-*"))
 
 
