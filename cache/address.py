@@ -3,7 +3,7 @@
 import hashlib
 import math
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import orjson
@@ -44,8 +44,8 @@ def digest(tree: Any) -> str:
 
 def plain(value: Any, path: str = "") -> Any:
     """The tree as dicts, lists and scalars; a dataclass becomes {"is": its name, its fields…}."""
-    if is_dataclass(value) and not isinstance(value, type):
-        inner = {f.name: plain(getattr(value, f.name), f"{path}.{f.name}") for f in fields(value)}
+    if (names := _field_names(value.__class__)) is not None:
+        inner = {name: plain(getattr(value, name), f"{path}.{name}") for name in names}
         return {"is": type(value).__name__} | inner
     if isinstance(value, tuple):
         return [plain(part, f"{path}[{n}]") for n, part in enumerate(value)]
@@ -62,6 +62,12 @@ def plain(value: Any, path: str = "") -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     raise AddressError(path.lstrip("."), f"a {type(value).__name__} has no address")
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass; None for another class."""
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else None
 
 
 def unaddressable(value: Any) -> AddressError:

@@ -34,22 +34,32 @@ def _settled(value: Any, tree: Any) -> Any:
         return [_settled(*parts) for parts in zip(value, tree, strict=True)]
     if not isinstance(tree, dict) or not is_dataclass(value):
         return tree
-    then = _settings().get(tree["is"])
-    return {"is": tree["is"]} | {
-        each.name: _as_then(value, each, _settled(getattr(value, each.name), tree[each.name]))
-        for each in fields(value)
-        if then is None or each.name in then or getattr(value, each.name) != _default(each)
-    }
+    kept = {"is": tree["is"]}
+    former = getattr(value, "former_defaults", {})
+    for setting, later in _fields(value.__class__, tree["is"]):
+        name = setting.name
+        of = getattr(value, name)
+        if later and of == _default(setting):
+            continue
+        # Texts and numbers, which are most of it, are the tree as they stand.
+        inner = tree[name] if isinstance(of, str | int | float) else _settled(of, tree[name])
+        kept[name] = _as_then(former[name], setting, inner) if name in former else inner
+    return kept
 
 
-def _as_then(value: Any, setting: "Field[Any]", tree: Any) -> Any:
+def _as_then(former: Any, setting: "Field[Any]", tree: Any) -> Any:
     """The setting as version 0.1 had it, where its default has changed since: what is now the
     default has the address of the former one, and the former one that of what is now."""
-    former = getattr(value, "former_defaults", {})
-    if setting.name not in former:
-        return tree
-    pair = (former[setting.name], _default(setting))
+    pair = (former, _default(setting))
     return pair[1 - pair.index(tree)] if tree in pair and pair[0] != pair[1] else tree
+
+
+@cache
+def _fields(kind: type, name: str) -> tuple[tuple["Field[Any]", bool], ...]:
+    """The fields of a dataclass, each with whether it was added after version 0.1. name: under
+    which the class counts."""
+    then = _settings().get(name)
+    return tuple((each, then is not None and each.name not in then) for each in fields(kind))
 
 
 def _default(setting: "Field[Any]") -> Any:
