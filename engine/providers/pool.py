@@ -130,6 +130,8 @@ class ConnectionPool:
         if again := self._ids.repeated(response.headers, body, fresh):
             if connection is not None:
                 connection.close()
+            # A server that shows its callers' headers may make an id of the key.
+            again = self.secret.hidden_in(again)
             self._connector.distrust(f"repeated its answer {again}")
             start = self.secret.hidden(body[: Malformed.KEPT])
             raise Malformed(f"{self._source} sent its answer {again} once more", start)
