@@ -19,9 +19,9 @@ from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Cell, Sweep
 from oversight.protocols import Agent, Answer, Conversation, Debate, NaiveJudge, StatedJudge
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.transcript import Failure, Transcript, Turn
+from oversight.protocols.transcript import Failure, Transcript, Turn, Verdict
 from tests.command_line import Command
-from tests.fakes import Scripted, prompt
+from tests.fakes import Scripted
 from tests.shipments import shipments
 from tests.virtual import run
 
@@ -111,13 +111,15 @@ def test_the_first_cell_of_a_row_is_composed_twice_and_a_difference_is_named() -
 
 def test_a_protocol_that_is_a_pure_function_is_asked_once_and_stays_as_it_is() -> None:
     def says(call: Call) -> str:
-        return SURE if prompt(call).wants_percentages else "A speech."
+        return SURE if call.model == "sim/judge" else "A speech."
 
     grid = sweep(Debate(GOOD, agent=Agent("sim/strong")), problems=2)
     first, *others = grid.cells()
     ask, plain = Scripted(says), Scripted(says)
     twice = ComposedTwice(ask)
-    assert run(twice(first)).outcome == run(attempt(first, plain))
+    outcome = run(twice(first)).outcome
+    assert isinstance(outcome, Verdict)
+    assert outcome == run(attempt(first, plain))
     assert len(ask.calls) == len(plain.calls)
     for cell in others[:2]:
         assert run(twice(cell)).outcome == run(attempt(cell, plain))
