@@ -131,7 +131,7 @@ def test_a_mechanism_that_fills_in_other_placeholders_than_it_has_is_told() -> N
 
 def test_instructions_are_filled_in_with_words_alone() -> None:
     with pytest.raises(TypeError, match="found is a plain str"):
-        DEFAULT.fill("agent.feedback", found="(A)")  # type: ignore[arg-type]
+        DEFAULT.fill("agent.feedback", found="what nobody here wrote")  # type: ignore[arg-type]
     with pytest.raises(PromptError, match="no block of instructions"):
         DEFAULT.fill("critique.helpful", label=CRATES.answers[0])
     with pytest.raises(PromptError, match="nobody's words"):
