@@ -211,10 +211,10 @@ main()
 
 def test_p13_a_key_stands_in_no_file_log_report_or_store(desk):
     texts = []
-    desk.problems = 1
+    desk.problems = 4
     with desk.server(STORM):
         for script in (LOUD, ""):
-            done = desk.sit(script=script)
+            done = desk.sit("--keep-going", script=script)
             texts += [done.stdout, done.stderr]
         assert "DEBUG" in texts[1]
         refused = Desk(desk.folder)
@@ -227,6 +227,7 @@ def test_p13_a_key_stands_in_no_file_log_report_or_store(desk):
     files = [path for path in desk.folder.rglob("*") if path.is_file()]
     names = {path.name for path in files}
     assert {"ledger.json", "manifest.json", "outcomes.jsonl", "cache.db"} <= names
+    assert any(path.suffix == ".body" for path in files)
     for path in files:
         assert CANARY.encode() not in path.read_bytes(), path
         assert CANARY not in str(path)
