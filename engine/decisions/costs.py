@@ -13,7 +13,8 @@ import numpy as np
 
 from ...protocols.scoring.arrays import Flags, Floats
 from ...protocols.scoring.contrasts import contrasts, shared_samples
-from ...protocols.scoring.inference import Estimate, estimate, exact
+from ...protocols.scoring.estimate import Estimate, exact
+from ...protocols.scoring.inference import estimate
 from ...protocols.scoring.sample import Sample, paired
 from ..accounting.prices import PriceList
 from ..display.finding import Finding, Part, column, figure, flag, number, program, word

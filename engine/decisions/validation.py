@@ -19,7 +19,8 @@ from ...protocols.scoring.arrays import Floats
 from ...protocols.scoring.bounds import bounds
 from ...protocols.scoring.calibration import auroc, bars
 from ...protocols.scoring.contrasts import contrasts, decided, rank_sets, unpaired
-from ...protocols.scoring.inference import Ends, Estimate, estimate, mean_of
+from ...protocols.scoring.estimate import Ends, Estimate
+from ...protocols.scoring.inference import estimate, mean_of
 from ...protocols.scoring.judgements import Judgement, scored
 from ...protocols.scoring.power import Spread, mde
 from ...protocols.scoring.pressure import Pools, best_of_n

@@ -6,7 +6,8 @@ from functools import partial
 from itertools import chain
 
 from ...protocols.scoring.bounds import Bounds, bounded
-from ...protocols.scoring.inference import Estimate, estimate, estimates, exact
+from ...protocols.scoring.estimate import Estimate, exact
+from ...protocols.scoring.inference import estimate, estimates
 from ...protocols.scoring.sample import Sample, paired
 from ...protocols.scoring.world_table import RowSamples
 from ...protocols.scoring.worlds import BETAS

@@ -9,7 +9,8 @@ import numpy as np
 from ...protocols.scores import RANGES, SCORES, Compat, applicable
 from ...protocols.scoring.arrays import Floats
 from ...protocols.scoring.calibration import Calibration, calibration
-from ...protocols.scoring.inference import ErrorKind, Estimate, Influences, mean_of
+from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.inference import ErrorKind, Influences, mean_of
 from ...protocols.scoring.judgements import Judgement, Scored, scored
 from ...protocols.scoring.mixed import mixed_model
 from ...protocols.scoring.worlds import Worlds, beta_name, chosen_ends

@@ -21,7 +21,8 @@ import numpy as np
 from ..scores import RANGES, Compat, applicable
 from .arrays import Flags, Floats, Places
 from .bounds import bounded
-from .inference import Ends, Influences, Keys, mean_of
+from .estimate import Ends
+from .inference import Influences, Keys, mean_of
 from .worlds import answer_scores, asd_ends, asd_weights
 
 
