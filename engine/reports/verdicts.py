@@ -8,18 +8,22 @@ for: a probability an answer, or null where there is no verdict. A world that is
 run. `verdict` in place of `worlds` is one verdict on a conversation in which every answer was
 argued. A question may stand in several lines, if `judge`, `speaker`, `setting` or `draw` tell them
 apart. Questions of one `group` (a shared source text) depend on each other, and so do the
-judgements of one `judge`. `first` is what the judge believed before anything was said.
+judgements of one `judge`. `first` is what the judge believed before anything was said, and `cost`
+what the judgement cost, in dollars or any other unit.
 """
 
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ...protocols.scoring.judgements import Judgement, Judgements
 from ..errors import UsageError
 
 SUM_TOLERANCE = 1e-6
@@ -41,6 +45,7 @@ SHAPES = {
     "mode": "a text, or left out",
     "draw": "a text or a whole number, or left out",
     "group": "a text or a whole number, or left out",
+    "cost": "a number of at least 0, what the judgement cost in any one unit, or left out",
 }
 """What each key of a line holds."""
 
@@ -71,65 +76,118 @@ class VerdictLine(BaseModel):
     setting: str | None = None
     mode: str | None = None
     draw: str | int | None = None
+    cost: float | None = None
 
 
 TOLD_APART = ("judge", "speaker", "setting", "mode", "draw")
 """Keys that tell two judgements of one question apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """One judgement, as read."""
+def read_tables(files: Sequence[Path]) -> Judgements:
+    """The judgements of all files; of several, with the name of the file as a key of each.
 
-    line: int
-    id: str | int
-    labels: tuple[str, ...]
-    """Of the answers, in the order of the question's first line."""
-    values: tuple[float, ...]
-    """One an answer, in the order of the line."""
-    worlds: tuple[tuple[float, ...] | None, ...]
-    """One an answer argued: a probability an answer; None where there is no verdict, () if not
-    run."""
-    group: str
-    """What the question shares with others; "" if nothing."""
-    first: tuple[float, ...] | None
-    everywhere: bool
-    """Whether one verdict stands for all worlds."""
-    keys: dict[str, str]
-    """`TOLD_APART`, those that the line has."""
+    VerdictsError as of `read_verdicts`, UsageError for a file that cannot be read.
+    """
+
+    def every() -> Iterator[Judgement]:
+        for file in files:
+            try:
+                with file.open("rb") as lines:
+                    for each in parsed(lines, str(file)):
+                        named = {"file": file.stem} if len(files) > 1 else {}
+                        yield replace(each, keys={**each.keys, **named}) if named else each
+            except OSError as exc:
+                raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc
+
+    return _told_apart(every(), " and ".join(map(str, files)))
 
 
-def read_verdicts(lines: Iterable[bytes], file: str) -> tuple[Verdicts, ...]:
+def read_verdicts(lines: Iterable[bytes], file: str) -> Judgements:
     """Every judgement of the file, in its order. Blank lines are skipped.
 
-    file: its name, for errors. VerdictsError on the first line that is wrong, that contradicts an
-    earlier one or repeats it, or if there is none.
+    file: its name, for errors. VerdictsError on a line that is wrong, that contradicts an earlier
+    one or repeats it, or if there is none.
     """
-    read: list[Verdicts] = []
-    questions: dict[str, Verdicts] = {}
-    seen: dict[tuple[str, ...], int] = {}
+    return _told_apart(parsed(lines, file), file)
+
+
+def _told_apart(every: Iterable[Judgement], file: str) -> Judgements:
+    try:
+        found = Judgements.of(every)
+    except ValueError as exc:
+        raise VerdictsError(
+            file, 0, "empty; write one JSON object a line, one line a judgement"
+        ) from exc
+    if twice := found.repeated(("file", *TOLD_APART)):
+        later, earlier = twice
+        id = found.questions[found.question[later]]
+        raise VerdictsError(
+            file,
+            int(found.line[later]),
+            f"id: {_shown(id)}: line {found.line[earlier]} judges the same worlds of it already; "
+            f"tell them apart by {', '.join(TOLD_APART)}, or give each question its own id",
+        )
+    return found
+
+
+_Question: TypeAlias = tuple[tuple[str, ...], tuple[float, ...], str]
+"""Labels, values and group of a question, as of its first line."""
+
+
+def parsed(lines: Iterable[bytes], file: str) -> Iterator[Judgement]:
+    """The judgements of a file, one by one. VerdictsError on the first line that is wrong or that
+    contradicts an earlier one of the same question."""
+    alike: dict[_Question, _Question] = {}
+    places: dict[str, int] = {}
+    known: list[_Question] = []
+    first = array("q")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            verdicts = _verdicts(_row(line), number)
-            verdicts = _agreeing(verdicts, questions.setdefault(str(verdicts.id), verdicts))
-            ran = (str(n) for n, world in enumerate(verdicts.worlds) if world != ())
-            apart = (verdicts.keys.get(key, "") for key in TOLD_APART)
-            key = (str(verdicts.id), *apart, *ran)
-            if key in seen:
-                raise ValueError(
-                    f"id: {_shown(verdicts.id)}: line {seen[key]} judges the same worlds of it "
-                    f"already; tell them apart by {', '.join(TOLD_APART)}, or give each question "
-                    "its own id"
-                )
+            row = _row(line)
+            labels, values = _answers(row)
+            worlds, before = _worlds(row, labels)
+            its = labels, values, "" if row.group is None else str(row.group)
+            question = str(row.id)
+            n = places.setdefault(question, len(known))
+            if n == len(known):
+                known.append(alike.setdefault(its, its))
+                first.append(number)
+            elif known[n] != its:
+                at = _order(row, its, known[n], first[n])
+                worlds = tuple((each := worlds[n]) and tuple(each[m] for m in at) for n in at)
+                before = before and tuple(before[n] for n in at)
         except ValueError as exc:
             raise VerdictsError(file, number, str(exc)) from exc
-        seen[key] = number
-        read.append(verdicts)
-    if not read:
-        raise VerdictsError(file, 0, "empty; write one JSON object a line, one line a judgement")
-    return tuple(read)
+        keys = {name: str(told) for name in TOLD_APART if (told := getattr(row, name)) is not None}
+        keys["problem"] = its[2] or f"\0{question}"
+        yield Judgement(
+            row.id,
+            known[n][1],
+            worlds,
+            keys,
+            before,
+            row.verdict is not None,
+            row.cost,
+            number,
+        )
+
+
+def _order(row: VerdictLine, its: _Question, known: _Question, line: int) -> list[int]:
+    """The place in this line of each answer of the question's first one, on which `line` it is.
+    ValueError if the two contradict each other."""
+    at = list(range(len(its[0])))
+    if sorted(its[0]) == sorted(known[0]):
+        at = [its[0].index(label) for label in known[0]]
+        its = known[0], tuple(its[1][n] for n in at), its[2]
+    for name, here, there in zip(("values", "values", "group"), its, known, strict=True):
+        if here != there:
+            raise ValueError(
+                f"{name}: {_shown(here)}: line {line} has {_shown(there)} for the question "
+                f"{_shown(row.id)}; a question has one"
+            )
+    return at
 
 
 def _row(line: bytes) -> VerdictLine:
@@ -155,34 +213,8 @@ def _row(line: bytes) -> VerdictLine:
         raise ValueError(_complaint(exc)) from exc
 
 
-def _agreeing(one: Verdicts, first: Verdicts) -> Verdicts:
-    """A line in the order of the question's first one. ValueError if they contradict each other."""
-    if one.labels != first.labels and sorted(one.labels) == sorted(first.labels):
-        at = [one.labels.index(label) for label in first.labels]
-
-        def ordered(probs: tuple[float, ...] | None) -> tuple[float, ...] | None:
-            return probs and tuple(probs[n] for n in at)
-
-        worlds = tuple(ordered(one.worlds[n]) for n in at)
-        values = tuple(one.values[n] for n in at)
-        one = replace(
-            one, labels=first.labels, values=values, worlds=worlds, first=ordered(one.first)
-        )
-    for name, here, there in (
-        ("values", one.labels, first.labels),
-        ("values", one.values, first.values),
-        ("group", one.group, first.group),
-    ):
-        if here != there:
-            raise ValueError(
-                f"{name}: {_shown(here)}: line {first.line} has {_shown(there)} for the question "
-                f"{_shown(one.id)}; a question has one"
-            )
-    return one
-
-
-def _verdicts(row: VerdictLine, line: int) -> Verdicts:
-    """The row, right in its meaning too. ValueError names key, value and remedy."""
+def _answers(row: VerdictLine) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Labels and values of the answers. ValueError names key, value and remedy."""
     labels = tuple(row.values)
     if len(labels) < 2:
         raise ValueError(f"values: {_shown(row.values)}: needs two answers or more")
@@ -196,6 +228,15 @@ def _verdicts(row: VerdictLine, line: int) -> Verdicts:
             f"values: {_shown(row.values)}: no answer is better than another; "
             "give the true one a higher value"
         )
+    if row.cost is not None and row.cost < 0:
+        raise ValueError(f"cost: {row.cost}: {SHAPES['cost']}")
+    return labels, tuple(row.values.values())
+
+
+def _worlds(
+    row: VerdictLine, labels: tuple[str, ...]
+) -> tuple[tuple[tuple[float, ...] | None, ...], tuple[float, ...] | None]:
+    """The verdict in each world, and the belief before. ValueError names key, value and remedy."""
     if row.worlds is None and row.verdict is None:
         raise ValueError(f"worlds: missing; it is {SHAPES['worlds']}")
     if row.worlds is not None and row.verdict is not None:
@@ -213,18 +254,7 @@ def _verdicts(row: VerdictLine, line: int) -> Verdicts:
             for label in labels
         )
     first = None if row.first is None else _world("first", row.first, labels)
-    keys = {name: value for name in TOLD_APART if (value := getattr(row, name)) is not None}
-    return Verdicts(
-        line,
-        row.id,
-        labels,
-        tuple(row.values.values()),
-        worlds,
-        "" if row.group is None else str(row.group),
-        first,
-        row.verdict is not None,
-        {name: str(value) for name, value in keys.items()},
-    )
+    return worlds, first
 
 
 def _world(
