@@ -133,7 +133,7 @@ def mixed_part(every: Mapping[str, Judgements]) -> Part:
         design[:, [0, n]] = 1
         designs.append(design)
         for way, found in ways.items():
-            found.append(its.codes[way][of])
+            found.append(its.clusters((way,))[way][of])
     try:
         fit = mixed_model(
             np.concatenate(y),

@@ -14,13 +14,13 @@ what the judgement cost, in dollars or any other unit.
 
 import json
 import math
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...protocols.scoring.judgements import Judgement, Judgements
@@ -82,6 +82,8 @@ class VerdictLine(BaseModel):
 TOLD_APART = ("judge", "speaker", "setting", "mode", "draw")
 """Keys that tell two judgements of one question apart."""
 
+KEYS = ("group", *TOLD_APART)
+
 
 def read_tables(files: Sequence[Path]) -> Judgements:
     """The judgements of all files; of several, with the name of the file as a key of each.
@@ -118,76 +120,68 @@ def _told_apart(every: Iterable[Judgement], file: str) -> Judgements:
         raise VerdictsError(
             file, 0, "empty; write one JSON object a line, one line a judgement"
         ) from exc
+    for kind, held in (
+        ("values", found.codes["labels"][:, None]),
+        ("values", np.nan_to_num(found.values)),
+        ("group", found.clusters(("problem",))["problem"][:, None]),
+    ):
+        if other := found.contradicted(held):
+            here, there = (_stated(found, kind, n) for n in other)
+            raise _error(
+                found,
+                file,
+                other[0],
+                f"{kind}: {here}: line {found.line[other[1]]} has {there} for the question "
+                f"{_id(found, other[0])}; a question has one",
+            )
     if twice := found.repeated(("file", *TOLD_APART)):
-        later, earlier = twice
-        id = found.questions[found.question[later]]
-        raise VerdictsError(
+        raise _error(
+            found,
             file,
-            int(found.line[later]),
-            f"id: {_shown(id)}: line {found.line[earlier]} judges the same worlds of it already; "
-            f"tell them apart by {', '.join(TOLD_APART)}, or give each question its own id",
+            twice[0],
+            f"id: {_id(found, twice[0])}: line {found.line[twice[1]]} judges the same worlds of it "
+            f"already; tell them apart by {', '.join(TOLD_APART)}, or give each question its own "
+            "id",
         )
     return found
 
 
-_Question: TypeAlias = tuple[tuple[str, ...], tuple[float, ...], str]
-"""Labels, values and group of a question, as of its first line."""
+def _error(found: Judgements, file: str, n: int, message: str) -> VerdictsError:
+    if "file" in found.codes:
+        file = found.names["file"][found.codes["file"][n]]
+    return VerdictsError(file, int(found.line[n]), message)
+
+
+def _id(found: Judgements, n: int) -> str:
+    return _shown(found.questions[found.question[n]])
+
+
+def _stated(found: Judgements, kind: str, n: int) -> str:
+    """What a line states of its question."""
+    if kind == "group":
+        code = found.codes["group"][n]
+        return _shown(found.names["group"][code] if code >= 0 else None)
+    labels = json.loads(found.names["labels"][found.codes["labels"][n]])
+    return _shown(dict(zip(labels, found.values[n].tolist(), strict=False)))
 
 
 def parsed(lines: Iterable[bytes], file: str) -> Iterator[Judgement]:
-    """The judgements of a file, one by one. VerdictsError on the first line that is wrong or that
-    contradicts an earlier one of the same question."""
-    alike: dict[_Question, _Question] = {}
-    places: dict[str, int] = {}
-    known: list[_Question] = []
-    first = array("q")
+    """The judgements of a file, one by one, with answers in the order of their labels.
+    VerdictsError on the first line that is wrong."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             row = _row(line)
-            labels, values = _answers(row)
-            worlds, before = _worlds(row, labels)
-            its = labels, values, "" if row.group is None else str(row.group)
-            question = str(row.id)
-            n = places.setdefault(question, len(known))
-            if n == len(known):
-                known.append(alike.setdefault(its, its))
-                first.append(number)
-            elif known[n] != its:
-                at = _order(row, its, known[n], first[n])
-                worlds = tuple((each := worlds[n]) and tuple(each[m] for m in at) for n in at)
-                before = before and tuple(before[n] for n in at)
+            labels = _labels(row)
+            worlds, first = _worlds(row, labels)
         except ValueError as exc:
             raise VerdictsError(file, number, str(exc)) from exc
-        keys = {name: str(told) for name in TOLD_APART if (told := getattr(row, name)) is not None}
-        keys["problem"] = its[2] or f"\0{question}"
-        yield Judgement(
-            row.id,
-            known[n][1],
-            worlds,
-            keys,
-            before,
-            row.verdict is not None,
-            row.cost,
-            number,
-        )
-
-
-def _order(row: VerdictLine, its: _Question, known: _Question, line: int) -> list[int]:
-    """The place in this line of each answer of the question's first one, on which `line` it is.
-    ValueError if the two contradict each other."""
-    at = list(range(len(its[0])))
-    if sorted(its[0]) == sorted(known[0]):
-        at = [its[0].index(label) for label in known[0]]
-        its = known[0], tuple(its[1][n] for n in at), its[2]
-    for name, here, there in zip(("values", "values", "group"), its, known, strict=True):
-        if here != there:
-            raise ValueError(
-                f"{name}: {_shown(here)}: line {line} has {_shown(there)} for the question "
-                f"{_shown(row.id)}; a question has one"
-            )
-    return at
+        keys = {name: str(told) for name in KEYS if (told := getattr(row, name)) is not None}
+        keys["labels"] = json.dumps(labels)
+        values = tuple(row.values[label] for label in labels)
+        everywhere = row.verdict is not None
+        yield Judgement(row.id, values, worlds, keys, first, everywhere, row.cost, number)
 
 
 def _row(line: bytes) -> VerdictLine:
@@ -213,9 +207,9 @@ def _row(line: bytes) -> VerdictLine:
         raise ValueError(_complaint(exc)) from exc
 
 
-def _answers(row: VerdictLine) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Labels and values of the answers. ValueError names key, value and remedy."""
-    labels = tuple(row.values)
+def _labels(row: VerdictLine) -> tuple[str, ...]:
+    """Labels of the answers, sorted. ValueError names key, value and remedy."""
+    labels = tuple(sorted(row.values))
     if len(labels) < 2:
         raise ValueError(f"values: {_shown(row.values)}: needs two answers or more")
     for label, value in row.values.items():
@@ -230,7 +224,7 @@ def _answers(row: VerdictLine) -> tuple[tuple[str, ...], tuple[float, ...]]:
         )
     if row.cost is not None and row.cost < 0:
         raise ValueError(f"cost: {row.cost}: {SHAPES['cost']}")
-    return labels, tuple(row.values.values())
+    return labels
 
 
 def _worlds(

@@ -100,8 +100,10 @@ class Judgements:
         flat = {name: array("d") for name in ("values", "worlds", "first", "cost")}
         answers, line, ran, everywhere = array("q"), array("q"), bytearray(), bytearray()
         count = 0
+        none: tuple[float, ...] = ()
         for count, each in enumerate(every, start=1):
             k = len(each.values)
+            none = none if len(none) >= k else (np.nan,) * k
             questions.add(str(each.question))
             if len(questions.known) > len(ids):
                 ids.append(each.question)
@@ -110,9 +112,9 @@ class Judgements:
             for kind, names in keys.items():
                 names.add(each.keys.get(kind))
             flat["values"].extend(each.values)
-            flat["first"].extend(each.first or (np.nan,) * k)
+            flat["first"].extend(each.first or none[:k])
             for world in each.worlds:
-                flat["worlds"].extend(world or (np.nan,) * k)
+                flat["worlds"].extend(world or none[:k])
                 ran.append(world != ())
             flat["cost"].append(np.nan if each.cost is None else each.cost)
             answers.append(k)
@@ -160,13 +162,18 @@ class Judgements:
         return found
 
     def clusters(self, ways: Sequence[str] = ()) -> dict[str, Keys]:
-        """The clusters of these kinds, or of every kind that all judgements have; `line`: each by
-        itself. ValueError for a kind that a judgement lacks, with its line."""
+        """The clusters of these kinds, or of every kind that all judgements have. `problem`: the
+        group of a question, or the question; `line`: each by itself. ValueError for a kind that a
+        judgement lacks, with its line."""
         whole = [kind for kind, codes in self.codes.items() if codes.min(initial=0) >= 0]
         found: dict[str, Keys] = {}
         for way in ways or whole:
             codes = self.codes.get(way)
-            if codes is None and way == "line":
+            if codes is None and way == "problem":
+                group = self.codes.get("group", np.full(len(self), -1))
+                alone = self.question + len(self.names.get("group", ()))
+                codes = np.where(group < 0, alone, group)
+            elif codes is None and way == "line":
                 # Lines of several files have equal numbers.
                 codes = self.line + (self.codes.get("file", 0 * self.line) << 40)
             if codes is None or codes.min(initial=0) < 0:
@@ -203,6 +210,15 @@ class Judgements:
         later = order[1:][same]
         n = int(np.argmin(later))
         return int(later[n]), int(order[:-1][same][n])
+
+    def contradicted(self, held: Floats | Places) -> tuple[int, int] | None:
+        """The first judgement that differs in what is `held` of its question, a line each, from an
+        earlier one of the question: their places; None if all agree."""
+        question = self.question + (self.codes.get("file", 0 * self.line) << 40)
+        _, first, of = np.unique(question, return_index=True, return_inverse=True)
+        earlier = first[of]
+        other = np.flatnonzero((held != held[earlier]).any(axis=1))
+        return (int(other[0]), int(earlier[other[0]])) if len(other) else None
 
     def verdicts(self) -> tuple[Places, Floats]:
         """Every verdict: its judgement, and its probabilities. One on all worlds counts once."""

@@ -36,7 +36,7 @@ def test_a_line_is_one_question_with_its_worlds() -> None:
     assert read.question == "q1"
     assert read.values == (1.0, -1.0)
     assert read.worlds == ((0.8, 0.2), (0.4, 0.6))
-    assert read.keys["problem"] == "\0q1"
+    assert "group" not in read.keys
 
 
 def test_labels_may_stand_in_any_order() -> None:
@@ -54,12 +54,12 @@ def test_a_null_world_has_failed() -> None:
 
 def test_ids_and_groups_may_be_numbers() -> None:
     (read,) = parsed(lines({**SOUND, "id": 17, "group": 4}), "f")
-    assert (read.question, read.keys["problem"]) == (17, "4")
+    assert (read.question, read.keys["group"]) == (17, "4")
 
 
 def test_null_is_no_group() -> None:
     (read,) = parsed(lines({**SOUND, "group": None}), "f")
-    assert read.keys["problem"] == "\0q1"
+    assert "group" not in read.keys
 
 
 def test_blank_lines_and_a_byte_order_mark_are_no_matter() -> None:
