@@ -68,7 +68,7 @@ class Capture:
         """A call of a cell; of one that is `known` by its address, no more than its part in the
         cell."""
         asked, call, reply = noted
-        part = (call.address, call.model, asked.role, asked.seat, asked.heard, call.draw)
+        part = (call.address, call.request.model, asked.role, asked.seat, asked.heard, call.draw)
         if call.address in known:
             return RecordedCall(*part)
         return RecordedCall(
@@ -76,7 +76,7 @@ class Capture:
         )
 
     def _cost(self, call: Call, reply: Reply) -> CallCost:
-        model, usage = call.model, reply.usage
+        model, usage = call.request.model, reply.usage
         if model not in self._price:
             self._price[model] = self._prices.find(model)
         price = self._price[model]
