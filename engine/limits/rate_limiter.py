@@ -142,7 +142,7 @@ class RateLimiter:
         if self.stop_token.halt is not None:
             self.stop_token.raise_if_stopped()
         sent = self._now()
-        flight = self._leave_at_once(call, sent)
+        flight = self._leave_at_once(call)
         if flight is None:
             flight = await self._line_up(call)
             sent = self._now()
@@ -193,7 +193,7 @@ class RateLimiter:
             fault=self._fault,
         )
 
-    def _leave_at_once(self, call: Call, now: float) -> Flight | None:
+    def _leave_at_once(self, call: Call) -> Flight | None:
         """What a call holds that leaves without a wait, and without passing another that waits;
         None if it has to line up."""
         slots, model_budget = self._slots, self._model_budget
@@ -215,11 +215,11 @@ class RateLimiter:
             worst = model_budget.worst(estimate)
             if not model_budget.budget.fits(worst):
                 return None
-        taken = self._tokens.taken_at_once(estimate, now)
+        taken = self._tokens.taken_at_once(estimate)
         if taken is None:
             return None
         requests = self._requests
-        if requests is not None and not requests.take_at_once(1.0, now):
+        if requests is not None and not requests.take_at_once(1.0):
             for each in taken:
                 each.release()
             return None

@@ -1,6 +1,5 @@
 """`oversight run`: start a sweep, or resume it."""
 
-import asyncio
 import os
 import re
 from pathlib import Path
@@ -11,19 +10,17 @@ import click
 from ....cache.cache import Mode
 from ...accounting.prices import listed, load_prices
 from ...batches.terms import BatchTerms, Then
-from ...display.quantity import counted
 from ...fleet.executor_choice import Workers, executor_for
 from ...models.router import RunPolicy
-from ...providers.retirements import today
 from ...providers.trust import ALLOW_ADDRESS, VOUCH
 from ...runs.listing import folder_named, is_run
 from ...runs.loaded_sweep import load_sweep
 from ...runs.parts import SweepPart
 from ...runs.run import RunOptions
 from ...runs.stores import store_name
-from ...runs.walk import require_abilities, require_service
 from ...sweeps.sweepfile import read_sweep_file
 from ..completing import run_names, sweep_files
+from ..dry_run import dry_run_of
 from ..options import (
     adopt_code_option,
     batch_option,
@@ -37,7 +34,7 @@ from ..options import (
     set_option,
     store_option,
 )
-from ..output import say, show, typed
+from ..output import say, typed
 from ..terminal import Presentation, run_in_terminal
 
 
@@ -165,7 +162,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> f
     metavar="AIM",
     help="Stop once this is known to be true, or to be false: 'debate > consultancy'.",
 )
-@click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
+@click.option("--dry-run", is_flag=True, hidden=True, help="plan --dry-run, by its old name.")
 @format_option
 @score_option
 def command(
@@ -242,14 +239,9 @@ def command(
         say(note)
     terms = BatchTerms(batch, not no_wait, patience, then)
     if dry_run:
-        grid = opened.sweep
-        asyncio.run(require_abilities(grid, opened.models.simulated, opened.models.reach))
-        require_service(opened.models.retirements(grid.models), today())
-        opened.models.batched(grid.models, batch)
-        opened.models.prepare(
-            grid.roles, RunPolicy(load_prices(prices) if prices else listed(), max_cost)
-        )
-        show(f"{sweep}: fine. {counted(len(grid), 'cell')}; models: {', '.join(grid.models)}")
+        say("run --dry-run is called plan --dry-run now; the old flag goes in version 0.3")
+        policy = RunPolicy(load_prices(prices) if prices else listed(), max_cost)
+        dry_run_of(opened, sweep, batch, policy)
         return
     if is_run(sweep.parent):
         say(f"{sweep} is that of a run: without its replies in your store they are paid again")

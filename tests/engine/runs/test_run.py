@@ -98,7 +98,7 @@ def test_what_does_not_change_outcomes_goes_on_in_the_same_folder(
 
 def test_a_dry_run_leaves_nothing(place: Path, command: Command) -> None:
     before = everything(place)
-    ran = command("run", "small.yaml", "--dry-run")
+    ran = command("plan", "small.yaml", "--dry-run")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == "small.yaml: fine. 40 cells; models: sim/judge, sim/strong, sim/weak\n"
     assert everything(place) == before
