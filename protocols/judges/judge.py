@@ -90,17 +90,17 @@ class Judge(ABC):
         try:
             verdict = await self.decide(case, ask)
         except Unreadable as fault:
-            ask.notes.append(Reading(ask, name, case, None, fault))
+            ask.notes.append(Reading(ask.part[0], name, case, None, fault))
             raise
-        ask.notes.append(Reading(ask, name, case, verdict))
+        ask.notes.append(Reading(ask.part[0], name, case, verdict))
         return verdict
 
 
 class Reading(NamedTuple):
     """What a judge made of a case, as noted by a `RecordingAsk`."""
 
-    asked: RecordingAsk
-    """Knows what it was for."""
+    role: str
+    """What it was for."""
     judge: str
     """Its model, or its name where it has several."""
     case: Case
