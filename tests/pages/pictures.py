@@ -94,7 +94,7 @@ def take(to: Path, only: str = "") -> None:
         (place / "demo.yaml").write_bytes(files("oversight.engine").joinpath(DEMO).read_bytes())
         oversight("run", "demo.yaml", *other, cwd=place)
         hard = next((place / "runs").glob("hard-*"))
-        oversight("probe", hard, "--protocol", "debate", cwd=place)
+        oversight("measure", "probe", hard, "--protocol", "debate", cwd=place)
         with ExitStack() as stack:
             root = stack.enter_context(served(place / "runs"))
             browser = stack.enter_context(chromium())
