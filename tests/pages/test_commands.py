@@ -135,7 +135,9 @@ def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: OpenedRun) -
 
 def test_ratings_of_a_picture_are_those_of_scaling(small: Path, place: Path) -> None:
     rows = figures(small, "--kind", "ratings", "--protocol", "debate", cwd=place)
-    told = orjson.loads(within("scaling", small, "--protocol", "debate", "--json", cwd=place).out)
+    told = orjson.loads(
+        within("measure", "scaling", small, "--protocol", "debate", "--json", cwd=place).out
+    )
     ratings = [each["rating"]["value"] for each in told["models"]]
     assert [float(row[4]) for row in rows] == pytest.approx([r - 1000 for r in ratings])
     assert [bool(row[1]) for row in rows] == [False, False, True]
@@ -192,8 +194,11 @@ def probed(small: Path, place: Path, tmp_path_factory: pytest.TempPathFactory) -
     mine = Path(copytree(place, tmp_path_factory.mktemp("probed") / "place"))
     run = Path("runs", small.name)
     before = within("report", run, "--json", cwd=mine).out
-    assert "16 questions about 8 cells" in within("probe", run, *PROBE, "--dry-run", cwd=mine).out
-    first = within("probe", run, *PROBE, cwd=mine)
+    assert (
+        "16 questions about 8 cells"
+        in within("measure", "probe", run, *PROBE, "--dry-run", cwd=mine).out
+    )
+    first = within("measure", "probe", run, *PROBE, cwd=mine)
     assert first.code == 0 and "16 new beliefs, 16 in" in first.err, first.err
     assert within("report", run, "--json", cwd=mine).out == before, "it leaves the score alone"
     return mine / run
@@ -205,7 +210,7 @@ def test_a_probe_asks_after_each_turn_once(probed: Path) -> None:
     for points in beliefs.values():
         assert [turns for turns, _ in points] == [0, 1]
         assert all(0 <= p <= 1 for _, p in points)
-    again = within("probe", probed, *PROBE, cwd=probed.parents[1])
+    again = within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
     assert "0 new beliefs, 16 in" in again.err
 
 
@@ -214,6 +219,6 @@ def test_a_probe_that_was_torn_off_is_asked_again(probed: Path) -> None:
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
     assert len(read_probes(probed)) == 8
-    again = within("probe", probed, *PROBE, cwd=probed.parents[1])
+    again = within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
     assert "1 new belief, 16 in" in again.err
     assert sorted(file.read_bytes().splitlines()) == sorted(whole.splitlines())

@@ -55,14 +55,14 @@ def test_workers_parts_batches_of_problems_and_a_rebuild_record_the_same(
     for n in (1, 2):
         words = ("--part", f"{n}/2", "--run-folder", f"parts/{n}")
         assert command("run", "said.yaml", *words).code in (0, 1)
-    assert command("gather", "parts", "--run-folder", "whole").code in (0, 1)
+    assert command("cache", "gather", "parts", "--run-folder", "whole").code in (0, 1)
     assert said(place / "whole") == expected
     (run / RECORD).unlink()
-    rebuilt = command("record", "run", "--json")
+    rebuilt = command("replay", "--record", "run", "--json")
     cells = len(written(run).splitlines())
     assert json.loads(rebuilt.out) == {"there": 0, "written": cells, "lacking": 0, "different": 0}
     assert said(run) == expected
-    assert json.loads(command("record", "run", "--json").out)["there"] == cells
+    assert json.loads(command("replay", "--record", "run", "--json").out)["there"] == cells
 
 
 def test_an_outcome_that_was_lost_follows_from_the_record_without_a_call(
@@ -84,10 +84,10 @@ def test_a_damaged_record_is_refused_in_one_line_and_nothing_is_lost(
     (run / "outcomes.jsonl").write_bytes(b"".join(before.splitlines(keepends=True)[:7]))
     ran = command("run", "said.yaml", "--run-folder", "run")
     assert ran.code == 2
-    assert "record.db is damaged" in ran.err and "oversight record run" in ran.err
+    assert "record.db is damaged" in ran.err and "oversight replay --record run" in ran.err
     (run / RECORD).rename(run / "away.db")
     assert command("run", "said.yaml", "--run-folder", "run").code in (0, 1)
-    assert command("record", "run").code == 0
+    assert command("replay", "--record", "run").code == 0
     assert written(run) == before
 
 
