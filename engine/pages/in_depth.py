@@ -13,9 +13,9 @@ from ...protocols.errors import ProtocolError
 from ..errors import EngineError
 from ..pictures.comparison import comparison_forest
 from ..pictures.costs import SampledCost, sampled_costs
-from ..pictures.opened import OpenedRun
+from ..pictures.landed import tallied
 from ..runs.probing import read_probes
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from .addresses import Served
 from .cost import cost_page
 from .failures import failures_page
@@ -34,7 +34,7 @@ class PagesInDepth:
         self._busy = busy
         self._costs: dict[str, tuple[object, tuple[int, list[SampledCost]]]] = {}
 
-    async def ready(self, run: OpenedRun) -> None:
+    async def ready(self, run: RunReader) -> None:
         """Load what a reading needs. A run without readings says so when one is asked for."""
 
         def open_it() -> None:
@@ -44,7 +44,7 @@ class PagesInDepth:
 
         await asyncio.to_thread(open_it)
 
-    async def map(self, run: OpenedRun, request: web.Request) -> str:
+    async def map(self, run: RunReader, request: web.Request) -> str:
         part = asked_number(request, "page"), asked_number(request, "rows")
 
         def make() -> str:
@@ -54,7 +54,7 @@ class PagesInDepth:
 
         return await self._made(run, make)
 
-    async def problem(self, run: OpenedRun, request: web.Request) -> str:
+    async def problem(self, run: RunReader, request: web.Request) -> str:
         at = int(request.match_info["problem"])
 
         def make() -> str:
@@ -64,11 +64,11 @@ class PagesInDepth:
 
         return await self._made(run, make)
 
-    async def reading(self, run: OpenedRun, request: web.Request) -> str:
+    async def reading(self, run: RunReader, request: web.Request) -> str:
         one = await _read(run, request)
         return reader_page(run, Served(run.name), one)
 
-    async def calls(self, run: OpenedRun, request: web.Request) -> str:
+    async def calls(self, run: RunReader, request: web.Request) -> str:
         one, links = await _read(run, request, requests=True), Served(run.name)
         only = request.query.get("only", "")
         if not any(each.address.startswith(only) for each in one.asked) and only:
@@ -77,12 +77,12 @@ class PagesInDepth:
         section = calls_section(one, links, only=only)
         return calls_page(run, links, [section], name, links.reading(one.place))
 
-    async def failures(self, run: OpenedRun, request: web.Request) -> str:
+    async def failures(self, run: RunReader, request: web.Request) -> str:
         return await self._made(run, lambda: failures_page(run, Served(run.name)))
 
-    async def cost(self, run: OpenedRun, request: web.Request) -> str:
+    async def cost(self, run: RunReader, request: web.Request) -> str:
         async with self._busy[run.name]:
-            await asyncio.to_thread(run.landed)
+            await asyncio.to_thread(tallied, run)
             known = self._costs.get(run.name)
             if known is None or known[0] != run.stamp:
                 costs = await asyncio.to_thread(sampled_costs, run)
@@ -90,7 +90,7 @@ class PagesInDepth:
             return cost_page(run, Served(run.name), *known[1])
 
     async def compare(
-        self, runs: tuple[OpenedRun, OpenedRun], names: Sequence[str], request: web.Request
+        self, runs: tuple[RunReader, RunReader], names: Sequence[str], request: web.Request
     ) -> str:
         def make() -> str:
             found = comparison_forest(*runs, asked_score(request))
@@ -98,12 +98,12 @@ class PagesInDepth:
 
         return await asyncio.to_thread(make)
 
-    async def _made(self, run: OpenedRun, make: Callable[[], str]) -> str:
+    async def _made(self, run: RunReader, make: Callable[[], str]) -> str:
         async with self._busy[run.name]:
             return await asyncio.to_thread(make)
 
 
-async def _read(run: OpenedRun, request: web.Request, *, requests: bool = False) -> Reading:
+async def _read(run: RunReader, request: web.Request, *, requests: bool = False) -> Reading:
     """A reading takes no lock: it needs the sweep and a few lines, and waits for no figures."""
     place = Place(
         int(request.match_info["row"]),

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from markupsafe import escape
 
 from ..pictures.comparison import comparison_forest
-from ..pictures.opened import OpenedRun
 from ..runs.probing import read_probes
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from .addresses import Addresses
 from .overview import overview
 from .reader import reader_page
@@ -38,19 +37,19 @@ def framed(page: str, height: int = 620) -> str:
     )
 
 
-def overview_of(run: OpenedRun, score: str) -> str:
+def overview_of(run: RunReader, score: str) -> str:
     """The overview of a run as a standalone page."""
     return overview(run, Addresses(), score, ())
 
 
-def reading_of(run: OpenedRun, score: str, place: Place) -> str:
+def reading_of(run: RunReader, score: str, place: Place) -> str:
     """One reading of a run as a standalone page. Raises what `read` raises."""
     with run:
         one = read(run, place, score, probes=read_probes(run.folder))
         return reader_page(run, Addresses(), one)
 
 
-def comparison_of(a: OpenedRun, b: OpenedRun, score: str) -> NotebookPage:
+def comparison_of(a: RunReader, b: RunReader, score: str) -> NotebookPage:
     """Comparison of two runs: the first minus the second, row by row."""
     found = comparison_forest(a, b, score)
     lines = [f"{line.name}: {line.mean:+.2f} (n {line.n}, p {line.p:.3f})" for line in found.lines]

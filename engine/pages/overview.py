@@ -6,10 +6,9 @@ from datetime import datetime
 import orjson
 
 from ..pictures.data import Forest, forest_of, saved_forest
-from ..pictures.opened import OpenedRun
 from ..runs.listing import state_of, touched
 from ..runs.lock import holder
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from ..runs.run_folder import OUTCOMES, REPORT
 from .addresses import Addresses
 from .environment import page
@@ -17,9 +16,14 @@ from .environment import page
 REPORT_FILES = ("csv", "tex", "json")
 
 
-def overview(run: OpenedRun, links: Addresses, score: str, scores: Sequence[str]) -> str:
+def overview(run: RunReader, links: Addresses, score: str, scores: Sequence[str]) -> str:
     """The page. scores: those that it offers a switch to."""
-    forest = saved(run, score) or forest_of(run.landed(score).results)
+    forest = saved(run, score)
+    if forest is None:
+        # A finished run has its figures in a file, and the first page need not load numpy.
+        from ..pictures.landed import tallied
+
+        forest = forest_of(tallied(run, score).results)
     lines = forest.lines
     agents, judges = ({getattr(line, role) for line in lines} - {""} for role in ("agent", "judge"))
 
@@ -48,7 +52,7 @@ def overview(run: OpenedRun, links: Addresses, score: str, scores: Sequence[str]
     )
 
 
-def saved(run: OpenedRun, score: str) -> Forest | None:
+def saved(run: RunReader, score: str) -> Forest | None:
     """The figures of a complete run, from its report; None if they must be computed.
 
     Computing them takes seconds for 58,000 cells.
@@ -71,7 +75,7 @@ def _alone(role: str, names: set[str]) -> list[tuple[str, str]]:
     return [(role, name) for name in names] if len(names) == 1 else []
 
 
-def _facts(run: OpenedRun, forest: Forest) -> list[tuple[str, str]]:
+def _facts(run: RunReader, forest: Forest) -> list[tuple[str, str]]:
     manifest, lines = run.manifest, forest.lines
     done = sum(line.cells - line.missing for line in lines)
     failed = sum(line.failed for line in lines)

@@ -13,8 +13,12 @@ from ..reports.health import HealthCheck
 from ..reports.results import Results, score_rows
 from ..runs.outcome import read_outcome
 from ..runs.outcome_index import OutcomeFollower
+from ..runs.reader import RunReader
 from ..runs.run_folder import OUTCOMES, outcomes
 from ..sweeps.grid import Grid
+
+MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
+"""Counts that speak against a cell, as outcomes name them; the gravest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,15 @@ class LandedOutcomes:
     finished: int
     results: Results
     """With JSE and EAS at beta 1 alone."""
+
+
+def tallied(run: RunReader, score: str = "brier") -> LandedOutcomes:
+    """What has landed of a run by now, and its figures under one score. RunFolderError."""
+    return run.kept(_tally).landed(score)
+
+
+def _tally(run: RunReader) -> "OutcomeTally":
+    return OutcomeTally(run.folder, run.sweep)
 
 
 class OutcomeTally:
