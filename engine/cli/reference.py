@@ -22,6 +22,7 @@ from ...protocols.datasets.catalogue import LOADERS
 from ...protocols.datasets.loader import Loader
 from ...protocols.judges.judge import Judge
 from ...protocols.judges.shots import Shot
+from ..api.settings import RunSettings
 from ..limits.limits import Limits
 from ..providers.catalogue import PROVIDERS
 from ..providers.provider_settings import ProviderSettings
@@ -29,6 +30,8 @@ from ..simulation.model import PRESETS, SimModel
 from ..sweeps.fields import fields_of
 from ..sweeps.roles import SWEEP_AXES, AgentSettings
 from ..sweeps.sweepfile import Top
+from ..system.flags import FLAG
+from .flags import declared, flag_name
 
 HEAD = """\
 # The sweep file
@@ -118,6 +121,11 @@ out. A server of your own is `compatible/NAME`, with a name of yours, and its mo
 `compatible/NAME/MODEL`: see [local-models.md](local-models.md).
 """
 
+RUN_TEXT = """\
+What is not in the file: flags of `oversight run`, and arguments of `run` and `run_async` in Python.
+A flag without a value is `True` in Python; one that is repeatable takes a tuple.
+"""
+
 ROLE_WORDS = {
     Speaker: "an agent",
     Judge: "a judge",
@@ -167,6 +175,15 @@ def _parts() -> Iterator[str]:
         key = "COMPATIBLE_NAME_API_KEY" if own else entry.key_variable
         called = "compatible/NAME" if own else name
         yield f"| {called} | {entry.base_url or '–'} | {_code(address)} | {_code(key)} |"
+    yield f"\n## How a sweep is run\n\n{RUN_TEXT}"
+    yield "| flag | in Python | default | what it is |"
+    yield "|---|---|---|---|"
+    for field in declared(RunSettings):
+        flag = field.metadata[FLAG]
+        metavar = f" {flag.metavar}" if flag.metavar else ""
+        typed = f"{flag_name(field)}{metavar}".replace("|", "\\|")
+        default = _value(field.default) if field.default is not None else "–"
+        yield f"| `{typed}` | `{field.name}` | {default} | {flag.help} |"
 
 
 def _table(*classes: type[Any], without: Iterable[str] = ()) -> Iterator[str]:

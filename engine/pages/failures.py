@@ -7,7 +7,7 @@ from ..reports.failures import called, failure_lines
 from ..runs.reader import RunReader
 from ..runs.run_folder import outcomes
 from .addresses import Addresses
-from .environment import page
+from .provenance import run_page
 
 MAX_LISTED = 500
 """Maximum number of cells in a list on the page."""
@@ -42,11 +42,11 @@ def failures_page(run: RunReader, links: Addresses) -> str:
         for at, names in sorted(doubts.items())[:MAX_LISTED]
     ]
     causes = list(failure_lines(run.sweep, outcomes(run.folder))) if landed.failures else []
-    return page(
+    return run_page(
         "failures",
+        run,
         links,
         title=f"failures of {run.name}",
-        run_name=run.name,
         here="failures",
         finished=landed.finished,
         failed=len(landed.failures),

@@ -10,7 +10,7 @@ import logging
 import math
 import re
 from collections import deque
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -94,10 +94,10 @@ class RowWatch(Iterator[Cell]):
         self._holding = 0
         self._left: float = math.ceil(total * (1 - LAST_PART)) if total else math.inf
         """Cells until the last part."""
-        self._begun: dict[int, float] = {}
-        """When each cell under way began (loop time, s), by its place."""
+        self._begun: dict[int, tuple[_RowState, float]] = {}
+        """The row of each cell under way and when it began (loop time, s), by its place."""
         self._landed = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._clock: Callable[[], float] | None = None
         self._stop_token = stop_token
         stop_token.listen(self._landed.set)
 
@@ -122,8 +122,8 @@ class RowWatch(Iterator[Cell]):
                 self._cells = None
                 continue
             self._left -= 1
-            row = self._state(cell)
-            if not row.paused and self._may_begin(row):
+            row = self._rows.get(id(cell.row)) or self._state(cell)
+            if not row.paused and (row.open or row.under_way < self._canaries):
                 return self._begin(row, cell)
             self._hold(cell)
 
@@ -140,9 +140,10 @@ class RowWatch(Iterator[Cell]):
 
     def landed(self, cell: Cell, outcome: CellOutcome) -> None:
         """Take note of an outcome: it opens or pauses its row, or lets another canary go."""
-        row = self._state(cell)
+        row, began = self._begun.pop(cell.place)
         row.under_way -= 1
-        row.seconds += self._now() - self._begun.pop(cell.place)
+        if self._clock is not None:
+            row.seconds += self._clock() - began
         row.landed += 1
         self._landed.set()
         if row.open or row.paused:
@@ -176,7 +177,7 @@ class RowWatch(Iterator[Cell]):
         )
 
     def _hold(self, cell: Cell) -> None:
-        row = self._state(cell)
+        row = self._rows.get(id(cell.row)) or self._state(cell)
         if row.paused:
             row.skipped += 1
         else:
@@ -196,7 +197,10 @@ class RowWatch(Iterator[Cell]):
             asyncio.get_running_loop().call_later(self._patience, self._wait_over, row)
         row.begun = True
         row.under_way += 1
-        self._begun[cell.place] = self._now()
+        clock = self._clock
+        if clock is None:
+            clock = self._clock = asyncio.get_running_loop().time
+        self._begun[cell.place] = row, clock()
         return cell
 
     def _wait_over(self, row: _RowState) -> None:
@@ -204,15 +208,8 @@ class RowWatch(Iterator[Cell]):
             row.open = True
             self._landed.set()
 
-    def _now(self) -> float:
-        loop = self._loop
-        if loop is None:
-            loop = self._loop = asyncio.get_running_loop()
-        return loop.time()
-
     def _state(self, cell: Cell) -> _RowState:
-        row = self._rows.get(id(cell.row))
-        return row or self._rows.setdefault(id(cell.row), _RowState(_name(cell)))
+        return self._rows.setdefault(id(cell.row), _RowState(_name(cell)))
 
 
 class ComposedTwice:

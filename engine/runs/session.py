@@ -95,6 +95,7 @@ class RunSession(LocalExecutor):
         self._assignment = assignment
         self._twice = ComposedTwice(self.cache)
         self._under_way = 0
+        """Cells without an end, of those that were begun last."""
         self._capture = Capture(
             loaded.sweep,
             loaded.models.identity_in(assignment.store),
@@ -133,6 +134,7 @@ class RunSession(LocalExecutor):
 
     async def _attempt_all(self, cells: Iterable[Cell]) -> None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
+        self._under_way = 0
         if not self.has_canaries or assignment.mode == "replay":
             await self._work(cells, self._keep)
             return
@@ -162,7 +164,7 @@ class RunSession(LocalExecutor):
     ) -> None:
         await run_workers(
             cells,
-            self._counted,
+            self._begin,
             keep,
             lanes=lambda: self.max_cells,
             stop_token=self._assignment.loaded.stop_token,
@@ -170,12 +172,9 @@ class RunSession(LocalExecutor):
             more=more,
         )
 
-    async def _counted(self, cell: Cell) -> CellEnd:
+    def _begin(self, cell: Cell) -> Awaitable[CellEnd]:
         self._under_way += 1
-        try:
-            return await self._attempt(cell)
-        finally:
-            self._under_way -= 1
+        return self._attempt(cell)
 
     def _attempt(self, cell: Cell) -> Awaitable[CellEnd]:
         return self._twice(cell)
@@ -184,4 +183,5 @@ class RunSession(LocalExecutor):
         yield (c for c in self._assignment.loaded.sweep.cells() if not folder.has(c.place))
 
     def _keep(self, cell: Cell, end: CellEnd) -> None:
+        self._under_way -= 1
         self._assignment.keep((landed(cell, end, self._capture),))

@@ -24,9 +24,9 @@ from ...decisions.studies import over_runs, studies_finding
 from ...display.quantity import counted
 from ..completing import run_names
 from ..exit_codes import ExitCode
+from ..flags import Number
 from ..naming import run_named
 from ..options import (
-    Number,
     format_option,
     no_store_option,
     score_option,

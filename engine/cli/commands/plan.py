@@ -30,9 +30,9 @@ from ...simulation.model import PREFIX
 from ...system.settings import is_url
 from ..completing import run_names, sweep_files
 from ..dry_run import dry_run_of
+from ..flags import Number
 from ..naming import run_named
 from ..options import (
-    Number,
     batch_option,
     json_option,
     limit_option,
