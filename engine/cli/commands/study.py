@@ -56,7 +56,9 @@ def fetch(name: str, mirror: Path | None, output: Path | None) -> None:
 
 @command.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--format", "form", type=click.Choice(FORMATS), required=True, help="Form of the files.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), required=True, help="Form of the files."
+)
 @click.option("--hash-ids", is_flag=True, help="Replace ids of people that a platform gave them.")
 @click.option("--name", default="", show_default=False, help="Name of the study.")
 @output_option("studies/NAME")

@@ -125,8 +125,8 @@ def test_a_finished_run_becomes_a_study_with_the_figures_of_its_report(
     reported = {row["protocol"]: row["asd"]["value"] for row in json.loads(done.out)["rows"]}
     assert command("study", "import", "run", "--format", "run", "-o", "s").code == 0
     found = json.loads(command("study", "score", "s", "--score", "brier", "--json").out)
-    scored = {row["setting"].partition(" sim")[0]: row["asd"]["value"] for row in found["rows"]}
-    assert scored == pytest.approx(reported, abs=1e-15)
+    scored = {row["setting"].partition(" sim/")[0]: row["asd"]["value"] for row in found["rows"]}
+    assert scored == pytest.approx(reported, rel=1e-15)
 
 
 def khan(**changes: str) -> dict[str, str]:

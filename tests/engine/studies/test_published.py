@@ -175,6 +175,9 @@ def test_its_judges_beside_those_who_judged_afterwards(study: Path, command: Com
 def test_what_was_said_is_judged_again_beside_its_own_judges(
     study: Path, place: Path, command: Command
 ) -> None:
+    """Debates between people have an ASD of +1.1764 and a lift of +1.1530 by their own judges,
+    consultancies +0.7422 and +0.7497, worlds that nobody argued for left out (Michael et al. 2023,
+    arXiv:2311.08702)."""
     (place / "again.yaml").write_text(
         "problems: {study: studies/nyu2023}\n"
         "judges: [{kind: published}, {kind: stated, model: sim/judge}]\n"
