@@ -96,7 +96,7 @@ async def require_distinct(sweep: Sweep) -> None:
             apart += [each for each in told.values() if len(each) > 1]
         alike = apart
     if alike:
-        pairs = "\n  ".join(" = ".join(map(_named, rows)) for rows in alike)
+        pairs = "\n  ".join(" = ".join(map(named, rows)) for rows in alike)
         raise UsageError(
             f"these rows would ask the same calls and end with the same verdicts:\n  {pairs}\n"
             "leave out what their protocols have no use for, or give each a sweep of its own"
@@ -222,7 +222,7 @@ async def require_abilities(
         for lack in missing_abilities(shape, reach(shape.model)):
             lacks.setdefault(lack, row)
     if lacks:
-        told = "\n".join(f"{lack}\n  asked for in: {_named(row)}" for lack, row in lacks.items())
+        told = "\n".join(f"{lack}\n  asked for in: {named(row)}" for lack, row in lacks.items())
         raise UsageError(f"{told}\nNothing was sent.")
     return found
 
@@ -240,5 +240,5 @@ def require_service(retirements: Iterable[Retirement], today: date) -> None:
         )
 
 
-def _named(row: Row) -> str:
+def named(row: Row) -> str:
     return " · ".join(filter(None, (row.kind, row.agent, row.judge)))
