@@ -1,8 +1,8 @@
 """Settings of judgement tables from anywhere: contrasts, paired as far as they share clusters, and
 the frontier of what a judgement costs against what it is worth."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -11,14 +11,15 @@ import numpy as np
 from ...protocols.scoring.contrasts import Contrast, Family, decided, unpaired
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.inference import ErrorKind, Influences, mean_of
-from ...protocols.scoring.judgements import Judgements
+from ...protocols.scoring.judgements import Judgement, Judgements
 from ...protocols.scoring.power import Spread
 from ...protocols.scoring.unpaired import scored
 from ..display.finding import Finding, Part, column, figure, flag, number, people, program, word
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from ..reports.scored import by_setting, ways_of
-from ..reports.verdicts import read_tables
+from ..reports.verdicts import parsed, told_apart
+from ..studies.scoring import is_study, study_judgements
 from .costs import beaten, not_dominated
 from .statement import read_pair
 
@@ -47,6 +48,35 @@ class JudgedCost:
     """Whether a setting that costs no more is better for sure."""
 
 
+def is_table(path: Path) -> bool:
+    """Whether judgements can be read from it, that are no run."""
+    return is_study(path) or (path.suffix == TABLE and path.is_file())
+
+
+def lines_of(*files: Path) -> Judgements:
+    """The judgements of tables, or of studies' folders; of several, with the name of the file as a
+    key of each. UsageError, with file and line, for one that cannot be read."""
+
+    def every() -> Iterator[Judgement]:
+        for file in files:
+            for each in _judgements(file):
+                named = {"file": file.stem} if len(files) > 1 else {}
+                yield replace(each, keys={**each.keys, **named}) if named else each
+
+    return told_apart(every(), " and ".join(map(str, files)))
+
+
+def _judgements(file: Path) -> Iterator[Judgement]:
+    if is_study(file):
+        yield from study_judgements(file)
+        return
+    try:
+        with file.open("rb") as lines:
+            yield from parsed(lines, str(file))
+    except OSError as exc:
+        raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc
+
+
 def _asds(
     settings: Mapping[str, Judgements], score: str, ways: Sequence[str]
 ) -> dict[str, Influences]:
@@ -56,7 +86,7 @@ def _asds(
 
 
 def _read(files: Sequence[Path], score: str, by: str, ways: Sequence[str]) -> dict[str, Influences]:
-    every = read_tables(files)
+    every = lines_of(*files)
     return _asds(by_setting(every, by), score, ways_of(every, ways))
 
 
@@ -109,7 +139,7 @@ def table_frontier(
 
     UsageError if a line has no cost, or no setting an ASD.
     """
-    every = read_tables(files)
+    every = lines_of(*files)
     if np.isnan(every.cost).any():
         line = every.line[int(np.isnan(every.cost).argmax())]
         raise UsageError(f"line {line} has no cost: a frontier needs the 'cost' of every line")

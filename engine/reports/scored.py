@@ -32,8 +32,9 @@ from ..errors import UsageError
 from .report import SCORE_NAMES
 from .verdicts import TOLD_APART
 
-WAYS = ("problem", "judge", "speaker", "line")
-"""Kinds of clusters: the group of a question, or the question; its judge; its speaker; the line."""
+WAYS = ("problem", "question", "judge", "speaker", "line")
+"""Kinds of clusters: the shared text of a question, or the question; the question by itself; its
+judge; its speaker; the line."""
 
 
 @dataclass(frozen=True, slots=True)

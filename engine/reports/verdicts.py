@@ -14,10 +14,8 @@ what the judgement cost, in dollars or any other unit.
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,35 +83,18 @@ TOLD_APART = ("judge", "speaker", "setting", "mode", "draw")
 KEYS = ("group", *TOLD_APART)
 
 
-def read_tables(files: Sequence[Path]) -> Judgements:
-    """The judgements of all files; of several, with the name of the file as a key of each.
-
-    VerdictsError as of `read_verdicts`, UsageError for a file that cannot be read.
-    """
-
-    def every() -> Iterator[Judgement]:
-        for file in files:
-            try:
-                with file.open("rb") as lines:
-                    for each in parsed(lines, str(file)):
-                        named = {"file": file.stem} if len(files) > 1 else {}
-                        yield replace(each, keys={**each.keys, **named}) if named else each
-            except OSError as exc:
-                raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc
-
-    return _told_apart(every(), " and ".join(map(str, files)))
-
-
 def read_verdicts(lines: Iterable[bytes], file: str) -> Judgements:
     """Every judgement of the file, in its order. Blank lines are skipped.
 
     file: its name, for errors. VerdictsError on a line that is wrong, that contradicts an earlier
     one or repeats it, or if there is none.
     """
-    return _told_apart(parsed(lines, file), file)
+    return told_apart(parsed(lines, file), file)
 
 
-def _told_apart(every: Iterable[Judgement], file: str) -> Judgements:
+def told_apart(every: Iterable[Judgement], file: str) -> Judgements:
+    """The judgements as a table. VerdictsError for lines that contradict or repeat each other, or
+    if there is none."""
     try:
         found = Judgements.of(every)
     except ValueError as exc:

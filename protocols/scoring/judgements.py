@@ -7,12 +7,12 @@ that the design did not fill is not run, which is neither a failure nor missing.
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from .arrays import Flags, Floats, Places
-from .inference import Keys
+from .inference import Influences, Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +162,17 @@ class Judgements:
         return found
 
     def clusters(self, ways: Sequence[str] = ()) -> dict[str, Keys]:
-        """The clusters of these kinds, or of every kind that all judgements have. `problem`: the
-        group of a question, or the question; `line`: each by itself. ValueError for a kind that a
-        judgement lacks, with its line."""
+        """The clusters of these kinds, or of every kind that all judgements have. ValueError for a
+        kind that a judgement lacks, with its line.
+
+        `problem`: the group of a question, or the question; `question`, `line`: each by itself."""
         whole = [kind for kind, codes in self.codes.items() if codes.min(initial=0) >= 0]
         found: dict[str, Keys] = {}
         for way in ways or whole:
             codes = self.codes.get(way)
-            if codes is None and way == "problem":
+            if codes is None and way == "question":
+                codes = self.question
+            elif codes is None and way == "problem":
                 group = self.codes.get("group", np.full(len(self), -1))
                 alone = self.question + len(self.names.get("group", ()))
                 codes = np.where(group < 0, alone, group)
@@ -181,6 +184,11 @@ class Judgements:
                 raise ValueError(f"line {at} names no {way}")
             found[way] = codes
         return found
+
+    def named(self, figure: Influences) -> Influences:
+        """A figure of these judgements whose clusters go by their names, as those of samples do."""
+        names = {way: np.array(self.names[way])[codes] for way, codes in figure.ways.items()}
+        return replace(figure, ways=names)
 
     def by(self, *kinds: str) -> "dict[str, Judgements]":
         """The judgements by their names of these kinds, in the order in which they come."""
