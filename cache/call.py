@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import orjson
@@ -110,11 +111,6 @@ class Request:
             raise unaddressable(self) from exc
         return b'[%d,%b,"draw":' % (SCHEMA, settings.removesuffix(b"}"))
 
-    @computed_once
-    def _digest(self) -> "hashlib._Hash":
-        """The hash of the opening, which each draw of this request goes on with."""
-        return hashlib.sha256(self._opening)
-
 
 @fast_init
 @dataclass(frozen=True)
@@ -143,9 +139,7 @@ class Call:
 
         AddressError, which names the field, where a value has no canonical form.
         """
-        digest = self.request._digest.copy()
-        digest.update(_ending(self.draw))
-        return digest.hexdigest()
+        return hashlib.sha256(self.request._opening + _ending(self.draw)).hexdigest()
 
     @property
     def canonical(self) -> bytes:
@@ -196,6 +190,7 @@ class Call:
         return self.request.effort
 
 
+@lru_cache(maxsize=4096)
 def _ending(draw: tuple[int, ...]) -> bytes:
     return orjson.dumps(draw) + b"}]"
 

@@ -56,7 +56,7 @@ def write_site(
     with OpenedRun(run, store) as opened:
         most = None if whole else readings
         written = write_bundle(opened, to, most=most, calls=not no_calls, told=told)
-    size = f"{written.bytes / 1e6:.1f} MB"
+    size = f"{written.size / 1e6:.1f} MB"
     say(f"{counted(written.readings, 'transcript')} in {counted(written.files, 'file')}, {size}")
     if zipped:
         file = zip_bundle(to)

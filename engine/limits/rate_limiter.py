@@ -178,6 +178,22 @@ class RateLimiter:
         self._throttle.hold(self._now() + seconds, self._now())
         self._admission.look()
 
+    @property
+    def unknown_width(self) -> float:
+        """Calls that may be in flight now at a server whose slots nobody stated; 0 at others."""
+        return self._slots.width if isinstance(self._slots, Climb) else 0.0
+
+    @property
+    def busy(self) -> int:
+        """Calls in flight."""
+        return self._slots.busy
+
+    def told(self, running: int, waiting: int) -> None:
+        """The server states its load, where its slots are not known: see `Climb.told`."""
+        if isinstance(self._slots, Climb):
+            self._slots.told(running, waiting)
+            self._admission.look()
+
     def statistics(self) -> LimitStatistics:
         """Throughput and bottleneck now."""
         now = self._now()

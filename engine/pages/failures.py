@@ -6,7 +6,7 @@ from ..pictures.opened import MARKS, OpenedRun
 from ..reports.failures import called, failure_lines
 from ..runs.run_folder import outcomes
 from .addresses import Addresses
-from .environment import page
+from .provenance import run_page
 
 MAX_LISTED = 500
 """Maximum number of cells in a list on the page."""
@@ -41,11 +41,11 @@ def failures_page(run: OpenedRun, links: Addresses) -> str:
         for at, names in sorted(doubts.items())[:MAX_LISTED]
     ]
     causes = list(failure_lines(run.sweep, outcomes(run.folder))) if landed.failures else []
-    return page(
+    return run_page(
         "failures",
+        run,
         links,
         title=f"failures of {run.name}",
-        run_name=run.name,
         here="failures",
         finished=landed.finished,
         failed=len(landed.failures),

@@ -15,9 +15,10 @@ from ..reports.failures import called
 from ..runs.reader import Place
 from ..sweeps.grid import GridRow
 from .addresses import Addresses
-from .environment import SHADE_STEPS, page, shade, typeset
+from .environment import SHADE_STEPS, shade, typeset
+from .provenance import run_page
 
-PROBLEMS_A_PAGE, ROWS_A_PAGE = 100, 60
+PROBLEMS_A_PAGE, ROWS_A_PAGE = 60, 50
 
 SHADES = [
     *(f"n{n}" for n in range(SHADE_STEPS, 0, -1)),
@@ -87,11 +88,11 @@ def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str
         known = values[problem][~np.isnan(values[problem])]
         mean = float(known.mean()) if len(known) else None
         lines.append(MapLine(run.sweep.problems[problem].id, links.problem(problem), fields, mean))
-    return page(
+    return run_page(
         "map",
+        run,
         links,
         title=f"map of {run.name}",
-        run_name=run.name,
         here="map",
         score=score,
         shades=SHADES,
@@ -175,11 +176,11 @@ def problem_page(run: OpenedRun, links: Addresses, number: int, score: str = "br
             at += by
         return links.problem(at) if 0 <= at < count else ""
 
-    return page(
+    return run_page(
         "problem",
+        run,
         links,
         title=problem.id,
-        run_name=run.name,
         here="problem",
         problem=problem,
         best=best,

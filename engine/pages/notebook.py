@@ -4,15 +4,16 @@ from dataclasses import dataclass, field
 
 from markupsafe import escape
 
-from ..pictures.comparison import comparison_forest
+from ..decisions.comparison import compare_rows
+from ..decisions.rows import read_rows
 from ..pictures.opened import OpenedRun
 from ..runs.probing import read_probes
 from ..runs.reader import Place
 from .addresses import Addresses
+from .answer import answer_page
 from .overview import overview
 from .reader import reader_page
 from .reading import read
-from .runs import compare_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,6 @@ def reading_of(run: OpenedRun, score: str, place: Place) -> str:
 
 def comparison_of(a: OpenedRun, b: OpenedRun, score: str) -> NotebookPage:
     """Comparison of two runs: the first minus the second, row by row."""
-    found = comparison_forest(a, b, score)
-    lines = [f"{line.name}: {line.mean:+.2f} (n {line.n}, p {line.p:.3f})" for line in found.lines]
-    page = compare_page([a.name, b.name], a.name, b.name, found, links=Addresses())
-    return NotebookPage("\n".join(lines), page)
+    found = compare_rows(read_rows(a), read_rows(b), score=score)
+    page = answer_page((a, b), (Addresses(), Addresses()), [a.name, b.name], score)
+    return NotebookPage(str(found), page)

@@ -8,7 +8,8 @@ from ...cache.call import Call
 from ..pictures.opened import OpenedRun
 from ..runs.reader import Place
 from .addresses import Addresses, anchor
-from .environment import page, part
+from .environment import part
+from .provenance import run_page
 from .reading import TURNS_A_PAGE, Asked, Reading
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
@@ -20,6 +21,8 @@ class Neighbours:
     """Links from a reading to the ones beside it."""
 
     anchor: str
+    base: str
+    """Beginning of the anchors of its turns."""
     problem_page: str
     steps: tuple[tuple[str, str, str], ...]
     """(key, name, link)."""
@@ -42,6 +45,7 @@ def neighbours(run: OpenedRun, links: Addresses, one: Reading) -> Neighbours:
 
     return Neighbours(
         anchor(place, one.page),
+        anchor(place),
         links.problem(place.problem),
         (
             ("k", "‹ problem", neighbour(0, -1)),
@@ -80,11 +84,11 @@ def section(run: OpenedRun, links: Addresses, one: Reading) -> Markup:
 
 def readers_page(run: OpenedRun, links: Addresses, sections: list[Markup], title: str) -> str:
     """A page of several readings; the key j moves to the next one."""
-    return page(
+    return run_page(
         "readers",
+        run,
         links,
         title=title,
-        run_name=run.name,
         here="reader",
         sections=sections,
         many=len(sections) > 1,
@@ -122,11 +126,11 @@ def calls_page(
     run: OpenedRun, links: Addresses, sections: list[Markup], name: str, back: str
 ) -> str:
     """Requests and replies, in the order in which they were answered."""
-    return page(
+    return run_page(
         "calls",
+        run,
         links,
         title=f"requests and replies, {name}",
-        run_name=run.name,
         here="reader",
         name=name,
         sections=sections,

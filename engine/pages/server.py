@@ -17,7 +17,7 @@ from .guard import AccessRules
 from .live import Watcher, live_page
 from .overview import REPORT_FILES, overview
 from .queries import asked_score
-from .runs import compare_page, runs_page
+from .runs import fault_page, runs_page
 from .serving import Server, html
 
 if TYPE_CHECKING:
@@ -62,6 +62,12 @@ class PageServer(Server):
             web.get("/", self._list),
             web.get("/compare", self._compare),
             web.get(run, self._overview),
+            web.get(f"{run}/answer", self._deep(lambda pages: pages.answer)),
+            web.get(f"{run}/pivot", self._deep(lambda pages: pages.groups)),
+            web.get(f"{run}/cells", self._deep(lambda pages: pages.cells)),
+            web.get(f"{run}/row/{{row:\\d+}}", self._deep(lambda pages: pages.row)),
+            web.get(f"{run}/people", self._deep(lambda pages: pages.people)),
+            web.get(f"{run}/search", self._deep(lambda pages: pages.search)),
             web.get(f"{run}/map", self._deep(lambda pages: pages.map)),
             web.get(f"{run}/problem/{{problem:\\d+}}", self._deep(lambda pages: pages.problem)),
             web.get(reading, self._deep(lambda pages: pages.reading)),
@@ -104,7 +110,7 @@ class PageServer(Server):
         run, under = self._run(request), asked_score(request)
 
         def make() -> str:
-            return overview(run, Served(run.name), under, run.scores)
+            return overview(run, Served(run.name, under), under, run.scores)
 
         async def ready() -> None:
             await (await self._in_depth()).ready(run)
@@ -180,15 +186,14 @@ class PageServer(Server):
     async def _compare(self, request: web.Request) -> web.Response:
         names = list(self.folders())
         chosen = request.query.getall("run", [])
-        a = request.query.get("a") or (chosen[0] if chosen else "")
-        b = request.query.get("b") or (chosen[1] if len(chosen) > 1 else "")
+        a = request.query.get("a") or (chosen[0] if chosen else names[0] if names else "")
+        others = [name for name in names if name != a]
+        b = request.query.get("b") or (chosen[1] if len(chosen) > 1 else "".join(others[:1]))
         if not (a and b):
-            other = next((name for name in names if name != a), "")
-            return html(compare_page(names, a, other, None))
-        first, second = self._named(a), self._named(b)
-
+            told = f"There is one run in {self.place}; it takes two."
+            return html(fault_page("There is nothing to compare", told), 404)
         pages = await self._in_depth()
-        return html(await pages.compare((first, second), names, request))
+        return html(await pages.compare((self._named(a), self._named(b)), names, request))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         run, ending = self._run(request), request.match_info["ending"]

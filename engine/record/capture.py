@@ -68,7 +68,7 @@ class Capture:
         """A call of a cell; of one that is `known` by its address, no more than its part in the
         cell."""
         part, call, reply = noted
-        about = (call.address, call.model, *part, call.draw)
+        about = (call.address, call.request.model, *part, call.draw)
         if call.address in known:
             return RecordedCall(*about)
         return RecordedCall(
@@ -76,7 +76,7 @@ class Capture:
         )
 
     def _cost(self, call: Call, reply: Reply) -> CallCost:
-        model, usage = call.model, reply.usage
+        model, usage = call.request.model, reply.usage
         if model not in self._price:
             self._price[model] = self._prices.find(model)
         price = self._price[model]
