@@ -135,6 +135,7 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         number("n", "n"),
         program("cells", "cells"),
         program("missing", "missing"),
+        program("not_run", "not_run"),
         figure("ASD", "asd", 2),
         Column(
             "lift",
@@ -261,6 +262,11 @@ def _notes(results: Results) -> Iterable[str]:
         yield (
             "truncated speeches were cut off at max_tokens, often in mid-sentence: raise "
             "agents.max_tokens."
+        )
+    if any(row.not_run and not row.jse for row in results.rows):
+        yield (
+            "some worlds were not run, by design: unpaired ASD (Hajek), which holds if worlds were "
+            "assigned at random; n counts judgements."
         )
     if results.missing:
         yield f"{results.missing:,} cells have not been run yet: these figures will change."

@@ -19,7 +19,7 @@ from typing import Self
 from ...cache.call import Ask, Call
 from ...cache.explain import differences
 from ...cache.reply import Reply
-from ...protocols.transcript import Failure
+from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import NotReproducible, RowsPaused
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
@@ -155,6 +155,8 @@ class RowWatch(Iterator[Cell]):
         row.landed += 1
         self._landed.set()
         if row.open or row.paused:
+            return
+        if isinstance(outcome, Failure) and outcome.kind == NOT_RUN:
             return
         if not isinstance(outcome, Failure):
             row.open = True

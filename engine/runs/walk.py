@@ -15,7 +15,7 @@ from ...cache.reply import Reply
 from ...protocols.agents.agent import Agent
 from ...protocols.judges import StatedJudge
 from ...protocols.protocol import Protocol
-from ...protocols.transcript import Failure
+from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import UsageError
 from ..providers.capabilities import Lack, Reach, missing_abilities, plain_reach
 from ..providers.retirements import Retirement
@@ -123,6 +123,8 @@ async def _probe(sweep: Sweep, row: Row, provider: SimProvider, salt: int) -> ob
         await attempt(Cell(0, row, problem, side, salt, ""), ask)
         for side in range(len(problem.values))
     ]
+    if all(isinstance(each, Failure) and each.kind == NOT_RUN for each in outcomes):
+        return row.address  # it tells nothing: another problem is this row's
     told = tuple(
         (each.kind, each.message) if isinstance(each, Failure) else (each.probs, each.measures)
         for each in outcomes
