@@ -238,6 +238,8 @@ class ComposedTwice:
     def __call__(self, cell: Cell) -> Awaitable[CellEnd]:
         if id(cell.row) in self._done:
             return attempt_noted(cell, self._ask)
+        # Not its others that begin meanwhile, unless this one comes to no end.
+        self._done.add(id(cell.row))
         return self._twice(cell)
 
     async def _twice(self, cell: Cell) -> CellEnd:
@@ -249,8 +251,15 @@ class ComposedTwice:
             heard.append((call, reply))
             return reply
 
-        end = await attempt_noted(cell, listening)
-        if isinstance(end.outcome, Failure) and end.outcome.kind not in ("unreadable", "declined"):
+        ended = False
+        try:
+            end = await attempt_noted(cell, listening)
+            fault = end.outcome.kind if isinstance(end.outcome, Failure) else ""
+            ended = fault in ("", "unreadable", "declined")
+        finally:
+            if not ended:
+                self._done.discard(id(cell.row))
+        if not ended:
             return end
         again = {call.address: reply for call, reply in heard}
         other: list[Call] = []
@@ -264,7 +273,6 @@ class ComposedTwice:
 
         with suppress(NotReproducible):
             await attempt(cell, from_before)
-        self._done.add(id(cell.row))
         if other:
             raise NotReproducible(_difference(cell, [call for call, _ in heard], other[0]))
         return end
