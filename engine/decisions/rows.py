@@ -64,7 +64,8 @@ def row_names(rows: Sequence[GridRow]) -> tuple[str, ...]:
     agents = len({row.agent for row in rows} - {""}) > 1
     judges = len({row.judge for row in rows}) > 1
     return tuple(
-        " · ".join(filter(None, (row.kind, row.agent * agents, row.judge * judges))) for row in rows
+        " · ".join(filter(None, (row.shown, row.agent * agents, row.judge * judges)))
+        for row in rows
     )
 
 

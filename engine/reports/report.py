@@ -121,7 +121,7 @@ def naming(rows: Sequence[RowResult]) -> list[Column]:
         role for role in ("agent", "judge") if len({getattr(row, role) for row in rows} - {""}) > 1
     ]
     return [
-        word("protocol", "kind", key="protocol"),
+        Column("protocol", attrgetter("shown"), ("protocol",), attrgetter("kind"), words=True),
         *(word(role, role) if role in several else column("", role) for role in ("agent", "judge")),
     ]
 
@@ -378,7 +378,7 @@ class _Measured(NamedTuple):
 
 
 UNREAD = "unread, "
-"""Beginning of the counts of replies that were refused, cut off, empty or unreadable, by seat."""
+"""Beginning of the counts of replies that did not do what was asked, by seat."""
 
 
 def _measures(results: Results, names: Sequence[Column], only: str = "") -> Part:
@@ -400,7 +400,10 @@ def _measures(results: Results, names: Sequence[Column], only: str = "") -> Part
         columns.append(figure(head, f"mean.{half}", 2, sign=False))
     title = "measures: means by what the agent argued for"
     if only:
-        title = "replies refused, cut off, empty or unreadable, by the seat that gave them"
+        title = (
+            "replies refused, cut off, empty, unreadable, conceding or off their side, by the seat "
+            "that gave them"
+        )
     return Part("", title, columns, lines, ("n: problems. [ ] 95% over problems.",))
 
 

@@ -1,5 +1,6 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -77,6 +78,8 @@ class RowResult:
     """One line of the report. Estimates are over problems; None where no problem is complete."""
 
     kind: str
+    shown: str
+    """The protocol by its label, if it has one."""
     agent: str
     judge: str
     axes: Axes
@@ -132,6 +135,18 @@ class Results:
     prompts: str = ""
     """12 hex digits of all words that the seats read:
     oversight.engine.sweeps.grid.Grid.prompts."""
+
+    def sorted_by(self, measure: str) -> "Results":
+        """The rows by `asd` or `lift`, the largest first; those without it last."""
+
+        def size(line: tuple[RowResult, RowSamples | None]) -> float:
+            found: Estimate | None = getattr(line[0], measure)
+            return -math.inf if found is None else found.value
+
+        lines = sorted(zip(self.rows, self.samples, strict=True), key=size, reverse=True)
+        return replace(
+            self, rows=tuple(row for row, _ in lines), samples=tuple(its for _, its in lines)
+        )
 
     @property
     def failed(self) -> int:
@@ -204,6 +219,7 @@ def score_rows(
     rows = tuple(
         RowResult(
             kind=row.kind,
+            shown=row.shown,
             agent=row.agent,
             judge=row.judge,
             axes=replace(row.axes, seed=sweep.seed),

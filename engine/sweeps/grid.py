@@ -48,6 +48,13 @@ class GridRow:
     reads_passage: bool = False
     """Whether the judge may read the question's passage."""
     axes: Axes = field(default_factory=Axes)
+    label: str = ""
+    """What people see in place of `kind`."""
+
+    @property
+    def shown(self) -> str:
+        """The protocol, as people see it."""
+        return self.label or self.kind
 
     @cached_property
     def address(self) -> str:
@@ -186,6 +193,7 @@ class _StoredRow(msgspec.Struct, frozen=True):
     reads: str
     reads_passage: bool
     axes: Axes
+    label: str = ""
 
 
 def stored_grid(grid: Grid) -> bytes:
