@@ -119,6 +119,31 @@ def test_settings_are_placed_by_the_cost_of_a_judgement(place: Path, command: Co
     assert ran.code == 2 and "line 181 has no cost" in ran.err
 
 
+def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -> None:
+    (place / "named.yaml").write_text(
+        "problems: {bundled: {name: arithmetic, limit: 6}}\nagents: sim/strong\n"
+        "judges: [sim/judge, sim/weak]\n"
+        "protocols: {naive_judge: , propaganda: , debate: {rounds: [1, 2]}}\n"
+        "labels: {debate sequential 2: In turn}\n"
+    )
+    assert command("run", "named.yaml").code == 0
+    shown = command("report", "named.yaml").out
+    assert "In turn" in shown and "debate sequential 2" not in shown
+    rows = json.loads(command("report", "named.yaml", "--sort", "asd", "--json").out)["rows"]
+    assert {row["protocol"] for row in rows} > {"debate sequential 1", "debate sequential 2"}
+    sizes = [row["asd"]["value"] for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+    assert command("compare", "named.yaml", "--contrast", "In turn,propaganda").code == 0
+    told = json.loads(command("report", "named.yaml", "--by", "mechanism", "--json").out)
+    groups = {line["mechanism"]: line for line in told["groups"]}
+    assert groups["debate"]["rows"] == 4 and groups["propaganda"]["rows"] == 2
+    of = [row["asd"]["value"] for row in rows if row["protocol"].startswith("debate")]
+    assert groups["debate"]["asd"]["value"] == pytest.approx(sum(of) / 4)
+    assert "is no dimension" in command("report", "named.yaml", "--by", "colour").err
+    (place / "named.yaml").write_text((place / "named.yaml").read_text().replace("2: In", "3: In"))
+    assert "did you mean 'debate sequential" in command("plan", "named.yaml").err
+
+
 def test_a_plan_takes_the_spread_of_a_judgement_table(place: Path, command: Command) -> None:
     lines = [*judged("debate strong", 0.4), *judged("consultancy strong", 0.1, seed=1)]
     pilot = table(place / "pilot.jsonl", lines)
