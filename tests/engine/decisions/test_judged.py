@@ -124,13 +124,13 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
         "problems: {bundled: {name: arithmetic, limit: 6}}\nagents: sim/strong\n"
         "judges: [sim/judge, sim/weak]\n"
         "protocols: {naive_judge: , propaganda: , debate: {rounds: [1, 2]}}\n"
-        "labels: {debate sequential 2: In turn}\n"
+        "labels: {debate simultaneous 2: In turn}\n"
     )
     assert command("run", "named.yaml").code == 0
     shown = command("report", "named.yaml").out
-    assert "In turn" in shown and "debate sequential 2" not in shown
+    assert "In turn" in shown and "debate simultaneous 2" not in shown
     rows = json.loads(command("report", "named.yaml", "--sort", "asd", "--json").out)["rows"]
-    assert {row["protocol"] for row in rows} > {"debate sequential 1", "debate sequential 2"}
+    assert {row["protocol"] for row in rows} > {"debate simultaneous 1", "debate simultaneous 2"}
     sizes = [row["asd"]["value"] for row in rows]
     assert sizes == sorted(sizes, reverse=True)
     assert command("compare", "named.yaml", "--contrast", "In turn,propaganda").code == 0
@@ -141,7 +141,7 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     assert groups["debate"]["asd"]["value"] == pytest.approx(sum(of) / 4)
     assert "is no dimension" in command("report", "named.yaml", "--by", "colour").err
     (place / "named.yaml").write_text((place / "named.yaml").read_text().replace("2: In", "3: In"))
-    assert "did you mean 'debate sequential" in command("plan", "named.yaml").err
+    assert "did you mean 'debate simultaneous" in command("plan", "named.yaml").err
 
 
 def test_a_plan_takes_the_spread_of_a_judgement_table(place: Path, command: Command) -> None:
