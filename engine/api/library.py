@@ -22,7 +22,6 @@ from ..pages.notebook import (
     overview_of,
     reading_of,
 )
-from ..pictures.opened import OpenedRun
 from ..reports.frame_files import arrow_frames
 from ..reports.frames import FrameSource
 from ..reports.report import report, save_report
@@ -31,7 +30,7 @@ from ..reports.side_by_side import side_by_side
 from ..runs.loaded_sweep import LoadedSweep
 from ..runs.lookup import Parts, fullest, locate, worlds_of
 from ..runs.observer import ProgressDisplay
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from ..runs.run import Run
 from ..sweeps.in_python import python_sweep
 from ..sweeps.sweepfile import Top, check_fit
@@ -106,8 +105,8 @@ class Report:
             self._shown(run, place, None), reading_of(run, self.results.score, place)
         )
 
-    def _run(self) -> OpenedRun:
-        return OpenedRun(self.folder, self.store)
+    def _run(self) -> RunReader:
+        return RunReader(self.folder, self.store)
 
     def show(
         self,
@@ -130,7 +129,7 @@ class Report:
         places = locate(run, wanted, Parts(protocol, agent, judge), draw)
         return self._shown(run, fullest(run, places), width)
 
-    def _shown(self, run: OpenedRun, place: Place, width: int | None) -> str:
+    def _shown(self, run: RunReader, place: Place, width: int | None) -> str:
         row, about = run.sweep.rows[place.row], run.problems[place.problem]
         page = io.StringIO()
         console = Console(file=page, width=width, highlight=False, force_jupyter=False)

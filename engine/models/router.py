@@ -39,7 +39,7 @@ from .directory import ModelDirectory
 
 log = logging.getLogger(__name__)
 
-MIN_CELLS, MAX_CELLS, CELLS_A_SLOT = 256, 8192, 1.25
+MIN_CELLS, MAX_CELLS, CELLS_A_SLOT = 256, 8192, 1.05
 """Cells under way at once: at least and at most, and for each call that the models take at once,
 since some cells are between two calls."""
 

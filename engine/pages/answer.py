@@ -11,9 +11,9 @@ from ..decisions.pivot import PivotLine, dimensions, pivot
 from ..decisions.rows import RunRows, read_rows
 from ..errors import UsageError
 from ..pictures.data import Axis
-from ..pictures.opened import OpenedRun
+from ..pictures.landed import tallied
 from ..pictures.scored_run import asd_by_problem
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from .addresses import Addresses
 from .environment import page
 from .provenance import provenance, run_page
@@ -67,7 +67,7 @@ class AnswerLine:
 
 
 def answer_page(
-    runs: Sequence[OpenedRun],
+    runs: Sequence[RunReader],
     links: Sequence[Addresses],
     names: Sequence[str],
     score: str,
@@ -121,7 +121,7 @@ def answer_page(
     )  # fmt: skip
 
 
-def pivot_page(run: OpenedRun, links: Addresses, score: str, by: Sequence[str] = ()) -> str:
+def pivot_page(run: RunReader, links: Addresses, score: str, by: Sequence[str] = ()) -> str:
     """Averages over the rows of a grid. by: dimensions; by default those of the protocol."""
     rows = read_rows(run)
     known = dimensions([row for row in run.sweep.rows if not row.naive])
@@ -171,8 +171,7 @@ def _apart(
     values = []
     for run, row in ((i, one), (j, two)):
         opened = rows[run].run
-        assert isinstance(opened, OpenedRun)
-        every = asd_by_problem(opened.sweep, opened.landed(score).results)[:, row]
+        every = asd_by_problem(opened.sweep, tallied(opened, score).results)[:, row]
         ids = [problem.id for problem in opened.sweep.problems]
         values.append({id: (n, float(v)) for n, (id, v) in enumerate(zip(ids, every, strict=True))})
     told = []

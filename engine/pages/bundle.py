@@ -12,10 +12,10 @@ from markupsafe import Markup
 
 from ..errors import UsageError
 from ..pictures.costs import sampled_costs
-from ..pictures.opened import MARKS, OpenedRun
+from ..pictures.landed import MARKS, tallied
 from ..pictures.scored_run import asd_by_problem
 from ..runs.probing import read_probes
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from ..runs.run_folder import REPORT
 from ..system.files import replace_file, unwritable
 from .addresses import BundleAddresses, Shelf
@@ -58,13 +58,13 @@ class Written:
         self.size += file.stat().st_size
 
 
-def telling(run: OpenedRun, most: int | None) -> list[Place]:
+def telling(run: RunReader, most: int | None) -> list[Place]:
     """The readings that a bundle takes: failed first, then those in doubt, then the largest ASD.
 
     A third of them for what failed and a third for what is in doubt, at most; of the rest, half
     those where the lie won by most and half those where the truth did. most: None for all.
     """
-    landed = run.landed()
+    landed = tallied(run)
     sweep = run.sweep
     if most is None:
         every = (
@@ -106,13 +106,13 @@ def _spread(places: list[Place], most: int) -> list[Place]:
     return [places[n * len(places) // most] for n in range(most)]
 
 
-def _landed(run: OpenedRun, place: Place) -> bool:
-    landed = run.landed()
+def _landed(run: RunReader, place: Place) -> bool:
+    landed = tallied(run)
     return all(at in landed.failures or not isnan(landed.probs[at, 0]) for at in run.worlds(place))
 
 
 def write_bundle(
-    run: OpenedRun,
+    run: RunReader,
     to: Path,
     *,
     most: int | None,
@@ -196,7 +196,7 @@ def zip_bundle(folder: Path) -> Path:
     return file
 
 
-def _figures(run: OpenedRun, links: BundleAddresses, shelf: Shelf) -> Iterator[tuple[str, str]]:
+def _figures(run: RunReader, links: BundleAddresses, shelf: Shelf) -> Iterator[tuple[str, str]]:
     for score in shelf.scores:
         yield links.overview(score), overview(run, links, score, shelf.scores)
     for part in pages_of(run):
@@ -211,7 +211,7 @@ def _figures(run: OpenedRun, links: BundleAddresses, shelf: Shelf) -> Iterator[t
         yield links.problem(problem), problem_page(run, links, problem)
 
 
-def _taken(run: OpenedRun, count: int, most: int | None) -> str:
+def _taken(run: RunReader, count: int, most: int | None) -> str:
     every = len(run.sweep.rows) * len(run.sweep.problems) * run.sweep.draws
     if most is None or count == every:
         return f"all {count:,} transcripts"

@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 
 from ...protocols.scoring.arrays import Floats, Places
 from ..decisions.rows import row_names
-from ..pictures.landed import LandedOutcomes
-from ..pictures.opened import MARKS, OpenedRun
+from ..pictures.landed import MARKS, LandedOutcomes, tallied
 from ..pictures.scored_run import asd_by_problem
 from ..reports.failures import called
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from ..sweeps.grid import Grid
 from .addresses import Addresses, BundleAddresses
 from .overview import row_facts
@@ -67,7 +66,7 @@ class CellLine:
 class CellTable:
     """Every reading of a run, as arrays: row, problem, draw, ASD, and whether it is of a kind."""
 
-    def __init__(self, run: OpenedRun, landed: LandedOutcomes) -> None:
+    def __init__(self, run: RunReader, landed: LandedOutcomes) -> None:
         """landed: under the score of the ASD."""
         sweep = run.sweep
         self.rows, self.problems, self.draws = (
@@ -98,11 +97,11 @@ class CellTable:
             if any(counts.get(name) for name in MARKS):
                 self.kinds["doubt"][self._of(run, cell, size)] = True
 
-    def _of(self, run: OpenedRun, cell: int, size: int) -> int:
+    def _of(self, run: RunReader, cell: int, size: int) -> int:
         place, _ = run.where(cell)
         return place.problem * size + place.draw * len(run.sweep.rows) + place.row
 
-    def chosen(self, run: OpenedRun, choice: Choice) -> Places:
+    def chosen(self, run: RunReader, choice: Choice) -> Places:
         """Numbers of the readings that fit, in order."""
         fits = self.there.copy()
         if choice.row is not None:
@@ -131,14 +130,14 @@ def _places(sweep: Grid) -> Iterator[tuple[Sequence[int], Sequence[int], Sequenc
 
 
 def cells_page(
-    run: OpenedRun,
+    run: RunReader,
     links: Addresses,
     choice: Choice,
     score: str = "brier",
     query: Mapping[str, str] | None = None,
 ) -> str:
     """The list; of one row, under its figures. query: what a link to the next page repeats."""
-    landed = run.landed(score)
+    landed = tallied(run, score)
     table = CellTable(run, landed)
     found = table.chosen(run, choice)
     names = row_names(run.sweep.rows)
@@ -202,7 +201,7 @@ def _place(table: CellTable, at: int) -> Place:
 
 
 def _worlds(
-    run: OpenedRun, landed: LandedOutcomes, place: Place
+    run: RunReader, landed: LandedOutcomes, place: Place
 ) -> Iterator[tuple[str, bool, float | None]]:
     problem = run.sweep.problems[place.problem]
     for side, at in enumerate(run.worlds(place)):
@@ -211,7 +210,7 @@ def _worlds(
         yield problem.question.answers[side].label, best, None if p != p else p
 
 
-def _causes(run: OpenedRun, landed: LandedOutcomes, row: int) -> list[tuple[str, int]]:
+def _causes(run: RunReader, landed: LandedOutcomes, row: int) -> list[tuple[str, int]]:
     """Why cells of a row failed, the most frequent cause first."""
     counted: dict[str, int] = {}
     for at, failure in landed.failures.items():

@@ -7,7 +7,7 @@ from ..accounting.ledger import UsageTotals, sum_usage
 from ..accounting.ledger_file import read_ledger
 from ..errors import RateLimited
 from ..pictures.costs import SampledCost
-from ..pictures.opened import OpenedRun
+from ..runs.reader import RunReader
 from .addresses import Addresses
 from .provenance import run_page
 
@@ -32,7 +32,7 @@ class ModelCost:
     latency: Latency
 
 
-def cost_page(run: OpenedRun, links: Addresses, sampled: int, rows: list[SampledCost]) -> str:
+def cost_page(run: RunReader, links: Addresses, sampled: int, rows: list[SampledCost]) -> str:
     """The page. sampled, rows: from `sampled_costs`."""
     ledger = read_ledger(run.folder)
     roles = dict(run.sweep.roles)

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from ..pictures.opened import MARKS, OpenedRun
+from ..pictures.landed import MARKS, tallied
 from ..reports.failures import called, failure_lines
+from ..runs.reader import RunReader
 from ..runs.run_folder import outcomes
 from .addresses import Addresses
 from .provenance import run_page
@@ -24,9 +25,9 @@ class ListedCell:
     link: str
 
 
-def failures_page(run: OpenedRun, links: Addresses) -> str:
+def failures_page(run: RunReader, links: Addresses) -> str:
     """Failures by cause, then each of them; then each cell in doubt."""
-    landed = run.landed()
+    landed = tallied(run)
     doubts = {
         at: [name for name in MARKS if counts.get(name)]
         for at, counts in landed.counts.items()
@@ -57,7 +58,7 @@ def failures_page(run: OpenedRun, links: Addresses) -> str:
     )
 
 
-def _listed(run: OpenedRun, links: Addresses, at: int, what: str, said: str) -> ListedCell:
+def _listed(run: RunReader, links: Addresses, at: int, what: str, said: str) -> ListedCell:
     place, side = run.where(at)
     problem, row = run.sweep.problems[place.problem], run.sweep.rows[place.row]
     label = problem.question.answers[side].label

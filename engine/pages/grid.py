@@ -8,11 +8,10 @@ import numpy as np
 from ...protocols.scores import RANGES
 from ...protocols.scoring.arrays import Floats
 from ..decisions.rows import row_names
-from ..pictures.landed import LandedOutcomes
-from ..pictures.opened import MARKS, OpenedRun
+from ..pictures.landed import MARKS, LandedOutcomes, tallied
 from ..pictures.scored_run import asd_by_problem
 from ..reports.failures import called
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from ..sweeps.grid import GridRow
 from .addresses import Addresses
 from .environment import SHADE_STEPS, shade, typeset
@@ -62,7 +61,7 @@ def ordered(values: Floats) -> tuple[list[int], list[int]]:
     return problems, rows
 
 
-def pages_of(run: OpenedRun) -> list[tuple[int, int]]:
+def pages_of(run: RunReader) -> list[tuple[int, int]]:
     """(page of problems, page of rows) of every part of the map."""
     return [
         (problems, rows)
@@ -71,9 +70,9 @@ def pages_of(run: OpenedRun) -> list[tuple[int, int]]:
     ]
 
 
-def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str = "brier") -> str:
+def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str = "brier") -> str:
     """One part of the map. part: as `pages_of` names it."""
-    landed = run.landed(score)
+    landed = tallied(run, score)
     values = asd_by_problem(run.sweep, landed.results)
     problems, rows = ordered(values)
     shown = problems[part[0] * PROBLEMS_A_PAGE :][:PROBLEMS_A_PAGE]
@@ -103,7 +102,7 @@ def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str
     )
 
 
-def _named(run: OpenedRun, part: tuple[int, int]) -> str:
+def _named(run: RunReader, part: tuple[int, int]) -> str:
     problems = f"problems {part[0] * PROBLEMS_A_PAGE + 1}–"
     problems += f"{min((part[0] + 1) * PROBLEMS_A_PAGE, len(run.sweep.problems))}"
     rows = f"rows {part[1] * ROWS_A_PAGE + 1}–"
@@ -111,7 +110,7 @@ def _named(run: OpenedRun, part: tuple[int, int]) -> str:
 
 
 def _field(
-    run: OpenedRun,
+    run: RunReader,
     landed: LandedOutcomes,
     links: Addresses,
     values: Floats,
@@ -152,9 +151,9 @@ class RowOnProblem:
     asd: float | None
 
 
-def problem_page(run: OpenedRun, links: Addresses, number: int, score: str = "brier") -> str:
+def problem_page(run: RunReader, links: Addresses, number: int, score: str = "brier") -> str:
     """The page of one problem, with the judge's probabilities under every row."""
-    landed = run.landed(score)
+    landed = tallied(run, score)
     problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
     values = asd_by_problem(run.sweep, landed.results)[number]
     rows = []

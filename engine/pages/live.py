@@ -12,13 +12,13 @@ from ..accounting.ledger_file import read_ledger
 from ..display.printable import printable
 from ..display.quantity import duration, short
 from ..errors import RateLimited
-from ..pictures.opened import OpenedRun
 from ..reports.failures import called
 from ..runs.listing import state_of
 from ..runs.lock import holder
 from ..runs.outcome import FAILURE_MARK, read_outcome
 from ..runs.outcome_index import OutcomeFollower
 from ..runs.progress_file import read_progress
+from ..runs.reader import RunReader
 from ..runs.run_folder import OUTCOMES
 from ..throughput import clipped
 from .addresses import Addresses
@@ -64,7 +64,7 @@ MAX_FAILURE_TEXT = 300
 class Watcher:
     """Follows one run folder; reads no line of its outcomes twice."""
 
-    run: OpenedRun
+    run: RunReader
     finished: int = 0
     failed: int = 0
     _follower: OutcomeFollower = field(init=False)
@@ -128,7 +128,7 @@ class Watcher:
             self._calls.clear()
 
 
-def live_page(run: OpenedRun, links: Addresses, now: Mapping[str, Any]) -> str:
+def live_page(run: RunReader, links: Addresses, now: Mapping[str, Any]) -> str:
     """The page as it stands when it is opened. now: a snapshot of its watcher."""
     return run_page(
         "live",

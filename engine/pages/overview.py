@@ -7,9 +7,10 @@ import orjson
 
 from ..display.quantity import signed
 from ..pictures.data import Forest, ForestLine, forest_of, saved_forest
-from ..pictures.opened import OpenedRun
+from ..pictures.landed import tallied
 from ..runs.listing import state_of, touched
 from ..runs.lock import holder
+from ..runs.reader import RunReader
 from ..runs.run_folder import OUTCOMES, REPORT
 from .addresses import Addresses
 from .provenance import run_page
@@ -17,9 +18,9 @@ from .provenance import run_page
 REPORT_FILES = ("csv", "tex", "json")
 
 
-def overview(run: OpenedRun, links: Addresses, score: str, scores: Sequence[str]) -> str:
+def overview(run: RunReader, links: Addresses, score: str, scores: Sequence[str]) -> str:
     """The page. scores: those that it offers a switch to."""
-    forest = saved(run, score) or forest_of(run.landed(score).results)
+    forest = saved(run, score) or forest_of(tallied(run, score).results)
     lines = forest.lines
     agents, judges = ({getattr(line, role) for line in lines} - {""} for role in ("agent", "judge"))
     several = len(agents) > 1, len(judges) > 1
@@ -61,11 +62,11 @@ def headline(lines: Sequence[ForestLine]) -> str:
     )
 
 
-def row_facts(run: OpenedRun, row: int, score: str) -> list[tuple[str, str]]:
+def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     """The figures of one row, in words."""
     from ..display.finding import estimated
 
-    forest = saved(run, score) or forest_of(run.landed(score).results)
+    forest = saved(run, score) or forest_of(tallied(run, score).results)
     line = forest.lines[row]
     return [
         ("ASD", estimated(line.estimate, 2)),
@@ -77,7 +78,7 @@ def row_facts(run: OpenedRun, row: int, score: str) -> list[tuple[str, str]]:
     ]
 
 
-def saved(run: OpenedRun, score: str) -> Forest | None:
+def saved(run: RunReader, score: str) -> Forest | None:
     """The figures of a complete run, from its report; None if they must be computed.
 
     Computing them takes seconds for 58,000 cells.
@@ -100,7 +101,7 @@ def _alone(role: str, names: set[str]) -> list[tuple[str, str]]:
     return [(role, name) for name in names] if len(names) == 1 else []
 
 
-def _facts(run: OpenedRun, forest: Forest) -> list[tuple[str, str]]:
+def _facts(run: RunReader, forest: Forest) -> list[tuple[str, str]]:
     manifest, lines = run.manifest, forest.lines
     done = sum(line.cells - line.missing for line in lines)
     failed = sum(line.failed for line in lines)

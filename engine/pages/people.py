@@ -8,17 +8,17 @@ from ..decisions.raters import (
 )
 from ..errors import EngineError
 from ..persons.journal import JOURNAL, PERSONS
-from ..pictures.opened import OpenedRun
+from ..runs.reader import RunReader
 from .addresses import Addresses
 from .provenance import run_page
 
 
-def has_people(run: OpenedRun) -> bool:
+def has_people(run: RunReader) -> bool:
     """Whether anybody was asked."""
     return (run.folder / PERSONS / JOURNAL).is_file()
 
 
-def people_page(run: OpenedRun, links: Addresses) -> str:
+def people_page(run: RunReader, links: Addresses) -> str:
     """The page, from the raters' journal alone; what cannot be told is said in its place."""
     tables, said = [], []
     if not has_people(run):

@@ -10,7 +10,7 @@ from ..accounting.ledger import sum_usage
 from ..accounting.ledger_file import read_ledger
 from ..display.quantity import duration
 from ..errors import EngineError
-from ..pictures.opened import OpenedRun
+from ..runs.reader import RunReader
 from ..runs.run_folder import OUTCOMES, REPORT, SWEEP
 from ..sweeps.document import Document
 from .addresses import Addresses
@@ -32,7 +32,7 @@ class Provenance:
 
 
 def run_page(
-    template: str, run: OpenedRun, links: Addresses, *, title: str, here: str, **values: Any
+    template: str, run: RunReader, links: Addresses, *, title: str, here: str, **values: Any
 ) -> str:
     """One page about a run, with its provenance at the foot. here: the tab that it is under."""
     return page(
@@ -46,7 +46,7 @@ def run_page(
     )
 
 
-def provenance(run: OpenedRun) -> Provenance:
+def provenance(run: RunReader) -> Provenance:
     """What is known without a look at any outcome; kept until another one lands."""
     known = _KNOWN.get(str(run.folder))
     if known is None or known[0] != run.stamp:
@@ -54,7 +54,7 @@ def provenance(run: OpenedRun) -> Provenance:
     return known[1]
 
 
-def _told(run: OpenedRun) -> Provenance:
+def _told(run: RunReader) -> Provenance:
     models = [model for model, _ in run.sweep.roles]
     made_up = [model for model in models if model.startswith(SIMULATED)]
     kind = ""
@@ -63,7 +63,7 @@ def _told(run: OpenedRun) -> Provenance:
     return Provenance(kind, tuple(_facts(run, models, kind)))
 
 
-def _facts(run: OpenedRun, models: list[str], kind: str) -> Iterator[tuple[str, str]]:
+def _facts(run: RunReader, models: list[str], kind: str) -> Iterator[tuple[str, str]]:
     manifest = run.manifest
     yield "models", f"{', '.join(models)}{f' ({kind}: no model was asked)' if kind else ''}"
     yield "sweep", f"{manifest.name} {manifest.identity[:12]}"
@@ -81,7 +81,7 @@ def _facts(run: OpenedRun, models: list[str], kind: str) -> Iterator[tuple[str, 
     yield "version", manifest.version
 
 
-def _data(run: OpenedRun) -> str:
+def _data(run: RunReader) -> str:
     try:
         told = Document.read(run.folder / SWEEP).value.get("problems")
     except (EngineError, ValueError, AttributeError, OSError):
@@ -91,7 +91,7 @@ def _data(run: OpenedRun) -> str:
     return f": {told}" if isinstance(told, str) else ""
 
 
-def _report(run: OpenedRun) -> dict[str, Any]:
+def _report(run: RunReader) -> dict[str, Any]:
     try:
         told = orjson.loads((run.folder / REPORT / "report.json").read_bytes())
     except (OSError, orjson.JSONDecodeError):
@@ -108,7 +108,7 @@ def _health(health: dict[str, Any] | None) -> str:
     return ", ".join(f"{sign['name']} {sign['share']:.1%}" for sign in off)
 
 
-def _took(run: OpenedRun) -> str:
+def _took(run: RunReader) -> str:
     """From the making of the folder to the last outcome, pauses included."""
     try:
         began = (run.folder / "run.id").stat().st_mtime

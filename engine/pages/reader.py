@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from ...cache.call import Call
-from ..pictures.opened import OpenedRun
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from .addresses import Addresses, anchor
 from .environment import part
 from .provenance import run_page
@@ -31,7 +30,7 @@ class Neighbours:
     pages: tuple[tuple[str, str, bool], ...]
 
 
-def neighbours(run: OpenedRun, links: Addresses, one: Reading) -> Neighbours:
+def neighbours(run: RunReader, links: Addresses, one: Reading) -> Neighbours:
     """The neighbours of a reading that have a page."""
     place, sweep = one.place, run.sweep
 
@@ -66,14 +65,14 @@ def neighbours(run: OpenedRun, links: Addresses, one: Reading) -> Neighbours:
     )
 
 
-def reader_page(run: OpenedRun, links: Addresses, one: Reading) -> str:
+def reader_page(run: RunReader, links: Addresses, one: Reading) -> str:
     """The page of one reading."""
     return readers_page(
         run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.kind}"
     )
 
 
-def section(run: OpenedRun, links: Addresses, one: Reading) -> Markup:
+def section(run: RunReader, links: Addresses, one: Reading) -> Markup:
     """One reading, for a page that may hold several."""
 
     def call_link(address: str) -> str:
@@ -82,7 +81,7 @@ def section(run: OpenedRun, links: Addresses, one: Reading) -> Markup:
     return part("readings", "reading", one, neighbours(run, links, one), call_link)
 
 
-def readers_page(run: OpenedRun, links: Addresses, sections: list[Markup], title: str) -> str:
+def readers_page(run: RunReader, links: Addresses, sections: list[Markup], title: str) -> str:
     """A page of several readings; the key j moves to the next one."""
     return run_page(
         "readers",
@@ -123,7 +122,7 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
 
 
 def calls_page(
-    run: OpenedRun, links: Addresses, sections: list[Markup], name: str, back: str
+    run: RunReader, links: Addresses, sections: list[Markup], name: str, back: str
 ) -> str:
     """Requests and replies, in the order in which they were answered."""
     return run_page(

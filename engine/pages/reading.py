@@ -13,12 +13,11 @@ from ...cache.reply import Reply, Usage
 from ...protocols.question import Answer, Problem
 from ...protocols.scores import SCORES
 from ...protocols.transcript import Failure, Judgement, Turn, Verdict
-from ..pictures.opened import OpenedRun
 from ..record.values import CellEnd, NotRun, RecordedCall, RecordedCell, RecordedJudgement
 from ..reports.failures import called
 from ..runs.lookup import unrecorded
 from ..runs.probing import best_mass
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from ..sweeps.grid import GridRow
 from .text import differing, quoted, shown
 
@@ -196,7 +195,7 @@ class Reading:
 
 
 def read(
-    run: OpenedRun,
+    run: RunReader,
     place: Place,
     score: str = "brier",
     page: int = 0,
@@ -208,7 +207,7 @@ def read(
     return reading_page(run, place, ends_of(run, place, requests), score, page, probes)
 
 
-def ends_of(run: OpenedRun, place: Place, requests: bool = False) -> list[End]:
+def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     """The end of each world with its calls, or why there is nothing to read.
 
     requests: with what the store has of each call.
@@ -220,12 +219,12 @@ def ends_of(run: OpenedRun, place: Place, requests: bool = False) -> list[End]:
     ]
 
 
-def _end(run: OpenedRun, cell: RecordedCell, requests: bool) -> End:
+def _end(run: RunReader, cell: RecordedCell, requests: bool) -> End:
     asked = {call.address: _asked(run, call, requests) for call in cell.calls}
     return cell.outcome, asked, cell.judgements
 
 
-def _asked(run: OpenedRun, call: RecordedCall, requests: bool) -> Asked:
+def _asked(run: RunReader, call: RecordedCall, requests: bool) -> Asked:
     price = run.prices.find(call.model)
     stored = run.stored(call) if requests else None
     cost = None if price is None else price.cost(call.cost.usage)
@@ -233,7 +232,7 @@ def _asked(run: OpenedRun, call: RecordedCall, requests: bool) -> Asked:
 
 
 def reading_page(
-    run: OpenedRun,
+    run: RunReader,
     place: Place,
     ends: Sequence[End],
     score: str = "brier",
@@ -309,7 +308,7 @@ def _said(failure: Failure | None, room: int) -> Markup:
     return shown("\n".join(filter(None, (failure.message, failure.raw))), most=room)
 
 
-def _prior(run: OpenedRun, place: Place) -> list[tuple[int, float]]:
+def _prior(run: RunReader, place: Place) -> list[tuple[int, float]]:
     """What the same judge believes before it hears anybody, where the sweep has a naive judge."""
     problem = run.sweep.problems[place.problem]
     judge = run.sweep.rows[place.row].judge_address

@@ -8,10 +8,9 @@ from markupsafe import Markup, escape
 
 from ..decisions.rows import row_names
 from ..errors import UsageError
-from ..pictures.opened import OpenedRun
 from ..record.schema import RECORD
 from ..record.search import Query, search
-from ..runs.reader import damage_named
+from ..runs.reader import RunReader, damage_named
 from .addresses import Addresses, turn_anchor
 from .provenance import run_page
 from .reading import TURNS_A_PAGE, Reading
@@ -36,7 +35,7 @@ class ShownHit:
     cells: int
 
 
-def search_page(run: OpenedRun, links: Addresses, words: str, page: int = 0, parts: int = 0) -> str:
+def search_page(run: RunReader, links: Addresses, words: str, page: int = 0, parts: int = 0) -> str:
     """The page of a search. parts: files of texts beside a site's, which searches by itself."""
     fault, hits, count = "", list[ShownHit](), 0
     if words.strip():
@@ -61,7 +60,7 @@ def search_page(run: OpenedRun, links: Addresses, words: str, page: int = 0, par
     )
 
 
-def _hits(run: OpenedRun, links: Addresses, query: Query, page: int) -> tuple[int, list[ShownHit]]:
+def _hits(run: RunReader, links: Addresses, query: Query, page: int) -> tuple[int, list[ShownHit]]:
     file = run.folder / RECORD
     names = row_names(run.sweep.rows)
     with damage_named(file):

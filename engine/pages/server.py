@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import web
 
-from ..pictures.opened import OpenedRun
 from ..runs.listing import is_run, run_folders
+from ..runs.reader import RunReader
 from ..runs.run_folder import REPORT
 from .addresses import Served
 from .guard import AccessRules
@@ -44,7 +44,7 @@ class PageServer(Server):
         )
         self.place = place
         self._store = store
-        self._runs: dict[str, OpenedRun] = {}
+        self._runs: dict[str, RunReader] = {}
         self.busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """By name of the run: held while figures of it are computed."""
         self._loading: asyncio.Task[PagesInDepth] | None = None
@@ -91,15 +91,15 @@ class PageServer(Server):
         for run in self._runs.values():
             run.__exit__()
 
-    def _run(self, request: web.Request) -> OpenedRun:
+    def _run(self, request: web.Request) -> RunReader:
         return self._named(request.match_info["run"])
 
-    def _named(self, name: str) -> OpenedRun:
+    def _named(self, name: str) -> RunReader:
         folder = self.folders().get(name)
         if folder is None:
             raise web.HTTPNotFound(text=f"there is no run {name!r} in {self.place}")
         if name not in self._runs:
-            self._runs[name] = OpenedRun(folder, self._store)
+            self._runs[name] = RunReader(folder, self._store)
         return self._runs[name]
 
     async def _list(self, request: web.Request) -> web.Response:
@@ -132,7 +132,7 @@ class PageServer(Server):
         return response
 
     def _deep(
-        self, page: Callable[["PagesInDepth"], Callable[[OpenedRun, web.Request], Awaitable[str]]]
+        self, page: Callable[["PagesInDepth"], Callable[[RunReader, web.Request], Awaitable[str]]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             run = self._run(request)

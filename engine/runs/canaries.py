@@ -10,9 +10,10 @@ import logging
 import math
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Self
 
 from ...cache.call import Ask, Call
@@ -23,10 +24,11 @@ from ..errors import NotReproducible, RowsPaused
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .scheduler import CellEnd, CellOutcome, attempt, attempt_noted
+from .walk import named
 
 CANARIES = 4
 """Cells of a row under way until one of them has succeeded."""
-FREE_PATIENCE = 5.0
+FREE_PATIENCE = 3.0
 """Seconds after which a row of which no cell has failed is open, where nothing is billed: its first
 cells may take minutes, and slots that stay idle meanwhile are the greater waste."""
 FAILED_ALIKE = 8
@@ -50,6 +52,8 @@ class _RowState:
     example: str = ""
     """Its last failure in words, numbers and all."""
     failed: int = 0
+    chain: int = 0
+    """Calls of a cell one after another, as far as that is known."""
     landed: int = 0
     seconds: float = 0.0
     """That its landed cells have taken together."""
@@ -57,10 +61,11 @@ class _RowState:
     """Cells that were not begun since the row is paused."""
     held: deque[Cell] = field(default_factory=deque)
 
-    def urgency(self) -> tuple[float, int]:
-        """Seconds that one of its cells takes, longer than all others before the first is back; and
-        of equal rows the one that comes first in the sweep."""
-        return self.seconds / self.landed if self.landed else math.inf, -self.held[0].place
+    def urgency(self) -> tuple[float, int, int]:
+        """Seconds that one of its cells takes, longer than all others before the first is back; of
+        those the longest chain, and of equal rows the one that comes first in the sweep."""
+        took = self.seconds / self.landed if self.landed else math.inf
+        return took, self.chain, -self.held[0].place
 
 
 class RowWatch(Iterator[Cell]):
@@ -80,11 +85,14 @@ class RowWatch(Iterator[Cell]):
         canaries: int = CANARIES,
         patience: float = math.inf,
         pauses: bool = True,
+        chains: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """total: how many cells there are; 0 if their order is to stay as it is. canaries: cells
         of an unproven row under way. patience: seconds after which a row of which no cell has
         failed is open, though none has succeeded. pauses: whether a row whose cells all fail for
-        one cause is paused."""
+        one cause is paused. chains: how many calls of a cell are one after another, by the
+        address of its row."""
+        self._chains = chains
         self._cells: Iterator[Cell] | None = iter(cells)
         self._canaries = canaries
         self._patience = patience
@@ -209,7 +217,8 @@ class RowWatch(Iterator[Cell]):
             self._landed.set()
 
     def _state(self, cell: Cell) -> _RowState:
-        return self._rows.setdefault(id(cell.row), _RowState(_name(cell)))
+        chain = self._chains.get(cell.row.address, 0) if self._chains else 0
+        return self._rows.setdefault(id(cell.row), _RowState(named(cell.row), chain=chain))
 
 
 class ComposedTwice:
@@ -264,9 +273,9 @@ def _difference(cell: Cell, before: list[Call], now: Call) -> str:
     least = min(found, key=lambda each: (len(each), sum(map(len, each))), default=())
     where = least[0] if least else "it asks a call that it did not ask before"
     return (
-        f"{_name(cell)}: composed twice, its calls differ: {where}. A protocol must take chance "
-        "from its ask alone: with a clock, a counter or random numbers in a prompt nothing can be "
-        "resumed or replayed, and everything would be paid again"
+        f"{named(cell.row)}: composed twice, its calls differ: {where}. A protocol must take "
+        "chance from its ask alone: with a clock, a counter or random numbers in a prompt nothing "
+        "can be resumed or replayed, and everything would be paid again"
     )
 
 
@@ -275,8 +284,3 @@ def _cause(outcome: Failure) -> str:
     if outcome.kind in ("unreadable", "declined"):
         return outcome.kind
     return f"{outcome.kind}: {re.sub('[0-9]+', '0', outcome.message)}"
-
-
-def _name(cell: Cell) -> str:
-    row = cell.row
-    return " · ".join(filter(None, (row.kind, row.agent, row.judge)))

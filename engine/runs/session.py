@@ -19,6 +19,7 @@ from .outcome import landed
 from .run_folder import RunFolder
 from .scheduler import CellEnd
 from .sources import Sources
+from .walk import chains
 from .workers import run_workers
 
 
@@ -138,14 +139,16 @@ class RunSession(LocalExecutor):
         if not self.has_canaries or assignment.mode == "replay":
             await self._work(cells, self._keep)
             return
-        whole = assignment.batches is None
+        whole, free = assignment.batches is None, not self.models.bills
+        sweep = assignment.loaded.sweep
         watch = RowWatch(
             cells,
             stop_token,
-            total=len(assignment.loaded.sweep) - assignment.folder.finished if whole else 0,
+            total=len(sweep) - assignment.folder.finished if whole else 0,
             canaries=assignment.loaded.file.top.max_cells or CANARIES,
-            patience=math.inf if self.models.bills else FREE_PATIENCE,
+            patience=FREE_PATIENCE if free else math.inf,
             pauses=not assignment.keeps_going,
+            chains=await chains(sweep, self.models.simulated) if free and whole else {},
         )
 
         def keep(cell: Cell, end: CellEnd) -> None:

@@ -1,5 +1,6 @@
 """Walking a sweep: what its cells would ask, found out with simulated replies. Nothing is sent."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -30,6 +31,10 @@ from .scheduler import attempt
 STAND_IN = SimModel(tool_use=0.6)
 """Stands in for a model that is not simulated: its speeches are about as long, and it uses tools
 about as often."""
+
+
+TURNS_OF_A_STEP = 4
+"""Turns of the event loop in which all that a cell asks at once has been asked."""
 
 
 class Walker:
@@ -91,7 +96,7 @@ async def require_distinct(sweep: Sweep) -> None:
             apart += [each for each in told.values() if len(each) > 1]
         alike = apart
     if alike:
-        pairs = "\n  ".join(" = ".join(map(_named, rows)) for rows in alike)
+        pairs = "\n  ".join(" = ".join(map(named, rows)) for rows in alike)
         raise UsageError(
             f"these rows would ask the same calls and end with the same verdicts:\n  {pairs}\n"
             "leave out what their protocols have no use for, or give each a sweep of its own"
@@ -166,6 +171,40 @@ async def shapes(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[Call, 
     return found
 
 
+async def chains(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[str, int]:
+    """How many calls a cell of each row asks one after another, by the row's address: in one world
+    of the first problem, with simulated replies."""
+    provider = SimProvider(world_of(sweep), stand_ins(sweep, simulated))
+    problem = sweep.problems[0]
+    return {
+        row.address: await _steps(Cell(0, row, problem, 0, 0, ""), provider.reply)
+        for row in sweep.rows
+    }
+
+
+async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> int:
+    """The calls of a cell one after another: those that are asked at once are one step."""
+    waiting: list[asyncio.Future[None]] = []
+
+    async def ask(call: Call) -> Reply:
+        turn = asyncio.get_running_loop().create_future()
+        waiting.append(turn)
+        await turn
+        return replace(answer(call), call=call.address)
+
+    work, steps = asyncio.create_task(attempt(cell, ask)), 0
+    while not work.done():
+        for _ in range(TURNS_OF_A_STEP):
+            await asyncio.sleep(0)
+        if waiting:
+            steps += 1
+        asked, waiting = waiting, []
+        for turn in asked:
+            turn.set_result(None)
+    work.result()
+    return steps
+
+
 async def require_abilities(
     sweep: Sweep, simulated: Mapping[str, SimModel], reach: Callable[[str], Reach] = plain_reach
 ) -> dict[Call, Row]:
@@ -181,7 +220,7 @@ async def require_abilities(
         for lack in missing_abilities(shape, reach(shape.model)):
             lacks.setdefault(lack, row)
     if lacks:
-        told = "\n".join(f"{lack}\n  asked for in: {_named(row)}" for lack, row in lacks.items())
+        told = "\n".join(f"{lack}\n  asked for in: {named(row)}" for lack, row in lacks.items())
         raise UsageError(f"{told}\nNothing was sent.")
     return found
 
@@ -199,5 +238,5 @@ def require_service(retirements: Iterable[Retirement], today: date) -> None:
         )
 
 
-def _named(row: Row) -> str:
+def named(row: Row) -> str:
     return " · ".join(filter(None, (row.kind, row.agent, row.judge)))

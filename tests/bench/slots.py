@@ -98,6 +98,10 @@ class Row:
     agent: str = ""
     judge: str = ""
 
+    @property
+    def address(self) -> str:
+        return self.kind
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -132,7 +136,13 @@ def simulated(*, concurrency: int | None = None, states: bool = False) -> Found:
         limits = Limits(concurrency=concurrency)
         ask = RateLimiter(replicas, limits, own=True, servers=servers)
         total = PROBLEMS * len(CHAINS) * 2
-        watch = RowWatch(cells(), StopToken(), total=total, patience=FREE_PATIENCE)  # type: ignore[arg-type]
+        watch = RowWatch(  # type: ignore[call-overload]
+            cells(),  # type: ignore[arg-type]
+            StopToken(),
+            total=total,
+            patience=FREE_PATIENCE,
+            chains={cell.row.address: cell.row.chain for cell in cells()},
+        )
         verdict = Verdict((0.5, 0.5), Transcript(shipments(1)[0].question))
 
         async def attempt(cell: Cell) -> Verdict:
@@ -183,7 +193,7 @@ def measure(options: Options) -> Measured:
     )
     table = Table(title, ("settings", "virtual s", "slots busy", "prefixes found"), body, 1)
     goals = (
-        at_most("load stated: virtual time over the ideal", best.seconds / best.ideal, 1.67, " ×"),
+        at_most("load stated: virtual time", best.seconds, 130, " s", digits=0),
         at_least("prefixes found at 8 servers", 100 * best.hits, 70, " %"),
     )
     return Measured("slots", table, goals)

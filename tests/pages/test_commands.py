@@ -19,8 +19,8 @@ from oversight.engine.pages.bundle import telling
 from oversight.engine.pages.guard import is_loopback
 from oversight.engine.pictures.drawing import ALL_KINDS, data_of, pictured
 from oversight.engine.pictures.figures import draw, save
-from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.runs.probing import read_probes
+from oversight.engine.runs.reader import RunReader
 from tests.command_line import within
 from tests.pages.browser import served
 from tests.run_folders import everything, with_failures
@@ -71,7 +71,7 @@ def test_what_a_bundle_takes_first_is_what_failed(small: Path, tmp_path: Path) -
     mine = Path(copytree(small, tmp_path / small.name))
     places = {*range(0, 72, 5)}
     with_failures(mine, "unreadable", places)
-    with OpenedRun(mine) as run:
+    with RunReader(mine) as run:
         taken = telling(run, 9)
         failed = [place for place in taken if not places.isdisjoint(run.worlds(place))]
     assert (len(taken), len(failed)) == (9, 3)
@@ -113,19 +113,19 @@ DRAWN = (
 
 
 @pytest.fixture(scope="module")
-def opened(small: Path) -> Iterator[OpenedRun]:
-    with OpenedRun(small) as run:
+def opened(small: Path) -> Iterator[RunReader]:
+    with RunReader(small) as run:
         yield run
 
 
-def test_a_cell_stands_in_the_reading_that_is_found_for_it(opened: OpenedRun) -> None:
+def test_a_cell_stands_in_the_reading_that_is_found_for_it(opened: RunReader) -> None:
     for at in range(len(opened.sweep)):
         place, side = opened.where(at)
         assert opened.worlds(place)[side] == at
 
 
 @pytest.mark.parametrize("kind", DRAWN)
-def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: OpenedRun) -> None:
+def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: RunReader) -> None:
     pytest.importorskip("matplotlib")
     picture = pictured(opened, kind)
     assert draw(picture).axes[0].has_data()
@@ -156,7 +156,7 @@ def test_the_figures_of_a_forest_are_those_of_the_report(small: Path, place: Pat
 
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 def test_equal_runs_give_equal_pictures_with_their_fonts(
-    ending: str, opened: OpenedRun, tmp_path: Path
+    ending: str, opened: RunReader, tmp_path: Path
 ) -> None:
     pytest.importorskip("matplotlib")
     one, other = (tmp_path / f"{n}.{ending}" for n in range(2))
