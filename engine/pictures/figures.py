@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean
@@ -72,21 +73,20 @@ def draw(picture: Picture, style: str = "paper", caption: str = "") -> "Figure":
     """The figure, over a caption. UsageError where matplotlib is not installed."""
     try:
         import matplotlib as mpl
-        from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
         raise UsageError("plots need matplotlib: pip install 'oversight-bench[plots]'") from None
-    size = STYLES[style]
+    size, made = STYLES[style], _shown_figure()
     with mpl.rc_context(_settings(size)):
         match picture:
             case Forest() | ComparisonForest():
                 strips = len(picture.lines) > MAX_LINES
                 shown = _protocols(picture) if strips else _grouped(picture.lines)
                 height = size.line * len(shown) * (1.4 if strips else 1) + 8 * size.font / 72
-                figure = Figure((size.width, height), layout="constrained")
+                figure = made((size.width, height), layout="constrained")
                 _strips(figure, picture) if strips else _forest(figure, picture)
             case Heat():
-                figure = Figure(_heat_size(picture, size), layout="constrained")
+                figure = made(_heat_size(picture, size), layout="constrained")
                 _heat(figure, picture)
             case Chart() if len(picture.series) > MAX_TOGETHER:
                 groups = _facets(picture)
@@ -94,13 +94,13 @@ def draw(picture: Picture, style: str = "paper", caption: str = "") -> "Figure":
                 down = -(-len(groups) // across)
                 each = size.width / across
                 height = down * each * (1.0 if picture.square else 0.8) + 6 * size.font / 72
-                figure = Figure((size.width, height), layout="constrained")
+                figure = made((size.width, height), layout="constrained")
                 _facetted(figure, picture, groups, (down, across))
             case Chart():
                 height = size.width * (0.75 if picture.square else 0.62)
                 named = 0 if _is_labelled(picture) else len(picture.series)
                 height += -(-named // 2) * 1.3 * size.font / 72
-                figure = Figure((size.width, height), layout="constrained")
+                figure = made((size.width, height), layout="constrained")
                 _chart(figure, picture)
         if caption:
             lines = wrap(caption, int(size.width * 130 / size.font))
@@ -113,6 +113,24 @@ def draw(picture: Picture, style: str = "paper", caption: str = "") -> "Figure":
         # Draw now: text is laid out with the sizes of the style that is active while drawing.
         figure.canvas.draw()
     return figure
+
+
+@cache
+def _shown_figure() -> "type[Figure]":
+    """The class of our figures, which a notebook shows; matplotlib is loaded with it."""
+    import io
+
+    from matplotlib.figure import Figure
+
+    class ShownFigure(Figure):
+        """A figure that a notebook shows by itself, whatever its backend is."""
+
+        def _repr_png_(self) -> bytes:
+            told = io.BytesIO()
+            self.savefig(told, format="png", dpi=150)
+            return told.getvalue()
+
+    return ShownFigure
 
 
 def save(figure: "Figure", path: Path, identity: str, style: str = "paper") -> None:
