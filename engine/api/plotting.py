@@ -35,7 +35,8 @@ def plot(
     style: paper (two columns), column or slides. protocol, agent, judge: parts of the names of the
     rows to show. store: where the replies are, if not in the run's own store; only `frontier` reads
     it. by: with asd and lift, what rows are averaged by. captioned: with a line that says n, the
-    intervals and whether models are simulated. Raises: UsageError, with the remedy, for a picture that cannot be drawn.
+    intervals and whether models are simulated. Raises: UsageError, with the remedy, for a picture
+    that cannot be drawn.
     """
     from ..pictures.figures import draw
 
