@@ -82,7 +82,7 @@ class RaterQuality:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeBeside:
+class ComparedJudge:
     """A judge of the run compared with the raters on the same transcripts."""
 
     judge: str
@@ -125,7 +125,7 @@ class RaterAgreement:
     """Alpha of the likeliest answers."""
     interval: Agreement | None
     """Alpha of the probabilities."""
-    beside: tuple[JudgeBeside, ...]
+    beside: tuple[ComparedJudge, ...]
     again: tuple[SelfAgreement, ...]
     """Self-agreement of the raters who judged a transcript twice."""
 
@@ -302,7 +302,7 @@ def _beside(
     listed: Sequence[Problem],
     store: Path | str | None,
     units: Mapping[str, Sequence[Probs]],
-) -> Iterable[JudgeBeside]:
+) -> Iterable[ComparedJudge]:
     """Compare the run's own judges with the raters on the transcripts that both have judged."""
     by_judge: dict[str, dict[str, JudgedCase]] = defaultdict(dict)
     for case, request in _judged_again(run, store, units):
@@ -330,7 +330,7 @@ def _beside(
         most = max(len(a) for a, _ in pairs)
         points = [[_padded(a, most), _padded(b, most)] for a, b in pairs]
         alpha = krippendorff_alpha(points, [case.cell.problem.id for case in cases.values()])
-        yield JudgeBeside(
+        yield ComparedJudge(
             judge, len(cases), of_persons, of_model, difference, fmean(apart), fmean(same), alpha
         )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from ....cache.rows import STORE_FILE
-from ....protocols.datasets.leak import leak_gate
+from ....protocols.datasets.leak import leakage_check
 from ...accounting.prices import listed, load_prices
 from ...decisions.judged import TABLE
 from ...decisions.power import power_finding, power_plan
@@ -172,7 +172,7 @@ def command(
     shared = (
         asyncio.run(sharing_of(opened.sweep, opened.models.simulated)) if with_sharing else None
     )
-    gate = leak_gate(opened.sweep.problems).line
+    gate = leakage_check(opened.sweep.problems).line
     claims = guarantees(row.protocol for row in opened.sweep.rows)
     if as_json:
         told: dict[str, object] = {
