@@ -1,10 +1,11 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
+from ...protocols.claims import Claim
 from ...protocols.scoring.bounds import Bounds, bounded
 from ...protocols.scoring.inference import Estimate, estimate, estimates, exact
 from ...protocols.scoring.sample import Sample, paired
@@ -126,6 +127,8 @@ class Results:
     prompts: str = ""
     """12 hex digits of all words that the seats read:
     oversight.engine.sweeps.grid.Grid.prompts."""
+    claims: Mapping[str, tuple[Claim, ...]] = field(default_factory=dict)
+    """What each kind of row guarantees against a liar; see oversight.protocols.claims."""
 
     @property
     def failed(self) -> int:
@@ -207,7 +210,14 @@ def score_rows(
         for number, (row, sample, lift) in enumerate(zip(sweep.rows, samples, lifts, strict=True))
     )
     return Results(
-        sweep.name, score, tuple(betas), rows, tuple(samples), check.health(), sweep.prompts
+        sweep.name,
+        score,
+        tuple(betas),
+        rows,
+        tuple(samples),
+        check.health(),
+        sweep.prompts,
+        sweep.claims,
     )
 
 

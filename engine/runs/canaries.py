@@ -242,7 +242,7 @@ class ComposedTwice:
             return reply
 
         end = await attempt_noted(cell, listening)
-        if isinstance(end.outcome, Failure) and end.outcome.kind not in ("unreadable", "declined"):
+        if isinstance(end.outcome, Failure) and not end.outcome.unread:
             return end
         again = {call.address: reply for call, reply in heard}
         other: list[Call] = []
@@ -275,7 +275,7 @@ def _difference(cell: Cell, before: list[Call], now: Call) -> str:
 
 def _cause(outcome: Failure) -> str:
     """What failures of one cause have in common: what models say differs from cell to cell."""
-    if outcome.kind in ("unreadable", "declined"):
+    if outcome.unread:
         return outcome.kind
     return f"{outcome.kind}: {re.sub('[0-9]+', '0', outcome.message)}"
 
