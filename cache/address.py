@@ -55,7 +55,8 @@ def plain(value: Any, path: str = "") -> Any:
         # 1 and 1.0 are equal and must have one address.
         return int(value) if value.is_integer() and abs(value) < MAX_EXACT_INTEGER else value
     if isinstance(value, str):
-        _refuse_surrogates(value, path)
+        if not value.isascii():
+            _refuse_surrogates(value, path)
         return value
     if isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
         raise AddressError(path.lstrip("."), f"{value:.3g} is too large a whole number")

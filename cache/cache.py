@@ -129,6 +129,7 @@ class Cache:
         self._inner = inner
         self._identity = identity
         self._mode = mode
+        self._reads_all = mode in ("use", "replay")
         self._clock = clock
         self._origin = origin
         self.token = f"{run_id}-refresh" if mode == "refresh" and run_id else run_id
@@ -169,7 +170,9 @@ class Cache:
         if flight is not None:
             self._shared += 1
             return await flight.landing()
-        if self._may_read(key) and (reply := self._recall(key, call)) is not None:
+        if (self._reads_all or self._may_read(key)) and (
+            reply := self._recall(key, call)
+        ) is not None:
             self._stored += 1
             if not self._stored % YIELD_EVERY:
                 await asyncio.sleep(0)
@@ -272,13 +275,9 @@ class Cache:
         await self.close()
 
     def _may_read(self, key: str) -> bool:
-        match self._mode:
-            case "use" | "replay":
-                return True
-            case "refresh":
-                return key in self._refreshed or self._was_refreshed(key)
-            case "off":
-                return False
+        if self._mode == "refresh":
+            return key in self._refreshed or self._was_refreshed(key)
+        return self._reads_all
 
     def _was_refreshed(self, key: str) -> bool:
         """Whether an earlier part of this refresh has stored it; then it is noted as refreshed."""

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import orjson
@@ -110,11 +111,6 @@ class Request:
             raise unaddressable(self) from exc
         return b'[%d,%b,"draw":' % (SCHEMA, settings.removesuffix(b"}"))
 
-    @computed_once
-    def _digest(self) -> "hashlib._Hash":
-        """The hash of the opening, which each draw of this request goes on with."""
-        return hashlib.sha256(self._opening)
-
 
 @fast_init
 @dataclass(frozen=True)
@@ -143,9 +139,7 @@ class Call:
 
         AddressError, which names the field, where a value has no canonical form.
         """
-        digest = self.request._digest.copy()
-        digest.update(_ending(self.draw))
-        return digest.hexdigest()
+        return hashlib.sha256(self.request._opening + _ending(self.draw)).hexdigest()
 
     @property
     def canonical(self) -> bytes:
@@ -196,6 +190,7 @@ class Call:
         return self.request.effort
 
 
+@lru_cache(maxsize=4096)
 def _ending(draw: tuple[int, ...]) -> bytes:
     return orjson.dumps(draw) + b"}]"
 
@@ -208,6 +203,10 @@ Identity: TypeAlias = Callable[[Call], str]
 identities."""
 
 
+Part: TypeAlias = tuple[str, str, int]
+"""What a call was for, who was asked, and how many turns there were to hear."""
+
+
 class RecordingAsk:
     """An `Ask` that notes what one piece of work asks: each call with its reply, who is asked, and
     what for.
@@ -216,57 +215,44 @@ class RecordingAsk:
     through `used_as`; both hand on to one list of notes. Calls that raise are not noted.
     """
 
-    __slots__ = ("_inner", "draw", "heard", "notes", "role", "seat")
+    __slots__ = ("_inner", "draw", "notes", "part")
 
-    def __init__(self, inner: Ask) -> None:
+    def __init__(
+        self,
+        inner: Ask,
+        notes: list[object] | None = None,
+        draw: tuple[int, ...] = (),
+        part: Part = ("", "", 0),
+    ) -> None:
         self._inner = inner
-        self.notes: list[object] = []
-        """(this, call, reply) of every call, in the order of the replies; and what else askers
+        self.draw = draw
+        self.part = part
+        """The first is `speak`, `draft`, `rate`, `judge`, or the name of a form; the second as
+        everyone calls it: `Debater A`."""
+        # A note does not hold this object, which holds the notes: a circle would keep every
+        # request of a cell in memory until the garbage collector finds it.
+        self.notes: list[object] = [] if notes is None else notes
+        """(part, call, reply) of every call, in the order of the replies; and what else askers
         note."""
-        self.draw: tuple[int, ...] = ()
-        self.role = ""
-        """What the replies are for: `speak`, `draft`, `rate`, `judge`, or the name of a form."""
-        self.seat = ""
-        """Who is asked, as everyone calls it: `Debater A`."""
-        self.heard = 0
-        """How many turns were there to hear."""
 
     async def __call__(self, call: Call) -> Reply:
         if self.draw:
             call = Call(call.request, self.draw + call.draw)
         reply = await self._inner(call)
-        self.notes.append((self, call, reply))
+        self.notes.append((self.part, call, reply))
         return reply
-
-    @property
-    def answered(self) -> dict[str, tuple[Call, Reply]]:
-        """Every call that was answered, once, with its reply; by address, in the order of the
-        replies."""
-        noted = [each for each in self.notes if type(each) is tuple]
-        return {call.address: (call, reply) for _, call, reply in noted}
 
     def seated(self, role: str, seat: str, heard: int) -> "RecordingAsk":
         """The `Ask` of a seat. role: stands where nobody around it has named one."""
-        other = self._copy()
-        other.role, other.seat, other.heard = self.role or role, seat, heard
-        return other
+        part = (self.part[0] or role, seat, heard)
+        return RecordingAsk(self._inner, self.notes, self.draw, part)
 
     def used_as(self, role: str) -> "RecordingAsk":
         """The `Ask` whose replies are for this."""
-        other = self._copy()
-        other.role = role
-        return other
+        return RecordingAsk(self._inner, self.notes, self.draw, (role, *self.part[1:]))
 
     def nth(self, index: int) -> "RecordingAsk":
-        other = self._copy()
-        other.draw = (*self.draw, index)
-        return other
-
-    def _copy(self) -> "RecordingAsk":
-        other = RecordingAsk.__new__(RecordingAsk)
-        other._inner, other.notes, other.draw = self._inner, self.notes, self.draw
-        other.role, other.seat, other.heard = self.role, self.seat, self.heard
-        return other
+        return RecordingAsk(self._inner, self.notes, (*self.draw, index), self.part)
 
 
 def nth(ask: Ask, index: int) -> Ask:

@@ -154,6 +154,7 @@ class Session:
 
     def _connection(self) -> "_Connection":
         if self._db is None or self._db.closed:
+            self._drop()  # one that the server ended is not closed on this side
             # The server's own limit (s), of which libpq takes 2 at least.
             left = self._patience.left(time.monotonic()) or CONNECT_SECONDS
             wait = round(min(max(left, 2.0), CONNECT_SECONDS))

@@ -35,19 +35,20 @@ _BATCH = 256
 _SETUP_LOCK = 7_265_001
 """Key of the advisory lock under which the tables are made."""
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS replies (
-    key text COLLATE "C" PRIMARY KEY,
-    value bytea NOT NULL,
-    stored_at timestamptz NOT NULL DEFAULT now()
-);
-ALTER TABLE replies ALTER COLUMN value SET STORAGE EXTERNAL;
-CREATE TABLE IF NOT EXISTS store (version int NOT NULL, id text NOT NULL);
-"""
-_RESERVATIONS = """
-CREATE TABLE IF NOT EXISTS reservations (
-    key text COLLATE "C" PRIMARY KEY, owner text NOT NULL, until timestamptz NOT NULL
-)"""
+_TABLES = (
+    """CREATE TABLE IF NOT EXISTS replies (
+        key text COLLATE "C" PRIMARY KEY,
+        value bytea NOT NULL,
+        stored_at timestamptz NOT NULL DEFAULT now()
+    )""",
+    "ALTER TABLE replies ALTER COLUMN value SET STORAGE EXTERNAL",
+    "CREATE TABLE IF NOT EXISTS store (version int NOT NULL, id text NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS reservations (
+        key text COLLATE "C" PRIMARY KEY, owner text NOT NULL, until timestamptz NOT NULL
+    )""",
+)
+_NEW = "INSERT INTO store SELECT %s, %s WHERE NOT EXISTS (SELECT FROM store)"
+_IDENTITY = "SELECT version, id, to_regclass('reservations'), pg_backend_pid() FROM store"
 _GIVEN = "SELECT * FROM unnest(%s::text[], %s::bytea[])"
 _KEEP = f"INSERT INTO replies (key, value) {_GIVEN} ON CONFLICT (key) DO NOTHING RETURNING key"
 _PUT = f"""INSERT INTO replies (key, value) {_GIVEN}
@@ -80,7 +81,7 @@ T = TypeVar("T")
 
 
 class PostgresStore(Store):
-    """Each thread that uses it has a session of its own.
+    """Each thread that uses it has a session for as long as it needs the server.
 
     A server that restarts, or hangs, is waited for; what was not acknowledged goes again, which
     changes nothing, since what is stored first stays, and leases are rows.
@@ -100,28 +101,37 @@ class PostgresStore(Store):
         sign of life for `LEASE_SECONDS`, or the leases were deleted."""
         self._owner = f"{uuid4().hex} process {os.getpid()} of {socket.gethostname()}"
         self._patience = Patience()
-        self._here = threading.local()
         self._sessions: list[Session] = []
+        self._idle: list[Session] = []
         self._held: set[str] = set()
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._renewing: threading.Thread | None = None
         self._far = False
         try:
-            self._id = self._run(lambda db: _made(db, id, self.url))
-            self._run(self._refuse_pooler)
+            self._id = self._opened(id)
+            self._far = self._sessions[0].seconds > FAR_SECONDS
         except BaseException:
             self.close()
             raise
         # Who gives a wrong name is told at once; a server that answered once will again.
         self._patience.seconds = MAX_OUTAGE_SECONDS
 
+    def _opened(self, id: str) -> str:
+        with suppress(StoreGone):
+            found, whole = self._run(lambda db: _identity(db, self.url))
+            # Stores of older versions have no reservations unless a batch was ever submitted.
+            if whole:
+                return found
+        self._run(lambda db: _make(db, id or uuid4().hex))
+        return self._run(lambda db: _identity(db, self.url))[0]
+
     @property
     def id(self) -> str:
         return self._id
 
     def check(self) -> None:
-        found = self._run(lambda db: _identity(db, self.url))
+        found, _ = self._run(lambda db: _identity(db, self.url))
         if found != self._id:
             raise StoreGone(f"{self.url} was emptied or replaced while it was in use")
 
@@ -238,14 +248,17 @@ class PostgresStore(Store):
             session.close()
 
     def _run(self, work: Callable[["psycopg.Connection[Any]"], T], **how: Any) -> T:
-        session: Session | None = getattr(self._here, "session", None)
-        if session is None:
-            session = self._here.session = Session(self.url, self._patience)
+        with self._lock:
+            if not self._idle:
+                self._idle.append(Session(self.url, self._patience))
+                self._sessions += self._idle
+            # The one used last: its connection is there already.
+            session = self._idle.pop()
+        try:
+            return session.run(work, **how)
+        finally:
             with self._lock:
-                self._sessions.append(session)
-        result = session.run(work, **how)
-        self._far = session.seconds > FAR_SECONDS
-        return result
+                self._idle.append(session)
 
     def _forget(self, keys: Iterable[str]) -> None:
         with self._lock:
@@ -283,35 +296,26 @@ class PostgresStore(Store):
                 return
             last, comparison = rows[-1][0], ">"
 
-    def _refuse_pooler(self, db: "psycopg.Connection[Any]") -> None:
-        ((pid,),) = db.execute("SELECT pg_backend_pid()").fetchall()
-        if pid != db.info.backend_pid:
-            raise StoreError(
-                f"{self.url}: a connection pooler stands before the database, and hands one "
-                "session to several: name the database itself, or a pool in session mode"
-            )
-
 
 _BINARY: dict[str, Any] = {"binary": True, "prepare": True}
 
 
-def _made(db: "psycopg.Connection[Any]", id: str, url: str) -> str:
-    """The id of the store, once its tables are there."""
-    with db.transaction():
+def _make(db: "psycopg.Connection[Any]", id: str) -> None:
+    """Make the tables that are not there."""
+    with _one_trip(db):
+        db.execute("BEGIN")
         # Several may open a new store at one moment.
         db.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
-        ((there,),) = db.execute("SELECT to_regclass('store')").fetchall()
-        if there is None:
-            db.execute(_TABLES)
-            db.execute("INSERT INTO store VALUES (%s, %s)", (SCHEMA, id or uuid4().hex))
-        # Stores of older versions have it only if a batch was ever submitted.
-        db.execute(_RESERVATIONS)
-    return _identity(db, url)
+        for statement in _TABLES:
+            db.execute(statement)
+        db.execute(_NEW, (SCHEMA, id))
+        db.execute("COMMIT")
 
 
-def _identity(db: "psycopg.Connection[Any]", url: str) -> str:
+def _identity(db: "psycopg.Connection[Any]", url: str) -> tuple[str, bool]:
+    """The id of the store, and whether all of its tables are there."""
     try:
-        rows = db.execute("SELECT version, id FROM store").fetchall()
+        rows = db.execute(_IDENTITY).fetchall()
     except psycopg.errors.UndefinedTable as exc:
         raise StoreGone(f"{url} holds no store any more") from exc
     except psycopg.errors.UndefinedColumn as exc:
@@ -320,10 +324,17 @@ def _identity(db: "psycopg.Connection[Any]", url: str) -> str:
         ) from exc
     if len(rows) != 1 or rows[0][0] != SCHEMA:
         raise StoreError(
-            f"{url}: this version reads stores of version {SCHEMA}, and this one is {rows!r:.60}; "
-            "install the version of oversight-bench that wrote it"
+            f"{url}: this version reads stores of version {SCHEMA}, and this one is "
+            f"{[row[:2] for row in rows]!r:.60}; install the version of oversight-bench that "
+            "wrote it"
         )
-    return str(rows[0][1])
+    _, id, reservations, pid = rows[0]
+    if pid != db.info.backend_pid:
+        raise StoreError(
+            f"{url}: a connection pooler stands before the database, and hands one "
+            "session to several: name the database itself, or a pool in session mode"
+        )
+    return str(id), reservations is not None
 
 
 def _one_trip(db: "psycopg.Connection[Any]") -> Any:

@@ -15,8 +15,7 @@ that was asked for. It is never guessed, and never left out in silence:
    not pass on (`Verdict.unheard`).
 """
 
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -84,14 +83,20 @@ async def _or_fault(work: Coroutine[Any, Any, _T]) -> tuple[_T] | Unreadable:
         return fault
 
 
-@contextmanager
-def at_seat(title: str) -> Iterator[None]:
+class at_seat:
     """Within it an unreadable reply is that of the seat with this title, unless it names one."""
-    try:
-        yield
-    except Unreadable as fault:
-        fault.seat = fault.seat or title
-        raise
+
+    __slots__ = ("_title",)
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
+        if isinstance(fault, Unreadable):
+            fault.seat = fault.seat or self._title
 
 
 def mean_spans(rows: Sequence[Sequence[Span]], shares: Sequence[float]) -> tuple[Span, ...]:

@@ -79,11 +79,11 @@ class Seat(NamedTuple):
 
 async def hear(floor: Transcript, *seats: Seat, ask: Ask) -> Transcript:
     """The seats speak at once, each blind to the others; their turns land in seat order."""
-    return laid_down(floor, *await gather_in_order(*(seat.speak(floor, ask) for seat in seats)))
+    return laid_down(floor, *await gather_in_order(*[seat.speak(floor, ask) for seat in seats]))
 
 
 def laid_down(floor: Transcript, *turns: Turn) -> Transcript:
     """The floor with what was said at one moment: several turns are marked as made at once."""
     if len(turns) == 1:
         return floor.then(*turns)
-    return floor.then(*(replace(turn, at_once=True) for turn in turns))
+    return floor.then(*[replace(turn, at_once=True) for turn in turns])

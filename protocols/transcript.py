@@ -144,7 +144,10 @@ class Verdict:
             verdict = replace(self, probs=shifted(self.probs, place, low))
         # A speech that might have been another one is another transcript, on which nobody decided.
         turns = self.transcript.turns
-        if not any([turn.doubts or turn.silent for turn in turns]):
+        for turn in turns:
+            if turn.doubts or turn.silent:
+                break
+        else:
             return verdict
         drafting = tuple(each for turn in turns for each in turn.doubts)
         anything = (ANYTHING,) * len(self.probs)
@@ -154,7 +157,8 @@ class Verdict:
         """All turns that were made, heard or not."""
         for turn in (*self.transcript.turns, *self.unheard):
             yield turn
-            yield from turn.drafts
+            if turn.drafts:
+                yield from turn.drafts
 
 
 @dataclass(frozen=True, slots=True)

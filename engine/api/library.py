@@ -2,21 +2,19 @@
 
 import asyncio
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from rich.console import Console
 
-from ...cache.cache import Mode
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
-from ..accounting.prices import load_prices
-from ..batches.terms import BatchTerms
 from ..display.progress import console as stderr
 from ..errors import Halt
-from ..fleet.executor_choice import Workers, executor_for
 from ..pages.notebook import (
     NotebookPage,
     comparison_of,
@@ -24,26 +22,27 @@ from ..pages.notebook import (
     overview_of,
     reading_of,
 )
-from ..pictures.opened import OpenedRun
 from ..reports.frame_files import arrow_frames
 from ..reports.frames import FrameSource
 from ..reports.report import report, save_report
 from ..reports.results import Results, collect
 from ..reports.side_by_side import side_by_side
-from ..runs.loaded_sweep import LoadedSweep, load_sweep
+from ..runs.loaded_sweep import LoadedSweep
 from ..runs.lookup import Parts, fullest, locate, worlds_of
 from ..runs.observer import ProgressDisplay
-from ..runs.reader import Place
-from ..runs.run import Run, RunOptions
-from ..runs.stores import store_name
+from ..runs.reader import Place, RunReader
+from ..runs.run import Run
 from ..sweeps.in_python import python_sweep
 from ..sweeps.sweepfile import Top, check_fit
 from ..system.loop import event_loop
+from .prepared import prepared
+from .settings import RunSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_T = TypeVar("_T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +105,8 @@ class Report:
             self._shown(run, place, None), reading_of(run, self.results.score, place)
         )
 
-    def _run(self) -> OpenedRun:
-        return OpenedRun(self.folder, self.store)
+    def _run(self) -> RunReader:
+        return RunReader(self.folder, self.store)
 
     def show(
         self,
@@ -130,7 +129,7 @@ class Report:
         places = locate(run, wanted, Parts(protocol, agent, judge), draw)
         return self._shown(run, fullest(run, places), width)
 
-    def _shown(self, run: OpenedRun, place: Place, width: int | None) -> str:
+    def _shown(self, run: RunReader, place: Place, width: int | None) -> str:
         row, about = run.sweep.rows[place.row], run.problems[place.problem]
         page = io.StringIO()
         console = Console(file=page, width=width, highlight=False, force_jupyter=False)
@@ -139,7 +138,40 @@ class Report:
         return page.getvalue()
 
 
-def run(protocols: Iterable[Protocol], problems: Iterable[Problem], **settings: Any) -> Report:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonRun(RunSettings):
+    """A sweep in Python, and how it is run."""
+
+    protocols: Iterable[Protocol] = field(kw_only=False)
+    problems: Iterable[Problem] = field(kw_only=False)
+    name: str = "python"
+    draws: int = 1
+    seed: int = 0
+    max_cells: int | None = None
+    lanes: int | None = None
+    models: Mapping[str, Mapping[str, Any]] | None = None
+    """As in a sweep file; so are the providers."""
+    providers: Mapping[str, Mapping[str, Any]] | None = None
+    quiet: bool = False
+    """Whether no progress is shown on stderr."""
+
+
+def _with(settings: Callable[P, PythonRun]) -> Callable[[Callable[[PythonRun], T]], Callable[P, T]]:
+    """A function that takes the arguments of the settings, typed, in their place."""
+
+    def decorated(function: Callable[[PythonRun], T]) -> Callable[P, T]:
+        @wraps(function)
+        def called(*args: P.args, **given: P.kwargs) -> T:
+            return function(settings(*args, **given))
+
+        called.__signature__ = signature(settings)  # type: ignore[attr-defined]
+        return called
+
+    return decorated
+
+
+@_with(PythonRun)
+def run(settings: PythonRun) -> Report:
     """`run_async`, for code that is not asynchronous. Raises: RuntimeError if a loop is running."""
     try:
         asyncio.get_running_loop()
@@ -148,65 +180,32 @@ def run(protocols: Iterable[Protocol], problems: Iterable[Problem], **settings: 
     else:
         raise RuntimeError("an event loop is running, as in a notebook: await run_async(…) there")
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        return runner.run(run_async(protocols, problems, **settings))
+        return runner.run(_run(settings))
 
 
-async def run_async(
-    protocols: Iterable[Protocol],
-    problems: Iterable[Problem],
-    *,
-    name: str = "python",
-    score: str = "brier",
-    draws: int = 1,
-    seed: int = 0,
-    max_cells: int | None = None,
-    lanes: int | None = None,
-    cache: Mode = "use",
-    models: Mapping[str, Mapping[str, Any]] | None = None,
-    providers: Mapping[str, Mapping[str, Any]] | None = None,
-    retry_failed: bool = False,
-    max_cost: float | None = None,
-    prices: Path | None = None,
-    store: Path | str | None = None,
-    folder: Path | None = None,
-    accept_empty: bool = False,
-    keep_going: bool = False,
-    adopt_code: bool = False,
-    workers: Workers = 1,
-    quota: bool = False,
-    batch: bool | BatchTerms = False,
-    quiet: bool = False,
-) -> Report:
+@_with(PythonRun)
+async def run_async(settings: PythonRun) -> Report:
     """Run every protocol on every problem, in one world for each answer, and score the rows.
 
-    The parameters are those of a sweep file and of `oversight run`. Progress is shown on stderr
-    unless `quiet`. Calling it again resumes: a cell that has an outcome is not run again, and no
-    call is paid for twice. With several workers, your own protocols must be in an importable
-    module.
+    The settings are those of a sweep file and of `oversight run` (docs/sweep-file.md). Progress is
+    shown on stderr unless `quiet`. Calling it again resumes: a cell that has an outcome is not run
+    again, and no call is paid for twice. With several workers, your own protocols must be in an
+    importable module.
 
     Raises: ValueError for a parameter out of range, UsageError for a sweep that cannot be run,
     RunFolderError for the folder of another sweep.
     """
-    top = Top(name, seed, draws, max_cells, lanes)
-    file = python_sweep(top, problems, protocols, models or {}, providers or {})
+    return await _run(settings)
+
+
+async def _run(its: PythonRun) -> Report:
+    top = Top(its.name, its.seed, its.draws, its.max_cells, its.lanes)
+    file = python_sweep(top, its.problems, its.protocols, its.models or {}, its.providers or {})
     check_fit(file.document, file.protocols, file.problems)
-    loaded = load_sweep(file)
-    place = store_name(store)
-    options = RunOptions(
-        place,
-        folder,
-        cache,
-        retry_failed=retry_failed,
-        max_cost=max_cost,
-        prices=load_prices(prices) if prices else None,
-        accept_empty=accept_empty,
-        keeps_going=keep_going,
-        changed_code="adopt" if adopt_code else "refuse",
-    )
-    with Run.open(loaded, options) as under_way:
-        terms = batch if isinstance(batch, BatchTerms) else BatchTerms(every=batch)
-        executor = executor_for(workers, loaded, place, quota=quota, batch=terms)
-        stopped = await under_way.execute(ProgressDisplay(stderr(quiet)), executor=executor)
-        results = collect(loaded.sweep, under_way.outcomes(), score=score)
+    run = prepared(file, its)
+    with Run.open(run.loaded, run.options) as under_way:
+        display = ProgressDisplay(stderr(its.quiet))
+        stopped = await under_way.execute(display, executor=run.executor)
+        results = collect(run.loaded.sweep, under_way.outcomes(), score=its.score)
         save_report(results, under_way.folder.path)
-        return Report(results, under_way.folder.path, stopped, loaded, place)
+        return Report(results, under_way.folder.path, stopped, run.loaded, str(run.options.store))

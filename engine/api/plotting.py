@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..pictures.drawing import pictured
-from ..pictures.opened import OpenedRun
 from ..runs.listing import folder_named
 from ..runs.lookup import Parts
+from ..runs.reader import RunReader
 from .library import Report
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def plot(
             return draw(pictured(first, kind, score, second), style)
 
 
-def _opened(run: Report | Path | str, store: Path | str | None) -> OpenedRun:
+def _opened(run: Report | Path | str, store: Path | str | None) -> RunReader:
     if isinstance(run, (str, Path)):
-        return OpenedRun(folder_named(str(run)), store)
-    return OpenedRun(run.folder, store or run.store)
+        return RunReader(folder_named(str(run)), store)
+    return RunReader(run.folder, store or run.store)

@@ -1,6 +1,9 @@
 """The command group: names and one-line helps at hand, everything else imported when called."""
 
+import difflib
 import importlib
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import click
 
@@ -14,45 +17,33 @@ SECTIONS = {
     },
     "Before you pay": {
         "doctor": "Check keys, models, limits and the clock with a few small requests.",
-        "plan": "Estimate the calls, cost and time of a sweep; nothing is sent.",
-        "prompts": "Print the prompts that each seat of a sweep reads.",
+        "plan": "Estimate calls, cost and time of a sweep, or print its prompts; nothing is sent.",
         "rehearse": "Run a whole sweep against a local mock server: no key, no cost.",
     },
     "Run": {
         "run": "Start a sweep, or resume it, and print the report.",
-        "runs": "List runs: how far each is, and how it ended.",
-        "status": "Print how far a run is, and which process is running it.",
-        "batches": "List the batches that a run has out, or cancel them.",
+        "status": "Print how far a run is; without a run, list all runs.",
         "replay": "Repeat a run from its recorded replies alone; nothing is sent.",
-        "record": "Write the record of a run, where it lacks one, from its stored replies.",
-        "probe": "Ask judges what they believe after each turn; paid, but changes no score.",
         "human": "Seat people in a sweep, or have them judge its transcripts, in the browser.",
+        "batches": "List the batches that a run has out, cancel or reconcile them.",
     },
-    "Read the results": {
+    "Read": {
         "report": "Print the report of a run.",
         "show": "Print what was said about a problem, world by world.",
         "search": "Find words in what was said.",
-        "view": "Browse runs: figures, transcripts, failures, cost, live progress.",
+        "view": "Browse runs in the browser, or write a run as a folder of web pages.",
         "compare": "Tell which rows are better, and how sure that is.",
-        "frontier": "Tell what each row costs, and which rows are worth it.",
-        "pressure": "Tell what a protocol rewards when agents are optimised for it.",
-        "scaling": "Rate judges and agents against each other; estimate nested oversight.",
+        "plot": "Draw a figure for a paper or slides, with its data.",
         "measure": "Measure more: beliefs, cost, pressure, scaling; validate the intervals.",
         "study": "Score the judgements of experiments made elsewhere.",
-        "score": "Score verdicts that were produced elsewhere.",
-        "validate": "Simulate how often every printed interval and test holds.",
     },
     "Share": {
-        "plot": "Draw a figure for a paper or slides, with its data.",
-        "pack": "Make one file of a run for others, or open one.",
-        "bundle": "Write a run as a folder of web pages: view --write, by its old name.",
         "export": "Write the replies of a run into one file, or the run as tables.",
         "export-training": "Write a run as data for supervised, preference or reward training.",
+        "pack": "Make one file of a run for others, or open one.",
     },
-    "Stores and machines": {
-        "cache": "Inspect, check, prune, export and import the store of paid replies.",
-        "gather": "Merge the parts of a sweep, run as separate jobs, into one run.",
-        "quota": "Print how the runs that share a database divide the limits.",
+    "Stores": {
+        "cache": "Inspect, check, prune, back up, move and merge what was paid for.",
     },
 }
 """Commands by section of the help. Each is `commands.NAME:command`; its summary is kept here so
@@ -60,29 +51,96 @@ that `--help` imports none of them."""
 
 COMMANDS = {name: summary for section in SECTIONS.values() for name, summary in section.items()}
 
+OLD_NAMES = {
+    "bundle": "view",
+    "frontier": "measure frontier",
+    "gather": "cache gather",
+    "pressure": "measure pressure",
+    "probe": "measure probe",
+    "prompts": "plan --prompts",
+    "quota": "cache quota",
+    "record": "replay --record",
+    "runs": "status",
+    "scaling": "measure scaling",
+    "score": "study score",
+    "validate": "measure validate",
+}
+"""Commands of version 0.1 that answer until 0.3, and the words that take their place."""
+
+OLD_WORDS = {"bundle": {"-o": "--write", "--output": "--write"}, "prompts": {"show": ""}}
+"""Words that change with a name; an empty one is dropped."""
+
+
+def renamed(words: list[str]) -> list[str]:
+    """Words of a command line with an old name, by the new one; others as they are."""
+    if not words or words[0] not in OLD_NAMES:
+        return words
+    name, *others = words
+    changed = OLD_WORDS.get(name, {})
+    kept = (changed.get(word, word) for word in others)
+    return [*OLD_NAMES[name].split(), *filter(None, kept)]
+
+
+def _command(module: str) -> click.Command:
+    found: click.Command = importlib.import_module(f".commands.{module}", __package__).command
+    return found
+
+
+def _unknown(ctx: click.Context, name: str, names: Iterable[str]) -> click.UsageError:
+    near = difflib.get_close_matches(name, list(names), n=3)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return click.UsageError(f"No such command {name!r}.{hint}", ctx)
+
 
 class NamedGroup(click.Group):
-    """A group that lists the first sentence on each command whole; click cuts it to one line."""
+    """A group that lists the first sentence on each command whole; click cuts it to one line.
+
+    modules: commands that lie in modules of their own, by name; imported when they are called.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, str] | None = None, **others: Any) -> None:
+        super().__init__(*args, **others)
+        self.modules = dict(modules or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.modules, *self.commands]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        module = self.modules.get(name)
+        return _command(module) if module else super().get_command(ctx, name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not ctx.resilient_parsing and args[0] not in (names := self.list_commands(ctx)):
+            raise _unknown(ctx, args[0], names)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
+            every = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
             formatter.write_dl(
-                [(name, each.get_short_help_str(limit=400)) for name, each in self.commands.items()]
+                [(name, each.get_short_help_str(limit=400)) for name, each in every if each]
             )
 
 
-class LazyGroup(click.Group):
-    """Imports a command's module when the command is called, not before."""
+class CommandTree(NamedGroup):
+    """All commands, by section; those with an old name are found by their new one."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+    def __init__(self, **others: Any) -> None:
+        modules = {name: name.replace("-", "_") for name in COMMANDS}
+        super().__init__(modules=modules, **others)
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"oversight.engine.cli.commands.{name.replace('-', '_')}")
-        command: click.Command = module.command
-        return command
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        words = renamed(args)
+        if words is not args and not ctx.resilient_parsing:
+            new = OLD_NAMES[args[0]]
+            from .output import say  # most calls name no old command
+
+            say(f"{args[0]} is called {new} now; the old name goes in version 0.3")
+        return super().resolve_command(ctx, words)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -103,7 +161,7 @@ CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 """For all commands."""
 
 
-@click.group(cls=LazyGroup, context_settings=CONTEXT_SETTINGS)
+@click.group(cls=CommandTree, context_settings=CONTEXT_SETTINGS)
 @click.version_option(package_name="oversight-bench", prog_name="oversight")
 def oversight() -> None:
     """Benchmark oversight protocols: how well can a weak judge check a strong agent?

@@ -1,32 +1,17 @@
 """The options that several commands share: each is declared once, with one help text."""
 
-import math
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import click
 
-from ...protocols.scores import ALL_SCORES
+from ..api.settings import FolderSettings, RunSettings
 from ..reports.formats import FORMATS
 from ..system.settings import is_url
+from .flags import Decorator, option_of
 from .output import say
-
-Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-class Number(click.FloatRange):
-    """A number within a range. Unlike click's own, it takes neither `nan`, which is within no
-    range and yet refused by none, nor `inf`."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number.", param, ctx)
-        return number
 
 
 class StoreFolder(click.Path):
@@ -49,12 +34,7 @@ set_option = click.option(
     help="Override a setting, e.g. agents.temperature=0.7; repeatable.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-store_option = click.option(
-    "--store",
-    metavar="FOLDER|URL",
-    help="Where replies are kept: a folder, or postgresql://… Default: $OVERSIGHT_STORE, else in "
-    "the user's cache folder.",
-)
+store_option = option_of(FolderSettings, "store")
 folder_store_option = click.option(
     "--store",
     type=StoreFolder(),
@@ -91,49 +71,14 @@ run_store_option = click.option(
     help="Where replies are kept. Default: the store that the run was made with.",
 )
 """For commands that ask more about a run, and store the replies."""
-run_folder_option = click.option(
-    "--run-folder",
-    type=click.Path(path_type=Path),
-    help="Folder of the run. Default: runs/NAME-xxxxxx.",
-)
-batch_option = click.option(
-    "--batch",
-    is_flag=True,
-    help="Ask through the vendors' batch endpoints: half the price, replies within a day.",
-)
-adopt_code_option = click.option(
-    "--adopt-code",
-    is_flag=True,
-    help="Go on with a run that other code has begun: what is missing is run with the code as it "
-    "is now, and the manifest says so.",
-)
+run_folder_option = option_of(FolderSettings, "folder", "run_folder")
+batch_option = option_of(RunSettings, "batch")
 limit_option = click.option(
     "--limit", type=click.IntRange(1), help="Use only the first N problems.", metavar="N"
 )
-prices_option = click.option(
-    "--prices",
-    type=click.Path(path_type=Path, exists=True),
-    help="TOML file with prices that take precedence over the built-in ones.",
-)
-max_cost_option = click.option(
-    "--max-cost",
-    type=Number(0),
-    metavar="DOLLARS",
-    help="Budget: stop before the total cost could exceed it.",
-)
-grace_option = click.option(
-    "--grace",
-    type=Number(0, 86_400),
-    metavar="SECONDS",
-    help="How long a stop waits for calls in flight. By default 25 after SIGTERM and SIGUSR1, and "
-    "until a second Ctrl-C after the first one.",
-)
-score_option = click.option(
-    "--score",
-    type=click.Choice(list(ALL_SCORES)),
-    default="brier",
-    help="Scoring rule of the verdicts.",
-)
+prices_option = option_of(RunSettings, "prices")
+max_cost_option = option_of(FolderSettings, "max_cost")
+score_option = option_of(RunSettings, "score")
 seed_option = click.option(
     "--seed",
     type=int,

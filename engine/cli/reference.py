@@ -22,6 +22,7 @@ from ...protocols.datasets.catalogue import LOADERS
 from ...protocols.datasets.loader import Loader
 from ...protocols.judges.judge import Judge
 from ...protocols.judges.shots import Shot
+from ..api.settings import RunSettings
 from ..limits.limits import Limits
 from ..providers.catalogue import PROVIDERS
 from ..providers.provider_settings import ProviderSettings
@@ -29,6 +30,8 @@ from ..simulation.model import PRESETS, SimModel
 from ..sweeps.fields import fields_of
 from ..sweeps.roles import SWEEP_AXES, AgentSettings
 from ..sweeps.sweepfile import Top
+from ..system.flags import FLAG
+from .flags import declared, flag_name
 
 HEAD = """\
 # The sweep file
@@ -83,9 +86,9 @@ is named by module or by file: [extending.md](extending.md).
 PROMPTS_TEXT = """\
 What every seat reads: `default`, a path to a set of your own (YAML), or a mapping of single blocks
 to be read instead, `{debate.rules: "…"}`, with an optional `set:` that they change. A list makes an
-axis. `oversight prompts show SWEEP` prints what each seat reads; a block that does not exist, or a
-placeholder that it does not know, is refused with its line. The names of the blocks are those of
-`oversight prompts show --json`.
+axis. `oversight plan --prompts SWEEP` prints what each seat reads; a block that does not exist, or
+a placeholder that it does not know, is refused with its line. The names of the blocks are those of
+`oversight plan --prompts --json`.
 
 `{from: llm_debate, folder: PATH}` reads the words of Khan et al. 2024 from a checkout of
 ucl-dark/llm_debate, and `from: solib` those of Sudhir et al. 2025 from one of SOlib; blocks beside
@@ -105,7 +108,7 @@ vendor's batch endpoint (`true`; OpenAI and Anthropic), or do not though the fla
 (`false`); and limits. Where these are not set, the server's headers tell them, or a wait that it
 asks for. Of any model, simulated ones too, its
 `capability`, a number on whatever scale, and `capability_source`, who says so and as of when:
-`oversight scaling` places judges and agents by it. Neither changes what is asked.
+`oversight measure scaling` places judges and agents by it. Neither changes what is asked.
 """
 
 SIMULATED = """\
@@ -116,6 +119,11 @@ PROVIDERS_TEXT = """\
 How a provider is reached, under the name that stands in front of its models; all of it may be left
 out. A server of your own is `compatible/NAME`, with a name of yours, and its models are
 `compatible/NAME/MODEL`: see [local-models.md](local-models.md).
+"""
+
+RUN_TEXT = """\
+What is not in the file: flags of `oversight run`, and arguments of `run` and `run_async` in Python.
+A flag without a value is `True` in Python; one that is repeatable takes a tuple.
 """
 
 ROLE_WORDS = {
@@ -167,6 +175,15 @@ def _parts() -> Iterator[str]:
         key = "COMPATIBLE_NAME_API_KEY" if own else entry.key_variable
         called = "compatible/NAME" if own else name
         yield f"| {called} | {entry.base_url or '–'} | {_code(address)} | {_code(key)} |"
+    yield f"\n## How a sweep is run\n\n{RUN_TEXT}"
+    yield "| flag | in Python | default | what it is |"
+    yield "|---|---|---|---|"
+    for field in declared(RunSettings):
+        flag = field.metadata[FLAG]
+        metavar = f" {flag.metavar}" if flag.metavar else ""
+        typed = f"{flag_name(field)}{metavar}".replace("|", "\\|")
+        default = _value(field.default) if field.default is not None else "–"
+        yield f"| `{typed}` | `{field.name}` | {default} | {flag.help} |"
 
 
 def _table(*classes: type[Any], without: Iterable[str] = ()) -> Iterator[str]:

@@ -47,16 +47,16 @@ def write_site(
 ) -> None:
     """Write a run as a folder of pages: a new one, or an earlier site, which is replaced."""
     from ..pages.bundle import write_bundle, zip_bundle
-    from ..pictures.opened import OpenedRun
+    from ..runs.reader import RunReader
 
     def told(done: int, all: int) -> None:
         if done % SAID_EVERY == 0:
             say(f"{done:,} of {all:,} transcripts")
 
-    with OpenedRun(run, store) as opened:
+    with RunReader(run, store) as opened:
         most = None if whole else readings
         written = write_bundle(opened, to, most=most, calls=not no_calls, told=told)
-    size = f"{written.bytes / 1e6:.1f} MB"
+    size = f"{written.size / 1e6:.1f} MB"
     say(f"{counted(written.readings, 'transcript')} in {counted(written.files, 'file')}, {size}")
     if zipped:
         file = zip_bundle(to)

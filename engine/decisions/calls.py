@@ -31,7 +31,8 @@ class PaidCall:
 class RunCalls:
     """Every distinct call of a run's cells, by its address and the endpoint that it was sent to."""
 
-    calls: dict[str, PaidCall] = field(default_factory=dict)
+    calls: dict[tuple[bytes, str], PaidCall] = field(default_factory=dict)
+    """By address and the endpoint's identity: the same in every run."""
     missing: int = 0
     """Cells that ended and are not in the record."""
     asked: list[int] = field(default_factory=list)
@@ -78,13 +79,15 @@ def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunC
         for judgement, made_of in run.record.query(_READ_FOR_VERDICTS, VERDICT, ADDRESS):
             if judgement in verdicts:
                 judging.update(unpack_ids(made_of))
+        endpoints = dict(run.record.query("SELECT endpoint, identity FROM endpoints"))
         ends = (min(rows, default=0), max(rows, default=-1))
         for call, address, endpoint, model, sent, came, read, written in run.record.query(
             _CALLS, *ends
         ):
             if call in rows:
                 usage = Usage(sent or 0, came or 0, read or 0, written or 0)
-                key = f"{address}.{endpoint}"
+                # Endpoints are numbered as they come: in another run, another way.
+                key = address, endpoints[endpoint]
                 # A call that several problems ask is recorded once for each.
                 paid = found.calls.setdefault(key, PaidCall(model, usage))
                 paid.rows |= rows[call]
@@ -98,7 +101,7 @@ def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunC
 
 
 _CALLS = (
-    "SELECT call, hex(address), endpoint, model, tokens_in, tokens_out, cache_read, cache_write"
+    "SELECT call, address, endpoint, model, tokens_in, tokens_out, cache_read, cache_write"
     " FROM calls JOIN endpoints USING(endpoint) WHERE call BETWEEN ? AND ?"
 )
 _READ_FOR_VERDICTS = (

@@ -239,6 +239,8 @@ def differences_meant(
 
 def _labels(first: RunRows, second: RunRows) -> tuple[str, str]:
     names = first.folder.name, second.folder.name
+    if first.folder == second.folder:
+        return f"{names[0]}, first", f"{names[1]}, second"
     return names if names[0] != names[1] else (str(first.folder), str(second.folder))
 
 

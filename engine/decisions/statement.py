@@ -1,6 +1,6 @@
 """Statements about two rows on the command line, such as `debate - consultancy < .05`.
 
-    contrast     A,B  or  A - B
+    contrast     A - B         (or A,B)
     condition    A - B < X     (or <=, >, >=)    of --fail-if
     direction    A > B         or A - B > X      of --stop-when
     precision    A - B ± X     or A - B +- X     of --until
@@ -61,10 +61,10 @@ class Aim:
 
 
 def read_pair(text: str) -> tuple[str, str]:
-    """Parse `A,B` or `A - B`. UsageError if it is not two names."""
-    names = [name.strip() for name in text.split("," if "," in text else " - ")]
+    """Parse `A - B` or `A,B`. UsageError if it is not two names."""
+    names = [name.strip() for name in text.split(" - " if " - " in text else ",")]
     if len(names) != 2 or not all(names):
-        raise UsageError(f"{text!r} is no contrast; write two rows: debate,consultancy")
+        raise UsageError(f"{text!r} is no contrast; write two rows: 'debate - consultancy'")
     return names[0], names[1]
 
 

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
+from aiolimiter import AsyncLimiter
+
 from ..stop import StopToken
 from ..throughput import ThroughputMeter
 
@@ -22,10 +24,11 @@ had reserved."""
 class Bucket:
     """Units that drain at a steady rate: requests, or tokens of one kind.
 
-    A leaky bucket (ITU-T I.371) that holds one window. Callers queue at a gate, since serving
-    whoever fits would starve large amounts; only the one at its head ever waits, taking what it
-    needs in portions of half a window. (With portions of a whole window, the delay of each wake-up
-    would be lost.) A caller who finds room and no queue takes what it needs without any wait.
+    aiolimiter does the leaking. It serves small amounts first and so would starve large ones:
+    callers therefore queue at a gate, and only the one at its head ever waits for the limiter,
+    taking what it needs in portions of half a window. (With portions of a whole window, the delay
+    of each wake-up would be lost.) Who is alone there takes a portion even if it needs less: those
+    that come after it have that at hand, and pass the gate.
     """
 
     def __init__(
@@ -46,35 +49,25 @@ class Bucket:
         """Units drained."""
         self._stop_token = stop_token
         self._pace = pace
-        self._rate = per_minute / 60
-        self._size = max(self._rate * BURST_WINDOW, least)
-        self._level = 0.0
-        """Units that have not drained yet, at `_level_at` (loop time, s)."""
-        self._level_at = 0.0
+        size = max(per_minute * BURST_WINDOW / 60, least)
+        self._limiter = AsyncLimiter(size, size * 60 / per_minute)
         self._portion = per_minute * BURST_WINDOW / 60 / 2
         self._saved = MAX_SAVED * per_minute / 60
         self._gate = asyncio.Lock()
         self._queued = 0
         self._balance = 0.0
-        """What settled calls reserved too much, less what they reserved too little (units)."""
+        """Units at hand: what was taken and not needed, less what calls reserved too little."""
 
     def share(self, now: float) -> float:
         """The part of the budget in use at loop time `now` (s), over about ten seconds."""
         return min(self.meter.rate(now) * 60 / self.per_minute, 1.0)
 
-    def take_at_once(self, amount: float, now: float) -> bool:
-        """Take `amount` units if nobody waits and there is room, at the whole rate; whether it
+    def take_at_once(self, amount: float) -> bool:
+        """Take `amount` units of those at hand, past the gate, if nobody waits there; whether it
         did."""
-        level = self._level - self._rate * (now - self._level_at)
-        level = level if level > 0.0 else 0.0
-        due = amount - self._balance
-        if self._queued or (due > 0.0 and level + due > self._size):
+        if self._queued or amount > self._balance:
             return False
-        self._balance = -due if due < 0.0 else 0.0
-        if due > 0.0:
-            level += due
-            self.meter.add(due, now)
-        self._level, self._level_at = level, now
+        self._balance -= amount
         return True
 
     async def take(self, amount: float) -> None:
@@ -98,7 +91,6 @@ class Bucket:
 
     async def _drain(self, amount: float) -> None:
         due, drained = amount, 0.0
-        clock = asyncio.get_running_loop().time
         try:
             while True:
                 # Calls that landed meanwhile may have left something, or a debt.
@@ -109,12 +101,13 @@ class Bucket:
                 self._stop_token.raise_if_stopped()
                 pace = self._pace()
                 part = due
-                if due > self._portion * pace and not self._has_room(due / pace, clock()):
+                if due > self._portion * pace and not self._limiter.has_capacity(due / pace):
                     part = self._portion * pace
-                while not self._has_room(part / pace, clock()):
-                    over = self._level + part / pace - self._size
-                    await asyncio.sleep(max(over / self._rate, MIN_WAIT))
-                self._level += part / pace
+                elif self._queued == 1 and self._limiter.has_capacity(self._portion):
+                    part = max(due, self._portion * pace)
+                if not self._limiter.has_capacity(part / pace):
+                    await asyncio.sleep(MIN_WAIT)
+                await self._limiter.acquire(part / pace)
                 due -= part
                 drained += part
         except BaseException:
@@ -122,9 +115,4 @@ class Bucket:
             raise
         finally:
             self._balance -= due
-            self.meter.add(drained, clock())
-
-    def _has_room(self, amount: float, now: float) -> bool:
-        self._level = max(self._level - self._rate * (now - self._level_at), 0.0)
-        self._level_at = now
-        return self._level + amount <= self._size
+            self.meter.add(drained, asyncio.get_running_loop().time())

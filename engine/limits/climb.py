@@ -5,6 +5,9 @@ from .concurrency import AdaptiveConcurrency
 OWN_SERVER_START = 4
 """Calls in flight to begin with: what such servers serve at once unless they are told otherwise."""
 
+QUEUE = 0.25
+"""Calls that wait at a server that states its load, for each that it serves."""
+
 GAIN = 1.25
 """Growth of throughput that twice the calls in flight must bring."""
 
@@ -23,6 +26,8 @@ class Climb(AdaptiveConcurrency):
     that, so that a place that falls free finds the next call there. (By latency alone, as gradient
     limiters have it, servers that batch would be kept at a few calls: each takes longer in company,
     and all together much less.) A call that passes its deadline narrows as an overload does.
+
+    A server that states its load needs no trial: see `told`.
     """
 
     def __init__(self, servers: int = 1) -> None:
@@ -40,10 +45,20 @@ class Climb(AdaptiveConcurrency):
         """Answers that do not count: their calls left at another width, or it is time to rest."""
         self._answers = 0
         self._took = 0.0
+        self._is_told = False
+
+    def told(self, running: int, waiting: int) -> None:
+        """The server serves so many calls now, and so many wait there. A queue of a quarter of what
+        it serves keeps all its places taken; a longer one is waited for in vain."""
+        self._is_told = True
+        if waiting > QUEUE * running and running:
+            self.width = max((1 + QUEUE) * running, 1.0)
+        elif not waiting and self.busy + 1 > self.width:
+            self.width *= 2.0
 
     def answered(self, took: float = 0.0) -> None:
         """A call was answered after `took` s."""
-        if not self._widening:
+        if self._is_told or not self._widening:
             return
         self._widening -= 1
         if self._skipped:

@@ -142,7 +142,7 @@ class RateLimiter:
         if self.stop_token.halt is not None:
             self.stop_token.raise_if_stopped()
         sent = self._now()
-        flight = self._leave_at_once(call, sent)
+        flight = self._leave_at_once(call)
         if flight is None:
             flight = await self._line_up(call)
             sent = self._now()
@@ -178,6 +178,22 @@ class RateLimiter:
         self._throttle.hold(self._now() + seconds, self._now())
         self._admission.look()
 
+    @property
+    def unknown_width(self) -> float:
+        """Calls that may be in flight now at a server whose slots nobody stated; 0 at others."""
+        return self._slots.width if isinstance(self._slots, Climb) else 0.0
+
+    @property
+    def busy(self) -> int:
+        """Calls in flight."""
+        return self._slots.busy
+
+    def told(self, running: int, waiting: int) -> None:
+        """The server states its load, where its slots are not known: see `Climb.told`."""
+        if isinstance(self._slots, Climb):
+            self._slots.told(running, waiting)
+            self._admission.look()
+
     def statistics(self) -> LimitStatistics:
         """Throughput and bottleneck now."""
         now = self._now()
@@ -193,7 +209,7 @@ class RateLimiter:
             fault=self._fault,
         )
 
-    def _leave_at_once(self, call: Call, now: float) -> Flight | None:
+    def _leave_at_once(self, call: Call) -> Flight | None:
         """What a call holds that leaves without a wait, and without passing another that waits;
         None if it has to line up."""
         slots, model_budget = self._slots, self._model_budget
@@ -215,11 +231,11 @@ class RateLimiter:
             worst = model_budget.worst(estimate)
             if not model_budget.budget.fits(worst):
                 return None
-        taken = self._tokens.taken_at_once(estimate, now)
+        taken = self._tokens.taken_at_once(estimate)
         if taken is None:
             return None
         requests = self._requests
-        if requests is not None and not requests.take_at_once(1.0, now):
+        if requests is not None and not requests.take_at_once(1.0):
             for each in taken:
                 each.release()
             return None

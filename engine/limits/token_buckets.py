@@ -75,12 +75,12 @@ class TokenBuckets:
                     "shorten the prompt, lower max_tokens, or raise the limit"
                 )
 
-    def taken_at_once(self, estimate: TokenEstimate, now: float) -> list[TokenReservation] | None:
-        """All tokens of a call, at the whole rate, if none is waited for; else None."""
+    def taken_at_once(self, estimate: TokenEstimate) -> list[TokenReservation] | None:
+        """All tokens of a call, if they are at hand; else None."""
         taken: list[TokenReservation] = []
         for limit, bucket in self._buckets.items():
             amount = limit.expected(estimate)
-            if not bucket.take_at_once(amount, now):
+            if not bucket.take_at_once(amount):
                 for each in taken:
                     each.release()
                 return None

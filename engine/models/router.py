@@ -23,7 +23,7 @@ from ..providers.capabilities import Api
 from ..providers.catalogue import connect, entry, provider_of
 from ..providers.keys import require_keys
 from ..providers.limit_headers import HeaderLimits
-from ..providers.local_server import LocalServer, local_server
+from ..providers.local_server import LocalServer, local_server, server_load
 from ..providers.provider import Provider
 from ..providers.replicas import Replica, Replicas
 from ..providers.settings import Settings
@@ -39,9 +39,12 @@ from .directory import ModelDirectory
 
 log = logging.getLogger(__name__)
 
-MIN_CELLS, MAX_CELLS, CELLS_A_SLOT = 256, 8192, 1.25
+MIN_CELLS, MAX_CELLS, CELLS_A_SLOT = 256, 8192, 1.05
 """Cells under way at once: at least and at most, and for each call that the models take at once,
 since some cells are between two calls."""
+
+LOAD_SECONDS = 1.0
+"""Seconds between two looks at the load of a server that states it and not its slots."""
 
 FEW_CONNECTIONS = 256
 """A provider that gets fewer than these, and fewer than were set, is named in a warning."""
@@ -86,6 +89,8 @@ class Models(ModelDirectory):
         self.servers: dict[str, LocalServer] = {}
         """By model, what its server said of its context and slots; asked once."""
         self._inquiring = asyncio.Lock()
+        self._watches: dict[str, asyncio.Task[None]] = {}
+        """By model, what reads the load of its server."""
         self.simulating = 0
         """Calls of simulated models in flight."""
         self._clients: dict[str, ModelClient] = {}
@@ -162,6 +167,19 @@ class Models(ModelDirectory):
             # The next use makes it with the limits now known; nothing has gone through it yet.
             self._clients.pop(model, None)
 
+    async def _watch(self, model: str) -> None:
+        """Tell the model's limiter what its servers say that they do, as long as they say it."""
+        ways = self.replicas(provider_of(model)) or (self.settings_of(model),)
+        while True:
+            await asyncio.sleep(LOAD_SECONDS)
+            limiter = self.limiter(model)
+            if not limiter.busy:
+                continue
+            told = [load for load in await asyncio.gather(*map(server_load, ways)) if load]
+            if not told:
+                return
+            limiter.told(sum(load.running for load in told), sum(load.waiting for load in told))
+
     def _require_context(self, call: Call) -> None:
         """ContextLengthExceeded for a call whose prompt its server would cut in silence."""
         context = self.servers[call.model].context
@@ -187,6 +205,8 @@ class Models(ModelDirectory):
                 await self.inquire(call.model)
             self._require_context(call)
             client = self._client(call.model)
+            if client.limiter.unknown_width and call.model not in self._watches:
+                self._watches[call.model] = asyncio.create_task(self._watch(call.model))
             if not self.servers[call.model].context:
                 # Nothing of what stands here needs to be looked at again.
                 self._ready[call.model] = client.ask
@@ -227,7 +247,11 @@ class Models(ModelDirectory):
     def cells_at_once(self, models: Iterable[str]) -> int:
         """How many cells keep all slots of these models busy, as far as their number is known."""
         real = [model for model in models if not model.startswith(PREFIX)]
-        widths = (self.limits_of(model).concurrency or 0 for model in real)
+        widths = (
+            self.limits_of(model).concurrency
+            or (client.limiter.unknown_width if (client := self._clients.get(model)) else 0)
+            for model in real
+        )
         return min(max(math.ceil(CELLS_A_SLOT * sum(widths)), MIN_CELLS), MAX_CELLS)
 
     @property
@@ -261,6 +285,8 @@ class Models(ModelDirectory):
 
     async def close(self) -> None:
         """Close every connection."""
+        for watch in self._watches.values():
+            watch.cancel()
         for provider in self._providers.values():
             await provider.close()
 

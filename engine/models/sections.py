@@ -20,7 +20,7 @@ BATCHED = "batch"
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """How capable a model is on some scale, by which `oversight scaling` places it."""
+    """How capable a model is on some scale, by which `oversight measure scaling` places it."""
 
     capability: float
     """Such as an arena's rating. One sweep has one scale."""

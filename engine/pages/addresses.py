@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from ..runs.reader import Place
 
@@ -15,6 +15,9 @@ class Addresses:
 
     live = False
     """Whether pages may send requests while they are open."""
+
+    taken = ""
+    """What a site holds of a run's transcripts, in words."""
 
     def runs(self) -> str:
         return ""
@@ -31,6 +34,33 @@ class Addresses:
 
     def reading(self, place: Place, turns: int = 0) -> str:
         """turns: which page of them, from 0."""
+        return ""
+
+    def turn(self, place: Place, label: str, number: int, room: int) -> str:
+        """Link to one turn of the world that argues for `label`; number: of the turn, from 1, or 0
+        for the judge. room: turns on a page."""
+        page = self.reading(place, max(number - 1, 0) // room)
+        return page and f"{page.partition('#')[0]}#{turn_anchor(place, label, number)}"
+
+    def answer(self, first: str = "", second: str = "") -> str:
+        """The comparison of rows that these words mean."""
+        return ""
+
+    def row(self, number: int, name: str = "") -> str:
+        """name: of the row, as tables have it."""
+        return ""
+
+    def cells(self, show: str = "") -> str:
+        """The list of transcripts. show: one of its kinds, such as `liar won`."""
+        return ""
+
+    def pivot(self) -> str:
+        return ""
+
+    def people(self) -> str:
+        return ""
+
+    def search(self) -> str:
         return ""
 
     def calls(self, place: Place, address: str = "") -> str:
@@ -62,37 +92,56 @@ class Served(Addresses):
 
     live = True
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, score: str = "brier") -> None:
+        """score: the one that was chosen, which every link keeps."""
         self.run = f"/run/{quote(name, safe='')}"
+        self._score = "" if score == "brier" else score
 
     def runs(self) -> str:
         return "/"
 
-    def overview(self, score: str = "brier") -> str:
-        return self.run if score == "brier" else f"{self.run}?score={score}"
+    def overview(self, score: str = "") -> str:
+        return self._to("", score=score or self._score)
 
     def map(self, problems: int = 0, rows: int = 0) -> str:
-        return f"{self.run}/map{_query(page=problems, rows=rows)}"
+        return self._to("/map", page=problems, rows=rows)
 
     def problem(self, problem: int) -> str:
-        return f"{self.run}/problem/{problem}"
+        return self._to(f"/problem/{problem}")
 
     def reading(self, place: Place, turns: int = 0) -> str:
-        return f"{self._reading(place)}{_query(draw=place.draw, turns=turns)}"
+        return self._to(_path(place), draw=place.draw, turns=turns)
+
+    def answer(self, first: str = "", second: str = "") -> str:
+        return self._to("/answer", first=first, second=second)
+
+    def row(self, number: int, name: str = "") -> str:
+        return self._to(f"/row/{number}")
+
+    def cells(self, show: str = "") -> str:
+        return self._to("/cells", show=show)
+
+    def pivot(self) -> str:
+        return self._to("/pivot")
+
+    def people(self) -> str:
+        return self._to("/people")
+
+    def search(self) -> str:
+        return self._to("/search")
 
     def calls(self, place: Place, address: str = "") -> str:
         anchor = f"#c{address[:12]}" if address else ""
-        return f"{self._reading(place)}/calls{_query(draw=place.draw)}{anchor}"
+        return self._to(f"{_path(place)}/calls", draw=place.draw) + anchor
 
     def whole(self, place: Place, address: str) -> str:
-        query = _query(draw=place.draw, only=address[:12])
-        return f"{self._reading(place)}/calls{query}"
+        return self._to(f"{_path(place)}/calls", draw=place.draw, only=address[:12])
 
     def failures(self) -> str:
-        return f"{self.run}/failures"
+        return self._to("/failures")
 
     def cost(self) -> str:
-        return f"{self.run}/cost"
+        return self._to("/cost")
 
     def watch(self) -> str:
         return f"{self.run}/live"
@@ -103,14 +152,16 @@ class Served(Addresses):
     def file(self, name: str) -> str:
         return f"{self.run}/report.{name}"
 
-    def _reading(self, place: Place) -> str:
-        return f"{self.run}/row/{place.row}/problem/{place.problem}"
+    def _to(self, path: str, **values: int | str) -> str:
+        """A page of the run, with what its query holds beside the chosen score."""
+        told = {name: value for name, value in ({"score": self._score} | values).items() if value}
+        if told.get("score") == "brier":
+            del told["score"]
+        return f"{self.run}{path}{'?' if told else ''}{urlencode(told)}"
 
 
-def _query(**values: int | str) -> str:
-    """The query of an address, without the values that a page has by itself."""
-    query = "&".join(f"{name}={value}" for name, value in values.items() if value)
-    return f"?{query}" if query else ""
+def _path(place: Place) -> str:
+    return f"/row/{place.row}/problem/{place.problem}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +174,8 @@ class Shelf:
     scores: tuple[str, ...]
     map_pages: frozenset[tuple[int, int]]
     with_calls: bool
+    extra: frozenset[str] = frozenset()
+    """Names of the pages that only some runs have: `people`, `pivot`, `search`."""
 
 
 class BundleAddresses(Addresses):
@@ -154,6 +207,29 @@ class BundleAddresses(Addresses):
             return ""
         return f"{file}-calls.html#" + (f"c{address[:12]}" if address else anchor(place, 0))
 
+    def answer(self, first: str = "", second: str = "") -> str:
+        filters = {"pairs.filter": f'"{first}" "{second}"'} if first else {}
+        return "answer.html" + (f"#{urlencode(filters)}" if filters else "")
+
+    def row(self, number: int, name: str = "") -> str:
+        return f"cells.html#{urlencode({'cells.filter': chr(34) + name + chr(34)})}"
+
+    def cells(self, show: str = "") -> str:
+        filters = urlencode({"cells.filter": show})
+        return "cells.html" + (f"#{filters}" if show else "")
+
+    def pivot(self) -> str:
+        return self._extra("pivot")
+
+    def people(self) -> str:
+        return self._extra("people")
+
+    def search(self) -> str:
+        return self._extra("search")
+
+    def _extra(self, name: str) -> str:
+        return f"{name}.html" if name in self._shelf.extra else ""
+
     def failures(self) -> str:
         return "failures.html"
 
@@ -173,3 +249,8 @@ class AtDesk(Addresses):
 def anchor(place: Place, turns: int = 0) -> str:
     """Anchor of a reading within its file."""
     return f"r{place.row}-p{place.problem}-d{place.draw}" + (f"-t{turns}" if turns else "")
+
+
+def turn_anchor(place: Place, label: str, number: int) -> str:
+    """Anchor of a turn, from 1, in the world that argues for `label`; 0: what the judge wrote."""
+    return f"{anchor(place)}-{label}{number or 'judge'}"

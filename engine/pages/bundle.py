@@ -12,19 +12,23 @@ from markupsafe import Markup
 
 from ..errors import UsageError
 from ..pictures.costs import sampled_costs
-from ..pictures.opened import MARKS, OpenedRun
+from ..pictures.landed import MARKS, tallied
 from ..pictures.scored_run import asd_by_problem
 from ..runs.probing import read_probes
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from ..runs.run_folder import REPORT
 from ..system.files import replace_file, unwritable
-from .addresses import Addresses, BundleAddresses, Shelf
+from .addresses import BundleAddresses, Shelf
+from .answer import answer_page, pivot_page
+from .cells import Choice, cells_page
 from .cost import cost_page
 from .failures import failures_page
 from .grid import map_page, pages_of, problem_page
 from .overview import REPORT_FILES, overview
+from .people import has_people, people_page
 from .reader import calls_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
+from .searched import SearchedTexts, search_page
 
 READINGS_A_FILE = 50
 
@@ -40,27 +44,27 @@ class Written:
     folder: Path
     readings: int = 0
     files: int = 0
-    bytes: int = 0
+    size: int = 0
 
-    def add(self, name: str, page: str) -> None:
-        data = page.encode("utf-8", "replace")
+    def add(self, name: str, page: str | bytes) -> None:
+        data = page.encode("utf-8", "replace") if isinstance(page, str) else page
         replace_file(self.folder / name, [data], durable=False)
         self.files += 1
-        self.bytes += len(data)
+        self.size += len(data)
 
     def copy(self, file: Path) -> None:
         copyfile(file, self.folder / file.name)
         self.files += 1
-        self.bytes += file.stat().st_size
+        self.size += file.stat().st_size
 
 
-def telling(run: OpenedRun, most: int | None) -> list[Place]:
+def telling(run: RunReader, most: int | None) -> list[Place]:
     """The readings that a bundle takes: failed first, then those in doubt, then the largest ASD.
 
     A third of them for what failed and a third for what is in doubt, at most; of the rest, half
     those where the lie won by most and half those where the truth did. most: None for all.
     """
-    landed = run.landed()
+    landed = tallied(run)
     sweep = run.sweep
     if most is None:
         every = (
@@ -102,13 +106,13 @@ def _spread(places: list[Place], most: int) -> list[Place]:
     return [places[n * len(places) // most] for n in range(most)]
 
 
-def _landed(run: OpenedRun, place: Place) -> bool:
-    landed = run.landed()
+def _landed(run: RunReader, place: Place) -> bool:
+    landed = tallied(run)
     return all(at in landed.failures or not isnan(landed.probs[at, 0]) for at in run.worlds(place))
 
 
 def write_bundle(
-    run: OpenedRun,
+    run: RunReader,
     to: Path,
     *,
     most: int | None,
@@ -124,14 +128,20 @@ def write_bundle(
     _prepare(to)
     places = telling(run, most)
     files = _files(places)
+    extra = {"pivot"}
+    extra |= {"search"} if places else set()
+    extra |= {"people"} if has_people(run) else set()
     shelf = Shelf(
         files,
         frozenset(place.problem for place in places),
         tuple(score for score in SCORES if score in run.scores),
         frozenset(pages_of(run)),
         calls,
+        frozenset(extra),
     )
     links = BundleAddresses(shelf)
+    links.taken = _taken(run, len(places), most)
+    texts = SearchedTexts()
     written = Written(to)
     for name, content in _figures(run, links, shelf):
         written.add(name, content)
@@ -148,18 +158,25 @@ def write_bundle(
             for n in range(1, one.pages):
                 files[place, n] = f"{file}-p{place.problem}-d{place.draw}-t{n}"
             sections.append(section(run, links, one))
+            texts.add(one, file)
             if calls:
                 asked.append(calls_section(one, links, links.reading(place)))
             for n in range(1, one.pages):
                 other = reading_page(run, place, ends, page=n, probes=probes)
                 page = readers_page(run, links, [section(run, links, other)], kind)
                 written.add(f"{files[place, n]}.html", page)
+                texts.add(other, files[place, n])
             written.readings += 1
             told(written.readings, len(places))
         written.add(f"{file}.html", readers_page(run, links, sections, kind))
         if asked:
             page = calls_page(run, links, asked, kind, links.reading(place))
             written.add(f"{file}-calls.html", page)
+    texts.close()
+    for number, lines in enumerate(texts.files):
+        written.add(f"texts-{number}.js", lines)
+    if places:
+        written.add(links.search(), search_page(run, links, "", parts=len(texts.files)))
     for ending in REPORT_FILES:
         source = run.folder / REPORT / f"report.{ending}"
         if source.exists():
@@ -179,14 +196,29 @@ def zip_bundle(folder: Path) -> Path:
     return file
 
 
-def _figures(run: OpenedRun, links: Addresses, shelf: Shelf) -> Iterator[tuple[str, str]]:
+def _figures(run: RunReader, links: BundleAddresses, shelf: Shelf) -> Iterator[tuple[str, str]]:
     for score in shelf.scores:
         yield links.overview(score), overview(run, links, score, shelf.scores)
     for part in pages_of(run):
         yield links.map(*part), map_page(run, links, part)
     yield links.failures(), failures_page(run, links)
+    yield links.answer(), answer_page((run,), (links,), (), "brier")
+    yield links.pivot(), pivot_page(run, links, "brier")
+    yield links.cells(), cells_page(run, links, Choice())
+    if links.people():
+        yield links.people(), people_page(run, links)
     for problem in sorted(shelf.problems):
         yield links.problem(problem), problem_page(run, links, problem)
+
+
+def _taken(run: RunReader, count: int, most: int | None) -> str:
+    every = len(run.sweep.rows) * len(run.sweep.problems) * run.sweep.draws
+    if most is None or count == every:
+        return f"all {count:,} transcripts"
+    return (
+        f"{count:,} of {every:,} transcripts: at most a third of them failed, a third in doubt, "
+        "and the rest those with the largest ASD either way. All figures are of the whole run"
+    )
 
 
 def _files(places: list[Place]) -> dict[tuple[Place, int], str]:

@@ -7,9 +7,9 @@ from ..accounting.ledger import UsageTotals, sum_usage
 from ..accounting.ledger_file import read_ledger
 from ..errors import RateLimited
 from ..pictures.costs import SampledCost
-from ..pictures.opened import OpenedRun
+from ..runs.reader import RunReader
 from .addresses import Addresses
-from .environment import page
+from .provenance import run_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,15 @@ class ModelCost:
     latency: Latency
 
 
-def cost_page(run: OpenedRun, links: Addresses, sampled: int, rows: list[SampledCost]) -> str:
+def cost_page(run: RunReader, links: Addresses, sampled: int, rows: list[SampledCost]) -> str:
     """The page. sampled, rows: from `sampled_costs`."""
     ledger = read_ledger(run.folder)
     roles = dict(run.sweep.roles)
-    return page(
+    return run_page(
         "cost",
+        run,
         links,
         title=f"cost of {run.name}",
-        run_name=run.name,
         here="cost",
         models=[_model(name, roles.get(name, ""), each) for name, each in ledger.items()],
         quantiles=QUANTILES,

@@ -28,7 +28,7 @@ def page(template: str, addresses: Addresses, *, title: str, **values: Any) -> s
             # Safe to mark: neither contains text from models.
             style=Markup(style),
             script=Markup(script),
-            policy=policy(addresses.live),
+            policy=policy(addresses.live, template == "search"),
             **values,
         )
     )
@@ -42,15 +42,17 @@ def part(template: str, macro: str, *arguments: Any) -> Markup:
 
 
 @cache
-def policy(live: bool) -> str:
+def policy(live: bool, beside: bool = False) -> str:
     """The Content-Security-Policy: our own style and script by their hashes, and nothing else.
 
-    live: pages of a server, which may send its forms and listen to its events.
+    live: pages of a server, which may send its forms and listen to its events. beside: a page that,
+    in a site, loads the files of texts that lie beside it.
     """
+    also = " 'self'" if beside and not live else ""
     rules = [
         "default-src 'none'",
         f"style-src {_hash('pages.css')}",
-        f"script-src {_hash('pages.js')}",
+        f"script-src {_hash('pages.js')}{also}",
         "img-src data:",
         "base-uri 'none'",
         *(("connect-src 'self'", "form-action 'self'") if live else ("form-action 'none'",)),
@@ -85,12 +87,22 @@ def _environment() -> Environment:
         "share": lambda value: f"{value:.0%}",
         "significance": lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}",
     }
-    environment.globals |= {"bin": shade, "zip": zip}
+    environment.globals |= {"bin": shade, "zip": zip, "pages_near": pages_near}
     return environment
 
 
 def _template(name: str) -> str:
     return files(PACKAGE).joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def pages_near(page: int, pages: int) -> list[int | None]:
+    """The numbers of pages that a page links to: the first, the last and those around it; None
+    for a gap."""
+    near = sorted({0, pages - 1, *range(max(0, page - 3), min(pages, page + 4))})
+    found: list[int | None] = []
+    for before, each in zip([0, *near], near, strict=False):
+        found += [None, each] if each - before > 1 else [each]
+    return found
 
 
 def typeset(value: float | None, digits: int = 2) -> str:

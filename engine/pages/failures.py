@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from ..pictures.opened import MARKS, OpenedRun
+from ..pictures.landed import MARKS, tallied
 from ..reports.failures import called, failure_lines
+from ..runs.reader import RunReader
 from ..runs.run_folder import outcomes
 from .addresses import Addresses
-from .environment import page
+from .provenance import run_page
 
 MAX_LISTED = 500
 """Maximum number of cells in a list on the page."""
@@ -24,9 +25,9 @@ class ListedCell:
     link: str
 
 
-def failures_page(run: OpenedRun, links: Addresses) -> str:
+def failures_page(run: RunReader, links: Addresses) -> str:
     """Failures by cause, then each of them; then each cell in doubt."""
-    landed = run.landed()
+    landed = tallied(run)
     doubts = {
         at: [name for name in MARKS if counts.get(name)]
         for at, counts in landed.counts.items()
@@ -41,11 +42,11 @@ def failures_page(run: OpenedRun, links: Addresses) -> str:
         for at, names in sorted(doubts.items())[:MAX_LISTED]
     ]
     causes = list(failure_lines(run.sweep, outcomes(run.folder))) if landed.failures else []
-    return page(
+    return run_page(
         "failures",
+        run,
         links,
         title=f"failures of {run.name}",
-        run_name=run.name,
         here="failures",
         finished=landed.finished,
         failed=len(landed.failures),
@@ -57,7 +58,7 @@ def failures_page(run: OpenedRun, links: Addresses) -> str:
     )
 
 
-def _listed(run: OpenedRun, links: Addresses, at: int, what: str, said: str) -> ListedCell:
+def _listed(run: RunReader, links: Addresses, at: int, what: str, said: str) -> ListedCell:
     place, side = run.where(at)
     problem, row = run.sweep.problems[place.problem], run.sweep.rows[place.row]
     label = problem.question.answers[side].label

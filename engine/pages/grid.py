@@ -8,16 +8,16 @@ import numpy as np
 from ...protocols.scores import RANGES
 from ...protocols.scoring.arrays import Floats
 from ..decisions.rows import row_names
-from ..pictures.landed import LandedOutcomes
-from ..pictures.opened import MARKS, OpenedRun
+from ..pictures.landed import MARKS, LandedOutcomes, tallied
 from ..pictures.scored_run import asd_by_problem
 from ..reports.failures import called
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from ..sweeps.grid import GridRow
 from .addresses import Addresses
-from .environment import SHADE_STEPS, page, shade, typeset
+from .environment import SHADE_STEPS, shade, typeset
+from .provenance import run_page
 
-PROBLEMS_A_PAGE, ROWS_A_PAGE = 100, 60
+PROBLEMS_A_PAGE, ROWS_A_PAGE = 60, 50
 
 SHADES = [
     *(f"n{n}" for n in range(SHADE_STEPS, 0, -1)),
@@ -61,7 +61,7 @@ def ordered(values: Floats) -> tuple[list[int], list[int]]:
     return problems, rows
 
 
-def pages_of(run: OpenedRun) -> list[tuple[int, int]]:
+def pages_of(run: RunReader) -> list[tuple[int, int]]:
     """(page of problems, page of rows) of every part of the map."""
     return [
         (problems, rows)
@@ -70,9 +70,9 @@ def pages_of(run: OpenedRun) -> list[tuple[int, int]]:
     ]
 
 
-def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str = "brier") -> str:
+def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str = "brier") -> str:
     """One part of the map. part: as `pages_of` names it."""
-    landed = run.landed(score)
+    landed = tallied(run, score)
     values = asd_by_problem(run.sweep, landed.results)
     problems, rows = ordered(values)
     shown = problems[part[0] * PROBLEMS_A_PAGE :][:PROBLEMS_A_PAGE]
@@ -87,11 +87,11 @@ def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str
         known = values[problem][~np.isnan(values[problem])]
         mean = float(known.mean()) if len(known) else None
         lines.append(MapLine(run.sweep.problems[problem].id, links.problem(problem), fields, mean))
-    return page(
+    return run_page(
         "map",
+        run,
         links,
         title=f"map of {run.name}",
-        run_name=run.name,
         here="map",
         score=score,
         shades=SHADES,
@@ -102,7 +102,7 @@ def map_page(run: OpenedRun, links: Addresses, part: tuple[int, int], score: str
     )
 
 
-def _named(run: OpenedRun, part: tuple[int, int]) -> str:
+def _named(run: RunReader, part: tuple[int, int]) -> str:
     problems = f"problems {part[0] * PROBLEMS_A_PAGE + 1}–"
     problems += f"{min((part[0] + 1) * PROBLEMS_A_PAGE, len(run.sweep.problems))}"
     rows = f"rows {part[1] * ROWS_A_PAGE + 1}–"
@@ -110,7 +110,7 @@ def _named(run: OpenedRun, part: tuple[int, int]) -> str:
 
 
 def _field(
-    run: OpenedRun,
+    run: RunReader,
     landed: LandedOutcomes,
     links: Addresses,
     values: Floats,
@@ -151,9 +151,9 @@ class RowOnProblem:
     asd: float | None
 
 
-def problem_page(run: OpenedRun, links: Addresses, number: int, score: str = "brier") -> str:
+def problem_page(run: RunReader, links: Addresses, number: int, score: str = "brier") -> str:
     """The page of one problem, with the judge's probabilities under every row."""
-    landed = run.landed(score)
+    landed = tallied(run, score)
     problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
     values = asd_by_problem(run.sweep, landed.results)[number]
     rows = []
@@ -175,11 +175,11 @@ def problem_page(run: OpenedRun, links: Addresses, number: int, score: str = "br
             at += by
         return links.problem(at) if 0 <= at < count else ""
 
-    return page(
+    return run_page(
         "problem",
+        run,
         links,
         title=problem.id,
-        run_name=run.name,
         here="problem",
         problem=problem,
         best=best,

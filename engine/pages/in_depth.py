@@ -11,19 +11,24 @@ from aiohttp import web
 
 from ...protocols.errors import ProtocolError
 from ..errors import EngineError
-from ..pictures.comparison import comparison_forest
 from ..pictures.costs import SampledCost, sampled_costs
-from ..pictures.opened import OpenedRun
+from ..pictures.landed import tallied
 from ..runs.probing import read_probes
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from .addresses import Served
+from .answer import answer_page, pivot_page
+from .cells import KINDS, Choice, cells_page
 from .cost import cost_page
 from .failures import failures_page
 from .grid import map_page, pages_of, problem_page
+from .people import people_page
 from .queries import asked_number, asked_score
 from .reader import calls_page, calls_section, reader_page
 from .reading import Reading, read
-from .runs import compare_page
+from .searched import search_page
+
+ORDERS = ("problem", "asd", "-asd")
+"""Orders of a list of transcripts."""
 
 
 class PagesInDepth:
@@ -34,42 +39,42 @@ class PagesInDepth:
         self._busy = busy
         self._costs: dict[str, tuple[object, tuple[int, list[SampledCost]]]] = {}
 
-    async def ready(self, run: OpenedRun) -> None:
+    async def ready(self, run: RunReader) -> None:
         """Load what a reading needs. A run without readings says so when one is asked for."""
 
         def open_it() -> None:
             with suppress(EngineError, ProtocolError):
                 run.records(())
-                _ = run.sweep
+                tallied(run)
 
         await asyncio.to_thread(open_it)
 
-    async def map(self, run: OpenedRun, request: web.Request) -> str:
+    async def map(self, run: RunReader, request: web.Request) -> str:
         part = asked_number(request, "page"), asked_number(request, "rows")
 
         def make() -> str:
             if part not in pages_of(run):
                 raise web.HTTPNotFound(text=f"the map has no part {part}")
-            return map_page(run, Served(run.name), part, asked_score(request))
+            return map_page(run, _links(run, request), part, asked_score(request))
 
         return await self._made(run, make)
 
-    async def problem(self, run: OpenedRun, request: web.Request) -> str:
+    async def problem(self, run: RunReader, request: web.Request) -> str:
         at = int(request.match_info["problem"])
 
         def make() -> str:
             if at >= len(run.sweep.problems):
                 raise web.HTTPNotFound(text=f"the run has no problem {at}")
-            return problem_page(run, Served(run.name), at, asked_score(request))
+            return problem_page(run, _links(run, request), at, asked_score(request))
 
         return await self._made(run, make)
 
-    async def reading(self, run: OpenedRun, request: web.Request) -> str:
+    async def reading(self, run: RunReader, request: web.Request) -> str:
         one = await _read(run, request)
-        return reader_page(run, Served(run.name), one)
+        return reader_page(run, _links(run, request), one)
 
-    async def calls(self, run: OpenedRun, request: web.Request) -> str:
-        one, links = await _read(run, request, requests=True), Served(run.name)
+    async def calls(self, run: RunReader, request: web.Request) -> str:
+        one, links = await _read(run, request, requests=True), _links(run, request)
         only = request.query.get("only", "")
         if not any(each.address.startswith(only) for each in one.asked) and only:
             raise web.HTTPNotFound(text=f"no call of this reading has an address like {only!r}")
@@ -77,33 +82,72 @@ class PagesInDepth:
         section = calls_section(one, links, only=only)
         return calls_page(run, links, [section], name, links.reading(one.place))
 
-    async def failures(self, run: OpenedRun, request: web.Request) -> str:
-        return await self._made(run, lambda: failures_page(run, Served(run.name)))
+    async def failures(self, run: RunReader, request: web.Request) -> str:
+        return await self._made(run, lambda: failures_page(run, _links(run, request)))
 
-    async def cost(self, run: OpenedRun, request: web.Request) -> str:
+    async def cost(self, run: RunReader, request: web.Request) -> str:
         async with self._busy[run.name]:
-            await asyncio.to_thread(run.landed)
+            await asyncio.to_thread(tallied, run)
             known = self._costs.get(run.name)
             if known is None or known[0] != run.stamp:
                 costs = await asyncio.to_thread(sampled_costs, run)
                 known = self._costs[run.name] = (run.stamp, costs)
-            return cost_page(run, Served(run.name), *known[1])
+            return cost_page(run, _links(run, request), *known[1])
+
+    async def answer(self, run: RunReader, request: web.Request) -> str:
+        return await self.compare((run,), (), request)
 
     async def compare(
-        self, runs: tuple[OpenedRun, OpenedRun], names: Sequence[str], request: web.Request
+        self, runs: tuple[RunReader, ...], names: Sequence[str], request: web.Request
     ) -> str:
-        def make() -> str:
-            found = comparison_forest(*runs, asked_score(request))
-            return compare_page(names, runs[0].name, runs[1].name, found)
+        """names: of all runs that may stand beside each other."""
+        asked = request.query.get("first", "").strip(), request.query.get("second", "").strip()
+        links, score = [_links(run, request) for run in runs], asked_score(request)
+        return await self._made(runs[0], lambda: answer_page(runs, links, names, score, asked))
 
-        return await asyncio.to_thread(make)
+    async def groups(self, run: RunReader, request: web.Request) -> str:
+        by, score = request.query.getall("by", []), asked_score(request)
+        return await self._made(run, lambda: pivot_page(run, _links(run, request), score, by))
 
-    async def _made(self, run: OpenedRun, make: Callable[[], str]) -> str:
+    async def row(self, run: RunReader, request: web.Request) -> str:
+        number = int(request.match_info["row"])
+        if number >= len(run.sweep.rows):
+            raise web.HTTPNotFound(text=f"the run has no row {number}")
+        return await self._listed(run, request, number)
+
+    async def cells(self, run: RunReader, request: web.Request) -> str:
+        return await self._listed(run, request, None)
+
+    async def _listed(self, run: RunReader, request: web.Request, row: int | None) -> str:
+        show, order = request.query.get("show", ""), request.query.get("order", "problem")
+        if show and show not in KINDS:
+            raise web.HTTPNotFound(text=f"{show!r} is no kind; there are {', '.join(KINDS)}")
+        if order not in ORDERS:
+            raise web.HTTPNotFound(text=f"{order!r} is no order; there are {', '.join(ORDERS)}")
+        words = request.query.get("words", "")[:200]
+        choice = Choice(row, show, words, order, asked_number(request, "page"))
+        score = asked_score(request)
+        return await self._made(run, lambda: cells_page(run, _links(run, request), choice, score))
+
+    async def people(self, run: RunReader, request: web.Request) -> str:
+        return await self._made(run, lambda: people_page(run, _links(run, request)))
+
+    async def search(self, run: RunReader, request: web.Request) -> str:
+        words, page = request.query.get("q", "")[:500], asked_number(request, "page")
+        links = _links(run, request)
+        return await asyncio.to_thread(lambda: search_page(run, links, words, page))
+
+    async def _made(self, run: RunReader, make: Callable[[], str]) -> str:
         async with self._busy[run.name]:
             return await asyncio.to_thread(make)
 
 
-async def _read(run: OpenedRun, request: web.Request, *, requests: bool = False) -> Reading:
+def _links(run: RunReader, request: web.Request) -> Served:
+    """The addresses of the run's pages, which keep the score that was chosen."""
+    return Served(run.name, asked_score(request))
+
+
+async def _read(run: RunReader, request: web.Request, *, requests: bool = False) -> Reading:
     """A reading takes no lock: it needs the sweep and a few lines, and waits for no figures."""
     place = Place(
         int(request.match_info["row"]),

@@ -7,22 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..accounting.latency import QUANTILES
-from ..accounting.ledger import UsageTotals, sum_usage
+from ..accounting.ledger import ABANDONED, CUT_OFF, UsageTotals, sum_usage
 from ..accounting.ledger_file import read_ledger
 from ..display.printable import printable
 from ..display.quantity import duration, short
 from ..errors import RateLimited
-from ..pictures.opened import OpenedRun
 from ..reports.failures import called
 from ..runs.listing import state_of
 from ..runs.lock import holder
 from ..runs.outcome import FAILURE_MARK, read_outcome
 from ..runs.outcome_index import OutcomeFollower
 from ..runs.progress_file import read_progress
+from ..runs.reader import RunReader
 from ..runs.run_folder import OUTCOMES
 from ..throughput import clipped
 from .addresses import Addresses
-from .environment import page, price
+from .environment import price
+from .provenance import run_page
 
 PANELS = (
     (
@@ -51,6 +52,9 @@ COLUMNS = (
 CELL_RATE_WINDOW, CALL_RATE_WINDOW = 30.0, 5.0
 """Seconds over which the rates of cells and of calls are averaged."""
 
+IN_FLIGHT = (ABANDONED, CUT_OFF)
+"""Kinds of faults that requests in flight are entered under until they are answered."""
+
 LAST_FAILURES = 20
 MAX_FAILURE_TEXT = 300
 """Characters of a failure on the page."""
@@ -60,7 +64,7 @@ MAX_FAILURE_TEXT = 300
 class Watcher:
     """Follows one run folder; reads no line of its outcomes twice."""
 
-    run: OpenedRun
+    run: RunReader
     finished: int = 0
     failed: int = 0
     _follower: OutcomeFollower = field(init=False)
@@ -101,7 +105,7 @@ class Watcher:
             "call_rate": f"{calls:,.1f}" if calls else "–",
             "in_flight": f"{told.get('in_flight', 0) if running else 0:,}",
             "limited": f"{limited:,}",
-            "faults": f"{sum(n for _, _, n in total.faults) - limited:,}",
+            "faults": f"{_faults(total, running) - limited:,}",
             "dollars": (told.get("spend") if running else "") or f"${total.dollars:,.2f}",
             "forecast": f"${forecast:,.2f}" if forecast is not None else "–",
             "models": list(_models(told.get("models", ()), ledger)),
@@ -124,13 +128,13 @@ class Watcher:
             self._calls.clear()
 
 
-def live_page(run: OpenedRun, links: Addresses, now: Mapping[str, Any]) -> str:
+def live_page(run: RunReader, links: Addresses, now: Mapping[str, Any]) -> str:
     """The page as it stands when it is opened. now: a snapshot of its watcher."""
-    return page(
+    return run_page(
         "live",
+        run,
         links,
         title=f"{run.name}, live",
-        run_name=run.name,
         here="live",
         now=now,
         panels=PANELS,
@@ -149,6 +153,11 @@ def recent_rate(
     if now - then < 0.5:
         return None
     return (count - before) / (now - then)
+
+
+def _faults(total: UsageTotals, running: bool) -> int:
+    # The ledger counts requests in flight as cut off, in case the process is killed.
+    return sum(n for _, kind, n in total.faults if not (running and kind in IN_FLIGHT))
 
 
 def _failure(line: bytes) -> str:

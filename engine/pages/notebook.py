@@ -4,15 +4,15 @@ from dataclasses import dataclass, field
 
 from markupsafe import escape
 
-from ..pictures.comparison import comparison_forest
-from ..pictures.opened import OpenedRun
+from ..decisions.comparison import compare_rows
+from ..decisions.rows import read_rows
 from ..runs.probing import read_probes
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from .addresses import Addresses
+from .answer import answer_page
 from .overview import overview
 from .reader import reader_page
 from .reading import read
-from .runs import compare_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +38,20 @@ def framed(page: str, height: int = 620) -> str:
     )
 
 
-def overview_of(run: OpenedRun, score: str) -> str:
+def overview_of(run: RunReader, score: str) -> str:
     """The overview of a run as a standalone page."""
     return overview(run, Addresses(), score, ())
 
 
-def reading_of(run: OpenedRun, score: str, place: Place) -> str:
+def reading_of(run: RunReader, score: str, place: Place) -> str:
     """One reading of a run as a standalone page. Raises what `read` raises."""
     with run:
         one = read(run, place, score, probes=read_probes(run.folder))
         return reader_page(run, Addresses(), one)
 
 
-def comparison_of(a: OpenedRun, b: OpenedRun, score: str) -> NotebookPage:
+def comparison_of(a: RunReader, b: RunReader, score: str) -> NotebookPage:
     """Comparison of two runs: the first minus the second, row by row."""
-    found = comparison_forest(a, b, score)
-    lines = [f"{line.name}: {line.mean:+.2f} (n {line.n}, p {line.p:.3f})" for line in found.lines]
-    page = compare_page([a.name, b.name], a.name, b.name, found, links=Addresses())
-    return NotebookPage("\n".join(lines), page)
+    found = compare_rows(read_rows(a), read_rows(b), score=score)
+    page = answer_page((a, b), (Addresses(), Addresses()), [a.name, b.name], score)
+    return NotebookPage(str(found), page)

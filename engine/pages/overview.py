@@ -5,50 +5,80 @@ from datetime import datetime
 
 import orjson
 
-from ..pictures.data import Forest, forest_of, saved_forest
-from ..pictures.opened import OpenedRun
+from ..display.quantity import signed
+from ..pictures.data import Forest, ForestLine, forest_of, saved_forest
+from ..pictures.landed import tallied
 from ..runs.listing import state_of, touched
 from ..runs.lock import holder
-from ..runs.reader import Place
+from ..runs.reader import RunReader
 from ..runs.run_folder import OUTCOMES, REPORT
 from .addresses import Addresses
-from .environment import page
+from .provenance import run_page
 
 REPORT_FILES = ("csv", "tex", "json")
 
 
-def overview(run: OpenedRun, links: Addresses, score: str, scores: Sequence[str]) -> str:
+def overview(run: RunReader, links: Addresses, score: str, scores: Sequence[str]) -> str:
     """The page. scores: those that it offers a switch to."""
-    forest = saved(run, score) or forest_of(run.landed(score).results)
+    forest = saved(run, score) or forest_of(tallied(run, score).results)
     lines = forest.lines
     agents, judges = ({getattr(line, role) for line in lines} - {""} for role in ("agent", "judge"))
+    several = len(agents) > 1, len(judges) > 1
 
-    # A server has every reading, and need not load the sweep here; a bundle has some of them.
-    problems = range(1 if links.live else len(run.sweep.problems))
-
-    def link_of(row: int) -> str:
-        """The first reading of a row."""
-        return next(filter(None, (links.reading(Place(row, n)) for n in problems)), "")
-
-    return page(
+    names = [
+        " · ".join(filter(None, (n.protocol, n.agent * several[0], n.judge * several[1])))
+        for n in lines
+    ]
+    return run_page(
         "overview",
+        run,
         links,
         title=run.name,
-        run_name=run.name,
         here="overview",
+        headline=headline(lines),
+        names=names,
         forest=forest,
         axis=forest.axis,
         scores=scores,
-        agents=len(agents) > 1,
-        judges=len(judges) > 1,
+        agents=several[0],
+        judges=several[1],
         missing=sum(line.missing for line in lines),
         facts=_facts(run, forest) + _alone("agent", agents) + _alone("judge", judges),
         files=[each for each in REPORT_FILES if (run.folder / REPORT / f"report.{each}").exists()],
-        link_of=link_of,
+        link_of=lambda row: links.row(row, names[row]),
     )
 
 
-def saved(run: OpenedRun, score: str) -> Forest | None:
+def headline(lines: Sequence[ForestLine]) -> str:
+    """One sentence on all rows: how many help the judge, and how sure that is."""
+    lifts = [line.lift.interval for line in lines if line.lift and line.lift.interval]
+    if not lifts:
+        return ""
+    helped, hurt = sum(low > 0 for low, _ in lifts), sum(high < 0 for _, high in lifts)
+    return (
+        f"Of {len(lifts):,} rows with a naive judge beside them, {helped:,} do better than it, "
+        f"{hurt:,} do worse, and {len(lifts) - helped - hurt:,} cannot be told apart from it "
+        "(95% interval of the lift)."
+    )
+
+
+def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
+    """The figures of one row, in words."""
+    from ..display.finding import estimated
+
+    forest = saved(run, score) or forest_of(tallied(run, score).results)
+    line = forest.lines[row]
+    return [
+        ("ASD", estimated(line.estimate, 2)),
+        ("lift over the naive judge", estimated(line.lift, 2)),
+        ("JSE", "–" if line.jse is None else signed(line.jse, 2)),
+        ("problems", f"{line.n:,}"),
+        ("cells", f"{line.cells - line.missing:,} of {line.cells:,}"),
+        ("failed", f"{line.failed:,}"),
+    ]
+
+
+def saved(run: RunReader, score: str) -> Forest | None:
     """The figures of a complete run, from its report; None if they must be computed.
 
     Computing them takes seconds for 58,000 cells.
@@ -71,7 +101,7 @@ def _alone(role: str, names: set[str]) -> list[tuple[str, str]]:
     return [(role, name) for name in names] if len(names) == 1 else []
 
 
-def _facts(run: OpenedRun, forest: Forest) -> list[tuple[str, str]]:
+def _facts(run: RunReader, forest: Forest) -> list[tuple[str, str]]:
     manifest, lines = run.manifest, forest.lines
     done = sum(line.cells - line.missing for line in lines)
     failed = sum(line.failed for line in lines)

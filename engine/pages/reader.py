@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from ...cache.call import Call
-from ..pictures.opened import OpenedRun
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from .addresses import Addresses, anchor
-from .environment import page, part
+from .environment import part
+from .provenance import run_page
 from .reading import TURNS_A_PAGE, Asked, Reading
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
@@ -20,6 +20,8 @@ class Neighbours:
     """Links from a reading to the ones beside it."""
 
     anchor: str
+    base: str
+    """Beginning of the anchors of its turns."""
     problem_page: str
     steps: tuple[tuple[str, str, str], ...]
     """(key, name, link)."""
@@ -28,7 +30,7 @@ class Neighbours:
     pages: tuple[tuple[str, str, bool], ...]
 
 
-def neighbours(run: OpenedRun, links: Addresses, one: Reading) -> Neighbours:
+def neighbours(run: RunReader, links: Addresses, one: Reading) -> Neighbours:
     """The neighbours of a reading that have a page."""
     place, sweep = one.place, run.sweep
 
@@ -42,6 +44,7 @@ def neighbours(run: OpenedRun, links: Addresses, one: Reading) -> Neighbours:
 
     return Neighbours(
         anchor(place, one.page),
+        anchor(place),
         links.problem(place.problem),
         (
             ("k", "‹ problem", neighbour(0, -1)),
@@ -62,14 +65,14 @@ def neighbours(run: OpenedRun, links: Addresses, one: Reading) -> Neighbours:
     )
 
 
-def reader_page(run: OpenedRun, links: Addresses, one: Reading) -> str:
+def reader_page(run: RunReader, links: Addresses, one: Reading) -> str:
     """The page of one reading."""
     return readers_page(
         run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.kind}"
     )
 
 
-def section(run: OpenedRun, links: Addresses, one: Reading) -> Markup:
+def section(run: RunReader, links: Addresses, one: Reading) -> Markup:
     """One reading, for a page that may hold several."""
 
     def call_link(address: str) -> str:
@@ -78,13 +81,13 @@ def section(run: OpenedRun, links: Addresses, one: Reading) -> Markup:
     return part("readings", "reading", one, neighbours(run, links, one), call_link)
 
 
-def readers_page(run: OpenedRun, links: Addresses, sections: list[Markup], title: str) -> str:
+def readers_page(run: RunReader, links: Addresses, sections: list[Markup], title: str) -> str:
     """A page of several readings; the key j moves to the next one."""
-    return page(
+    return run_page(
         "readers",
+        run,
         links,
         title=title,
-        run_name=run.name,
         here="reader",
         sections=sections,
         many=len(sections) > 1,
@@ -119,14 +122,14 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
 
 
 def calls_page(
-    run: OpenedRun, links: Addresses, sections: list[Markup], name: str, back: str
+    run: RunReader, links: Addresses, sections: list[Markup], name: str, back: str
 ) -> str:
     """Requests and replies, in the order in which they were answered."""
-    return page(
+    return run_page(
         "calls",
+        run,
         links,
         title=f"requests and replies, {name}",
-        run_name=run.name,
         here="reader",
         name=name,
         sections=sections,

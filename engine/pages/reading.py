@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TypeAlias
 
@@ -13,12 +13,11 @@ from ...cache.reply import Reply, Usage
 from ...protocols.question import Answer, Problem
 from ...protocols.scores import SCORES
 from ...protocols.transcript import Failure, Judgement, Turn, Verdict
-from ..pictures.opened import OpenedRun
-from ..record.values import CellEnd, NotRun, RecordedCall, RecordedCell
+from ..record.values import CellEnd, NotRun, RecordedCall, RecordedCell, RecordedJudgement
 from ..reports.failures import called
 from ..runs.lookup import unrecorded
 from ..runs.probing import best_mass
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from ..sweeps.grid import GridRow
 from .text import differing, quoted, shown
 
@@ -41,8 +40,11 @@ class Asked:
         return self.call.address
 
 
-End: TypeAlias = tuple[CellEnd, dict[str, Asked]]
-"""What became of a cell, and its calls by address."""
+End: TypeAlias = tuple[CellEnd, dict[str, Asked], tuple[RecordedJudgement, ...]]
+"""What became of a cell, its calls by address, and what judges believed on the way."""
+
+DRAFTS = ("draft", "rewrite")
+"""Roles of the calls from which a turn is chosen."""
 
 
 TURNS_A_PAGE = 100
@@ -54,6 +56,19 @@ the page of requests and replies."""
 
 MIN_TEXT = 300
 """Minimum bytes of markup granted to each text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDraft:
+    """One candidate for a turn."""
+
+    text: Markup
+    address: str
+    chosen: bool
+    rating: float | None
+    """P(the side that it argues for), as the selection judge had it; None where it was not read."""
+    said: str
+    """What it is, if no first draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +88,8 @@ class ShownTurn:
     """Whether the other world has the same call."""
     good: bool | None
     """Whether it argues for a best answer; None where it takes no side."""
+    drafts: tuple[ShownDraft, ...] = ()
+    """The candidates that it was chosen from, itself among them; () where there was one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +179,23 @@ class Reading:
         """Every distinct call of all worlds."""
         return tuple({each.address: each for w in self.worlds for each in w.asked}.values())
 
+    def title(self, each: Asked) -> str:
+        """A call in words: its worlds, its seat, after how many turns, and which draft it is."""
+        call = each.call
+        worlds = [w.answer.label for w in self.worlds if each in w.asked]
+        told = [f"world{'s' * (len(worlds) > 1)} {' and '.join(worlds)}", call.seat or call.role]
+        told += [f"turn {call.heard + 1}" if call.role != "judgement" else f"after {call.heard}"]
+        told += [call.role] if call.role and call.role != call.seat else []
+        told += [f"candidate {'.'.join(str(n + 1) for n in call.draw)}"] if call.draw else []
+        return " · ".join(told)
+
     @property
     def controls(self) -> bool:
         return any('class="ctl"' in spoken.text for w in self.worlds for spoken in w.turns)
 
 
 def read(
-    run: OpenedRun,
+    run: RunReader,
     place: Place,
     score: str = "brier",
     page: int = 0,
@@ -180,23 +207,24 @@ def read(
     return reading_page(run, place, ends_of(run, place, requests), score, page, probes)
 
 
-def ends_of(run: OpenedRun, place: Place, requests: bool = False) -> list[End]:
+def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     """The end of each world with its calls, or why there is nothing to read.
 
     requests: with what the store has of each call.
     """
     cells, ended = run.cells(run.worlds(place)), run.records(run.worlds(place))
     return [
-        _end(run, cells[at], requests) if at in cells else (unrecorded(run, at in ended), {})
+        _end(run, cells[at], requests) if at in cells else (unrecorded(run, at in ended), {}, ())
         for at in run.worlds(place)
     ]
 
 
-def _end(run: OpenedRun, cell: RecordedCell, requests: bool) -> End:
-    return cell.outcome, {call.address: _asked(run, call, requests) for call in cell.calls}
+def _end(run: RunReader, cell: RecordedCell, requests: bool) -> End:
+    asked = {call.address: _asked(run, call, requests) for call in cell.calls}
+    return cell.outcome, asked, cell.judgements
 
 
-def _asked(run: OpenedRun, call: RecordedCall, requests: bool) -> Asked:
+def _asked(run: RunReader, call: RecordedCall, requests: bool) -> Asked:
     price = run.prices.find(call.model)
     stored = run.stored(call) if requests else None
     cost = None if price is None else price.cost(call.cost.usage)
@@ -204,7 +232,7 @@ def _asked(run: OpenedRun, call: RecordedCall, requests: bool) -> Asked:
 
 
 def reading_page(
-    run: OpenedRun,
+    run: RunReader,
     place: Place,
     ends: Sequence[End],
     score: str = "brier",
@@ -221,20 +249,24 @@ def reading_page(
     recorded = run.records(cells)
     prior = _prior(run, place)
     transcripts = [
-        outcome.transcript.turns if isinstance(outcome, Verdict) else () for outcome, _ in ends
+        outcome.transcript.turns if isinstance(outcome, Verdict) else () for outcome, *_ in ends
     ]
     pages = max(1, ceil(max(map(len, transcripts)) / TURNS_A_PAGE))
     first = page * TURNS_A_PAGE
     windows = [turns[first : first + TURNS_A_PAGE] for turns in transcripts]
-    judgements = [o.judgements if isinstance(o, Verdict) else () for o, _ in ends]
+    judgements = [o.judgements if isinstance(o, Verdict) else () for o, *_ in ends]
     texts = sum(map(len, windows)) + sum(map(len, judgements))
     room = max(MIN_TEXT, MAX_PAGE_TEXT // max(texts, 1))
-    common = _common([set(asked) for _, asked in ends])
+    common = _common([set(asked) for _, asked, _ in ends])
     worlds = []
-    for side, (at, (outcome, asked)) in enumerate(zip(cells, ends, strict=True)):
+    for side, (at, (outcome, asked, believed_of)) in enumerate(zip(cells, ends, strict=True)):
         others = _matching(windows[side], windows[1 - side]) if len(ends) == 2 else {}
+        rated = {each.about: each for each in believed_of if each.role in ("rate", "rating")}
         spoken = tuple(
-            _spoken(first + n, turn, others.get(n), asked, common, room, problem)
+            replace(
+                _spoken(first + n, turn, others.get(n), asked, common, room, problem),
+                drafts=tuple(_drafts(turn, asked, rated, room, problem)),
+            )
             for n, turn in enumerate(windows[side])
         )
         judged = tuple(
@@ -276,7 +308,7 @@ def _said(failure: Failure | None, room: int) -> Markup:
     return shown("\n".join(filter(None, (failure.message, failure.raw))), most=room)
 
 
-def _prior(run: OpenedRun, place: Place) -> list[tuple[int, float]]:
+def _prior(run: RunReader, place: Place) -> list[tuple[int, float]]:
     """What the same judge believes before it hears anybody, where the sweep has a naive judge."""
     problem = run.sweep.problems[place.problem]
     judge = run.sweep.rows[place.row].judge_address
@@ -323,6 +355,37 @@ def _spoken(
         turn.call in common,
         good,
     )
+
+
+def _drafts(
+    turn: Turn,
+    asked: Mapping[str, Asked],
+    rated: Mapping[str, RecordedJudgement],
+    room: int,
+    problem: Problem,
+) -> Iterator[ShownDraft]:
+    """The candidates for a turn: what the same seat drafted after the same turns."""
+    spoken = asked.get(turn.call)
+    if spoken is None or spoken.call.role not in DRAFTS:
+        return
+    moment = spoken.call.seat, spoken.call.heard
+    beside = [
+        each
+        for each in asked.values()
+        if each.call.role in DRAFTS and (each.call.seat, each.call.heard) == moment
+    ]
+    if len(beside) < 2:
+        return
+    labels = [answer.label for answer in problem.question.answers]
+    for each in beside:
+        judged, rating = rated.get(each.address), None
+        side = turn.side.label if turn.side else judged.side if judged else ""
+        if judged and judged.probs and side in labels:
+            at = labels.index(side) if len(judged.probs) == len(labels) else 0
+            rating = judged.probs[at]
+        said = each.call.role if each.call.role != DRAFTS[0] else ""
+        text = shown(each.call.text, most=max(room // len(beside), MIN_TEXT))
+        yield ShownDraft(text, each.address, each is spoken, rating, said)
 
 
 def _matching(turns: Sequence[Turn], others: Sequence[Turn]) -> dict[int, Turn]:

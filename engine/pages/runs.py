@@ -1,20 +1,16 @@
-"""All runs of a folder, and two of them beside each other."""
+"""The list of all runs of a folder, and what went wrong."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..accounting.ledger import sum_usage
 from ..accounting.ledger_file import read_ledger
 from ..errors import RunFolderError
 from ..runs.listing import summarize
-from .addresses import Addresses, Served
+from .addresses import Served
 from .environment import page
-
-if TYPE_CHECKING:
-    from ..pictures.comparison import ComparisonForest
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +42,6 @@ def runs_page(place: Path, folders: Mapping[str, Path]) -> str:
             faults.append(str(fault))
     lines.sort(key=lambda line: line.touched, reverse=True)
     return page("runs", NOWHERE, title="runs", place=str(place), runs=lines, faults=faults)
-
-
-def compare_page(
-    names: Sequence[str],
-    a: str,
-    b: str,
-    comparison: "ComparisonForest | None",
-    links: Addresses = NOWHERE,
-) -> str:
-    """Two runs beside each other; without a comparison, the choice of two."""
-    return page(
-        "compare",
-        links,
-        title="compare",
-        names=names,
-        a=a,
-        b=b,
-        comparison=comparison,
-    )
 
 
 def fault_page(title: str, said: str) -> str:

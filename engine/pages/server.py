@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import web
 
-from ..pictures.opened import OpenedRun
 from ..runs.listing import is_run, run_folders
+from ..runs.reader import RunReader
 from ..runs.run_folder import REPORT
 from .addresses import Served
 from .guard import AccessRules
 from .live import Watcher, live_page
 from .overview import REPORT_FILES, overview
 from .queries import asked_score
-from .runs import compare_page, runs_page
+from .runs import fault_page, runs_page
 from .serving import Server, html
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PageServer(Server):
         )
         self.place = place
         self._store = store
-        self._runs: dict[str, OpenedRun] = {}
+        self._runs: dict[str, RunReader] = {}
         self.busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """By name of the run: held while figures of it are computed."""
         self._loading: asyncio.Task[PagesInDepth] | None = None
@@ -62,6 +62,12 @@ class PageServer(Server):
             web.get("/", self._list),
             web.get("/compare", self._compare),
             web.get(run, self._overview),
+            web.get(f"{run}/answer", self._deep(lambda pages: pages.answer)),
+            web.get(f"{run}/pivot", self._deep(lambda pages: pages.groups)),
+            web.get(f"{run}/cells", self._deep(lambda pages: pages.cells)),
+            web.get(f"{run}/row/{{row:\\d+}}", self._deep(lambda pages: pages.row)),
+            web.get(f"{run}/people", self._deep(lambda pages: pages.people)),
+            web.get(f"{run}/search", self._deep(lambda pages: pages.search)),
             web.get(f"{run}/map", self._deep(lambda pages: pages.map)),
             web.get(f"{run}/problem/{{problem:\\d+}}", self._deep(lambda pages: pages.problem)),
             web.get(reading, self._deep(lambda pages: pages.reading)),
@@ -85,15 +91,15 @@ class PageServer(Server):
         for run in self._runs.values():
             run.__exit__()
 
-    def _run(self, request: web.Request) -> OpenedRun:
+    def _run(self, request: web.Request) -> RunReader:
         return self._named(request.match_info["run"])
 
-    def _named(self, name: str) -> OpenedRun:
+    def _named(self, name: str) -> RunReader:
         folder = self.folders().get(name)
         if folder is None:
             raise web.HTTPNotFound(text=f"there is no run {name!r} in {self.place}")
         if name not in self._runs:
-            self._runs[name] = OpenedRun(folder, self._store)
+            self._runs[name] = RunReader(folder, self._store)
         return self._runs[name]
 
     async def _list(self, request: web.Request) -> web.Response:
@@ -104,7 +110,7 @@ class PageServer(Server):
         run, under = self._run(request), asked_score(request)
 
         def make() -> str:
-            return overview(run, Served(run.name), under, run.scores)
+            return overview(run, Served(run.name, under), under, run.scores)
 
         async def ready() -> None:
             await (await self._in_depth()).ready(run)
@@ -126,7 +132,7 @@ class PageServer(Server):
         return response
 
     def _deep(
-        self, page: Callable[["PagesInDepth"], Callable[[OpenedRun, web.Request], Awaitable[str]]]
+        self, page: Callable[["PagesInDepth"], Callable[[RunReader, web.Request], Awaitable[str]]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             run = self._run(request)
@@ -180,15 +186,14 @@ class PageServer(Server):
     async def _compare(self, request: web.Request) -> web.Response:
         names = list(self.folders())
         chosen = request.query.getall("run", [])
-        a = request.query.get("a") or (chosen[0] if chosen else "")
-        b = request.query.get("b") or (chosen[1] if len(chosen) > 1 else "")
+        a = request.query.get("a") or (chosen[0] if chosen else names[0] if names else "")
+        others = [name for name in names if name != a]
+        b = request.query.get("b") or (chosen[1] if len(chosen) > 1 else "".join(others[:1]))
         if not (a and b):
-            other = next((name for name in names if name != a), "")
-            return html(compare_page(names, a, other, None))
-        first, second = self._named(a), self._named(b)
-
+            told = f"There is one run in {self.place}; it takes two."
+            return html(fault_page("There is nothing to compare", told), 404)
         pages = await self._in_depth()
-        return html(await pages.compare((first, second), names, request))
+        return html(await pages.compare((self._named(a), self._named(b)), names, request))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         run, ending = self._run(request), request.match_info["ending"]

@@ -54,7 +54,7 @@ async def judged_cases(cells: Iterable[Cell], recorded: Ask) -> AsyncIterator[Ju
     """
     for cell in cells:
         outcome, notes = await attempt_noted(cell, recorded)
-        decided = [each for each in notes if isinstance(each, Reading) and each.asked.role == JUDGE]
+        decided = [each for each in notes if isinstance(each, Reading) and each.role == JUDGE]
         if isinstance(outcome, Verdict) and decided:
             case, verdict = decided[-1].case, decided[-1].verdict
             if verdict and not case.statement and verdict.probs == outcome.probs:

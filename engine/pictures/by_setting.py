@@ -49,8 +49,8 @@ def trend_chart(run: ScoredRun) -> Chart:
 
 
 def frontier_chart(run: ScoredRun) -> Chart:
-    """What `oversight frontier` prints: lift, or ASD, over the cost of a problem, from the costs
-    of a sample of problems."""
+    """What `oversight measure frontier` prints: lift, or ASD, over the cost of a problem, from the
+    costs of a sample of problems."""
     rows, opened = read_rows(run.run), run.run
     calls = calls_of_run(opened, sample_of(opened.sweep))
     try:

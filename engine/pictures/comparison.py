@@ -7,10 +7,11 @@ from ...protocols.scoring.inference import Estimate
 from ...protocols.scoring.sample import Sample
 from ..decisions.comparison import comparable
 from ..decisions.rows import matched
+from ..runs.reader import RunReader
 from ..sweeps.grid import GridRow
 from ..sweeps.rows import Names
 from .data import Axis, Span
-from .opened import OpenedRun
+from .landed import tallied
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,10 @@ class ComparisonForest:
 
 
 def comparison_forest(
-    first: OpenedRun, second: OpenedRun, score: str = "brier"
+    first: RunReader, second: RunReader, score: str = "brier"
 ) -> ComparisonForest:
     """Paired differences of ASD, for the rows that `oversight compare` pairs."""
-    ours, theirs = (run.landed(score).results.samples for run in (first, second))
+    ours, theirs = (tallied(run, score).results.samples for run in (first, second))
     rows = first.sweep.rows, second.sweep.rows
     pairs = matched(*rows)
     samples: dict[str, Sample] = {}

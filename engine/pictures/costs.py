@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from ..decisions.calls import calls_of_run, sample_of
 from ..decisions.costs import spent_by_row
+from ..runs.reader import RunReader
 from ..sweeps.grid import GridRow
-from .opened import OpenedRun
+from .landed import tallied
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,9 @@ class SampledCost:
     """Over all problems."""
 
 
-def sampled_costs(run: OpenedRun) -> tuple[int, list[SampledCost]]:
+def sampled_costs(run: RunReader) -> tuple[int, list[SampledCost]]:
     """(number of problems sampled, cost of each row over them)."""
-    landed, rows = run.landed(), run.sweep.rows
+    landed, rows = tallied(run), run.sweep.rows
     sample = sample_of(run.sweep)
     found = calls_of_run(run, sample)
     alone, _ = spent_by_row(found, len(rows), run.prices)

@@ -7,6 +7,7 @@ from ...protocols.scoring.worlds import BETAS
 from ..display.table import as_csv
 from ..errors import UsageError
 from ..runs.lookup import Parts
+from ..runs.reader import RunReader
 from .by_role import pressure_chart, ratings_forest, scaling_chart
 from .by_row import asd, asd_jse, gap, jse, lift
 from .by_setting import bestof, frontier_chart, rounds, trend_chart
@@ -14,7 +15,6 @@ from .by_verdict import calibration_chart, heat, worlds_chart
 from .charts import Chart, Heat
 from .comparison import ComparisonForest, comparison_forest
 from .data import Forest
-from .opened import OpenedRun
 from .scored_run import ScoredRun
 
 Picture: TypeAlias = Forest | Chart | Heat | ComparisonForest
@@ -47,10 +47,10 @@ CURVE = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 def pictured(
-    run: OpenedRun,
+    run: RunReader,
     kind: str,
     score: str = "brier",
-    other: OpenedRun | None = None,
+    other: RunReader | None = None,
     parts: Parts = ALL,
 ) -> Picture:
     """The figures of a picture. other: the second run, for `compare`. UsageError with a remedy."""

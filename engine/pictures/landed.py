@@ -4,31 +4,45 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
-from ...protocols.scoring.arrays import Floats
 from ...protocols.transcript import Failure
 from ..errors import RunFolderError
-from ..reports.aggregate import OutcomeTable
-from ..reports.health import HealthCheck
-from ..reports.results import Results, score_rows
 from ..runs.outcome import read_outcome
 from ..runs.outcome_index import OutcomeFollower
+from ..runs.reader import RunReader
 from ..runs.run_folder import OUTCOMES, outcomes
 from ..sweeps.grid import Grid
+
+if TYPE_CHECKING:
+    from ...protocols.scoring.arrays import Floats
+    from ..reports.results import Results
+
+MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
+"""Counts that speak against a cell, as outcomes name them; the gravest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class LandedOutcomes:
     """The outcomes of a run so far, by place in the sweep."""
 
-    probs: Floats
+    probs: "Floats"
     """Cells x answers; not a number where there is no verdict."""
     failures: Mapping[int, Failure]
     counts: Mapping[int, Mapping[str, int]]
     """Of cells that counted anything."""
     finished: int
-    results: Results
+    results: "Results"
     """With JSE and EAS at beta 1 alone."""
+
+
+def tallied(run: RunReader, score: str = "brier") -> LandedOutcomes:
+    """What has landed of a run by now, and its figures under one score. RunFolderError."""
+    return run.kept(_tally).landed(score)
+
+
+def _tally(run: RunReader) -> "OutcomeTally":
+    return OutcomeTally(run.folder, run.sweep)
 
 
 class OutcomeTally:
@@ -50,6 +64,8 @@ class OutcomeTally:
         with self._lock:
             self._read_on()
             if score not in self._known:
+                from ..reports.results import score_rows
+
                 self._known[score] = LandedOutcomes(
                     self._table.probs.copy(),
                     dict(self._failures),
@@ -60,6 +76,10 @@ class OutcomeTally:
             return self._known[score]
 
     def _start_again(self, shorter: bool = False) -> None:
+        # The page of a finished run, whose figures are in a file, needs no numpy.
+        from ..reports.aggregate import OutcomeTable
+        from ..reports.health import HealthCheck
+
         self._table, self._check = OutcomeTable(self._sweep), HealthCheck()
         self._failures: dict[int, Failure] = {}
         self._counts: dict[int, Mapping[str, int]] = {}

@@ -15,16 +15,16 @@ from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from ..reports.results import Results, collect
 from ..runs.lookup import Parts
-from ..runs.reader import Place
+from ..runs.reader import Place, RunReader
 from ..sweeps.grid import Grid, GridRow
-from .opened import OpenedRun
+from .landed import tallied
 
 
 @dataclass
 class ScoredRun:
     """One run under one score."""
 
-    run: OpenedRun
+    run: RunReader
     score: str = "brier"
     betas: tuple[float, ...] = BETAS
     parts: Parts = field(default_factory=Parts)
@@ -71,7 +71,7 @@ class ScoredRun:
 
     def verdicts(self, number: int) -> Sequence[tuple[Problem, tuple[tuple[float, ...], ...]]]:
         """Of one row, every problem and draw with a verdict in all of its worlds."""
-        probs = self.run.landed(self.score).probs
+        probs = tallied(self.run, self.score).probs
         found = []
         for at, problem in enumerate(self.sweep.problems):
             for draw in range(self.sweep.draws):

@@ -24,7 +24,7 @@ HEAD = """\
 Debate, consultancy, critique and cross-examination with the prompt set `{name}` (`{digest}`), on
 the bundled problem `{problem}`. The judge reasons in private before it states its probabilities.
 Speeches in the prompts are those of simulated models. For a sweep of your own:
-`oversight prompts show SWEEP`. This page is made by `make docs`.
+`oversight plan --prompts SWEEP`. This page is made by `make docs`.
 """
 
 

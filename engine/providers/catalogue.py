@@ -22,6 +22,9 @@ from .wire import Wire
 
 WireOf: TypeAlias = Callable[[Settings], Wire]
 
+LocalApi: TypeAlias = Literal["", "llamacpp", "ollama", "vllm", "sglang", "any"]
+"""Which server it is, by how it states its context, slots and load; `any`: it is asked."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -48,7 +51,7 @@ class Entry:
     """Whether it routes calls to hosts of its choice, and takes settings for that choice."""
     dated: bool = False
     """Whether it has the dated versions of Anthropic's own API, on which abilities depend."""
-    local_api: Literal["", "llamacpp", "ollama"] = ""
+    local_api: LocalApi = ""
     """The API through which the user's own server states its context and slots."""
     batches: bool = False
     """Whether it has a batch endpoint, with its own prices."""
@@ -221,7 +224,7 @@ def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:
     )
 
 
-def _server(name: str, port: int, local_api: Literal["", "llamacpp", "ollama"] = "") -> Entry:
+def _server(name: str, port: int, local_api: LocalApi = "") -> Entry:
     """A server that users run themselves, at its default port."""
     return Entry(
         partial(_plain, _openai_wire),
@@ -271,8 +274,8 @@ PROVIDERS: dict[str, Entry] = {
     "ollama": replace(
         _server("ollama", 11434, "ollama"), base_url_variable="OLLAMA_HOST", key_variable=""
     ),
-    "vllm": _server("vllm", 8000),
-    "sglang": _server("sglang", 30000),
+    "vllm": _server("vllm", 8000, "vllm"),
+    "sglang": _server("sglang", 30000, "sglang"),
     "llamacpp": _server("llamacpp", 8080, "llamacpp"),
     "lmstudio": _server("lmstudio", 1234),
     "local": Entry(
@@ -284,10 +287,8 @@ PROVIDERS: dict[str, Entry] = {
         concurrency=SLOTS,
     ),
     "person": Entry(_person, base_url="http://127.0.0.1", api="person", in_person=True),
-    # Most such servers are llama.cpp's or imitate it; others just do not answer its `/props`.
-    "compatible": Entry(
-        partial(_plain, _openai_wire), key_needed=False, own=True, local_api="llamacpp"
-    ),
+    # Most such servers are llama.cpp's, vLLM's or SGLang's; others just do not answer.
+    "compatible": Entry(partial(_plain, _openai_wire), key_needed=False, own=True, local_api="any"),
     "azure": Entry(
         _azure,
         base_url_variable="AZURE_OPENAI_ENDPOINT",

@@ -30,6 +30,17 @@ async def inquire(settings: Settings, url: str, body: object = None) -> dict[str
 
     Raises: Unreachable if there was no connection; Unanswered for anything but a JSON object.
     """
+    try:
+        data = orjson.loads(await fetch(settings, url, body))
+    except orjson.JSONDecodeError:
+        data = None
+    if not isinstance(data, dict):
+        raise Unanswered(f"{settings.provider} says no JSON object at {url}")
+    return data
+
+
+async def fetch(settings: Settings, url: str, body: object = None) -> bytes:
+    """What stands at one of the server's URLs. Raises as `inquire`, whatever it is."""
     import aiohttp
 
     secret = Secret(settings.key)
@@ -52,12 +63,7 @@ async def inquire(settings: Settings, url: str, body: object = None) -> dict[str
             content = await answer.content.read(_CAP)
             if answer.status != 200:
                 raise Unanswered(f"{settings.provider} says {answer.status} to {url}")
-            data = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        data = None
+            return content
     except (aiohttp.ClientError, TimeoutError, OSError) as exc:
         what = secret.hidden_in(f"{type(exc).__name__}: {exc}")
         raise Unreachable(f"{settings.provider}: no answer from {url}: {what}") from None
-    if not isinstance(data, dict):
-        raise Unanswered(f"{settings.provider} says no JSON object at {url}")
-    return data

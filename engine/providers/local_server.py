@@ -1,16 +1,26 @@
-"""Context length and parallel slots of the user's own server, as it states them."""
+"""Context length, parallel slots and load of the user's own server, as it states them."""
 
 import re
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from ..errors import Unreachable
 from .catalogue import entry
-from .inquiry import Unanswered, inquire
+from .inquiry import Unanswered, fetch, inquire
 from .settings import Settings
 
 OLLAMA_CONTEXT = 4_096
 """Ollama's default context, in tokens."""
+
+
+_GAUGE = re.compile(
+    r"^(?:vllm:num_requests_(?P<vllm>running|waiting)|sglang:num_(?P<sglang>running|queue)_reqs)"
+    r"(?:\{[^\n]*\})? +(?P<value>[0-9][0-9.eE+]*)",
+    re.MULTILINE,
+)
+"""A line of `/metrics` that says how many calls are served now, or wait, at one engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +33,30 @@ class LocalServer:
     """Calls served at one time."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServerLoad:
+    """What a server does now, whoever asked for it."""
+
+    running: int
+    """Calls being served."""
+    waiting: int
+    """Calls in its queue."""
+
+
 async def local_server(settings: Settings, name: str) -> LocalServer:
-    """Ask a llama.cpp or Ollama server for a model's limits; all unknown for any other server.
+    """Ask a llama.cpp, SGLang or Ollama server for a model's limits; all unknown for any other.
 
     A server that does not answer is not an error here: the first call will report it.
     """
-    row = entry(settings.provider)
-    root = settings.base_url.removesuffix("/v1")
+    root, api = settings.base_url.removesuffix("/v1"), entry(settings.provider).local_api
     try:
-        match row.local_api:
-            case "llamacpp":
-                return _llamacpp(await inquire(settings, f"{root}/props"))
+        match api:
+            case "llamacpp" | "any":
+                return await _llamacpp(settings, root)
+            case "sglang":
+                return LocalServer(
+                    slots=_sglang(await inquire(settings, f"{root}/get_server_info"))
+                )
             case "ollama":
                 loaded = await inquire(settings, f"{root}/api/ps")
                 details = await inquire(settings, f"{root}/api/show", {"model": name})
@@ -43,11 +66,56 @@ async def local_server(settings: Settings, name: str) -> LocalServer:
     return LocalServer()
 
 
-def _llamacpp(props: dict[str, Any]) -> LocalServer:
-    """Limits in llama.cpp's `/props`, where `n_ctx` is the context of one slot."""
+async def server_load(settings: Settings) -> ServerLoad | None:
+    """The gauges of vLLM's or SGLang's `/metrics`; None of a server that has none of them, or does
+    not answer. (SGLang has them with --enable-metrics.)"""
+    if entry(settings.provider).local_api not in ("vllm", "sglang", "any"):
+        return None
+    try:
+        told = await fetch(settings, f"{settings.base_url.removesuffix('/v1')}/metrics")
+    except (Unanswered, Unreachable):
+        return None
+    return load_in(told.decode(errors="replace"))
+
+
+def load_in(metrics: str) -> ServerLoad | None:
+    """The load that a page of Prometheus metrics states, all engines together."""
+    running = waiting = 0.0
+    found = False
+    for line in _GAUGE.finditer(metrics):
+        found = True
+        if "running" in (line["vllm"], line["sglang"]):
+            running += float(line["value"])
+        else:
+            waiting += float(line["value"])
+    return ServerLoad(round(running), round(waiting)) if found else None
+
+
+async def _llamacpp(settings: Settings, root: str) -> LocalServer:
+    """Limits in llama.cpp's `/props`, where `n_ctx` is the context of one slot; in its list of
+    `/slots` where `/props` has them not."""
+    props = await inquire(settings, f"{root}/props")
     defaults = props.get("default_generation_settings")
-    context = defaults.get("n_ctx") if isinstance(defaults, dict) else 0
-    return LocalServer(_number(context), _number(props.get("total_slots")))
+    context = _number(defaults.get("n_ctx") if isinstance(defaults, dict) else 0)
+    if slots := _number(props.get("total_slots")):
+        return LocalServer(context, slots)
+    try:
+        listed = orjson.loads(await fetch(settings, f"{root}/slots"))
+    except (Unanswered, Unreachable, orjson.JSONDecodeError):
+        listed = ()
+    each = [slot for slot in listed if isinstance(slot, dict)] if isinstance(listed, list) else []
+    return LocalServer(context or _number(each[0].get("n_ctx") if each else 0), len(each))
+
+
+def _sglang(told: dict[str, Any]) -> int:
+    """The calls that SGLang serves at once, in `/get_server_info`: for each data-parallel rank its
+    own; else what it was started with."""
+    states = told.get("internal_states")
+    ranks = (
+        [state for state in states if isinstance(state, dict)] if isinstance(states, list) else []
+    )
+    served = sum(_number(rank.get("effective_max_running_requests_per_dp")) for rank in ranks)
+    return served or _number(told.get("max_running_requests"))
 
 
 def _ollama(loaded: dict[str, Any], details: dict[str, Any], name: str) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from sys import intern
 from typing import Any
 
 import orjson
@@ -127,10 +128,10 @@ class OpenAIWire(Wire):
             text=said or refusal,
             tool_calls=calls,
             outcome=outcome,
-            stop_reason=stop_reason,
+            stop_reason=intern(stop_reason),
             logprobs=tokens(scored) if scored else (),
             usage=_usage(data.get("usage")),
-            served_model=_server(data),
+            served_model=intern(_server(data)),
             opaque=compact(reasoning) if reasoning else "",
         )
 
@@ -242,13 +243,13 @@ def _logprob(value: Any) -> float:
 def _usage(usage: Any) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
-    details = usage.get("prompt_tokens_details")
-    details = details if isinstance(details, dict) else {}
-    return Usage(
-        input_tokens=count(usage.get("prompt_tokens")),
-        output_tokens=count(usage.get("completion_tokens")),
-        cache_read_tokens=count(details.get("cached_tokens"))
-        or count(usage.get("prompt_cache_hit_tokens")),
-        cache_write_tokens=count(details.get("cache_write_tokens")),
-        raw=compact(usage),
-    )
+    details, read, written = usage.get("prompt_tokens_details"), 0, 0
+    if details and isinstance(details, dict):
+        read, written = (
+            count(details.get("cached_tokens")),
+            count(details.get("cache_write_tokens")),
+        )
+    if not read and "prompt_cache_hit_tokens" in usage:
+        read = count(usage["prompt_cache_hit_tokens"])
+    given, said = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+    return Usage(given, said, read, written, raw=compact(usage))

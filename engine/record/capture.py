@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ...cache.call import Call, Identity, RecordingAsk
+from ...cache.call import Call, Identity, Part
 from ...cache.reply import Reply
 from ...protocols.judges.judge import Reading
 from ...protocols.transcript import Failure, Verdict
@@ -20,7 +20,7 @@ JUDGE = "judge"
 """What a judge is asked for that is asked by nobody but the protocol."""
 
 NOTHING: Container[str] = frozenset()
-Noted: TypeAlias = tuple[RecordingAsk, Call, Reply]
+Noted: TypeAlias = tuple[Part, Call, Reply]
 
 
 class Capture:
@@ -67,16 +67,16 @@ class Capture:
     def call(self, noted: Noted, known: Container[str]) -> RecordedCall:
         """A call of a cell; of one that is `known` by its address, no more than its part in the
         cell."""
-        asked, call, reply = noted
-        part = (call.address, call.model, asked.role, asked.seat, asked.heard, call.draw)
+        part, call, reply = noted
+        about = (call.address, call.request.model, *part, call.draw)
         if call.address in known:
-            return RecordedCall(*part)
+            return RecordedCall(*about)
         return RecordedCall(
-            *part, reply.text, reply.outcome, reply.tool_calls, self._cost(call, reply)
+            *about, reply.text, reply.outcome, reply.tool_calls, self._cost(call, reply)
         )
 
     def _cost(self, call: Call, reply: Reply) -> CallCost:
-        model, usage = call.model, reply.usage
+        model, usage = call.request.model, reply.usage
         if model not in self._price:
             self._price[model] = self._prices.find(model)
         price = self._price[model]
@@ -155,10 +155,9 @@ class CapturedCell:
 
 def _order(noted: Noted) -> tuple[object, ...]:
     """Canonical: by nothing that depends on how long a reply took."""
-    asked, call, _ = noted
+    (role, seat, heard), call, _ = noted
     # A loop of tools makes longer calls, step by step.
-    steps = len(call.request.messages)
-    return asked.heard, asked.role, asked.seat, call.draw, steps, call.address
+    return heard, role, seat, call.draw, len(call.request.messages), call.address
 
 
 def _order_of_beliefs(each: RecordedJudgement) -> tuple[object, ...]:
@@ -166,7 +165,7 @@ def _order_of_beliefs(each: RecordedJudgement) -> tuple[object, ...]:
 
 
 def _belief(each: Reading) -> RecordedJudgement:
-    asked, judge, case, verdict, fault = each
+    role, judge, case, verdict, fault = each
     turns, said = case.floor.turns, verdict.judgements if verdict else ()
     words = said[0].text if said else ""
     calls = tuple([part.call for part in said])
@@ -174,7 +173,7 @@ def _belief(each: Reading) -> RecordedJudgement:
         calls = (fault.call,)
     captured = 1.0 if not said else min([part.captured for part in said])
     return RecordedJudgement(
-        asked.role,
+        role,
         judge,
         len(turns),
         verdict.probs if verdict else (),

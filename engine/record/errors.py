@@ -13,8 +13,8 @@ from ..errors import RunFolderError
 class RecordForeign(RunFolderError):
     def __init__(self, file: Path) -> None:
         super().__init__(
-            f"{file} is no record of a run; move it away, and make one with oversight record "
-            f"{file.parent}"
+            f"{file} is no record of a run; move it away, and make one with oversight replay "
+            f"--record {file.parent}"
         )
 
 
@@ -30,5 +30,5 @@ class RecordDamaged(RunFolderError):
     def __init__(self, file: Path, why: str) -> None:
         super().__init__(
             f"{file} is damaged ({why}): move it away, and make it again from the outcomes and the "
-            f"store with oversight record {file.parent}"
+            f"store with oversight replay --record {file.parent}"
         )

@@ -1,86 +1,164 @@
-"""A record as JSON Lines, in the sweep's order: what was said, and apart from it what it took.
+"""A record as lines of JSON, in the order of the sweep: the form in which it is handed on.
 
-What was said is equal to the byte for two runs of one sweep, in whatever order their cells landed;
-what it took (tokens, dollars, times, where replies came from) need not be.
+`said` is what was said and believed, equal to the byte for two runs of one sweep; `took` is what
+it cost, cell by cell, which need not be.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import msgspec
-import orjson
 
-from ...protocols.transcript import Failure, Verdict
-from .tables import RecordTables
-from .values import NotRun, RecordedCall, RecordedCell
-
-
-def what_was_said(record: RecordTables) -> Iterator[bytes]:
-    """Problems, rows, and then cells, each after the conversation, judgements and calls that no
-    cell before it has. Things are numbered from 0, each kind by itself. RunFolderError."""
-    for problem in record.problems:
-        yield _line("problem", {"digest": problem.digest, **msgspec.to_builtins(problem.problem)})
-    for row in record.rows:
-        yield _line("row", row)
-    numbers: dict[str, dict[object, int]] = {"call": {}, "conversation": {}, "judgement": {}}
-
-    def number(kind: str, key: object, value: object) -> Iterator[bytes]:
-        known = numbers[kind]
-        if key not in known:
-            known[key] = len(known)
-            yield _line(kind, value)
-
-    for cell in record.cells():
-        for call in cell.calls:
-            yield from number("call", call.address, _said(call))
-        end, told = cell.outcome, _head(cell)
-        if isinstance(end, Verdict):
-            turns = end.transcript.turns
-            if turns:
-                key = (cell.problem, cell.draw, turns)
-                yield from number("conversation", key, {"problem": cell.problem, "turns": turns})
-                told["conversation"] = numbers["conversation"][key]
-            told["probs"], told["made_of"] = end.probs, end.judgements
-            told["measures"], told["redraws"] = dict(end.measures), end.redraws
-            told["bounds"], told["doubts"] = end.bounds, end.doubts
-        elif isinstance(end, Failure):
-            told["failure"] = end
-        elif isinstance(end, NotRun):
-            told["not_run"] = end.reason
-        for each in cell.judgements:
-            yield from number("judgement", (cell.problem, each), each)
-        told["judgements"] = [numbers["judgement"][cell.problem, each] for each in cell.judgements]
-        told["calls"] = [
-            [numbers["call"][call.address], call.role, call.seat, call.heard] for call in cell.calls
-        ]
-        yield _line("cell", told)
+from ...cache.reply import Outcome, ToolCall
+from ...protocols.doubts import Doubt
+from ...protocols.question import Problem
+from ...protocols.transcript import Failure, Judgement, Scalar, Transcript, Turn, Verdict
+from ..errors import RunFolderError
+from .values import CallCost, CellEnd, NotRun, RecordedCall, RecordedCell, RecordedJudgement
 
 
-def what_it_took(record: RecordTables) -> Iterator[bytes]:
-    """What each call took, in the order in which `what_was_said` has them. RunFolderError."""
-    seen = set[str]()
-    for cell in record.cells():
-        for call in cell.calls:
-            if call.address not in seen:
-                seen.add(call.address)
-                yield _line("call", {"address": call.address, "cost": call.cost})
+class SaidVerdict(msgspec.Struct, frozen=True, tag="verdict", omit_defaults=True):
+    probs: tuple[float, ...]
+    turns: tuple[Turn, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    measures: tuple[tuple[str, Scalar], ...] = ()
+    redraws: tuple[tuple[float, ...], ...] = ()
+    bounds: tuple[tuple[float, float], ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
-def _head(cell: RecordedCell) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        name: getattr(cell, name) for name in ("place", "id", "row", "problem", "side", "draw")
-    }
-    told |= {name: getattr(cell, name) for name in ("rewards", "why") if getattr(cell, name)}
-    return told if cell.included is None else {**told, "included": cell.included}
+class SaidFailure(msgspec.Struct, frozen=True, tag="failed"):
+    failure: Failure
 
 
-def _said(call: RecordedCall) -> dict[str, object]:
-    """A call without the part that one cell gave it, and without what it took."""
-    told: dict[str, object] = {"address": call.address, "model": call.model, "text": call.text}
-    told |= {"draw": call.draw} if call.draw else {}
-    told |= {"outcome": call.outcome} if call.outcome != "ok" else {}
-    return {**told, "tool_calls": call.tool_calls} if call.tool_calls else told
+class SaidNotRun(msgspec.Struct, frozen=True, tag="not run"):
+    reason: str
 
 
-def _line(kind: str, value: object) -> bytes:
-    return orjson.dumps({kind: value}, option=orjson.OPT_APPEND_NEWLINE)
+class SaidCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    address: str
+    model: str
+    role: str = ""
+    seat: str = ""
+    heard: int = 0
+    draw: tuple[int, ...] = ()
+    text: str = ""
+    outcome: Outcome = "ok"
+    tool_calls: tuple[ToolCall, ...] = ()
+    identity: str = ""
+
+
+End: TypeAlias = SaidVerdict | SaidFailure | SaidNotRun
+
+
+class SaidCell(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of what was said: one cell."""
+
+    place: int
+    id: str
+    row: int
+    problem: int
+    side: int
+    draw: int
+    end: End
+    calls: tuple[SaidCall, ...] = ()
+    believed: tuple[RecordedJudgement, ...] = ()
+    rewards: str = ""
+    included: bool | None = None
+    why: str = ""
+
+
+class TookCell(msgspec.Struct, frozen=True):
+    """A line of what it took: the calls of one cell, in the order of `SaidCell.calls`."""
+
+    place: int
+    calls: tuple[CallCost, ...]
+
+
+_encoder = msgspec.json.Encoder()
+_said = msgspec.json.Decoder(SaidCell)
+_took = msgspec.json.Decoder(TookCell)
+
+
+def said(cell: RecordedCell) -> bytes:
+    """The line of what was said in a cell, with its newline."""
+    calls = tuple(
+        SaidCall(
+            *(call.address, call.model, call.role, call.seat, call.heard, call.draw, call.text),
+            *(call.outcome, call.tool_calls, call.cost.identity),
+        )
+        for call in cell.calls
+    )
+    line = SaidCell(
+        *(cell.place, cell.id, cell.row, cell.problem, cell.side, cell.draw, _end(cell.outcome)),
+        *(calls, cell.judgements, cell.rewards, cell.included, cell.why),
+    )
+    return _encoder.encode(line) + b"\n"
+
+
+def took(cell: RecordedCell) -> bytes:
+    """The line of what a cell took, with its newline."""
+    return _encoder.encode(TookCell(cell.place, tuple(call.cost for call in cell.calls))) + b"\n"
+
+
+def read_cells(
+    said_lines: Iterable[bytes], took_lines: Iterable[bytes], problems: tuple[Problem, ...]
+) -> Iterator[RecordedCell]:
+    """Cells from both kinds of lines, which are of the same cells in the same order.
+
+    RunFolderError, naming the line, for one that is none, and where they do not fit.
+    """
+    for number, (line, cost) in enumerate(zip(said_lines, took_lines, strict=True), 1):
+        try:
+            cell, spent = _said.decode(line), _took.decode(cost)
+            if cell.place != spent.place or len(cell.calls) != len(spent.calls):
+                raise ValueError("what was said and what it took are of different cells")
+            yield _recorded(cell, spent, problems)
+        except (msgspec.DecodeError, ValueError, IndexError) as exc:
+            raise RunFolderError(f"line {number} of the record: {exc}") from exc
+
+
+def _end(outcome: CellEnd) -> End:
+    if isinstance(outcome, Failure):
+        return SaidFailure(outcome)
+    if isinstance(outcome, NotRun):
+        return SaidNotRun(outcome.reason)
+    return SaidVerdict(
+        outcome.probs,
+        outcome.transcript.turns,
+        outcome.judgements,
+        outcome.measures,
+        outcome.redraws,
+        outcome.bounds,
+        outcome.doubts,
+    )
+
+
+def _recorded(cell: SaidCell, spent: TookCell, problems: tuple[Problem, ...]) -> RecordedCell:
+    problem = problems[cell.problem]
+    if not 0 <= cell.side < len(problem.values):
+        raise ValueError(f"{problem.id} has no answer {cell.side}")
+    end: CellEnd
+    match cell.end:
+        case SaidFailure(failure):
+            end = failure
+        case SaidNotRun(reason):
+            end = NotRun(reason)
+        case SaidVerdict(probs, turns, judgements, measures, redraws, bounds, doubts):
+            if len(probs) != len(problem.values):
+                raise ValueError(f"{len(probs)} probabilities of {len(problem.values)} answers")
+            transcript = Transcript(problem.question, turns)
+            end = Verdict(
+                probs, transcript, judgements, measures, redraws, bounds=bounds, doubts=doubts
+            )
+    calls = tuple(
+        RecordedCall(
+            *(call.address, call.model, call.role, call.seat, call.heard, call.draw, call.text),
+            *(call.outcome, call.tool_calls, cost),
+        )
+        for call, cost in zip(cell.calls, spent.calls, strict=True)
+    )
+    return RecordedCell(
+        *(cell.place, cell.id, cell.row, cell.problem, cell.side, cell.draw, end, calls),
+        *(cell.believed, cell.rewards, cell.included, cell.why),
+    )

@@ -1,7 +1,7 @@
 """From cells to rows of tables: every text, call, conversation and judgement gets a number once."""
 
 import sqlite3
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 import orjson
 
-from ...protocols.counts import Counts
+from ...protocols.counts import counted
 from ...protocols.question import Answer
 from ...protocols.transcript import Failure, Judgement, Turn, Verdict
 from .schema import (
@@ -73,7 +73,7 @@ class Numbering:
         self._text_of = text_of
         self._answers = answers
         self.texts: list[tuple[int, str]] = []
-        self.rows: dict[str, list[Values]] = {}
+        self.rows: defaultdict[str, list[Values]] = defaultdict(list)
         self._next: dict[str, int] = {
             table: db.execute(f"SELECT coalesce(max({key}), 0) + 1 FROM {table}").fetchone()[0]
             for table, key in KEYS.items()
@@ -88,7 +88,7 @@ class Numbering:
 
     def taken(self) -> None:
         """What was collected is in the file: forget it, and problems of a while ago."""
-        self.texts, self.rows = [], {}
+        self.texts, self.rows = [], defaultdict(list)
         held = sum(map(len, self._known.values()))
         while held > MAX_KNOWN and len(self._known) > 1:
             held -= len(self._known.popitem(last=False)[1])
@@ -119,7 +119,7 @@ class Numbering:
             if end.transcript.turns:
                 conversation = self._conversation(cell, end, answers, known)
             probs = pack_floats(end.probs)
-            least = min((each.captured for each in end.judgements), default=1.0)
+            least = min([each.captured for each in end.judgements], default=1.0)
             captured = least if least < 1 else None
             measures = _json(dict(end.measures)) if end.measures else None
             redraws = _json(end.redraws) if end.redraws else None
@@ -161,7 +161,7 @@ class Numbering:
             unread,
             doubts,
         )
-        self._insert("cells", row)
+        self.rows["cells"].append(row)
         low, high = self._spans.get(cell.problem, (cell.place, cell.place))
         self._spans[cell.problem] = (min(low, cell.place), max(high, cell.place))
 
@@ -170,18 +170,22 @@ class Numbering:
         if number is not None:
             return number
         cost = call.cost
-        tools = [[each.id, each.name, each.arguments] for each in call.tool_calls]
+        tools = call.tool_calls and [
+            [each.id, each.name, each.arguments] for each in call.tool_calls
+        ]
         served = (call.model, cost.identity, cost.served)
         number = known.calls[call.address] = self._numbered(
             "calls",
             (
                 bytes.fromhex(call.address),
-                self._shared(served, "endpoints", self._endpoints),
+                self._endpoints.get(served) or self._shared(served, "endpoints", self._endpoints),
                 ".".join(map(str, call.draw)) or None,
                 _OUTCOME[call.outcome] or None,
                 self._text(call.text, known),
                 _json(tools) if tools else None,
-                self._name(cost.stop_reason) if cost.stop_reason else None,
+                self._names.get(cost.stop_reason) or self._name(cost.stop_reason)
+                if cost.stop_reason
+                else None,
                 cost.input_tokens,
                 cost.output_tokens,
                 cost.cache_read_tokens,
@@ -204,13 +208,12 @@ class Numbering:
         key = (cell.draw, *rows)
         number = known.conversations.get(key)
         if number is None:
-            counts = Counts.of(verdict).as_dict()
+            counts = counted(verdict)
             number = known.conversations[key] = self._numbered(
                 "conversations",
                 (cell.problem, cell.draw, None, None, _json(counts) if counts else None),
             )
-            for row in rows:
-                self._insert("turns", (number, *row))
+            self.rows["turns"] += [(number, *row) for row in rows]
         return number
 
     def _turn(self, turn: Turn, answers: Sequence[Answer], known: _Known) -> Values:
@@ -240,11 +243,11 @@ class Numbering:
             | _OUTCOME[turn.outcome] << OUTCOME_BIT
         )
         return (
-            self._name(turn.speaker),
+            self._names.get(turn.speaker) or self._name(turn.speaker),
             side,
             self._text(turn.text, known),
             call,
-            self._text(turn.reasoning, known),
+            self._text(turn.reasoning, known) if turn.reasoning else None,
             flags,
             turn.forged or None,
             turn.retries or None,
@@ -255,8 +258,8 @@ class Numbering:
         """One of the judgements that a verdict is made of."""
         call = known.calls.get(part.call)
         row = (
-            self._name(VERDICT),
-            self._name(model) if model else None,
+            self._names.get(VERDICT) or self._name(VERDICT),
+            self._names.get(model) or self._name(model) if model else None,
             None,
             conversation,
             None,
@@ -286,7 +289,7 @@ class Numbering:
             each.heard,
             known.calls.get(each.about),
             side,
-            self._text(each.statement, known),
+            self._text(each.statement, known) if each.statement else None,
             pack_floats(each.probs) or None,
             each.captured if each.captured != 1 else None,
             self._text(each.text, known),
@@ -312,33 +315,28 @@ class Numbering:
         return number
 
     def _part(self, call: RecordedCall) -> int:
-        return self._shared((call.role, call.seat, call.heard), "parts", self._parts)
+        part = call.role, call.seat, call.heard
+        return self._parts.get(part) or self._shared(part, "parts", self._parts)
 
     def _name(self, name: str) -> int:
         number = self._names.get(name)
         if number is None:
             number = self._names[name] = len(self._names) + 1
-            self._insert("names", (number, name))
+            self.rows["names"].append((number, name))
         return number
 
     def _shared(self, values: Values, table: str, known: dict[Values, int]) -> int:
         number = known.get(values)
         if number is None:
             number = known[values] = len(known) + 1
-            self._insert(table, (number, *values))
+            self.rows[table].append((number, *values))
         return number
 
     def _numbered(self, table: str, values: Values) -> int:
         number = self._next[table]
         self._next[table] = number + 1
-        self._insert(table, (number, *values))
+        self.rows[table].append((number, *values))
         return number
-
-    def _insert(self, table: str, row: Values) -> None:
-        rows = self.rows.get(table)
-        if rows is None:
-            rows = self.rows[table] = []
-        rows.append(row)
 
     def _known_of(self, problem: int) -> _Known:
         known = self._known.get(problem)

@@ -129,8 +129,8 @@ def open_to_read(file: Path) -> sqlite3.Connection:
     """
     if not file.is_file():
         raise RunFolderError(
-            f"{file.parent} has no record of what was said; make one with oversight record "
-            f"{file.parent}"
+            f"{file.parent} has no record of what was said; make one with oversight replay "
+            f"--record {file.parent}"
         )
     _check_header(file)
     db = connected(read_only(file), file)

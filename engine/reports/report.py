@@ -247,7 +247,7 @@ def _notes(results: Results) -> Iterable[str]:
         )
     yield from _precision(results)
     if results.prompts:
-        yield f"prompts {results.prompts}: what every seat read (oversight prompts show)"
+        yield f"prompts {results.prompts}: what every seat read (oversight plan --prompts)"
     counts: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     for row in results.rows:

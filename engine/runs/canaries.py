@@ -10,9 +10,10 @@ import logging
 import math
 import re
 from collections import deque
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Self
 
 from ...cache.call import Ask, Call
@@ -26,7 +27,7 @@ from .scheduler import CellEnd, CellOutcome, attempt, attempt_noted
 
 CANARIES = 4
 """Cells of a row under way until one of them has succeeded."""
-FREE_PATIENCE = 5.0
+FREE_PATIENCE = 3.0
 """Seconds after which a row of which no cell has failed is open, where nothing is billed: its first
 cells may take minutes, and slots that stay idle meanwhile are the greater waste."""
 FAILED_ALIKE = 8
@@ -50,6 +51,8 @@ class _RowState:
     example: str = ""
     """Its last failure in words, numbers and all."""
     failed: int = 0
+    chain: int = 0
+    """Calls of a cell one after another, as far as that is known."""
     landed: int = 0
     seconds: float = 0.0
     """That its landed cells have taken together."""
@@ -57,10 +60,11 @@ class _RowState:
     """Cells that were not begun since the row is paused."""
     held: deque[Cell] = field(default_factory=deque)
 
-    def urgency(self) -> tuple[float, int]:
-        """Seconds that one of its cells takes, longer than all others before the first is back; and
-        of equal rows the one that comes first in the sweep."""
-        return self.seconds / self.landed if self.landed else math.inf, -self.held[0].place
+    def urgency(self) -> tuple[float, int, int]:
+        """Seconds that one of its cells takes, longer than all others before the first is back; of
+        those the longest chain, and of equal rows the one that comes first in the sweep."""
+        took = self.seconds / self.landed if self.landed else math.inf
+        return took, self.chain, -self.held[0].place
 
 
 class RowWatch(Iterator[Cell]):
@@ -80,11 +84,14 @@ class RowWatch(Iterator[Cell]):
         canaries: int = CANARIES,
         patience: float = math.inf,
         pauses: bool = True,
+        chains: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """total: how many cells there are; 0 if their order is to stay as it is. canaries: cells
         of an unproven row under way. patience: seconds after which a row of which no cell has
         failed is open, though none has succeeded. pauses: whether a row whose cells all fail for
-        one cause is paused."""
+        one cause is paused. chains: how many calls of a cell are one after another, by the
+        address of its row."""
+        self._chains = chains
         self._cells: Iterator[Cell] | None = iter(cells)
         self._canaries = canaries
         self._patience = patience
@@ -94,10 +101,10 @@ class RowWatch(Iterator[Cell]):
         self._holding = 0
         self._left: float = math.ceil(total * (1 - LAST_PART)) if total else math.inf
         """Cells until the last part."""
-        self._begun: dict[int, float] = {}
-        """When each cell under way began (loop time, s), by its place."""
+        self._begun: dict[int, tuple[_RowState, float]] = {}
+        """The row of each cell under way and when it began (loop time, s), by its place."""
         self._landed = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._clock: Callable[[], float] | None = None
         self._stop_token = stop_token
         stop_token.listen(self._landed.set)
 
@@ -122,8 +129,8 @@ class RowWatch(Iterator[Cell]):
                 self._cells = None
                 continue
             self._left -= 1
-            row = self._state(cell)
-            if not row.paused and self._may_begin(row):
+            row = self._rows.get(id(cell.row)) or self._state(cell)
+            if not row.paused and (row.open or row.under_way < self._canaries):
                 return self._begin(row, cell)
             self._hold(cell)
 
@@ -140,9 +147,10 @@ class RowWatch(Iterator[Cell]):
 
     def landed(self, cell: Cell, outcome: CellOutcome) -> None:
         """Take note of an outcome: it opens or pauses its row, or lets another canary go."""
-        row = self._state(cell)
+        row, began = self._begun.pop(cell.place)
         row.under_way -= 1
-        row.seconds += self._now() - self._begun.pop(cell.place)
+        if self._clock is not None:
+            row.seconds += self._clock() - began
         row.landed += 1
         self._landed.set()
         if row.open or row.paused:
@@ -176,7 +184,7 @@ class RowWatch(Iterator[Cell]):
         )
 
     def _hold(self, cell: Cell) -> None:
-        row = self._state(cell)
+        row = self._rows.get(id(cell.row)) or self._state(cell)
         if row.paused:
             row.skipped += 1
         else:
@@ -196,7 +204,10 @@ class RowWatch(Iterator[Cell]):
             asyncio.get_running_loop().call_later(self._patience, self._wait_over, row)
         row.begun = True
         row.under_way += 1
-        self._begun[cell.place] = self._now()
+        clock = self._clock
+        if clock is None:
+            clock = self._clock = asyncio.get_running_loop().time
+        self._begun[cell.place] = row, clock()
         return cell
 
     def _wait_over(self, row: _RowState) -> None:
@@ -204,15 +215,9 @@ class RowWatch(Iterator[Cell]):
             row.open = True
             self._landed.set()
 
-    def _now(self) -> float:
-        loop = self._loop
-        if loop is None:
-            loop = self._loop = asyncio.get_running_loop()
-        return loop.time()
-
     def _state(self, cell: Cell) -> _RowState:
-        row = self._rows.get(id(cell.row))
-        return row or self._rows.setdefault(id(cell.row), _RowState(_name(cell)))
+        chain = self._chains.get(cell.row.address, 0) if self._chains else 0
+        return self._rows.setdefault(id(cell.row), _RowState(_name(cell), chain=chain))
 
 
 class ComposedTwice:

@@ -107,7 +107,7 @@ def folder_named(word: str) -> Path:
         fault = f"no run folder in {place} has a name that begins with {path.name!r}"
     if there := list(run_folders(place)):
         raise RunFolderError(f"{fault}; there are:\n{_listed(there)}")
-    raise RunFolderError(f"{fault}\n  to list runs: oversight runs; to start one: oversight run")
+    raise RunFolderError(f"{fault}\n  to list runs: oversight status; to start one: oversight run")
 
 
 def summaries(place: Path) -> tuple[list[RunSummary], list[RunFolderError]]:

@@ -135,8 +135,8 @@ def unrecorded(run: RunReader, ended: bool) -> NotRun:
     """Why a cell that is not in the record cannot be read."""
     if ended:
         return NotRun(
-            f"it is not in the record of the run; read it from the store: oversight record "
-            f"{run.folder}"
+            f"it is not in the record of the run; read it from the store: oversight replay "
+            f"--record {run.folder}"
         )
     return NotRun("it has not been run yet")
 

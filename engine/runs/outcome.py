@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from ...protocols.counts import Counts
+from ...protocols.counts import counted
 from ...protocols.transcript import Failure, Scalar, Verdict
 from ..record.capture import Capture, CapturedCell
 from ..record.tables import RecordTables
@@ -80,7 +80,7 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
         cell.draw,
         probs=outcome.probs,
         measures=dict(outcome.measures),
-        counts=Counts.of(outcome).as_dict(),
+        counts=counted(outcome),
         captured=min(captured, default=1.0),
         redraws=outcome.redraws,
         more=unread_in(outcome),

@@ -5,20 +5,26 @@ no store, no address. Links within a folder are not followed, and what is read o
 """
 
 import struct
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...cache.address import store_key
+from ...cache.call import Call
+from ...cache.record import read_record
+from ...cache.reply import Reply
 from ...protocols.question import Problem
 from ...protocols.scores import applicable
 from ..errors import RunFolderError, UsageError
 from ..record.errors import RecordDamaged
 from ..record.schema import RECORD
 from ..record.tables import RecordTables
-from ..record.values import RecordedCell
+from ..record.values import RecordedCall, RecordedCell
+from ..record.varints import unpack_pairs
 from ..sweeps.document import Document
 from ..sweeps.grid import Grid, GridRow, read_grid
 from ..sweeps.in_python import PYTHON_MARK, read_python_sweep
@@ -27,7 +33,14 @@ from ..system.files import open_plain, read_bounded
 from .manifest import Manifest, read_manifest
 from .outcome import OutcomeRecord
 from .outcome_index import OutcomeIndex
+from .recorded import at_hand
 from .run_folder import GRID, OUTCOMES, SWEEP, outcomes, read_problems
+
+if TYPE_CHECKING:
+    from ...cache.store import Reader
+    from ..accounting.prices import PriceList
+
+Made = TypeVar("Made")
 
 MAX_GRID = 2**30
 """Bytes of a grid's file at most."""
@@ -47,15 +60,27 @@ class Place:
 @dataclass
 class RunReader:
     """A run folder, opened for reading. Opening reads nothing; each part is read when it is first
-    needed, so that the first page of a large run does not wait for the rest.
+    needed, so that the first page of a large run does not wait for the rest. A context manager,
+    which closes the store that it may hold open.
 
     Every attribute raises RunFolderError, with the next step, for a folder that is damaged or no
     run folder, and DatasetError for problems that cannot be read.
     """
 
     folder: Path
+    store: Path | str | None = None
+    """A store or a bundle of replies, for requests, which are in no record; None for the user's
+    own folder. What the run itself names is not opened."""
     _record: "tuple[object, RecordTables] | None" = field(default=None, init=False, repr=False)
-    _opening: Lock = field(default_factory=Lock, init=False, repr=False)
+    _kept: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
+    _held: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
+    _opening: RLock = field(default_factory=RLock, init=False, repr=False)
+
+    def __enter__(self) -> "RunReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
 
     @property
     def name(self) -> str:
@@ -124,14 +149,57 @@ class RunReader:
                 self._record = stamp, tables
             return self._record[1]
 
-    @property
-    def has_record(self) -> bool:
-        return (self.folder / RECORD).is_file()
-
     def cells(self, places: Iterable[int]) -> dict[int, RecordedCell]:
         """What is recorded of some cells, by place in the sweep. RunFolderError as for `record`."""
         with damage_named(self.folder / RECORD):
             return {cell.place: cell for cell in self.record.cells(places)}
+
+    def keys(self) -> set[str]:
+        """The store's keys of every call in the record. RunFolderError as for `record`."""
+        with damage_named(self.folder / RECORD):
+            asked = {
+                call
+                for (calls,) in self.record.query("SELECT calls FROM cells WHERE calls IS NOT NULL")
+                for _, call in unpack_pairs(calls)
+            }
+            return {
+                store_key(address.hex(), identity)
+                for call, address, identity in self.record.query(
+                    "SELECT call, address, identity FROM calls JOIN endpoints USING(endpoint)"
+                )
+                if call in asked
+            }
+
+    def stored(self, call: RecordedCall) -> tuple[Call, Reply] | None:
+        """A call and its reply as the store has them; None where no store is at hand, or it lacks
+        that call."""
+        if self._store is None:
+            return None
+        key = store_key(call.address, call.cost.identity)
+        value = self._store.get(key)
+        if value is None:
+            return None
+        stored = read_record(key, value)
+        return stored.call(), stored.reply()
+
+    @cached_property
+    def _store(self) -> "Reader | None":
+        return self._held.enter_context(at_hand(self.store))
+
+    @property
+    def prices(self) -> "PriceList":
+        """The listed prices, also under the names that the sweep gives to public models."""
+        from ..accounting.prices import listed
+
+        return listed().named(self.sweep.meanings)
+
+    def kept(self, make: "Callable[[RunReader], Made]") -> Made:
+        """What somebody makes of this run, made once for as long as it is open; in threads too."""
+        with self._opening:
+            if make not in self._kept:
+                self._kept[make] = make(self)
+            made: Made = self._kept[make]
+            return made
 
     def where(self, at: int) -> tuple[Place, int]:
         """The reading, and the side, of the cell at a place in the sweep."""

@@ -5,16 +5,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ...cache.address import store_key
 from ...cache.bundle import BundleStore
 from ...cache.disk import ReadOnlyStore
 from ...cache.store import Reader
 from ..errors import RunFolderError
-from ..record.schema import RECORD
-from ..record.varints import unpack_pairs
 from ..system.settings import STORE_VARIABLE, is_url, store_path
 from .manifest import read_manifest
-from .reader import RunReader, damage_named
 from .stores import open_for_reading
 from .trust import is_own
 
@@ -74,20 +70,3 @@ def at_hand(given: Path | str | None) -> Iterator[Reader | None]:
     path = Path(given).expanduser()
     with closing(BundleStore(path) if path.is_file() else ReadOnlyStore(path)) as store:
         yield store
-
-
-def keys_in(run: RunReader) -> set[str]:
-    """The store's keys of every call in the record of a run. RunFolderError."""
-    with damage_named(run.folder / RECORD):
-        asked = {
-            call
-            for (calls,) in run.record.query("SELECT calls FROM cells WHERE calls IS NOT NULL")
-            for _, call in unpack_pairs(calls)
-        }
-        return {
-            store_key(address.hex(), identity)
-            for call, address, identity in run.record.query(
-                "SELECT call, address, identity FROM calls JOIN endpoints USING(endpoint)"
-            )
-            if call in asked
-        }

@@ -101,7 +101,7 @@ class RunRecord:
         if not 0 <= place < len(self._folder):
             raise RunFolderError(
                 f"{self._writer.file}: cell {place} is none of this sweep; move the file away, and "
-                f"make it again with oversight record {self._folder.path}"
+                f"make it again with oversight replay --record {self._folder.path}"
             )
         return status < 2 and not self._folder.has(place)
 

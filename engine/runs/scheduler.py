@@ -90,5 +90,5 @@ def _sound(verdict: object, question: Question) -> Verdict:
     if verdict.measures:
         value_address(verdict.measures)
     # A float of numpy's is one, but is not written as one.
-    plain = all(type(p) is float for p in verdict.probs)
+    plain = {*map(type, verdict.probs)} == {float}
     return verdict if plain else replace(verdict, probs=probs)

@@ -19,6 +19,7 @@ from .outcome import landed
 from .run_folder import RunFolder
 from .scheduler import CellEnd
 from .sources import Sources
+from .walk import chains
 from .workers import run_workers
 
 
@@ -95,6 +96,7 @@ class RunSession(LocalExecutor):
         self._assignment = assignment
         self._twice = ComposedTwice(self.cache)
         self._under_way = 0
+        """Cells without an end, of those that were begun last."""
         self._capture = Capture(
             loaded.sweep,
             loaded.models.identity_in(assignment.store),
@@ -133,17 +135,20 @@ class RunSession(LocalExecutor):
 
     async def _attempt_all(self, cells: Iterable[Cell]) -> None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
+        self._under_way = 0
         if not self.has_canaries or assignment.mode == "replay":
             await self._work(cells, self._keep)
             return
-        whole = assignment.batches is None
+        whole, free = assignment.batches is None, not self.models.bills
+        sweep = assignment.loaded.sweep
         watch = RowWatch(
             cells,
             stop_token,
-            total=len(assignment.loaded.sweep) - assignment.folder.finished if whole else 0,
+            total=len(sweep) - assignment.folder.finished if whole else 0,
             canaries=assignment.loaded.file.top.max_cells or CANARIES,
-            patience=math.inf if self.models.bills else FREE_PATIENCE,
+            patience=FREE_PATIENCE if free else math.inf,
             pauses=not assignment.keeps_going,
+            chains=await chains(sweep, self.models.simulated) if free and whole else {},
         )
 
         def keep(cell: Cell, end: CellEnd) -> None:
@@ -162,7 +167,7 @@ class RunSession(LocalExecutor):
     ) -> None:
         await run_workers(
             cells,
-            self._counted,
+            self._begin,
             keep,
             lanes=lambda: self.max_cells,
             stop_token=self._assignment.loaded.stop_token,
@@ -170,12 +175,9 @@ class RunSession(LocalExecutor):
             more=more,
         )
 
-    async def _counted(self, cell: Cell) -> CellEnd:
+    def _begin(self, cell: Cell) -> Awaitable[CellEnd]:
         self._under_way += 1
-        try:
-            return await self._attempt(cell)
-        finally:
-            self._under_way -= 1
+        return self._attempt(cell)
 
     def _attempt(self, cell: Cell) -> Awaitable[CellEnd]:
         return self._twice(cell)
@@ -184,4 +186,5 @@ class RunSession(LocalExecutor):
         yield (c for c in self._assignment.loaded.sweep.cells() if not folder.has(c.place))
 
     def _keep(self, cell: Cell, end: CellEnd) -> None:
+        self._under_way -= 1
         self._assignment.keep((landed(cell, end, self._capture),))

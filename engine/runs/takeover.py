@@ -137,7 +137,7 @@ class Takeover:
 
     def _copy_record(self, source: Path, rows: dict[int, int]) -> None:
         """Begin the record of a new run with that of the source. Where it cannot be, the outcomes
-        stand without one until `oversight record`."""
+        stand without one until `oversight replay --record`."""
         ours = self.folder.path
         if self.folder.finished or (ours / RECORD).exists() or not (source / RECORD).exists():
             return

@@ -1,5 +1,6 @@
 """Walking a sweep: what its cells would ask, found out with simulated replies. Nothing is sent."""
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -30,6 +31,10 @@ from .scheduler import attempt
 STAND_IN = SimModel(tool_use=0.6)
 """Stands in for a model that is not simulated: its speeches are about as long, and it uses tools
 about as often."""
+
+
+TURNS_OF_A_STEP = 4
+"""Turns of the event loop in which all that a cell asks at once has been asked."""
 
 
 class Walker:
@@ -164,6 +169,40 @@ async def shapes(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[Call, 
                 found.setdefault(shape, row)
         calls.clear()
     return found
+
+
+async def chains(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[str, int]:
+    """How many calls a cell of each row asks one after another, by the row's address: in one world
+    of the first problem, with simulated replies."""
+    provider = SimProvider(world_of(sweep), stand_ins(sweep, simulated))
+    problem = sweep.problems[0]
+    return {
+        row.address: await _steps(Cell(0, row, problem, 0, 0, ""), provider.reply)
+        for row in sweep.rows
+    }
+
+
+async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> int:
+    """The calls of a cell one after another: those that are asked at once are one step."""
+    waiting: list[asyncio.Future[None]] = []
+
+    async def ask(call: Call) -> Reply:
+        turn = asyncio.get_running_loop().create_future()
+        waiting.append(turn)
+        await turn
+        return replace(answer(call), call=call.address)
+
+    work, steps = asyncio.create_task(attempt(cell, ask)), 0
+    while not work.done():
+        for _ in range(TURNS_OF_A_STEP):
+            await asyncio.sleep(0)
+        if waiting:
+            steps += 1
+        asked, waiting = waiting, []
+        for turn in asked:
+            turn.set_result(None)
+    work.result()
+    return steps
 
 
 async def require_abilities(

@@ -20,10 +20,10 @@ from ...cache.record import read_record
 from ...cache.store import Reader
 from ...protocols.datasets.jsonl import jsonl
 from ...protocols.question import Problem
-from ..record.exported import said, took
+from ..record.export import said, took
 from ..runs.manifest import MANIFEST_FILE, MAX_MANIFEST
 from ..runs.reader import RunReader
-from ..runs.recorded import REPLIES, keys_in
+from ..runs.recorded import REPLIES
 from ..runs.run_folder import GRID, MAX_SWEEP, OUTCOMES, PROBLEMS, REPORT, SWEEP
 from ..runs.trust import MAX_CODE, code_file
 from ..sweeps.document import Document
@@ -89,7 +89,7 @@ def make_pack(
         if wish.replies and policy != "digests" and store is not None:
             with ExitStack() as stack:
                 replies = stack.enter_context(store())
-                export_bundle(replies, keys_in(run), stage / REPLIES)
+                export_bundle(replies, run.keys(), stage / REPLIES)
                 packed = stack.enter_context(closing(BundleStore(stage / REPLIES)))
                 keys.check(REPLIES, _texts(packed), written_by_us=False)
         contents = Contents(

@@ -13,7 +13,7 @@ import zstandard
 
 from ...protocols.errors import ProtocolError
 from ..errors import EngineError, RunFolderError
-from ..record.exported import read_cells
+from ..record.export import read_cells
 from ..record.schema import RECORD
 from ..record.values import RecordedCell, RecordedRow
 from ..record.writer import RecordWriter

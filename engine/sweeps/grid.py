@@ -130,7 +130,7 @@ class Grid:
     def __len__(self) -> int:
         return self.size
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of cells; unlike `len`, without an upper bound."""
         answers = sum(len(problem.values) for problem in self.problems)

@@ -50,13 +50,18 @@ class Sweep(Grid):
         """The cells of one problem, by its number from 0."""
         problem = self.problems[number]
         place = self.span(number).start
-        about = joined_digest(settled_address(problem))
+        about = joined_digest(self._addresses[number])
         for draw in range(self.draws):
             for row in self.rows:
                 for side in range(len(problem.values)):
                     id = joined_digest(about, row.address, str(side), str(draw))[:16]
                     yield Cell(place, row, problem, side, draw, id)
                     place += 1
+
+    @cached_property
+    def _addresses(self) -> tuple[str, ...]:
+        """Of each problem."""
+        return tuple(map(settled_address, self.problems))
 
     @cached_property
     def identity(self) -> str:
@@ -69,7 +74,7 @@ class Sweep(Grid):
             self.name,
             str(self.seed),
             str(self.draws),
-            *(settled_address(problem) for problem in self.problems),
+            *self._addresses,
             *(row.address for row in self.rows),
             *(f"{model}={identity}" for model, identity in sorted(self.identities.items())),
         )

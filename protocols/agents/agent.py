@@ -172,7 +172,7 @@ class Agent(Speaker):
                 messages(brief.rules(floor.question), floor, todo, brief.words),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
-                tools=tuple(TOOLS[tool].spec for tool in self.tools) if form is None else (),
+                tools=tuple([TOOLS[tool].spec for tool in self.tools]) if form is None else (),
                 response_format=form,
                 effort=self.effort,
             )

@@ -1,7 +1,7 @@
 """The case put to a judge: which answer is right, or whether a statement holds."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from ..agents.agent import Brief
 from ..doubts import Doubt, Span, around
@@ -96,6 +96,7 @@ def _of_statement(statement: str) -> Question:
     return Question(statement, (Answer(AFFIRM, ""), Answer(DENY, "")))
 
 
+@cache
 def _judging() -> Brief:
     words = default_prompts()
     return Brief("Judge", words.text("judge.rules"), words.text("judge.role"))

@@ -90,17 +90,17 @@ class Judge(ABC):
         try:
             verdict = await self.decide(case, ask)
         except Unreadable as fault:
-            ask.notes.append(Reading(ask, name, case, None, fault))
+            ask.notes.append(Reading(ask.part[0], name, case, None, fault))
             raise
-        ask.notes.append(Reading(ask, name, case, verdict))
+        ask.notes.append(Reading(ask.part[0], name, case, verdict))
         return verdict
 
 
 class Reading(NamedTuple):
     """What a judge made of a case, as noted by a `RecordingAsk`."""
 
-    asked: RecordingAsk
-    """Knows what it was for."""
+    role: str
+    """What it was for."""
     judge: str
     """Its model, or its name where it has several."""
     case: Case
@@ -199,7 +199,7 @@ class ModelJudge(Judge):
         rules = Words.joined(Words(self.persona), brief.rules(case.floor.question))
         # An example about the question at hand would tell its answer.
         about = case.floor.question.text
-        shots = [shot for shot in self.shots if shot.floor.question.text != about]
+        shots = [*filter(lambda shot: shot.floor.question.text != about, self.shots)]
         examples = as_examples(shots, self.put, words, self.reads_passage) if shots else None
         told = [words.text("judge.blind")] if blind else []
         if case.statement:
@@ -323,6 +323,10 @@ def verdict_of(
     orders: Sequence[Elicited], floor: Transcript, unread: tuple[Doubt, ...] = ()
 ) -> Verdict:
     """The mean of what was elicited in one order or both. unread: of an order without reading."""
+    if len(orders) == 1 and not unread and not orders[0].doubts:
+        only = orders[0].judgements
+        if len(only) == 1 and only[0].captured >= ENOUGH:
+            return Verdict(only[0].probs, floor, only)
     judgements = tuple([judgement for each in orders for judgement in each.judgements])
     probs = average([each.probs for each in orders])
     doubts = (*unread, *(doubt for each in orders for doubt in each.doubts))
@@ -380,9 +384,9 @@ def as_probabilities(
 
 def normalised(weights: Sequence[float], reply: Reply) -> tuple[float, ...]:
     """Weights as probabilities. Unreadable if any is negative or all are zero."""
-    if any(weight < 0 for weight in weights):
+    if min(weights) < 0:
         raise unreadable("a stated probability is negative", reply)
     total = sum(weights)
     if not 0 < total < float("inf"):
         raise unreadable("the stated probabilities add up to nothing", reply)
-    return tuple(weight / total for weight in weights)
+    return tuple([weight / total for weight in weights])

@@ -32,7 +32,7 @@ class StatedJudge(ModelJudge):
     kind: ClassVar[str] = "stated"
 
     def compose(self, shown: Shown) -> Call:
-        lines = Words("\n".join(f"{label}: <percentage>%" for label in shown.labels))
+        lines = Words("\n".join([f"{label}: <percentage>%" for label in shown.labels]))
         return self.call(shown, "percentages", shown.asked("percentages", lines=lines))
 
     def put(self, question: Question, shot: Shot) -> str:

@@ -47,7 +47,7 @@ class Instructions:
     def text(self, warnings: tuple[Words, ...] = ()) -> str:
         """The block of instructions. warnings: about what stands above it."""
         named = ((("side", self.side),) if self.side else ()) + self.marks
-        attributes = "".join(f' {name}="{value}"' for name, value in named)
+        attributes = "".join([f' {name}="{value}"' for name, value in named])
         told = lines((self.role, *warnings, self.asked))
         block = f'<instructions task="{self.task}"{attributes}>\n{told}\n</instructions>'
         # Tags close the text: a weak model goes on with another tag, and not with an answer.
@@ -71,7 +71,7 @@ def messages(
     before the question.
     """
     require_words(rules=rules)
-    parts = [turn_block(turn) for turn in floor.turns]
+    parts = [*map(turn_block, floor.turns)]
     if statement:
         parts.append(f"<statement>\n{escape_tags(statement)}\n</statement>")
     shown = floor.turns if examples is None else (*floor.turns, *examples.turns)
@@ -96,14 +96,19 @@ class Examples:
 def _warnings(turns: Sequence[Turn], statement: str, words: PromptSet) -> tuple[Words, ...]:
     """What a reader of these turns, and of this statement, is told about them."""
     told = []
+    at_once = tools = quotes = False
+    for turn in turns:
+        at_once |= turn.at_once
+        tools |= bool(turn.tools)
+        quotes |= bool(turn.quotes)
     if turns:
         told.append(words.text("data.turns"))
-        if any([turn.at_once for turn in turns]):
-            told.append(words.text("data.simultaneous"))
-        if any([turn.tools for turn in turns]):
-            told.append(words.text("data.tools"))
-        if any([turn.quotes for turn in turns]):
-            told.append(words.text("data.quotes"))
+    if at_once:
+        told.append(words.text("data.simultaneous"))
+    if tools:
+        told.append(words.text("data.tools"))
+    if quotes:
+        told.append(words.text("data.quotes"))
     if statement:
         told.append(words.text("data.statement"))
     return tuple(told)
@@ -134,9 +139,11 @@ def question_block(question: Question, order: Sequence[int] | None = None) -> st
 def turn_block(turn: Turn) -> str:
     """One turn as the others read it; results of tools and checked quotes carry our tags, which no
     model can write."""
-    used = "".join(f"{_tool_block(use)}\n" for use in turn.tools)
+    used = "".join([f"{_tool_block(use)}\n" for use in turn.tools]) if turn.tools else ""
     thought = f"{escape_tags(turn.reasoning)}\n" if turn.aloud and turn.reasoning else ""
-    said = marked(escape_tags(turn.text), turn.quotes)
+    said = escape_tags(turn.text) if "<" in turn.text else turn.text
+    if turn.quotes:
+        said = marked(said, turn.quotes)
     return f'<turn speaker="{turn.speaker}">\n{used}{thought}{said}\n</turn>'
 
 

@@ -45,4 +45,4 @@ def as_words(text: str) -> Words:
 
 def lines(parts: Iterable[Words]) -> Words:
     """The parts that are not empty, each on a line of its own."""
-    return Words.joined(*parts, by="\n")
+    return Words("\n".join(filter(None, parts)))

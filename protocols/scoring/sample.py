@@ -55,10 +55,8 @@ class Sample:
     @property
     def clusters(self) -> tuple[tuple[str, str], ...]:
         """Cluster of each question in resampling: (group, "") if it has one, else ("", id)."""
-        return tuple(
-            (group, "") if group else ("", id)
-            for id, group in zip(self.questions, self.groups, strict=True)
-        )
+        pairs = zip(self.questions, self.groups, strict=True)
+        return tuple([(group, "") if group else ("", id) for id, group in pairs])
 
     def _squares(self) -> float:
         return math.fsum((value - self.mean) ** 2 for value in self.values)

@@ -18,7 +18,7 @@ SMALL = Options(rounds=1, size=0.0, cells=40)
 DOCS = f"# How fast\n\n{BEGIN}\n\n{END}\n\nThe end.\n"
 
 
-@pytest.mark.parametrize("name", [name for name in BENCHES if name != "counts"])  # has its own
+@pytest.mark.parametrize("name", BENCHES)
 def test_a_bench_tells_its_figures_and_goals(name: str) -> None:
     measured = BENCHES[name](SMALL)
     assert measured.name == name

@@ -64,10 +64,10 @@ def test_an_export_of_a_run_without_a_record_says_how_to_make_one(
 ) -> None:
     export = command("export", name, "-o", "some.bundle")
     assert export.code == ExitCode.USAGE, export.err
-    assert "make one with oversight record" in export.err
+    assert "make one with oversight replay --record" in export.err
     assert not (folder / "some.bundle").exists()
     frames = command("export", name, "--format", "jsonl", "-o", "frames")
-    assert frames.code == ExitCode.USAGE and "make one with oversight record" in frames.err
+    assert frames.code == ExitCode.USAGE and "make one with oversight replay --record" in frames.err
     assert command("export", name, "--format", "jsonl", "-o", "rows", "--no-replies").code == 0
 
 

@@ -166,7 +166,7 @@ def test_a_protocol_that_was_edited_before_it_was_first_opened_needs_to_be_adopt
 
 
 def test_parts_are_gathered(folder: Path, command: Command) -> None:
-    gathered = command("gather", "parts", "--run-folder", "runs/all", "--json")
+    gathered = command("cache", "gather", "parts", "--run-folder", "runs/all", "--json")
     assert gathered.code == 0, gathered.err
     assert len((folder / "runs/all/outcomes.jsonl").read_bytes().splitlines()) == 16
     manifest = json.loads((folder / "runs/all" / MANIFEST_FILE).read_text())

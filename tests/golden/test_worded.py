@@ -45,14 +45,14 @@ def test_a_run_replays_from_its_bundle(folder: Path, command: Command) -> None:
 
 
 def test_a_run_exports_the_same_bundle(folder: Path, command: Command) -> None:
-    assert command("record", "golden").code == 0
+    assert command("replay", "--record", "golden").code == 0
     assert command("export", "golden", "-o", "again.bundle").code == 0
     assert (folder / "again.bundle").read_bytes() == (HERE / "made.bundle").read_bytes()
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_shows_the_same_calls(name: str, folder: Path, command: Command) -> None:
-    assert command("record", name).code == 0
+    assert command("replay", "--record", name).code == 0
     shown = command("show", name, *EXPECTED[name]["show"], "--json")
     assert shown.code == 0, shown.err
     assert set(EXPECTED[name]["addresses"]) <= set(addresses(json.loads(shown.out)))

@@ -45,7 +45,15 @@ SCREENS = (
     Screen("failures", "run/{hard}/failures"),
     Screen("cost", "run/{demo}/cost"),
     Screen("compare", "compare?a={again}&b={demo}"),
-    Screen("compare-choice", "compare?a={again}"),
+    Screen(
+        "answer", "run/{demo}/answer?first=debate+simultaneous+2+stated&second=propaganda+stated"
+    ),
+    Screen("answers", "run/{demo}/answer?first=debate&second=consultancy"),
+    Screen("groups", "run/{demo}/pivot"),
+    Screen("transcripts", "run/{demo}/cells?show=liar+won"),
+    Screen("row", "run/{demo}/row/4"),
+    Screen("search", "run/{demo}/search?q=paint"),
+    Screen("people", "run/{demo}/people"),
     Screen("overview-live", "run/{live}"),
     Screen("cost-live", "run/{live}/cost"),
     Screen("no-such-page", "run/nobody"),
@@ -86,7 +94,7 @@ def take(to: Path, only: str = "") -> None:
         (place / "demo.yaml").write_bytes(files("oversight.engine").joinpath(DEMO).read_bytes())
         oversight("run", "demo.yaml", *other, cwd=place)
         hard = next((place / "runs").glob("hard-*"))
-        oversight("probe", hard, "--protocol", "debate", cwd=place)
+        oversight("measure", "probe", hard, "--protocol", "debate", cwd=place)
         with ExitStack() as stack:
             root = stack.enter_context(served(place / "runs"))
             browser = stack.enter_context(chromium())

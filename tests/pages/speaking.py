@@ -5,7 +5,7 @@ from pathlib import Path
 
 from oversight import run_async
 from oversight.cache.call import Ask
-from oversight.engine.pictures.opened import OpenedRun
+from oversight.engine.runs.reader import RunReader
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question, labelled
@@ -56,7 +56,7 @@ PROBLEM = labelled(
 )
 
 
-async def bad_run(place: Path, turns: int = 250) -> OpenedRun:
+async def bad_run(place: Path, turns: int = 250) -> RunReader:
     """A finished run of both; turns: of the endless one."""
     judge = StatedJudge("sim/judge")
     made = await run_async(
@@ -66,4 +66,4 @@ async def bad_run(place: Path, turns: int = 250) -> OpenedRun:
         folder=place / "run",
         quiet=True,
     )
-    return OpenedRun(made.folder, made.store)
+    return RunReader(made.folder, made.store)

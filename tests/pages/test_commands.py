@@ -19,8 +19,8 @@ from oversight.engine.pages.bundle import telling
 from oversight.engine.pages.guard import is_loopback
 from oversight.engine.pictures.drawing import ALL_KINDS, data_of, pictured
 from oversight.engine.pictures.figures import draw, save
-from oversight.engine.pictures.opened import OpenedRun
 from oversight.engine.runs.probing import read_probes
+from oversight.engine.runs.reader import RunReader
 from tests.command_line import within
 from tests.pages.browser import served
 from tests.run_folders import everything, with_failures
@@ -71,7 +71,7 @@ def test_what_a_bundle_takes_first_is_what_failed(small: Path, tmp_path: Path) -
     mine = Path(copytree(small, tmp_path / small.name))
     places = {*range(0, 72, 5)}
     with_failures(mine, "unreadable", places)
-    with OpenedRun(mine) as run:
+    with RunReader(mine) as run:
         taken = telling(run, 9)
         failed = [place for place in taken if not places.isdisjoint(run.worlds(place))]
     assert (len(taken), len(failed)) == (9, 3)
@@ -113,19 +113,19 @@ DRAWN = (
 
 
 @pytest.fixture(scope="module")
-def opened(small: Path) -> Iterator[OpenedRun]:
-    with OpenedRun(small) as run:
+def opened(small: Path) -> Iterator[RunReader]:
+    with RunReader(small) as run:
         yield run
 
 
-def test_a_cell_stands_in_the_reading_that_is_found_for_it(opened: OpenedRun) -> None:
+def test_a_cell_stands_in_the_reading_that_is_found_for_it(opened: RunReader) -> None:
     for at in range(len(opened.sweep)):
         place, side = opened.where(at)
         assert opened.worlds(place)[side] == at
 
 
 @pytest.mark.parametrize("kind", DRAWN)
-def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: OpenedRun) -> None:
+def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: RunReader) -> None:
     pytest.importorskip("matplotlib")
     picture = pictured(opened, kind)
     assert draw(picture).axes[0].has_data()
@@ -135,7 +135,9 @@ def test_every_kind_has_its_figures_and_a_figure(kind: str, opened: OpenedRun) -
 
 def test_ratings_of_a_picture_are_those_of_scaling(small: Path, place: Path) -> None:
     rows = figures(small, "--kind", "ratings", "--protocol", "debate", cwd=place)
-    told = orjson.loads(within("scaling", small, "--protocol", "debate", "--json", cwd=place).out)
+    told = orjson.loads(
+        within("measure", "scaling", small, "--protocol", "debate", "--json", cwd=place).out
+    )
     ratings = [each["rating"]["value"] for each in told["models"]]
     assert [float(row[4]) for row in rows] == pytest.approx([r - 1000 for r in ratings])
     assert [bool(row[1]) for row in rows] == [False, False, True]
@@ -154,7 +156,7 @@ def test_the_figures_of_a_forest_are_those_of_the_report(small: Path, place: Pat
 
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 def test_equal_runs_give_equal_pictures_with_their_fonts(
-    ending: str, opened: OpenedRun, tmp_path: Path
+    ending: str, opened: RunReader, tmp_path: Path
 ) -> None:
     pytest.importorskip("matplotlib")
     one, other = (tmp_path / f"{n}.{ending}" for n in range(2))
@@ -192,8 +194,11 @@ def probed(small: Path, place: Path, tmp_path_factory: pytest.TempPathFactory) -
     mine = Path(copytree(place, tmp_path_factory.mktemp("probed") / "place"))
     run = Path("runs", small.name)
     before = within("report", run, "--json", cwd=mine).out
-    assert "16 questions about 8 cells" in within("probe", run, *PROBE, "--dry-run", cwd=mine).out
-    first = within("probe", run, *PROBE, cwd=mine)
+    assert (
+        "16 questions about 8 cells"
+        in within("measure", "probe", run, *PROBE, "--dry-run", cwd=mine).out
+    )
+    first = within("measure", "probe", run, *PROBE, cwd=mine)
     assert first.code == 0 and "16 new beliefs, 16 in" in first.err, first.err
     assert within("report", run, "--json", cwd=mine).out == before, "it leaves the score alone"
     return mine / run
@@ -205,7 +210,7 @@ def test_a_probe_asks_after_each_turn_once(probed: Path) -> None:
     for points in beliefs.values():
         assert [turns for turns, _ in points] == [0, 1]
         assert all(0 <= p <= 1 for _, p in points)
-    again = within("probe", probed, *PROBE, cwd=probed.parents[1])
+    again = within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
     assert "0 new beliefs, 16 in" in again.err
 
 
@@ -214,6 +219,6 @@ def test_a_probe_that_was_torn_off_is_asked_again(probed: Path) -> None:
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
     assert len(read_probes(probed)) == 8
-    again = within("probe", probed, *PROBE, cwd=probed.parents[1])
+    again = within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
     assert "1 new belief, 16 in" in again.err
     assert sorted(file.read_bytes().splitlines()) == sorted(whole.splitlines())

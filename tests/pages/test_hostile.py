@@ -13,27 +13,26 @@ from oversight.engine.pages.bundle import write_bundle
 from oversight.engine.pages.reader import calls_section, reader_page
 from oversight.engine.pages.reading import read
 from oversight.engine.pages.text import TextMark, shown
-from oversight.engine.pictures.opened import OpenedRun
-from oversight.engine.runs.reader import Place
+from oversight.engine.runs.reader import Place, RunReader
 from tests.pages.speaking import LONG, bad_run
 
 MOST_BYTES = 300_000
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> OpenedRun:
+def made(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
     return asyncio.run(bad_run(tmp_path_factory.mktemp("bad")))
 
 
 @pytest.fixture
-def run(made: OpenedRun) -> Iterator[OpenedRun]:
+def run(made: RunReader) -> Iterator[RunReader]:
     """The run as it is opened anew."""
-    with OpenedRun(made.folder, made.store) as opened:
+    with RunReader(made.folder, made.store) as opened:
         yield opened
 
 
 @pytest.fixture
-async def page(run: OpenedRun) -> str:
+async def page(run: RunReader) -> str:
     """The page of the hostile transcript."""
     return reader_page(run, Served("run"), read(run, Place(0, 0)))
 
@@ -52,7 +51,7 @@ async def test_characters_that_turn_text_round_are_shown_by_their_numbers(page: 
     assert '<span class="ctl">\\u202e</span>' in page
 
 
-async def test_a_line_of_a_million_characters_is_cut_to_a_page_that_opens(run: OpenedRun) -> None:
+async def test_a_line_of_a_million_characters_is_cut_to_a_page_that_opens(run: RunReader) -> None:
     began = time.process_time()
     page = reader_page(run, Served("run"), read(run, Place(0, 0)))
     assert len(page.encode()) < MOST_BYTES
@@ -60,7 +59,7 @@ async def test_a_line_of_a_million_characters_is_cut_to_a_page_that_opens(run: O
     assert time.process_time() - began < 10
 
 
-async def test_a_request_that_is_cut_can_be_had_whole(run: OpenedRun) -> None:
+async def test_a_request_that_is_cut_can_be_had_whole(run: RunReader) -> None:
     one = read(run, Place(0, 0), requests=True)
     (found,) = set(re.findall(r"only=(\w{12})", calls_section(one, Served("run"))))
     whole = calls_section(one, Served("run"), only=found)
@@ -79,7 +78,7 @@ async def test_ten_thousand_turns_are_read_by_the_hundred(tmp_path: Path) -> Non
     assert len(calls_section(first, Served("run")).encode()) < MOST_BYTES
 
 
-async def test_a_bundle_has_a_file_for_every_hundred_turns(run: OpenedRun, tmp_path: Path) -> None:
+async def test_a_bundle_has_a_file_for_every_hundred_turns(run: RunReader, tmp_path: Path) -> None:
     write_bundle(run, tmp_path / "site", most=None, calls=True)
     assert len(list((tmp_path / "site").glob("row-1-1-p0-d0-t*.html"))) == 2
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from oversight.engine.pages.live import Watcher
-from oversight.engine.pictures.opened import OpenedRun
+from oversight.engine.runs.reader import RunReader
 from tests.run_folders import CELLS, folder, land
 
 
 def test_outcomes_laid_in_their_order_at_the_end_are_counted_once(tmp_path: Path) -> None:
-    with folder(tmp_path) as run, OpenedRun(tmp_path) as opened:
+    with folder(tmp_path) as run, RunReader(tmp_path) as opened:
         watcher = Watcher(opened)
         # Lines of several lengths, so that no line of the last file begins where one was read to.
         land(run, [CELLS[7], CELLS[0], CELLS[5]], failed=[5])
@@ -21,7 +21,7 @@ def test_outcomes_laid_in_their_order_at_the_end_are_counted_once(tmp_path: Path
 
 
 def test_failures_that_are_dropped_are_counted_no_more(tmp_path: Path) -> None:
-    with folder(tmp_path) as run, OpenedRun(tmp_path) as opened:
+    with folder(tmp_path) as run, RunReader(tmp_path) as opened:
         watcher = Watcher(opened)
         land(run, CELLS[:4], failed=[1, 2])
         assert (watcher.snapshot()["finished"], watcher.failed) == (4, 2)

@@ -72,14 +72,14 @@ async def test_a_comparison_of_reports_is_the_first_less_the_second(
     other = await finished("sim/deceptive", place)
     ours, theirs = (each.results.rows[1].asd for each in (report, other))
     assert ours and theirs and abs(ours.value - theirs.value) > 0.1
-    told = re.findall(r"debate.*: ([+-][\d.]+) ", str(report.compare(other)))
+    told = re.findall(r"^ +debate.* ([+-][\d.]+) \[", str(report.compare(other)), re.MULTILINE)
     assert [float(each) for each in told] == [pytest.approx(ours.value - theirs.value, abs=0.01)]
 
 
 def test_a_run_compared_with_itself_differs_in_nothing(report: Report) -> None:
     shown = report.compare(report)
     assert "0.00" in inner(shown._repr_html_())
-    assert str(shown).count("p 1.000") == 2
+    assert str(shown).count("1.000") >= 2
 
 
 TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"

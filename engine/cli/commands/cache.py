@@ -41,9 +41,9 @@ AT_ONCE = 1024
 """Entries removed per transaction."""
 
 
-@click.group(cls=NamedGroup)
+@click.group(cls=NamedGroup, modules={"gather": "gather", "quota": "quota"})
 def command() -> None:
-    """Inspect, check, prune, export and import the store of paid replies.
+    """Inspect, check, prune, back up, move and merge what was paid for: the store of replies.
 
     Commands that only read change nothing, and read a bundle too: --store FILE.
     """

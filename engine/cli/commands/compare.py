@@ -24,9 +24,9 @@ from ...decisions.studies import over_runs, studies_finding
 from ...display.quantity import counted
 from ..completing import run_names
 from ..exit_codes import ExitCode
+from ..flags import Number
 from ..naming import run_named
 from ..options import (
-    Number,
     format_option,
     no_store_option,
     score_option,
@@ -43,7 +43,7 @@ from ..output import say, show, width
     "--contrast",
     "contrasts",
     multiple=True,
-    metavar="A,B",
+    metavar="'A - B'",
     help="Compare row A with row B; repeatable.",
 )
 @click.option(
@@ -110,7 +110,7 @@ def command(
     Exit codes: 0 compared, 2 a flag or a run is wrong, 6 a condition of --fail-if holds.
     """
     asked = [read_condition(text) for text in conditions]
-    words = (*contrasts, *(f"{each.first},{each.second}" for each in asked))
+    words = (*contrasts, *(f"{each.first} - {each.second}" for each in asked))
     if Path(one).suffix == TABLE and Path(one).is_file():
         if baseline or pairs or over or calls or asked:
             raise click.UsageError("of judgement tables: --contrast, --score, --family alone")
@@ -124,7 +124,7 @@ def command(
     first = read_rows(run)
     if over:
         if other is not None or len(contrasts) != 1:
-            raise click.UsageError("--over is for one run and one --contrast A,B, the same in all")
+            raise click.UsageError("--over is for one run and one --contrast, the same in all")
         runs = [first, *(read_rows(run_named(each)) for each in over)]
         studies = over_runs(runs, contrasts[0], score=score, equivalence=equivalence)
         show(studies_finding(studies).text(format, width()))

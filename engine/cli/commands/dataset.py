@@ -19,9 +19,9 @@ from ...sweeps.document import Document
 from ...sweeps.originals import missing_file_hint, originals
 from ..dataset_table import TELLS, inventory_text
 from ..exit_codes import ExitCode
+from ..flags import Number
 from ..group import NamedGroup
 from ..options import (
-    Number,
     json_option,
     limit_option,
     max_cost_option,

@@ -14,7 +14,7 @@ from ...display.quantity import counted
 from ...reports.frame_files import FrameFormat, write_frames
 from ...reports.frames import FrameSource
 from ...runs.reader import RunReader
-from ...runs.recorded import keys_in, recorded
+from ...runs.recorded import recorded
 from ..naming import run_argument
 from ..options import output_option, prices_option, recorded_option, score_option
 from ..output import say
@@ -93,7 +93,7 @@ def _processes(cells: int) -> int:
 
 
 def _replies(run: RunReader, path: Path, store: str | None) -> None:
-    keys = keys_in(run)
+    keys = run.keys()
     with recorded(run.folder, store) as replies:
         export_bundle(replies, keys, path)
     say(f"{counted(len(keys), 'reply', 'replies')} in {path} ({path.stat().st_size:,} bytes)")

@@ -13,9 +13,9 @@ from ...training.data_card import TrainingSource
 from ...training.folder import CARD, write_training
 from ...training.recipes import DEFAULT_THRESHOLDS, RECIPES, training_examples
 from ...training.speeches import worlds
+from ..flags import Number
 from ..naming import run_argument
 from ..options import (
-    Number,
     output_option,
     recorded_option,
     row_options,

@@ -1,4 +1,4 @@
-"""`oversight frontier`: what each row costs, and which rows are worth it."""
+"""`oversight measure frontier`: what each row costs, and which rows are worth it."""
 
 from pathlib import Path
 from typing import get_args

@@ -1,4 +1,4 @@
-"""`oversight gather`: merge the parts of a sweep into one run."""
+"""`oversight cache gather`: merge the parts of a sweep into one run."""
 
 from itertools import islice
 from pathlib import Path

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import click
 
 from ....cache.call import Ask
+from ...api.prepared import folder_options
+from ...api.settings import FolderSettings
 from ...display.quantity import counted
 from ...errors import UsageError
 from ...persons.desk import Desk, DeskSettings
@@ -19,27 +21,22 @@ from ...runs.loaded_sweep import open_run
 from ...runs.lookup import Parts, cells_with_verdict
 from ...runs.replay import replay_cache
 from ...runs.run import RunOptions
-from ...runs.stores import store_name
 from ..beside import ask_beside, store_of
 from ..completing import run_names
 from ..exit_codes import ExitCode
 from ..faults import halt_code
+from ..flags import Number, takes
 from ..group import NamedGroup
 from ..naming import run_argument, run_named
 from ..options import (
-    Number,
-    adopt_code_option,
     host_option,
     json_option,
     limit_option,
-    max_cost_option,
     port_option,
     recorded_option,
     row_options,
-    run_folder_option,
     seed_option,
     set_option,
-    store_option,
 )
 from ..output import say, show, show_json, typed, width
 
@@ -129,10 +126,7 @@ def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
 @row_options
 @set_option
 @limit_option
-@max_cost_option
-@store_option
-@run_folder_option
-@adopt_code_option
+@takes(FolderSettings)
 def serve(
     what: str,
     raters: int,
@@ -150,10 +144,7 @@ def serve(
     parts: Parts,
     overrides: tuple[str, ...],
     limit: int | None,
-    max_cost: float | None,
-    store: str | None,
-    run_folder: Path | None,
-    adopt_code: bool,
+    settings: FolderSettings,
 ) -> None:
     """Run SWEEP with people in its seats, or have people judge the transcripts of RUN.
 
@@ -165,24 +156,20 @@ def serve(
     saved before the page says so, and stored like any reply: the same command goes on after a stop.
     Exit codes are those of `oversight run`.
     """
-    settings = DeskSettings(seed, budget, before, attention, 60 * return_after, repeat)
-    seating = Seating(settings, raters, host, port, url)
+    desk = DeskSettings(seed, budget, before, attention, 60 * return_after, repeat)
+    seating = Seating(desk, raters, host, port, url)
     path = Path(what)
     if path.is_file() and not is_run(path):
         if parts != Parts() or problems is not None or each > 1:
             raise UsageError(f"{what} is a sweep file: rows, --problems and --each are for a RUN")
-        options = RunOptions(
-            store_name(store),
-            run_folder,
-            overrides=overrides,
-            max_cost=max_cost,
-            changed_code="adopt" if adopt_code else "refuse",
-        )
+        options = folder_options(settings, overrides)
         raise SystemExit(_run_with_persons(path, limit, options, seating))
-    if overrides or limit is not None or run_folder is not None or max_cost is not None:
+    of_a_sweep = (limit, settings.folder, settings.max_cost)
+    if overrides or any(each is not None for each in of_a_sweep):
         raise UsageError(
             f"{what} is a run: --set, --limit, --max-cost and --run-folder are for a SWEEP"
         )
+    store = None if settings.store is None else str(settings.store)
     raise SystemExit(_judged_by_persons(run_named(what), parts, problems, each, store, seating))
 
 

@@ -7,10 +7,6 @@ import click
 from ..group import NamedGroup
 from ..options import format_option
 from ..output import say, show, width
-from .frontier import command as frontier
-from .pressure import command as pressure
-from .probe import command as probe
-from .scaling import command as scaling
 
 QUICK, FULL = 200, 2_000
 """Simulations of each check."""
@@ -19,18 +15,12 @@ BEGIN, END = "<!-- validation -->", "<!-- end of validation -->"
 """Marks around the table in a page of documentation."""
 
 
-@click.group(cls=NamedGroup)
+MODULES = {name: name for name in ("probe", "frontier", "pressure", "scaling")}
+
+
+@click.group(cls=NamedGroup, modules=MODULES)
 def command() -> None:
     """Measure more of a run: beliefs, cost, pressure, scaling; or validate all intervals."""
-
-
-for name, each in {
-    "probe": probe,
-    "frontier": frontier,
-    "pressure": pressure,
-    "scaling": scaling,
-}.items():
-    command.add_command(each, name)
 
 
 @command.command()

@@ -19,6 +19,7 @@ from ...decisions.rows import RunRows, read_rows
 from ...decisions.statement import read_pair
 from ...display.quantity import counted, short
 from ...display.table import Table, as_text
+from ...models.router import RunPolicy
 from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from ...planning.reasoning import cramped
 from ...planning.sharing import Sharing, sharing_of
@@ -28,18 +29,21 @@ from ...runs.stores import open_for_reading, store_name
 from ...simulation.model import PREFIX
 from ...system.settings import is_url
 from ..completing import run_names, sweep_files
+from ..dry_run import dry_run_of
+from ..flags import Number
 from ..naming import run_named
 from ..options import (
-    Number,
     batch_option,
     json_option,
     limit_option,
     prices_option,
+    protocol_option,
     score_option,
     set_option,
     store_option,
 )
 from ..output import show, show_json, width
+from ..prompts import show_prompts
 
 PLAN_HEAD = (
     "model",
@@ -57,12 +61,21 @@ SHARING_HEAD = ("row", "calls alone", "shared with others", "its own")
 
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
+@click.argument("problem", required=False)
 @set_option
 @limit_option
 @prices_option
 @store_option
 @batch_option
-@click.option("--contrast", metavar="A,B", help="The two rows to tell apart; with --mde.")
+@click.option("--dry-run", is_flag=True, help="Only check all that a run checks before it sends.")
+@click.option(
+    "--prompts",
+    "with_prompts",
+    is_flag=True,
+    help="Print what every seat reads about PROBLEM, which is the first unless given.",
+)
+@protocol_option
+@click.option("--contrast", metavar="'A - B'", help="The two rows to tell apart; with --mde.")
 @click.option(
     "--mde",
     "difference",
@@ -93,11 +106,15 @@ SHARING_HEAD = ("row", "calls alone", "shared with others", "its own")
 @json_option
 def command(
     sweep: Path,
+    problem: str | None,
     overrides: tuple[str, ...],
     limit: int | None,
     prices: Path | None,
     store: str | None,
     batch: bool,
+    dry_run: bool,
+    with_prompts: bool,
+    protocol: str,
     contrast: str | None,
     difference: float | None,
     pilot: str | None,
@@ -111,22 +128,31 @@ def command(
     Stored replies cost nothing again, and show how long new ones will be: run the first problem or
     two, plan again, and the estimates are no longer guesses.
 
-    --contrast A,B --mde X prints how many problems and draws it takes to find a difference of X in
-    ASD, and what they cost. The spread comes from the --pilot run; without one, it is the largest
-    that the score allows. With judges of the kind `redrawn`, a pilot also shows what more verdicts
-    on each transcript are worth.
+    --contrast 'A - B' --mde X prints how many problems and draws it takes to find a difference of X
+    in ASD, and what they cost. The spread comes from the --pilot run; without one, it is the
+    largest that the score allows. With judges of the kind `redrawn`, a pilot also shows what more
+    verdicts on each transcript are worth.
 
-    --sharing prints the calls of each row, alone and beside the others.
+    --sharing prints the calls of each row, alone and beside the others; --prompts, with
+    --protocol, the prompts in place of an estimate.
     """
+    if (problem or protocol) and not with_prompts:
+        raise click.UsageError("PROBLEM and --protocol are for --prompts")
     if (contrast is None) != (difference is None):
-        raise click.UsageError("--contrast A,B and --mde X belong together")
+        raise click.UsageError("--contrast 'A - B' and --mde X belong together")
     if pilot is not None and contrast is None:
-        raise click.UsageError("--pilot is for --contrast A,B --mde X")
+        raise click.UsageError("--pilot is for --contrast 'A - B' --mde X")
     opened = open_sweep(sweep, overrides, limit)
+    if with_prompts:
+        show_prompts(opened, sweep, problem, protocol, as_json)
+        return
+    known = load_prices(prices) if prices else listed()
+    if dry_run:
+        dry_run_of(opened, sweep, batch, RunPolicy(known, None))
+        return
     place = store_name(store)
     there = is_url(place) or (Path(place) / STORE_FILE).exists()
     with closing(open_for_reading(place)) if there else nullcontext() as replies:
-        known = load_prices(prices) if prices else listed()
         batched = opened.models.batched(opened.sweep.models, batch)
         plan = asyncio.run(plan_sweep(opened, replies, known, batched))
         needs = None

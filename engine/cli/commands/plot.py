@@ -57,11 +57,11 @@ def command(
     bytes. With --data and without -o only the numbers are written; that needs no matplotlib.
     """
     from ...pictures.drawing import data_of, pictured
-    from ...pictures.opened import OpenedRun
+    from ...runs.reader import RunReader
 
     if len(named) != (2 if kind == "compare" else 1):
         raise UsageError(f"--kind {kind} takes {'two runs' if kind == 'compare' else 'one run'}")
-    runs = [OpenedRun(run_named(word), store) for word in named]
+    runs = [RunReader(run_named(word), store) for word in named]
     try:
         picture = pictured(runs[0], kind, score, runs[1] if runs[1:] else None, parts)
     finally:

@@ -1,4 +1,4 @@
-"""`oversight pressure`: what a protocol rewards when its reward is optimised."""
+"""`oversight measure pressure`: what a protocol rewards when its reward is optimised."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`oversight probe`: what judges believe after each turn."""
+"""`oversight measure probe`: what judges believe after each turn."""
 
 import asyncio
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""`oversight quota`: the shares of an account's limits that runs hold."""
+"""`oversight cache quota`: the shares of an account's limits that runs hold."""
 
 import click
 

@@ -31,8 +31,8 @@ from ...throughput import clipped
 from ..completing import sweep_files
 from ..exit_codes import ExitCode
 from ..faults import halt_code
+from ..flags import Number
 from ..options import (
-    Number,
     batch_option,
     json_option,
     limit_option,

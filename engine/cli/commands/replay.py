@@ -28,16 +28,28 @@ from ..exit_codes import ExitCode
 from ..naming import run_named
 from ..options import format_option, recorded_option, score_option, set_option
 from ..output import say, show, width
+from ..recording import write_record
 
 
 @click.command()
 @click.argument("named", metavar="RUN", shell_complete=run_names)
 @set_option
 @recorded_option
+@click.option(
+    "--record",
+    "recording",
+    is_flag=True,
+    help="Write the record of what was asked, said and believed, where RUN lacks it.",
+)
 @format_option
 @score_option
 def command(
-    named: str, overrides: tuple[str, ...], store: str | None, format: str, score: str
+    named: str,
+    overrides: tuple[str, ...],
+    store: str | None,
+    recording: bool,
+    format: str,
+    score: str,
 ) -> None:
     """Run the cells of the folder RUN again without asking any model, and print the report.
 
@@ -46,8 +58,14 @@ def command(
     what differs and the files whose code changed since, and the exit code is 1. A call that was
     never recorded ends the replay with exit code 5, naming the cell, the nearest recorded call and
     what differs. Where --set makes it another sweep there is nothing to compare. Writes nothing.
+
+    With --record, for runs made before there were records and for a record that was lost, cells
+    without a record get theirs; none is written of a cell that comes out otherwise.
     """
     run = run_named(named, overrides)
+    if recording:
+        write_record(run, store, format == "json")
+        return
     opened = open_run(run, overrides)
     changed = bool(overrides) and opened.sweep.identity != open_run(run).sweep.identity
     known = {} if changed else {read_outcome(line).place: line for line in lines(run)}

@@ -1,204 +1,60 @@
 """`oversight run`: start a sweep, or resume it."""
 
-import asyncio
 import os
-import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
 
 import click
 
-from ....cache.cache import Mode
 from ...accounting.prices import listed, load_prices
-from ...batches.terms import BatchTerms, Then
-from ...display.quantity import counted
-from ...fleet.executor_choice import Workers, executor_for
+from ...api.prepared import prepared
+from ...api.settings import RunSettings
 from ...models.router import RunPolicy
-from ...providers.retirements import today
 from ...providers.trust import ALLOW_ADDRESS, VOUCH
-from ...runs.listing import folder_named, is_run
+from ...runs.listing import is_run
 from ...runs.loaded_sweep import load_sweep
-from ...runs.parts import SweepPart
-from ...runs.run import RunOptions
-from ...runs.stores import store_name
-from ...runs.walk import require_abilities, require_service
 from ...sweeps.sweepfile import read_sweep_file
-from ..completing import run_names, sweep_files
-from ..options import (
-    adopt_code_option,
-    batch_option,
-    format_option,
-    grace_option,
-    limit_option,
-    max_cost_option,
-    prices_option,
-    run_folder_option,
-    score_option,
-    set_option,
-    store_option,
-)
-from ..output import say, show, typed
+from ...system.flags import flag
+from ..completing import sweep_files
+from ..dry_run import dry_run_of
+from ..flags import takes
+from ..options import format_option, limit_option, set_option
+from ..output import say, typed
 from ..terminal import Presentation, run_in_terminal
 
 
-def _workers(ctx: click.Context, param: click.Parameter, given: Any) -> Workers:
-    return "auto" if given == "auto" else int(click.IntRange(1).convert(given, param, ctx))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFlags(RunSettings):
+    """Flags of `oversight run`: those that concern the terminal or the environment beside them."""
 
-
-def _seconds(ctx: click.Context, param: click.Parameter, given: str | None) -> float | None:
-    if given is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", given)
-    if match is None:
-        raise click.BadParameter(f"{given!r} is no time: write it as 6h, 90m or 30s")
-    return float(match[1]) * {"h": 3600.0, "m": 60.0, "s": 1.0}[match[2]]
+    allow_address: tuple[str, ...] = flag(
+        "Send your key to the address that .env beside the sweep names.",
+        default=(),
+        metavar="PROVIDER",
+    )
+    vouch: tuple[str, ...] = flag(
+        "Its address is a gateway to the vendor whose identity the sweep file gives it.",
+        default=(),
+        metavar="PROVIDER",
+    )
+    grace: float | None = flag(
+        "How long a stop waits for calls in flight. By default 25 after SIGTERM and SIGUSR1, and "
+        "until a second Ctrl-C after the first one.",
+        metavar="SECONDS",
+        least=0,
+        most=86_400,
+    )
+    dry_run: bool = flag("plan --dry-run, by its old name.", default=False, hidden=True)
 
 
 @click.command()
 @click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
 @set_option
 @limit_option
-@click.option(
-    "--cache",
-    "mode",
-    type=click.Choice(["use", "refresh", "replay", "off"]),
-    default="use",
-    help="use: ask only for what is not stored; refresh: ask for everything again; replay: send "
-    "nothing; off: neither read nor write the store.",
-)
-@store_option
-@run_folder_option
-@click.option("--retry-failed", is_flag=True, help="Run failed cells again.")
-@max_cost_option
-@prices_option
-@click.option(
-    "--accept-empty",
-    is_flag=True,
-    help="Go on although the store has lost replies, and pay for them again.",
-)
-@click.option(
-    "--keep-going",
-    is_flag=True,
-    help="Go on with rows whose first cells all failed for one cause, which are paused otherwise.",
-)
-@click.option(
-    "--workers",
-    callback=_workers,
-    default="1",
-    metavar="N|auto",
-    help="Processes; auto: a core each, unless a vendor's account is what binds.",
-)
-@click.option(
-    "--ray",
-    default="",
-    show_default=False,
-    metavar="ADDRESS|auto",
-    help="Workers on a Ray cluster.",
-)
-@click.option(
-    "--part",
-    default="",
-    show_default=False,
-    metavar="K/N",
-    help="Every Nth problem, from the Kth on.",
-)
-@click.option(
-    "--quota", is_flag=True, help="Share the models' limits with other runs of this database."
-)
-@click.option(
-    "--allow-address",
-    multiple=True,
-    metavar="PROVIDER",
-    help="Send your key to the address that .env beside the sweep names.",
-)
-@click.option(
-    "--vouch",
-    multiple=True,
-    metavar="PROVIDER",
-    help="Its address is a gateway to the vendor whose identity the sweep file gives it.",
-)
-@adopt_code_option
-@click.option(
-    "--from",
-    "sources",
-    multiple=True,
-    metavar="RUN",
-    shell_complete=run_names,
-    help="Take over cells that this run has of the same code, and no others; repeatable. Default: "
-    "from the other runs in runs/.",
-)
-@click.option(
-    "--verify",
-    type=click.IntRange(0),
-    default=0,
-    metavar="N",
-    help="Replay so many cells of each run before any is taken over from it.",
-)
-@grace_option
-@batch_option
-@click.option(
-    "--no-wait",
-    is_flag=True,
-    help="Do not wait for batches: do what can be done now; later the same command goes on.",
-)
-@click.option(
-    "--batch-for",
-    "patience",
-    callback=_seconds,
-    metavar="6h",
-    help="How long to wait for batches in all; then they are cancelled, and the rest asked live.",
-)
-@click.option(
-    "--batch-then",
-    "then",
-    type=click.Choice(list(get_args(Then))),
-    default="live",
-    help="What to do with a call that three batches brought no reply to.",
-)
-@click.option(
-    "--until",
-    metavar="AIM",
-    help="Stop once it is known so precisely: 'debate - consultancy ± 0.05'.",
-)
-@click.option(
-    "--stop-when",
-    metavar="AIM",
-    help="Stop once this is known to be true, or to be false: 'debate > consultancy'.",
-)
-@click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
+@takes(RunFlags)
 @format_option
-@score_option
 def command(
-    sweep: Path,
-    overrides: tuple[str, ...],
-    limit: int | None,
-    mode: Mode,
-    store: str | None,
-    run_folder: Path | None,
-    retry_failed: bool,
-    max_cost: float | None,
-    prices: Path | None,
-    accept_empty: bool,
-    keep_going: bool,
-    workers: Workers,
-    ray: str,
-    part: str,
-    quota: bool,
-    grace: float | None,
-    allow_address: tuple[str, ...],
-    vouch: tuple[str, ...],
-    adopt_code: bool,
-    sources: tuple[str, ...],
-    verify: int,
-    batch: bool,
-    no_wait: bool,
-    patience: float | None,
-    then: Then,
-    until: str | None,
-    stop_when: str | None,
-    dry_run: bool,
-    format: str,
-    score: str,
+    sweep: Path, overrides: tuple[str, ...], limit: int | None, settings: RunFlags, format: str
 ) -> None:
     """Start SWEEP, or resume it, and print its report.
 
@@ -220,57 +76,22 @@ def command(
     stopped and resumable, 4 the budget is reached, 5 a replay met a call that was never recorded,
     130, 138 and 143 stopped by a signal.
     """
-    if until is not None and stop_when is not None:
-        raise click.UsageError("--until or --stop-when: one aim decides when a run may stop")
-    if part and (until is not None or stop_when is not None):
-        raise click.UsageError("--until and --stop-when look at a whole sweep: leave out --part")
     # In the environment, which workers share.
-    for variable, given in ((ALLOW_ADDRESS, allow_address), (VOUCH, vouch)):
+    for variable, given in ((ALLOW_ADDRESS, settings.allow_address), (VOUCH, settings.vouch)):
         if given:
             os.environ[variable] = ",".join((*given, os.environ.get(variable, "")))
     file = read_sweep_file(sweep, overrides, limit)
-    opened = load_sweep(SweepPart.read(part).of(file) if part else file)
-    design = None
-    if until is not None or stop_when is not None:
-        # Imported here, with numpy: nothing before the first request of other runs needs it.
-        from ...decisions.sequential import SequentialDesign
-        from ...decisions.statement import read_direction, read_precision
-
-        aim = read_precision(until) if until is not None else read_direction(str(stop_when))
-        design = SequentialDesign(opened.sweep, aim, score)
-    for note in opened.file.notes:
-        say(note)
-    terms = BatchTerms(batch, not no_wait, patience, then)
-    if dry_run:
-        grid = opened.sweep
-        asyncio.run(require_abilities(grid, opened.models.simulated, opened.models.reach))
-        require_service(opened.models.retirements(grid.models), today())
-        opened.models.batched(grid.models, batch)
-        opened.models.prepare(
-            grid.roles, RunPolicy(load_prices(prices) if prices else listed(), max_cost)
-        )
-        show(f"{sweep}: fine. {counted(len(grid), 'cell')}; models: {', '.join(grid.models)}")
+    if settings.dry_run:
+        say("run --dry-run is called plan --dry-run now; the old flag goes in version 0.3")
+        prices = load_prices(settings.prices) if settings.prices else listed()
+        policy = RunPolicy(prices, settings.max_cost)
+        dry_run_of(load_sweep(file), sweep, bool(settings.batch), policy)
         return
+    run = prepared(file, settings, overrides)
+    for note in run.loaded.file.notes:
+        say(note)
     if is_run(sweep.parent):
         say(f"{sweep} is that of a run: without its replies in your store they are paid again")
         say(f"whoever has them: oversight export {sweep.parent}; then here: oversight cache import")
-    place = store_name(store)
-    options = RunOptions(
-        place,
-        run_folder,
-        mode,
-        overrides,
-        retry_failed,
-        max_cost,
-        load_prices(prices) if prices else None,
-        part,
-        accept_empty,
-        keep_going,
-        "adopt" if adopt_code else "refuse",
-        tuple(map(folder_named, sources)) if sources else None,
-        verify,
-        design.batches if design else None,
-    )
-    executor = executor_for(workers, opened, place, quota=quota, ray=ray, batch=terms)
-    shown = Presentation(typed(), format, score, design, grace)
-    raise SystemExit(run_in_terminal(opened, options, shown, executor))
+    shown = Presentation(typed(), format, settings.score, run.design, settings.grace)
+    raise SystemExit(run_in_terminal(run.loaded, run.options, shown, run.executor))

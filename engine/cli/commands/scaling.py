@@ -1,4 +1,4 @@
-"""`oversight scaling`: ratings of judges and agents, and nested oversight."""
+"""`oversight measure scaling`: ratings of judges and agents, and nested oversight."""
 
 from pathlib import Path
 from typing import get_args

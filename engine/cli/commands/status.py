@@ -1,5 +1,7 @@
-"""`oversight status`: the progress of a run, even while another process runs it."""
+"""`oversight status`: the progress of a run, even while another process runs it; or all runs."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -7,20 +9,56 @@ import click
 from ...accounting.budget import dollars
 from ...accounting.ledger import sum_usage
 from ...accounting.ledger_file import read_ledger
+from ...display.quantity import counted
+from ...display.table import Table, as_text
+from ...runs.listing import RUNS, RunSummary, is_run, summaries
 from ...runs.lock import holder
 from ...runs.manifest import read_manifest
 from ...runs.progress_file import read_progress
 from ...runs.run_folder import outcomes
-from ..naming import run_argument
+from ..completing import run_names
+from ..exit_codes import ExitCode
+from ..naming import run_named
 from ..options import json_option
-from ..output import asked, show, show_json
+from ..output import asked, say, show, show_json, width
+
+SET = "--set"
+"""The column of overrides, which distinguish runs of one sweep; shown if any run has some."""
+RUNS_HEAD = ("run folder", "sweep", "last outcome", "state", "cells", "failed")
 
 
 @click.command()
-@run_argument
+@click.argument("named", metavar="[RUN|FOLDER]", required=False, shell_complete=run_names)
 @json_option
-def command(run: Path, as_json: bool) -> None:
-    """Print how far the folder RUN is, and which process is running it, if any."""
+def command(named: str | None, as_json: bool) -> None:
+    """Print how far RUN is, and which process is running it; without RUN, list all runs.
+
+    The list is of the run folders in FOLDER, which is runs/ unless given, the newest first. A run
+    is finished, stopped (go on with the command that started it) or running. Exit code 1 if one of
+    them cannot be read.
+    """
+    place = RUNS if named is None else Path(named)
+    if place == RUNS or (place.is_dir() and not is_run(place)):
+        _list(place, as_json)
+    else:
+        _status(run_named(str(named)), as_json)
+
+
+def _list(place: Path, as_json: bool) -> None:
+    runs, faults = summaries(place)
+    if as_json:
+        show_json([_plain(run) for run in runs])
+    elif runs:
+        show(as_text(_table(place, runs), width()))
+    elif not faults:
+        say(f"there is no run in {place} yet; start one: oversight demo, or oversight run SWEEP")
+    for fault in faults:
+        say(str(fault))
+    if faults:
+        raise SystemExit(ExitCode.FAILED)
+
+
+def _status(run: Path, as_json: bool) -> None:
     manifest = read_manifest(run)
     finished = failed = 0
     for record in outcomes(run):
@@ -61,3 +99,36 @@ def command(run: Path, as_json: bool) -> None:
     if summary["awaited"]:
         show(f"out at the vendors: {summary['awaited']}")
     show(f"running: {running}" if running else "no process is running it")
+
+
+def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
+    with_overrides = any(run.overrides for run in runs)
+    rows = (
+        (
+            str(each.folder),
+            each.sweep,
+            f"{datetime.fromtimestamp(each.touched):%Y-%m-%d %H:%M}",
+            each.state,
+            f"{each.finished:,}/{each.cells:,}",
+            f"{each.failed:,}",
+            *([" ".join(each.overrides)] if with_overrides else []),
+        )
+        for each in runs
+    )
+    count = f"{counted(len(runs), 'run')} in {place}"
+    head = (*RUNS_HEAD, *([SET] if with_overrides else []))
+    return Table(count, head, tuple(rows), left=4)
+
+
+def _plain(each: RunSummary) -> dict[str, object]:
+    return {
+        "folder": str(each.folder),
+        "sweep": each.sweep,
+        "last_outcome": datetime.fromtimestamp(each.touched).astimezone().isoformat("T", "seconds"),
+        "state": each.state,
+        "cells": each.cells,
+        "finished": each.finished,
+        "failed": each.failed,
+        "running": each.running,
+        "overrides": list(each.overrides),
+    }

@@ -71,7 +71,8 @@
 
   function filter(input) {
     const table = byId(input.dataset.filter);
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = (input.value.toLowerCase().match(/"[^"]*"|\S+/g) || [])
+      .map((word) => word.replace(/"/g, "")).filter(Boolean);
     for (const row of table.tBodies[0].rows) {
       const text = row.textContent.toLowerCase();
       row.hidden = !words.every((word) => text.includes(word));
@@ -87,11 +88,108 @@
     if (told) { input.value = told; filter(input); }
   });
 
+  /* A link to a part of this list changes what stands behind the # alone. */
+  addEventListener("hashchange", () => {
+    const told = new URLSearchParams(location.hash.slice(1));
+    all("[data-filter]").forEach((input) => {
+      const name = input.dataset.filter + ".filter";
+      if (location.hash && !/=/.test(location.hash)) return;
+      input.value = told.get(name) || "";
+      filter(input);
+    });
+  });
+
+  /* The fields of a map are named for those who do not see its heads; its columns can be chosen. */
+  const heat = byId("heat");
+  if (heat) {
+    const heads = all("thead th", heat).map((head) => head.textContent.trim());
+    for (const row of heat.tBodies[0].rows) {
+      const name = row.cells[0].textContent.trim();
+      for (let at = 1; at < row.cells.length; at++) {
+        const link = row.cells[at].querySelector("a");
+        if (link) link.setAttribute("aria-label", name + ", " + heads[at] + ": " + link.textContent);
+      }
+    }
+    byId("columns").addEventListener("input", (event) => {
+      const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const shown = heads.map((head, at) => !at || at === heads.length - 1 || words.every((word) => head.toLowerCase().includes(word)));
+      for (const row of heat.rows) Array.from(row.cells).forEach((cell, at) => { cell.hidden = !shown[at]; });
+    });
+  }
+
+  /* Search in a site: its texts lie beside it, in files that are loaded when they are asked for */
+  const search = byId("search");
+  if (search && search.dataset.parts) {
+    const parts = [], wanted = Number(search.dataset.parts);
+    let told = "";
+    window.searched = (number, lines) => { parts[number] = lines; found(); };
+    const load = () => {
+      if (document.querySelector("script[src]")) return;
+      for (let n = 0; n < wanted; n++) {
+        const script = document.createElement("script");
+        script.src = "texts-" + n + ".js";
+        document.head.append(script);
+      }
+    };
+    const plain = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+    function found() {
+      const words = (told.match(/"[^"]*"|\S+/g) || []).map((word) => word.replace(/"/g, "")).filter(Boolean);
+      if (!words.length) return;
+      const loaded = parts.filter(Boolean).length;
+      const tests = words.map((word) => new RegExp("(^|[^\\p{L}\\p{N}])" + plain(word.replace(/\*$/, "")) + (word.endsWith("*") ? "" : "(?![\\p{L}\\p{N}])"), "iu"));
+      const hits = parts.flat().filter((line) => tests.every((test) => test.test(line[2])));
+      byId("found").textContent = loaded < wanted ? "Loading …" : hits.length + (hits.length === 1 ? " text of this site has it." : " texts of this site have it.") + (hits.length > 200 ? " The first 200 are listed." : "");
+      byId("hits").replaceChildren(...hits.slice(0, 200).map(([link, where, text]) => {
+        const line = document.createElement("li"), to = document.createElement("a"), said = document.createElement("p");
+        to.href = link;
+        to.textContent = where;
+        to.dataset.item = "";
+        const first = tests[0].exec(text), at = first.index + first[1].length, end = first.index + first[0].length;
+        const mark = document.createElement("mark");
+        mark.textContent = text.slice(at, end);
+        said.className = "text";
+        said.append((at > 60 ? "…" : "") + text.slice(Math.max(0, at - 60), at), mark, text.slice(end, end + 80) + (text.length > end + 80 ? "…" : ""));
+        line.append(to, said);
+        return line;
+      }));
+    }
+    const go = () => { told = search.elements.q.value; remember("q", told); load(); found(); };
+    search.addEventListener("submit", (event) => { event.preventDefault(); go(); });
+    if (state.get("q")) { search.elements.q.value = state.get("q"); go(); }
+  }
+
+  /* One world at a time, where there is no room for two beside each other */
+  all(".reading").forEach((reading) => {
+    const worlds = all(".world-tab", reading);
+    const choose = (label) => {
+      reading.dataset.world = label;
+      worlds.forEach((tab) => tab.setAttribute("aria-pressed", String(tab.value === label)));
+      all("[data-w]", reading).forEach((each) => { each.classList.toggle("other-world", each.dataset.w !== label); });
+    };
+    worlds.forEach((tab) => tab.addEventListener("click", () => choose(tab.value)));
+    const meant = location.hash && reading.querySelector("#" + CSS.escape(location.hash.slice(1)) + "[data-w]");
+    if (worlds.length) choose(meant ? meant.dataset.w : worlds[0].value);
+  });
+
+  /* Copy a turn, print a page */
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (!button) return;
+    const text = all(".text", button.closest("article")).map((each) => each.textContent).join("\n\n");
+    const done = (said) => { button.textContent = said; setTimeout(() => { button.textContent = "copy"; }, 1500); };
+    if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => done("copied"), () => done("not allowed"));
+    else done("not allowed");
+  });
+  const printer = byId("print");
+  if (printer) printer.addEventListener("click", () => window.print());
+
   /* Words that differ */
   const diff = byId("diff");
   function turnDiff() {
     const on = document.body.classList.toggle("diff");
     diff.setAttribute("aria-pressed", String(on));
+    const none = byId("no-diff");
+    if (none) none.textContent = on && !document.querySelector(".differs") ? "No words differ between the worlds here." : "";
     kept.set("diff", on ? "1" : "");
   }
   if (diff) {
@@ -151,7 +249,7 @@
       "?": () => { help.showModal(); return true; },
       x: () => { turnTheme(); return true; },
       d: () => diff && (turnDiff(), true),
-      "/": () => { const input = all("[data-filter]").filter(seen)[0]; if (input) input.focus(); return !!input; },
+      "/": () => { const input = all("[data-filter], .find input, #search input").filter(seen)[0]; if (input) input.focus(); return !!input; },
       j: () => along(1) || follow("j") || step("[data-item]", 1),
       k: () => along(-1) || follow("k") || step("[data-item]", -1),
       h: () => across(-1) || follow("h"),
@@ -170,7 +268,7 @@
     const events = new EventSource(live.dataset.events);
     events.onmessage = (event) => {
       const now = JSON.parse(event.data);
-      byId("state").textContent = now.state;
+      if (byId("state").textContent !== now.state) byId("state").textContent = now.state;
       byId("done").value = now.finished;
       all("[data-live]").forEach((place) => { place.textContent = now[place.dataset.live]; });
       rows(byId("held-table").tBodies[0], now.models);

@@ -14,8 +14,7 @@ from oversight.engine.accounting.prices import _prices, listed, load_prices
 from oversight.engine.errors import UsageError
 from oversight.engine.pages.reading import ends_of
 from oversight.engine.pictures.costs import sampled_costs
-from oversight.engine.pictures.opened import OpenedRun
-from oversight.engine.runs.reader import Place
+from oversight.engine.runs.reader import Place, RunReader
 from tests.answering import alike, answering
 from tests.command_line import Command
 
@@ -185,7 +184,7 @@ models: {{compatible/lab/ours: {{is: openai/gpt-4o}}}}
         ran = command("run", "sweep.yaml", "--run-folder", "run")
     assert ran.code == 0, ran.err
     expected = pytest.approx(listed().need("openai/gpt-4o").cost(Usage(1000, 100)))
-    with OpenedRun(place / "run", place / "store") as run:
+    with RunReader(place / "run", place / "store") as run:
         _, (row,) = sampled_costs(run)
         _, calls = ends_of(run, Place(0, 0))[0]
     assert row.dollars == expected

@@ -69,7 +69,7 @@ def test_a_word_that_means_no_run_is_told(command: Command) -> None:
     none = command("report", "smal")
     assert none.code == 2
     assert none.err.startswith("no run folder in runs has a name that begins with 'smal'\n")
-    assert "oversight runs" in none.err
+    assert "oversight status" in none.err
 
 
 def test_a_word_that_means_no_run_is_told_with_those_that_there_are(
@@ -161,7 +161,7 @@ def test_runs_are_listed_the_newest_first(made: Path, command: Command) -> None:
     newer = other(made)
     file = newer / "outcomes.jsonl"
     file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:7]))
-    listed = command("runs")
+    listed = command("status")
     assert listed.code == 0
     title, _, head, first, second = listed.out.splitlines()
     assert title == "2 runs in runs"
@@ -171,7 +171,7 @@ def test_runs_are_listed_the_newest_first(made: Path, command: Command) -> None:
     assert second.split()[0] == f"runs/{made.name}"
     assert second.split()[-3:] == ["finished", "40/40", "0"]
 
-    told = json.loads(command("runs", "--json").out)
+    told = json.loads(command("status", "--json").out)
     assert [each["folder"] for each in told] == [f"runs/{newer.name}", f"runs/{made.name}"]
     assert told[1]["last_outcome"].startswith("1970-01-12T")
     assert (told[0]["finished"], told[0]["cells"], told[0]["running"]) == (7, 10, None)
@@ -180,29 +180,29 @@ def test_runs_are_listed_the_newest_first(made: Path, command: Command) -> None:
 def test_a_run_whose_lock_is_held_is_running(made: Path, command: Command) -> None:
     lock = take_lock(made)
     try:
-        assert " running " in command("runs").out
-        (told,) = json.loads(command("runs", "--json").out)
+        assert " running " in command("status").out
+        (told,) = json.loads(command("status", "--json").out)
     finally:
         os.close(lock)
     assert told["running"].startswith(f"pid {os.getpid()}, since ")
-    assert " finished " in command("runs").out
+    assert " finished " in command("status").out
 
 
 def test_where_there_is_no_run_the_next_step_is_told(place: Path, command: Command) -> None:
-    none = command("runs")
+    none = command("status")
     assert (none.code, none.out) == (0, "")
     assert none.err == (
         "· there is no run in runs yet; start one: oversight demo, or oversight run SWEEP\n"
     )
-    assert json.loads(command("runs", "--json").out) == []
-    assert command("runs", "ruins").err == "ruins: no such folder\n"
+    assert json.loads(command("status", "--json").out) == []
+    assert command("status", "ruins").code == 2
 
 
 def test_a_run_that_cannot_be_read_is_told_and_hides_no_other(made: Path, command: Command) -> None:
     damaged = made.with_name("damaged")
     damaged.mkdir()
     (damaged / "manifest.json").write_text("{")
-    listed = command("runs")
+    listed = command("status")
     assert listed.code == 1
     assert made.name in listed.out
     assert "runs/damaged/manifest.json: cannot be read" in listed.err

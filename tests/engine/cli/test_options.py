@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.cli.group import oversight
+from oversight.engine.cli.group import OLD_NAMES, oversight, renamed
 
 
 def commands(group: click.Group = oversight, path: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -28,7 +28,7 @@ OPTIONS = {
     (words, option.opts[-1] if option.opts[-1].startswith("--") else option.opts[0]): option
     for words, command in COMMANDS.items()
     for option in command.params
-    if isinstance(option, click.Option)
+    if isinstance(option, click.Option) and not option.hidden
 }
 OF_ITS_OWN = {
     ("dataset check", "--set"),
@@ -38,7 +38,7 @@ OF_ITS_OWN = {
 }
 """Options that set another thing than their namesakes: a loader's setting, the order of labels."""
 VARIANTS = {
-    "--store": 5,  # to be written to, of a folder, of a run that is read, of one asked more, none
+    "--store": 4,  # to be written to, of a folder, of a run that is read, of one asked more
     "--format": 2,  # of what is printed, and of exported files
     "--contrast": 2,  # to be planned for, and to be looked at
     "--limit": 2,  # problems, and lines of a list
@@ -46,7 +46,7 @@ VARIANTS = {
     "--output": 7,  # each default is named
     "--beta": 3,  # instead of the usual ones, beside them, and of the tilt
     "--model": 2,  # of stored replies, and to write answers
-    "--dry-run": 2,  # checks a sweep, and counts what would go
+    "--dry-run": 3,  # checks a sweep, counts questions, and counts what would go
     "--from": 2,  # a mirror of data sets, and a run
 }
 
@@ -89,3 +89,24 @@ def test_exit_codes_are_those_that_scripts_rely_on() -> None:
         "HOLDS": 6,
         "INTERRUPTED": 130,
     }
+
+
+@pytest.mark.parametrize("name", sorted(OLD_NAMES))
+def test_an_old_name_answers_and_names_the_new_one(name: str) -> None:
+    known = ["show"] if name == "prompts" else []
+    old = CliRunner().invoke(oversight, [name, *known, "--help"])
+    words = OLD_NAMES[name].split()
+    new = CliRunner().invoke(oversight, [*words, "--help"])
+    assert old.exit_code == new.exit_code == 0
+    assert old.stdout == new.stdout
+    assert f"{name} is called {OLD_NAMES[name]} now" in old.stderr
+    assert renamed(["bundle", "r", "-o", "d"]) == ["view", "r", "--write", "d"]
+
+
+def test_at_most_25_names_stand_at_the_top_and_a_mistyped_one_is_answered_with_the_nearest() -> (
+    None
+):
+    assert len(oversight.list_commands(click.Context(oversight))) <= 25
+    for words, near in ((["reprot"], "report"), (["measure", "presure"], "pressure")):
+        done = CliRunner().invoke(oversight, words)
+        assert done.exit_code == ExitCode.USAGE and f"Did you mean '{near}'" in done.output

@@ -35,11 +35,11 @@ FAILED: dict[str, Any] = {**ONE, "id": "lost", "worlds": {**ONE["worlds"], "B": 
 
 @pytest.fixture
 def score(tmp_path: Path) -> Command:
-    """Runs `oversight score` on rows."""
+    """Runs `oversight study score` on rows."""
 
     def run(rows: list[dict[str, Any]], *flags: str) -> Ran:
         (tmp_path / "verdicts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return within("score", "verdicts.jsonl", *flags, cwd=tmp_path)
+        return within("study", "score", "verdicts.jsonl", *flags, cwd=tmp_path)
 
     return run
 
@@ -211,14 +211,14 @@ def test_an_input_error_prints_nothing_but_itself(score: Command) -> None:
 
 
 def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
-    ran = within("score", "no-such-file.jsonl", cwd=tmp_path)
+    ran = within("study", "score", "no-such-file.jsonl", cwd=tmp_path)
     assert ran.code == 2
     assert "no-such-file.jsonl" in ran.err
 
 
 @pytest.mark.wire
 def test_a_dash_reads_standard_input() -> None:
-    command = [sys.executable, "-m", "oversight.engine", "score", "-", "--json"]
+    command = [sys.executable, "-m", "oversight.engine", "study", "score", "-", "--json"]
     ran = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("<stdin>:1: id: missing")

@@ -21,7 +21,7 @@ from oversight.engine.decisions.statement import (
 )
 from oversight.engine.errors import UsageError
 from oversight.engine.pictures.comparison import comparison_forest
-from oversight.engine.pictures.opened import OpenedRun
+from oversight.engine.runs.reader import RunReader
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.scores import brier
 from oversight.protocols.scoring.contrasts import contrasts
@@ -57,6 +57,7 @@ def test_a_run_does_not_differ_from_a_rerun_of_it(kept: Kept, command: Command) 
     for each in told["contrasts"]:
         assert (each["difference"]["value"], each["p"]) == (0, 1)
         assert each["flips"]["right_wrong"] == each["flips"]["wrong_right"] == 0
+        assert each["equal_calls"] == 1
 
 
 def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
@@ -70,7 +71,7 @@ def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
 def test_pictures_and_pages_compare_two_runs_as_the_command_does(kept: Kept) -> None:
     a, b = kept(), kept(OTHER_JUDGE)
     found = compare_rows(read_rows(a), read_rows(b)).contrasts
-    with OpenedRun(a) as first, OpenedRun(b) as second:
+    with RunReader(a) as first, RunReader(b) as second:
         forest = comparison_forest(first, second)
     assert forest.alone == 0 and len(found) == 5
     assert [

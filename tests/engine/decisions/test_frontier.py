@@ -1,4 +1,4 @@
-"""`oversight frontier`: costs by row that add up, and the rows that are worth theirs."""
+"""`oversight measure frontier`: costs by row that add up, and the rows that are worth theirs."""
 
 import json
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_marginal_costs_add_up_to_what_the_store_has_of_the_run(
 ) -> None:
     (place / "prices.toml").write_text(PRICES)
     run = kept(sweep)
-    told = json.loads(command("frontier", run, "--prices", "prices.toml", "--json").out)
+    told = json.loads(command("measure", "frontier", run, "--prices", "prices.toml", "--json").out)
     prices = load_prices(place / "prices.toml")
     paid, tokens, calls = 0.0, 0, 0
     store = ReadOnlyStore(run.parent / "store")
@@ -116,7 +116,7 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
     kept: Kept, command: Command
 ) -> None:
     run = kept()
-    told = json.loads(command("frontier", run, "--json").out)
+    told = json.loads(command("measure", "frontier", run, "--json").out)
     assert (told["axis"], told["measure"]) == ("tokens", "lift")
     cheapest = min(told["frontier"], key=lambda row: row["cost"])
     assert cheapest["name"] == "naive judge" and cheapest["on_frontier"]
@@ -128,4 +128,4 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
     with pytest.raises(UsageError, match="no price is known of compatible/lab/m: give a file with"):
         frontier(rows, costs, axis="dollars")
     for format in ("text", "markdown", "latex"):
-        assert "cost by row" in command("frontier", run, "--format", format).out
+        assert "cost by row" in command("measure", "frontier", run, "--format", format).out

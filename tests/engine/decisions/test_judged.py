@@ -54,7 +54,7 @@ def test_settings_without_common_questions_are_compared(place: Path, command: Co
     assert debate["asd"]["value"] > 1 > 0.3 > naive["asd"]["value"]
     assert debate["asd"]["method"].endswith("crossed")
     assert "chosen" not in debate and debate["lost"] == 0
-    text = " ".join(command("score", file).out.split())
+    text = " ".join(command("study", "score", file).out.split())
     assert "some worlds were not run" in text and "JSE and EAS need all worlds" in text
     words = ("--contrast", "debate - naive", "--json")
     (found,) = json.loads(command("compare", file, *words).out)["contrasts"]
@@ -140,5 +140,5 @@ async def test_asd_is_one_number_everywhere(place: Path, command: Command) -> No
     quarter = dict.fromkeys("ABCD", 0.25)
     values = dict(zip("ABCD", graded.values, strict=True))
     told = {"id": "q", "values": values, "worlds": dict.fromkeys("ABCD", quarter)}
-    ran = command("score", table(place / "deaf.jsonl", [told]), "--json")
+    ran = command("study", "score", table(place / "deaf.jsonl", [told]), "--json")
     assert [row["asd"]["value"] for row in json.loads(ran.out)["rows"]] == pytest.approx([0] * 3)

@@ -80,7 +80,9 @@ def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)["noise"]
     assert [row["name"] for row in told["rows"]] == ["naive judge", "propaganda"]
-    costs = json.loads(command("frontier", run, "--prices", "prices.toml", "--json").out)["rows"]
+    costs = json.loads(
+        command("measure", "frontier", run, "--prices", "prices.toml", "--json").out
+    )["rows"]
     for number, row in enumerate(told["rows"]):
         _, scores = verdict_scores(read_rows(run), number, "brier")
         known = components(scores)

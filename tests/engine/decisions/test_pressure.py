@@ -1,4 +1,4 @@
-"""`oversight pressure`: curves over the pools that a run has."""
+"""`oversight measure pressure`: curves over the pools that a run has."""
 
 import json
 import math
@@ -35,7 +35,7 @@ def many(kept: Kept) -> Path:
 def test_the_curve_is_that_of_the_pools_of_all_draws_and_worlds(
     many: Path, command: Command
 ) -> None:
-    told = json.loads(command("pressure", many, "--json").out)
+    told = json.loads(command("measure", "pressure", many, "--json").out)
     assert [row["name"] for row in told["rows"]] == ["propaganda", "consultancy client first 2"]
     run = read_rows(many)
     pools, left_out = row_pools(run, 1, "brier")
@@ -54,7 +54,7 @@ def test_the_curve_is_that_of_the_pools_of_all_draws_and_worlds(
 def test_the_tilt_of_one_draw_a_side_is_the_propensity(kept: Kept, command: Command) -> None:
     run = read_rows(kept())
     words = ("--select", "tilt", "--beta", "0,0.5,2", "--reward", "log")
-    told = json.loads(command("pressure", run.folder, *words, "--json").out)
+    told = json.loads(command("measure", "pressure", run.folder, *words, "--json").out)
     for row in told["rows"]:
         places = run.table.cells.places(run.names.index(row["name"]))
         verdicts = run.table.probs[places].reshape(-1, 2, 2)
@@ -75,13 +75,13 @@ def test_flags_that_mean_nothing_are_refused_with_the_range(many: Path, command:
         (("--beta", "1"), "--n is for --select bon, and --beta for --select tilt"),
         (("--row", "debate"), "no row is called 'debate'; there are:"),
     ):
-        refused = command("pressure", many, *words)
+        refused = command("measure", "pressure", many, *words)
         assert (refused.code, told in " ".join(refused.err.split())) == (2, True), refused.err
 
 
 def test_every_format_shows_the_breakdown(many: Path, command: Command) -> None:
     for format in ("text", "markdown", "latex"):
-        out = command("pressure", many, "--row", "consultancy", "--format", format).out
+        out = command("measure", "pressure", many, "--row", "consultancy", "--format", format).out
         assert "breakdown" in out and "KL" in out and "large pool" in out
 
 
@@ -106,7 +106,7 @@ def test_a_game_is_shown_in_equilibrium_and_where_nobody_chooses(
     """The known truth: the Brier ASD of one problem with values +1 and -1 is S(p, T) in the world
     of the truth less S(q, F) in that of the lie, whether p and q are those of the equilibrium or
     of drafts at random."""
-    told = json.loads(command("pressure", games, "--json").out)
+    told = json.loads(command("measure", "pressure", games, "--json").out)
     assert [row["name"] for row in told["rows"]] == ["debate simultaneous 1"]
     for game in told["games"]:
         worlds = [each for each in outcomes(games) if each.protocol == game["name"]]
@@ -129,9 +129,9 @@ def test_a_game_is_shown_in_equilibrium_and_where_nobody_chooses(
 
 
 def test_a_game_alone_is_a_table_and_no_curve(games: Path, command: Command) -> None:
-    out = command("pressure", games, "--row", "debate_game").out
+    out = command("measure", "pressure", games, "--row", "debate_game").out
     assert "debate as a game" in out and "best of n" not in out
-    alone = json.loads(command("pressure", games, "--row", "debate_game", "--json").out)
+    alone = json.loads(command("measure", "pressure", games, "--row", "debate_game", "--json").out)
     assert (alone["rows"], len(alone["games"])) == ([], 2)
 
 
@@ -161,7 +161,7 @@ def test_the_example_shows_a_protocol_that_breaks_down_and_one_that_does_not(
     command("init", "--example", "pressure", "pressure.yaml")
     fewer = ("--limit", "15", "--set", "protocols.debate_game.simultaneous=true")
     assert command("run", "pressure.yaml", *fewer).code == 0
-    told = json.loads(command("pressure", only_run(place), "--json").out)
+    told = json.loads(command("measure", "pressure", only_run(place), "--json").out)
     ends = {row["name"]: row["points"][-1]["value"]["value"] for row in told["rows"]}
     assert ends["consultancy client first 2 · sim/smooth"] > 0
     assert ends["debate simultaneous 1 · sim/smooth"] < 0

@@ -1,4 +1,4 @@
-"""`oversight scaling`: ratings from the verdicts of a run."""
+"""`oversight measure scaling`: ratings from the verdicts of a run."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,9 @@ def grid(kept: Kept) -> Path:
 
 
 def test_the_games_are_the_worlds_that_argue_for_a_lie(grid: Path, command: Command) -> None:
-    told = json.loads(command("scaling", grid, "--protocol", "consultancy", "--json").out)
+    told = json.loads(
+        command("measure", "scaling", grid, "--protocol", "consultancy", "--json").out
+    )
     run = read_rows(grid)
     lie = ~run.table.cells.truth
     rows = [n for n, row in enumerate(run.sweep.rows) if row.agent]
@@ -36,21 +38,23 @@ def test_the_games_are_the_worlds_that_argue_for_a_lie(grid: Path, command: Comm
     every = [each["rating"]["value"] for each in told["models"]]
     assert np.mean(every) == pytest.approx(1000)
     both = json.loads(
-        command("scaling", grid, "--protocol", "consultancy", "--game", "balanced", "--json").out
+        command(
+            "measure", "scaling", grid, "--protocol", "consultancy", "--game", "balanced", "--json"
+        ).out
     )
     assert np.max(both["played"]) == 24
 
 
 def test_nested_oversight_needs_a_capability_of_every_model(grid: Path, command: Command) -> None:
-    words = ("scaling", grid, "--protocol", "consultancy", "--game", "balanced")
+    words = ("measure", "scaling", grid, "--protocol", "consultancy", "--game", "balanced")
     partly = command(*words, "--capability", "sim/strong=1300").out
     assert "no nested oversight: no capability is given for" in partly
     wrong = command(*words, "--capability", "sim/strong")
     assert (wrong.code, "write NAME=NUMBER" in wrong.err) == (2, True)
-    assert "Missing option '--protocol'" in command("scaling", grid).err
-    none = command("scaling", grid, "--protocol", "debate")
+    assert "Missing option '--protocol'" in command("measure", "scaling", grid).err
+    none = command("measure", "scaling", grid, "--protocol", "debate")
     assert (none.code, "no row is called 'debate'" in none.err) == (2, True)
-    naive = command("scaling", grid, "--protocol", "naive judge")
+    naive = command("measure", "scaling", grid, "--protocol", "naive judge")
     assert (naive.code, "none of its rows has an agent" in naive.err) == (2, True)
 
 
@@ -59,7 +63,7 @@ def test_a_name_that_fits_several_kinds_of_row_is_refused_with_their_names(
 ) -> None:
     twice = "protocols: {consultancy: {first: [client, consultant]}}"
     run = kept(GRID.replace("protocols: [naive_judge, consultancy]", twice), "--limit", "1")
-    refused = command("scaling", run, "--protocol", "consultancy")
+    refused = command("measure", "scaling", run, "--protocol", "consultancy")
     assert refused.code == 2
     assert "fits 2 kinds of row: consultancy client first 2; consultancy consultant" in refused.err
 
@@ -75,7 +79,7 @@ def test_the_sweep_file_places_models_and_asd_moves_with_both_capabilities(
     placed = kept(f"{GRID}models:\n{models}")
     # What is known of a model changes nothing of what is asked, and a preset stays what it is.
     assert written(placed) == written(grid)
-    words = ("scaling", placed, "--protocol", "consultancy")
+    words = ("measure", "scaling", placed, "--protocol", "consultancy")
     told = json.loads(command(*words, "--json").out)
     run = read_rows(placed)
     rows = [n for n, row in enumerate(run.sweep.rows) if row.agent]
@@ -106,6 +110,8 @@ def test_the_sweep_file_places_models_and_asd_moves_with_both_capabilities(
 def test_an_agent_has_the_capability_of_the_naive_judge_of_its_model(
     grid: Path, command: Command
 ) -> None:
-    told = json.loads(command("scaling", grid, "--protocol", "consultancy", "--json").out)
+    told = json.loads(
+        command("measure", "scaling", grid, "--protocol", "consultancy", "--json").out
+    )
     assert told["capability"]["sim/medium"] == told["capability"]["sim/medium stated"]
     assert "sim/strong" not in told["capability"]

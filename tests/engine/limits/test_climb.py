@@ -179,3 +179,18 @@ def test_a_real_server_of_four_slots_is_used_whole_under_120_lanes():
     assert counts["peak"] <= 16
     # 97 % where the machine has nothing else to do; the exact figure is on the virtual clock.
     assert used >= 0.6
+
+
+def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():
+    slots = Climb()
+    for _ in range(4):
+        slots.take()
+    slots.told(4, 0)
+    assert slots.width == 8
+    # Not all of the width is in use: nothing is known of more.
+    slots.told(4, 0)
+    assert slots.width == 8
+    slots.told(4, 1)
+    assert slots.width == 8
+    slots.told(4, 2)
+    assert slots.width == 5

@@ -29,7 +29,7 @@ def test_the_file_names_the_servers_model_its_address_and_its_slots(
     assert file.sweep({}).models == (model,)
     assert file.models[model] == {"concurrency": 3}
     assert file.providers["compatible/own"]["base_url"] == f"{address}/v1"
-    assert command("run", "own.yaml", "--dry-run").code == 0
+    assert command("plan", "own.yaml", "--dry-run").code == 0
 
 
 def test_without_slots_the_limit_is_left_to_be_found(place: Path, command: Command) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -12,11 +13,18 @@ import pytest
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.engine.models import router
 from oversight.engine.planning.preflight import examine
 from oversight.engine.planning.probe import probes_of
 from oversight.engine.providers.capabilities import abilities
 from oversight.engine.providers.keys import settings_of
-from oversight.engine.providers.local_server import LocalServer, local_server
+from oversight.engine.providers.local_server import (
+    LocalServer,
+    ServerLoad,
+    load_in,
+    local_server,
+    server_load,
+)
 from oversight.engine.providers.model_facts import ModelFacts, model_facts
 from oversight.engine.providers.retirements import retirement
 from oversight.engine.providers.settings import Settings
@@ -86,11 +94,83 @@ async def test_ollama_tells_the_context_that_a_model_has_or_will_have(
         assert await local_server(there, "llama3") == LocalServer(context)
 
 
+async def test_a_llamacpp_server_of_few_words_lists_its_slots() -> None:
+    slots = [{"id": n, "n_ctx": 2048, "is_processing": n == 0} for n in range(3)]
+    with telling({"/props": {}, "/slots": slots}) as (url, _):
+        there = settings_of("llamacpp", {}, base_url=f"{url}/v1")
+        assert await local_server(there, "m") == LocalServer(2048, 3)
+
+
+@pytest.mark.parametrize(
+    ("info", "slots"),
+    [
+        ({"internal_states": [{"effective_max_running_requests_per_dp": 128}] * 2}, 256),
+        ({"max_running_requests": 64, "internal_states": [{"last_gen_throughput": 1.0}]}, 64),
+        ({"max_running_requests": None, "internal_states": None}, 0),
+    ],
+)
+async def test_an_sglang_server_tells_what_it_serves_at_once(
+    info: dict[str, Any], slots: int
+) -> None:
+    with telling({"/get_server_info": info}) as (url, _):
+        there = settings_of("sglang", {}, base_url=f"{url}/v1")
+        assert await local_server(there, "m") == LocalServer(0, slots)
+
+
+VLLM_METRICS = """\
+# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="m"} %d.0
+vllm:num_requests_running{engine="1",model_name="m"} 2.0
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{engine="0",model_name="m"} 0.0
+vllm:num_requests_waiting_by_reason{engine="0",model_name="m",reason="capacity"} 7.0
+vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.5
+"""
+
+
+def test_load_is_read_from_the_metrics_of_vllm_and_sglang() -> None:
+    assert load_in(VLLM_METRICS % 40) == ServerLoad(42, 0)
+    assert load_in(
+        'sglang:num_running_reqs{model_name="m"} 8.0\nsglang:num_queue_reqs{model_name="m"} 4\n'
+    ) == ServerLoad(8, 4)
+    assert load_in("python_info 1.0\n") is None
+
+
+def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
+    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "s.yaml").write_text(
+        "problems: {bundled: arithmetic}\njudges: vllm/m\nprotocols: naive_judge\n"
+    )
+    monkeypatch.setattr(router, "LOAD_SECONDS", 0.02)
+    looked = threading.Semaphore(0)
+
+    def answer(asked: Asked) -> tuple[int, bytes]:
+        if asked.path == "/metrics":
+            looked.release()
+            return 200, (VLLM_METRICS % 2).encode()
+        # For each look at its load, the server answers one call.
+        assert looked.acquire(timeout=60)
+        return 200, json.dumps(SAID).encode()
+
+    async def width() -> float:
+        with answering(answer) as (url, _):
+            opened = open_sweep(place / "s.yaml", (f"providers.vllm.base_url={url}/v1",))
+            calls = [Call(Request("vllm/m", (Message("user", str(n)),))) for n in range(24)]
+            await asyncio.gather(*map(opened.models, calls))
+            await opened.models.close()
+            return opened.models.limiter("vllm/m").unknown_width
+
+    assert asyncio.run(width()) >= 8.0
+
+
 async def test_a_server_that_says_nothing_is_taken_as_it_comes() -> None:
     with telling({}) as (url, _):
-        for provider in ("llamacpp", "ollama", "vllm", "compatible/lab"):
+        for provider in ("llamacpp", "ollama", "vllm", "sglang", "compatible/lab"):
             there = settings_of(provider, {}, base_url=f"{url}/v1")
             assert await local_server(there, "m") == LocalServer()
+            assert await server_load(there) is None
     gone = settings_of("llamacpp", {}, base_url="http://127.0.0.1:9/v1")
     assert await local_server(gone, "m") == LocalServer()
 

@@ -1,4 +1,4 @@
-"""Prompt sets as sweep files name them, and what `oversight prompts show` prints."""
+"""Prompt sets as sweep files name them, and what `oversight plan --prompts` prints."""
 
 from pathlib import Path
 
@@ -110,12 +110,12 @@ def test_a_run_keeps_its_words_when_their_file_has_gone(
 
 def test_what_every_seat_reads_can_be_looked_at(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(GRID + "problems: {bundled: arithmetic}\n")
-    said = within("prompts", "show", "s.yaml", "--protocol", "debate", cwd=tmp_path)
+    said = within("plan", "--prompts", "s.yaml", "--protocol", "debate", cwd=tmp_path)
     assert said.code == 0
     for part in ("· speak A · sim/strong", "· speak B ·", "· percentages · sim/judge"):
         assert part in said.out
     assert "You are Debater A, and you have been assigned" in said.out
-    told = orjson.loads(within("prompts", "show", "s.yaml", "--json", cwd=tmp_path).out)
+    told = orjson.loads(within("plan", "--prompts", "s.yaml", "--json", cwd=tmp_path).out)
     assert [seat["protocol"] for seat in told["seats"]] == ["naive judge"] + [
         "debate simultaneous 2"
     ] * 3
@@ -124,7 +124,7 @@ def test_what_every_seat_reads_can_be_looked_at(tmp_path: Path) -> None:
 
 def test_a_problem_that_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(GRID + "problems: {bundled: arithmetic}\n")
-    said = within("prompts", "show", "s.yaml", "no-such", cwd=tmp_path)
+    said = within("plan", "--prompts", "s.yaml", "no-such", cwd=tmp_path)
     assert said.code == 2 and "'no-such' is no problem of s.yaml" in said.err
 
 

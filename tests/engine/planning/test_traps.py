@@ -98,7 +98,7 @@ NO_EFFECT = "effort: at effort unset temperature, top_p and logprobs are taken a
 
 def refused(command: Command, file: Path) -> str:
     """What a dry run tells of a sweep that it refuses."""
-    ran = command("run", file, "--dry-run")
+    ran = command("plan", file, "--dry-run")
     assert ran.code == 2, ran.out + ran.err
     assert "Nothing was sent." in ran.err
     return ran.err
@@ -166,14 +166,14 @@ def test_the_defaults_are_fine_for_every_family_with_and_without_tools(
     model: str, place: Path, command: Command
 ) -> None:
     file = written(place, model, settings="tools: [none, calculator]", judge=model)
-    ran = command("run", file, "--dry-run")
+    ran = command("plan", file, "--dry-run")
     assert (ran.code, ": fine." in ran.out) == (0, True), ran.err
 
 
 @pytest.mark.wire
 def test_what_the_dry_run_calls_fine_no_vendor_refuses(place: Path, command: Command) -> None:
     file = written(place, *FAMILIES, settings="tools: [none, calculator]")
-    assert command("run", file, "--dry-run").code == 0
+    assert command("plan", file, "--dry-run").code == 0
     ran = command("rehearse", file, "--profile", "2026", "--speed", "20", "--json")
     told = json.loads(ran.out)["rehearsal"]
     assert ran.code == 0, ran.err
@@ -191,7 +191,7 @@ def test_efforts_that_the_dry_run_calls_fine_no_vendor_refuses(
     for effort in ("low", "medium", "high", "xhigh", "max", "none", "minimal"):
         settings = f"effort: {effort}, max_tokens: 4096"
         for model in FAMILIES:
-            if command("run", written(place, model, settings=settings), "--dry-run").code == 0:
+            if command("plan", written(place, model, settings=settings), "--dry-run").code == 0:
                 agents.append(f"{{model: {model}, {settings}}}")
     assert len(agents) > 2 * len(FAMILIES)
     file = written(place)

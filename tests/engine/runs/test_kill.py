@@ -10,7 +10,7 @@ import pytest
 
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
-from oversight.engine.record.export import what_was_said
+from oversight.engine.record.export import said
 from oversight.engine.record.schema import RECORD
 from oversight.engine.record.tables import RecordTables
 from oversight.engine.runs.outcome import projected
@@ -81,7 +81,7 @@ def recorded(place: Path) -> list[bytes]:
     with RecordTables.open(folder / RECORD) as record:
         lines = [cell.line for cell in projected(record)]
         assert b"".join(lines) == (folder / "outcomes.jsonl").read_bytes()
-        return [*what_was_said(record), *lines]
+        return [*map(said, record.cells()), *lines]
 
 
 @pytest.mark.campaign

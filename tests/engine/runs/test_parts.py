@@ -33,7 +33,7 @@ def parted(place, parted_once):
 
 
 def test_parts_and_gather_give_the_bytes_of_one_run(command, parted, finished_once):
-    gathered = command("gather", "parts")
+    gathered = command("cache", "gather", "parts")
     assert gathered.code == 0, gathered.err
     assert gathered.out == finished_once.told.out
     folder = only_run(parted)
@@ -41,31 +41,31 @@ def test_parts_and_gather_give_the_bytes_of_one_run(command, parted, finished_on
     # It is the run of the sweep from now on.
     again = command("run", "small.yaml")
     assert (again.code, "already complete" in again.err) == (0, True)
-    assert command("gather", "parts", "--run-folder", folder).code == 0
+    assert command("cache", "gather", "parts", "--run-folder", folder).code == 0
     assert written(folder) == written(finished_once.folder), "gathering twice changes nothing"
 
 
 def test_a_part_that_is_missing_unfinished_or_there_twice_is_named(command, parted):
     shutil.move(parted / "parts/2", parted / "away")
-    told = command("gather", "parts")
+    told = command("cache", "gather", "parts")
     assert told.code != 0
     assert "part 2/3 is not there yet" in told.err
     shutil.copytree(parted / "parts/1", parted / "parts/once-more")
-    assert "are both part 1/3" in command("gather", "parts").err
+    assert "are both part 1/3" in command("cache", "gather", "parts").err
     shutil.rmtree(parted / "parts/once-more")
     shutil.move(parted / "away", parted / "parts/2")
     outcomes = parted / "parts/2/outcomes.jsonl"
     outcomes.write_bytes(b"".join(outcomes.read_bytes().splitlines(keepends=True)[:-1]))
-    told = command("gather", "parts", "--run-folder", "all")
+    told = command("cache", "gather", "parts", "--run-folder", "all")
     assert "part 2/3 has 9 of 10 outcomes" in told.err
 
 
 def test_parts_of_several_sweeps_and_a_folder_without_parts_are_refused(command, parted):
-    assert "holds no part of a run" in command("gather", "runs").err
+    assert "holds no part of a run" in command("cache", "gather", "runs").err
     shutil.rmtree(parted / "parts/3")
     other = ("--part", "3/3", "--run-folder", "parts/3", "--set", "judges=sim/weak")
     assert command("run", "small.yaml", *other).code == 0
-    assert "is a part of another sweep than" in command("gather", "parts").err
+    assert "is a part of another sweep than" in command("cache", "gather", "parts").err
 
 
 @pytest.mark.parametrize("part", ["0/3", "4/3", "x", "1/0"])
@@ -87,7 +87,7 @@ def test_the_ledger_of_a_gathered_run_is_that_of_its_parts(tmp_path):
             done = desk.sit("--part", f"{n}/2", "--run-folder", f"parts/{n}")
             assert done.returncode == 0, done.stderr
         seen = counts(url)
-        gathered = desk.start_words("gather", "parts", "--run-folder", "all")
+        gathered = desk.start_words("cache", "gather", "parts", "--run-folder", "all")
         _, err = gathered.communicate(timeout=PATIENCE)
         assert gathered.returncode == 0, err
         assert desk.sit("--run-folder", "all").returncode == 0

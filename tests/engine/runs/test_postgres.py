@@ -115,6 +115,7 @@ async def test_a_lease_ends_with_its_process_or_a_while_after_it_vanished(url, m
         gone._ended.set()
         until(lambda: store.acquire(["a"]).leased == {"a"})
         assert not store.lost
+    gone.close()
 
 
 async def test_whoever_loses_a_lease_knows_it(url, monkeypatch):

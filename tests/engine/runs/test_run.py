@@ -98,7 +98,7 @@ def test_what_does_not_change_outcomes_goes_on_in_the_same_folder(
 
 def test_a_dry_run_leaves_nothing(place: Path, command: Command) -> None:
     before = everything(place)
-    ran = command("run", "small.yaml", "--dry-run")
+    ran = command("plan", "small.yaml", "--dry-run")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == "small.yaml: fine. 40 cells; models: sim/judge, sim/strong, sim/weak\n"
     assert everything(place) == before
@@ -107,7 +107,7 @@ def test_a_dry_run_leaves_nothing(place: Path, command: Command) -> None:
 def test_a_retired_model_is_refused_unless_a_server_of_ones_own_answers_for_it(
     place: Path, command: Command
 ) -> None:
-    dry = ("run", "small.yaml", "--dry-run", "--set", "judges=openai/o1")
+    dry = ("plan", "small.yaml", "--dry-run", "--set", "judges=openai/o1")
     ran = command(*dry)
     assert ran.code == 2
     assert "openai/o1: its vendor stopped serving it on 2026-10-23" in ran.err

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.record.export import what_it_took, what_was_said
+from oversight.engine.record.export import said as said_in
+from oversight.engine.record.export import took as taken_by
 from oversight.engine.record.schema import RECORD
 from oversight.engine.record.tables import RecordTables
 from oversight.engine.record.values import RecordedCell
@@ -35,7 +36,7 @@ def said(run: Path) -> list[bytes]:
     """What was said in a run whose outcomes are, every line of them, those of its record."""
     with RecordTables.open(run / RECORD) as record:
         assert b"".join(cell.line for cell in projected(record)) == written(run)
-        return list(what_was_said(record))
+        return [said_in(cell) for cell in record.cells()]
 
 
 @pytest.fixture
@@ -55,14 +56,14 @@ def test_workers_parts_batches_of_problems_and_a_rebuild_record_the_same(
     for n in (1, 2):
         words = ("--part", f"{n}/2", "--run-folder", f"parts/{n}")
         assert command("run", "said.yaml", *words).code in (0, 1)
-    assert command("gather", "parts", "--run-folder", "whole").code in (0, 1)
+    assert command("cache", "gather", "parts", "--run-folder", "whole").code in (0, 1)
     assert said(place / "whole") == expected
     (run / RECORD).unlink()
-    rebuilt = command("record", "run", "--json")
+    rebuilt = command("replay", "--record", "run", "--json")
     cells = len(written(run).splitlines())
     assert json.loads(rebuilt.out) == {"there": 0, "written": cells, "lacking": 0, "different": 0}
     assert said(run) == expected
-    assert json.loads(command("record", "run", "--json").out)["there"] == cells
+    assert json.loads(command("replay", "--record", "run", "--json").out)["there"] == cells
 
 
 def test_an_outcome_that_was_lost_follows_from_the_record_without_a_call(
@@ -84,10 +85,10 @@ def test_a_damaged_record_is_refused_in_one_line_and_nothing_is_lost(
     (run / "outcomes.jsonl").write_bytes(b"".join(before.splitlines(keepends=True)[:7]))
     ran = command("run", "said.yaml", "--run-folder", "run")
     assert ran.code == 2
-    assert "record.db is damaged" in ran.err and "oversight record run" in ran.err
+    assert "record.db is damaged" in ran.err and "oversight replay --record run" in ran.err
     (run / RECORD).rename(run / "away.db")
     assert command("run", "said.yaml", "--run-folder", "run").code in (0, 1)
-    assert command("record", "run").code == 0
+    assert command("replay", "--record", "run").code == 0
     assert written(run) == before
 
 
@@ -124,13 +125,13 @@ def test_refinements_checks_and_beliefs_on_the_way_are_recorded(run: Path) -> No
         assert max(n for (n,) in record.query(f"{shared} GROUP BY conversation")) == 2
 
 
-def test_what_it_took_is_there_once_for_each_call(run: Path) -> None:
+def test_what_it_took_is_there_for_each_call(run: Path) -> None:
     with RecordTables.open(run / RECORD) as record:
-        took = [json.loads(line)["call"] for line in what_it_took(record)]
-        asked = {call.address for cell in record.cells() for call in cell.calls}
-    assert len(took) == len(asked) == len({each["address"] for each in took})
-    assert all(each["cost"]["origin"] == "new" and each["cost"]["at"] for each in took)
-    assert sum(each["cost"]["output_tokens"] for each in took) > 0
+        cells = list(record.cells())
+    took = [json.loads(taken_by(cell))["calls"] for cell in cells]
+    assert [len(each) for each in took] == [len(cell.calls) for cell in cells]
+    assert all(each["origin"] == "new" and each["at"] for calls in took for each in calls)
+    assert sum(each["output_tokens"] for calls in took for each in calls) > 0
 
 
 def test_failures_that_are_run_again_are_recorded_anew(run: Path, command: Command) -> None:

@@ -20,11 +20,13 @@ from tests.shipments import shipments
 def test_runs_of_one_sweep_are_told_apart_by_what_they_were_started_with(
     command: Command, finished: Finished
 ) -> None:
-    assert "--set" not in command("runs").out
+    assert "--set" not in command("status").out
     command("run", "small.yaml", "--run-folder", "runs/two", "--set", "seed=7")
-    (two,) = (line for line in command("runs").out.splitlines() if "runs/two" in line)
+    (two,) = (line for line in command("status").out.splitlines() if "runs/two" in line)
     assert two.endswith("seed=7")
-    told = {each["folder"]: each["overrides"] for each in json.loads(command("runs", "--json").out)}
+    told = {
+        each["folder"]: each["overrides"] for each in json.loads(command("status", "--json").out)
+    }
     assert told == {f"runs/{finished.folder.name}": [], "runs/two": ["seed=7"]}
 
 

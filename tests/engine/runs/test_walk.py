@@ -11,6 +11,7 @@ from oversight.engine.errors import UsageError
 from oversight.engine.providers.retirements import retirement
 from oversight.engine.runs.walk import (
     Walker,
+    chains,
     require_abilities,
     require_distinct,
     require_service,
@@ -144,3 +145,12 @@ async def test_a_sweep_with_equal_rows_is_not_begun():
     rows = sweep_of(*(OpenTrust(judge, AGENT) for judge in (JUDGE, LogprobJudge(JUDGE.model))))
     with pytest.raises(UsageError, match="the same calls"):
         await require_abilities(rows, PRESETS)
+
+
+async def test_a_chain_counts_what_is_asked_at_once_as_one_step():
+    protocols = (
+        NaiveJudge(JUDGE),
+        Debate(JUDGE, AGENT, rounds=2),
+        Debate(JUDGE, AGENT, rounds=2, simultaneous=False),
+    )
+    assert [*(await chains(sweep_of(*protocols), PRESETS)).values()] == [1, 3, 5]

@@ -1,39 +1,22 @@
-"""`oversight prompts`: what every seat of a sweep reads."""
+"""`oversight plan --prompts`: what every seat of a sweep reads."""
 
 import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-import click
-
-from ...errors import UsageError
-from ...planning.prompts import Prompted, prompts_read
-from ...runs.loaded_sweep import open_sweep
-from ..completing import sweep_files
-from ..group import NamedGroup
-from ..options import json_option, protocol_option, set_option
-from ..output import show, show_json
+from ..errors import UsageError
+from ..planning.prompts import Prompted, prompts_read
+from ..runs.loaded_sweep import LoadedSweep
+from .output import show, show_json
 
 
-@click.group(cls=NamedGroup)
-def command() -> None:
-    """Show what every seat of a sweep reads."""
-
-
-@command.command("show")
-@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
-@click.argument("problem", required=False)
-@set_option
-@protocol_option
-@json_option
 def show_prompts(
-    sweep: Path, problem: str | None, overrides: tuple[str, ...], protocol: str, as_json: bool
+    opened: LoadedSweep, sweep: Path, problem: str | None, protocol: str, as_json: bool
 ) -> None:
-    """Print what every seat of SWEEP reads about PROBLEM (default: the first).
+    """Print what every seat reads about a problem, the first unless one is named.
 
     Earlier turns are placeholders, so that later seats have something to read; nothing is sent.
     """
-    opened = open_sweep(sweep, overrides)
     problems = {each.id: each for each in opened.sweep.problems}
     about = problems.get(problem) if problem else opened.sweep.problems[0]
     if about is None:

@@ -1,0 +1,133 @@
+"""The settings of a run beside its sweep, declared once for Python and for the command line."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ...cache.cache import Mode
+from ...protocols.scores import ALL_SCORES
+from ..batches.terms import BatchTerms, Then
+from ..errors import UsageError
+from ..system.flags import flag
+
+SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hms])", text)
+    if match is None:
+        raise ValueError(f"{text!r} is no time: write it as 6h, 90m or 30s")
+    return float(match[1]) * SECONDS[match[2]]
+
+
+def _workers(text: str) -> "int | Literal['auto']":
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or not int(text):
+        raise ValueError(f"{text!r} is neither a number of processes, 1 or more, nor auto")
+    return int(text)
+
+
+def _score(text: str) -> str:
+    if text not in ALL_SCORES:
+        raise ValueError(f"{text!r} is not one of {', '.join(ALL_SCORES)}")
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderSettings:
+    """Where a run is kept, and what it may cost."""
+
+    store: Path | str | None = flag(
+        "Where replies are kept: a folder, or postgresql://… Default: $OVERSIGHT_STORE, else in "
+        "the user's cache folder.",
+        metavar="FOLDER|URL",
+    )
+    folder: Path | None = flag("Folder of the run. Default: runs/NAME-xxxxxx.", name="--run-folder")
+    max_cost: float | None = flag(
+        "Budget: stop before the total cost could exceed it.", metavar="DOLLARS", least=0
+    )
+    adopt_code: bool = flag(
+        "Go on with a run that other code has begun: what is missing is run with the code as it "
+        "is now, and the manifest says so.",
+        default=False,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings(FolderSettings):
+    """How a sweep is run."""
+
+    cache: Mode = flag(
+        "use: ask only for what is not stored; refresh: ask for everything again; replay: send "
+        "nothing; off: neither read nor write the store.",
+        default="use",
+    )
+    score: str = flag(
+        "Scoring rule of the verdicts.",
+        default="brier",
+        metavar=f"[{'|'.join(ALL_SCORES)}]",
+        read=_score,
+    )
+    retry_failed: bool = flag("Run failed cells again.", default=False)
+    prices: Path | None = flag(
+        "TOML file with prices that take precedence over the built-in ones.", exists=True
+    )
+    accept_empty: bool = flag(
+        "Go on although the store has lost replies, and pay for them again.", default=False
+    )
+    keep_going: bool = flag(
+        "Go on with rows whose first cells all failed for one cause, which are paused otherwise.",
+        default=False,
+    )
+    workers: int | Literal["auto"] = flag(
+        "Processes; auto: a core each, unless a vendor's account is what binds.",
+        default=1,
+        metavar="N|auto",
+        read=_workers,
+    )
+    ray: str = flag("Workers on a Ray cluster.", default="", metavar="ADDRESS|auto")
+    quota: bool = flag("Share the models' limits with other runs of this database.", default=False)
+    part: str = flag("Every Nth problem, from the Kth on.", default="", metavar="K/N")
+    sources: tuple[str, ...] | None = flag(
+        "Take over cells that this run has of the same code, and no others; repeatable. Default: "
+        "from the other runs in runs/.",
+        name="--from",
+        metavar="RUN",
+    )
+    verify: int = flag(
+        "Replay so many cells of each run before any is taken over from it.",
+        default=0,
+        metavar="N",
+        least=0,
+    )
+    batch: bool | BatchTerms = flag(
+        "Ask through the vendors' batch endpoints: half the price, replies within a day.",
+        default=False,
+    )
+    no_wait: bool = flag(
+        "Do not wait for batches: do what can be done now; later the same command goes on.",
+        default=False,
+    )
+    batch_for: float | None = flag(
+        "How long to wait for batches in all; then they are cancelled, and the rest asked live.",
+        metavar="6h",
+        read=_seconds,
+    )
+    batch_then: Then = flag(
+        "What to do with a call that three batches brought no reply to.", default="live"
+    )
+    until: str | None = flag(
+        "Stop once it is known so precisely: 'debate - consultancy ± 0.05'.", metavar="AIM"
+    )
+    stop_when: str | None = flag(
+        "Stop once this is known to be true, or to be false: 'debate > consultancy'.",
+        metavar="AIM",
+    )
+
+    def __post_init__(self) -> None:
+        if self.until is not None and self.stop_when is not None:
+            raise UsageError("--until or --stop-when: one aim decides when a run may stop")
+        if self.part and (self.until is not None or self.stop_when is not None):
+            raise UsageError("--until and --stop-when look at a whole sweep: leave out --part")

@@ -1,0 +1,23 @@
+"""Checking all that a run checks before its first request: `oversight plan --dry-run`."""
+
+import asyncio
+from pathlib import Path
+
+from ..display.quantity import counted
+from ..models.router import RunPolicy
+from ..providers.retirements import today
+from ..runs.loaded_sweep import LoadedSweep
+from ..runs.walk import require_abilities, require_service
+from .output import show
+
+
+def dry_run_of(opened: LoadedSweep, file: Path, batch: bool, policy: RunPolicy) -> None:
+    """Print that a sweep is fine. batch: whether its models are asked in batches. Raises:
+    UsageError as `oversight run` would, for models that are gone, keys that are not set, and what a
+    model or a batch endpoint does not take."""
+    grid, models = opened.sweep, opened.models
+    asyncio.run(require_abilities(grid, models.simulated, models.reach))
+    require_service(models.retirements(grid.models), today())
+    models.batched(grid.models, batch)
+    models.prepare(grid.roles, policy)
+    show(f"{file}: fine. {counted(len(grid), 'cell')}; models: {', '.join(grid.models)}")

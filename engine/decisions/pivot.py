@@ -1,0 +1,103 @@
+"""Averages over the rows of a grid: by protocol, agent, judge or a setting, over all the others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...protocols.scoring.inference import Estimate, estimate
+from ...protocols.scoring.sample import Sample, paired
+from ..errors import UsageError
+from ..sweeps.grid import GridRow
+from .rows import RunRows
+
+NAMES = ("protocol", "mechanism", "agent", "judge")
+
+AXES = ("model", "judge_model", "rounds", "simultaneous", "best_of", "temperature", "seed")
+"""Settings of `GridRow.axes` by which rows may be grouped."""
+
+
+@dataclass(frozen=True, slots=True)
+class PivotLine:
+    """A group of rows, each of which counts equally on every problem."""
+
+    group: tuple[str, ...]
+    """Its value of each dimension."""
+    rows: tuple[int, ...]
+    asd: Estimate | None
+    lift: Estimate | None
+    """Mean over the rows that have a naive judge."""
+
+
+def dimensions(rows: Sequence[GridRow]) -> list[str]:
+    """What tells the rows of a grid apart: names and settings of which they have several."""
+    return [name for name in (*NAMES, *AXES) if len({_value(row, name) for row in rows}) > 1]
+
+
+def pivot(run: RunRows, by: Sequence[str], score: str) -> list[PivotLine]:
+    """Means of ASD and lift for each combination of the dimensions `by`, best first.
+
+    A mean is over the problems that all rows of the group have; its interval is over problems, as
+    of every row. Naive judges are compared with, and are in no group. UsageError for no dimension.
+    """
+    rows = run.sweep.rows
+    known = (*NAMES, *AXES)
+    for name in by:
+        if name not in known:
+            raise UsageError(f"{name!r} is no dimension of rows; there are {', '.join(known)}")
+    samples = run.asd(score)
+    naive = {
+        row.judge: samples[name]
+        for row, name in zip(rows, run.names, strict=True)
+        if row.naive and name in samples
+    }
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for n, row in enumerate(rows):
+        if not row.naive:
+            groups.setdefault(tuple(_value(row, name) for name in by), []).append(n)
+    found = []
+    for group, members in groups.items():
+        there = [(n, samples[run.names[n]]) for n in members if run.names[n] in samples]
+        lifts = [
+            paired(each, naive[rows[n].judge])
+            for n, each in there
+            if rows[n].judge in naive and set(each.questions) & set(naive[rows[n].judge].questions)
+        ]
+        asd = _mean([each for _, each in there])
+        found.append(PivotLine(group, tuple(members), asd, _mean(lifts)))
+    return sorted(found, key=lambda line: -(line.asd.value if line.asd else -9.0))
+
+
+def _value(row: GridRow, name: str) -> str:
+    if name in NAMES:
+        named: Mapping[str, str] = {"protocol": row.kind, "mechanism": row.mechanism}
+        return named.get(name) or str(getattr(row, name, ""))
+    value = getattr(row.axes, name)
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _mean(samples: Sequence[Sample]) -> Estimate | None:
+    """The mean sample over the questions that all have, estimated; None without any."""
+    if not samples:
+        return None
+    first = samples[0]
+    both = set(first.questions).intersection(*(each.questions for each in samples[1:]))
+    ids = [id for id in first.questions if id in both]
+    if not ids:
+        return None
+    columns = []
+    for each in samples:
+        at = {id: n for n, id in enumerate(each.questions)}
+        columns.append([each.values[at[id]] for id in ids])
+    ends = [each.ends for each in samples if each.ends]
+    groups = dict(zip(first.questions, first.groups, strict=True))
+    return estimate(
+        Sample(
+            tuple(ids),
+            tuple(np.mean(columns, axis=0).tolist()),
+            tuple(groups[id] for id in ids),
+            (float(np.mean([e[0] for e in ends])), float(np.mean([e[1] for e in ends])))
+            if len(ends) == len(samples)
+            else None,
+        )
+    )

@@ -1,0 +1,184 @@
+"""The answer page: whether one row is better than another, by how much, where, and how sure."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isnan
+
+from ...protocols.scores import TIE
+from ..decisions.comparison import Compared, compare_rows
+from ..decisions.pivot import PivotLine, dimensions, pivot
+from ..decisions.rows import RunRows, read_rows
+from ..errors import UsageError
+from ..pictures.data import Axis
+from ..pictures.landed import tallied
+from ..pictures.scored_run import asd_by_problem
+from ..runs.reader import Place, RunReader
+from .addresses import Addresses
+from .environment import page
+from .provenance import provenance, run_page
+
+MOST_PAIRS = 14
+"""Rows of a run up to which a site has the contrasts of all pairs of them."""
+
+MOST_LINES = 150
+"""Contrasts on one page."""
+
+MOST_APART = 12
+"""Problems that differ most, for a single contrast."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApartProblem:
+    """A problem on which two rows differ, with the transcripts of both."""
+
+    id: str
+    link: str
+    difference: float
+    first: float
+    second: float
+    links: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLine:
+    """One contrast, as the page shows it."""
+
+    found: Compared
+    link: str
+    """To this contrast by itself."""
+    rows: tuple[str, str]
+    """Links to both rows."""
+
+    @property
+    def said(self) -> str:
+        """The verdict in words: what stands between the two names."""
+        verdict = self.found.contrast.verdict
+        return {
+            "first better": "is better than",
+            "second better": "is worse than",
+            "equivalent": "is as good as",
+        }.get(verdict, "may be better or worse than")
+
+    @property
+    def tone(self) -> str:
+        verdict = self.found.contrast.verdict
+        return {"first better": "good", "second better": "bad"}.get(verdict, "warn")
+
+
+def answer_page(
+    runs: Sequence[RunReader],
+    links: Sequence[Addresses],
+    names: Sequence[str],
+    score: str,
+    asked: tuple[str, str] = ("", ""),
+) -> str:
+    """The contrasts that two words mean; by default of each row with the naive judge.
+
+    runs: one, or two of which the second's rows are subtracted. links: of each. names: of all runs
+    that may be chosen. asked: names of rows, or parts of them, as `oversight compare` takes them.
+    """
+    one, *others = runs
+    two = others[0] if others else None
+    fault, comparison, lines = "", None, list[AnswerLine]()
+    rows = [read_rows(run) for run in runs]
+    # A site cannot ask again: with few rows, it has the answer for every pair.
+    every = not others and not links[0].live and len(one.sweep.rows) <= MOST_PAIRS
+    try:
+        comparison = compare_rows(
+            rows[0],
+            rows[1] if others else None,
+            named=[",".join(asked)] if all(asked) else (),
+            pairs="all" if every else None,
+            score=score,
+        )
+        lines = [_line(each, links, alone=bool(others)) for each in comparison.contrasts]
+    except UsageError as exc:
+        fault = str(exc)
+    single = lines[0] if len(lines) == 1 else None
+    values = {
+        "comparison": comparison,
+        "fault": fault,
+        "lines": lines[:MOST_LINES],
+        "more": max(0, len(lines) - MOST_LINES),
+        "single": single,
+        "axis": _axis(lines) if lines else None,
+        "apart": _apart(rows, links, single.found, score) if single else [],
+        "asked": asked,
+        "all_asked": all(asked),
+        "tally": Counter(line.found.contrast.verdict for line in lines),
+        "options": [list(each.names) for each in rows],
+        "names": names,
+        "a": one.name,
+        "b": two.name if two else "",
+        "score": score,
+    }
+    if two is None:
+        return run_page("answer", one, links[0], title="answer", here="answer", **values)
+    return page(
+        "answer", links[0], title="compare", run_name=one.name, here="compare",
+        origin=provenance(one), **values,
+    )  # fmt: skip
+
+
+def pivot_page(run: RunReader, links: Addresses, score: str, by: Sequence[str] = ()) -> str:
+    """Averages over the rows of a grid. by: dimensions; by default those of the protocol."""
+    rows = read_rows(run)
+    known = dimensions([row for row in run.sweep.rows if not row.naive])
+    chosen = [name for name in by if name in known] or known[:1]
+    tables = [[each] for each in known] if not links.live else [chosen]
+    found = [(names, _ordered(pivot(rows, names, score))) for names in tables if names]
+    estimates = [each for _, lines in found for line in lines for each in (line.asd, line.lift)]
+    ends = [0.0, *(end for each in estimates if each for end in (each.interval or (each.value,)))]
+    return run_page(
+        "pivot",
+        run,
+        links,
+        title=f"{run.name} by group",
+        here="groups",
+        found=found,
+        axis=Axis.around(ends),
+        known=known,
+        chosen=chosen,
+        score=score,
+        count=len(run.sweep.rows),
+    )
+
+
+def _ordered(lines: list[PivotLine]) -> list[PivotLine]:
+    return [line for line in lines if line.asd] + [line for line in lines if not line.asd]
+
+
+def _line(found: Compared, links: Sequence[Addresses], alone: bool) -> AnswerLine:
+    (i, one), (j, two) = found.places
+    first, second = found.contrast.first, found.contrast.second
+    link = "" if alone else links[0].answer(first, second)
+    return AnswerLine(found, link, (links[i].row(one, first), links[j].row(two, second)))
+
+
+def _axis(lines: Sequence[AnswerLine]) -> Axis:
+    every = [line.found.contrast.estimate for line in lines]
+    return Axis.around(
+        [0.0, *(end for each in every for end in (each.value, *(each.interval or ())))]
+    )
+
+
+def _apart(
+    rows: Sequence[RunRows], links: Sequence[Addresses], found: Compared, score: str
+) -> list[ApartProblem]:
+    """The problems that differ most, each way, with links to the transcripts of both rows."""
+    (i, one), (j, two) = found.places
+    values = []
+    for run, row in ((i, one), (j, two)):
+        opened = rows[run].run
+        every = asd_by_problem(opened.sweep, tallied(opened, score).results)[:, row]
+        ids = [problem.id for problem in opened.sweep.problems]
+        values.append({id: (n, float(v)) for n, (id, v) in enumerate(zip(ids, every, strict=True))})
+    told = []
+    for id, (n, a) in values[0].items():
+        m, b = values[1].get(id, (0, float("nan")))
+        if not isnan(a) and not isnan(b) and abs(a - b) > TIE:
+            both = links[i].reading(Place(one, n)), links[j].reading(Place(two, m))
+            told.append(ApartProblem(id, links[i].problem(n), a - b, a, b, both))
+    told.sort(key=lambda each: (-abs(each.difference), each.id))
+    return told[:MOST_APART]
