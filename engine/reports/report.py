@@ -360,9 +360,9 @@ def _bounds(results: Results, names: Sequence[Column]) -> Iterable[Part]:
                 "in doubt: problems with a world that failed, or in which a speaker refused, fell "
                 "silent, conceded or argued for another side, or a logprob judge's labels had less "
                 "than half of the probability; truth, lie: share of the worlds that argue for it.",
-                "complied: ASD without such problems. as run: with every verdict there is, and 0 for "
-                "its answer where nothing could be read. worst, best: every such world with the "
-                "score that lowers, or raises, ASD the most. 95%, "
+                "complied: ASD without such problems. as run: with all verdicts, and 0 for the "
+                "answer argued for where nothing could be read. worst, best: every such world "
+                "with the score that lowers, or raises, ASD the most. 95%, "
                 "lift: where the ASD, and the lift, of all worlds would lie (Stoye 2009).",
             ),
         )

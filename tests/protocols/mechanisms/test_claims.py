@@ -78,7 +78,7 @@ def found_out(task: str, call: Call) -> str:
         case "challenge":
             return form(statement=1, part="", question="Why?")
         case "statement":
-            rates = "helpful" in call.messages[-1].text or "useful" in call.messages[-1].text
+            rates = "the critique, concludes" in call.messages[-1].text
             return held(float(named == rates))
         case "percentages":
             return believing(float(not named))
@@ -138,7 +138,8 @@ async def test_a_judge_who_errs_gives_a_liar_no_more_than_is_claimed(
     name: str, error: float
 ) -> None:
     """The known truth: each probability that the judge states is what it should be, or that much
-    more or less, in every combination; the liar speaks or is silent. No play gains more than the claim allows for a judge who errs so, and some play does."""
+    more or less, in every combination; the liar speaks or is silent. No play gains more than the
+    claim allows for a judge who errs so, and some play as much."""
     protocol = ERRING[name]
     (claim,) = protocol.claims
     honest = found_by_one if name == "critique" else found_out
