@@ -161,12 +161,17 @@ class Verdict:
                 yield from turn.drafts
 
 
+NOT_RUN = "not run"
+"""Kind of a Failure that is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a cell has no verdict. A value: paid neighbours are not taken down with it."""
 
     kind: str
-    """`unreadable`, `declined`, or the name of the provider's fault."""
+    """`unreadable`, `declined`, the name of the provider's fault, or NOT_RUN: no fault, but the
+    design left the world out."""
     message: str
     raw: str = ""
     """The text that could not be read, as the model wrote it."""

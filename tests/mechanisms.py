@@ -33,6 +33,7 @@ KNOWN = "| mechanism | what must come out | test |"
 SIM = "engine/sim_expected::protocols_score_what_the_closed_form_says"
 
 TRUTHS: dict[str, list[str]] = {
+    "recorded": ["engine/published::what_was_said_is_judged_again_beside_its_own_judges"],
     "naive_judge": [SIM],
     "open_trust": ["baselines::open_trust_shares_everything_and_is_worth_nothing"],
     "propaganda": [SIM],

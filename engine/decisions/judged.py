@@ -6,13 +6,14 @@ from itertools import combinations
 from pathlib import Path
 
 from ...protocols.scoring.contrasts import Contrast, Family, decided, unpaired
-from ...protocols.scoring.inference import Influences
+from ...protocols.scoring.inference import ErrorKind, Influences
 from ...protocols.scoring.power import Spread
 from ..display.finding import Finding, Part, column, figure, number, people, program, word
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from ..reports.scored import settings
-from ..reports.verdicts import read_verdicts
+from ..reports.verdicts import Verdicts, read_verdicts
+from ..studies.scoring import is_study, study_lines
 from .statement import read_pair
 
 TABLE = ".jsonl"
@@ -37,16 +38,28 @@ def read_settings(
     """
     found: dict[str, Influences] = {}
     for file in files:
-        try:
-            with file.open("rb") as lines:
-                read = read_verdicts(lines, str(file))
-        except OSError as exc:
-            raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc
+        read = lines_of(file)
         for name, each in settings(read, score, by, ways).items():
             parts = [file.stem] if len(files) > 1 or not name else []
             assert each.asd is not None
             found[" ".join(filter(None, [*parts, name]))] = each.asd
     return found
+
+
+def lines_of(file: Path) -> tuple[Verdicts, ...]:
+    """The judgements of a table, or of a study's folder. UsageError if it cannot be read."""
+    if is_study(file):
+        return study_lines(file)
+    try:
+        with file.open("rb") as lines:
+            return read_verdicts(lines, str(file))
+    except OSError as exc:
+        raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc
+
+
+def is_table(path: Path) -> bool:
+    """Whether judgements can be read from it, that are no run."""
+    return is_study(path) or (path.suffix == TABLE and path.is_file())
 
 
 def compare_tables(
@@ -58,6 +71,7 @@ def compare_tables(
     equivalence: float = 0.05,
     by: str = "setting",
     ways: Sequence[str] = (),
+    error: ErrorKind = "cr3",
 ) -> Finding:
     """Contrasts of settings, each `A,B`; by default of all pairs. UsageError for unknown names."""
     rows = read_settings(files, score, by, ways)
@@ -68,7 +82,7 @@ def compare_tables(
         )
     pairs = [_pair(words, rows) for words in named] or list(combinations(rows, 2))
     try:
-        found = [unpaired(one, two, rows[one], rows[two]) for one, two in pairs]
+        found = [unpaired(one, two, rows[one], rows[two], error) for one, two in pairs]
         lines = [
             JudgedContrast(each, _shared(rows[each.first], rows[each.second]))
             for each in decided(found, family, equivalence)

@@ -12,7 +12,7 @@ from ...protocols.question import Problem
 from ..accounting.prices import Price, PriceList
 from ..limits.limits import Limits
 from ..runs.loaded_sweep import LoadedSweep
-from ..runs.walk import require_distinct
+from ..runs.walk import chains, named, require_distinct
 from ..simulation.model import PREFIX
 from ..throughput import Resource
 from .reply_statistics import ReplyStatistics
@@ -95,6 +95,12 @@ class Plan:
     models: tuple[ModelPlan, ...]
     waves: int = 0
     """Number of consecutive batches; 0 if no calls go in batches."""
+    max_cells: int = 0
+    """Cells that are under way at once, as the sweep file sets it or the models' widths allow."""
+    chain: int = 0
+    """Calls of the longest cell one after another: a run takes at least as long as so many."""
+    longest: str = ""
+    """The row of that cell."""
 
     def total(self, what: Literal["calls", "stored", "input_tokens", "output_tokens"]) -> int:
         """Total over all models."""
@@ -152,6 +158,8 @@ async def plan_sweep(
         if part
     ]
     fresh = next(problem for sample in reversed(samples) for problem in sample)
+    longest = await chains(sweep, models.simulated)
+    slowest = max(sweep.rows, key=lambda row: longest[row.address])
     return Plan(
         sweep.name,
         len(sweep),
@@ -172,6 +180,9 @@ async def plan_sweep(
             for model in sweep.models
         ),
         await survey.waves(fresh, batched) if batched else 0,
+        opened.file.top.max_cells or models.cells_at_once(sweep.models),
+        longest[slowest.address],
+        named(slowest),
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...protocols.scores import TIE
 from ...protocols.scoring.arrays import Flags, Floats
+from ...protocols.scoring.judgements import Judgement
 from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.world_table import WorldBlock, WorldTable
 from ...protocols.scoring.worlds import Worlds
@@ -42,6 +43,8 @@ class OutcomeTable:
         """Cells that failed, or whose verdict is in doubt; by place."""
         self.unread: Flags = np.zeros(len(sweep), np.bool_)
         """Cells that failed since nothing could be read; by place."""
+        self.not_run: Flags = np.zeros(len(sweep), np.bool_)
+        """Cells that the design left out; by place."""
         self.ends: Floats = np.full((len(sweep), 2), np.nan)
         """Within what the verdict on the answer argued for lies, where unread replies leave that
         open and nothing else is in doubt; by place."""
@@ -63,6 +66,7 @@ class OutcomeTable:
             self.failures[number][called(record.failure.kind)] += 1
             self.unread[record.place] = record.failure.unread
         self.doubtful[record.place] = _is_doubtful(record)
+        self.not_run[record.place] = bool(record.not_run)
         if record.bounds and not _spoken_in_doubt(record):
             self.ends[record.place] = record.bounds[record.side]
         if record.probs is not None:
@@ -98,6 +102,30 @@ class OutcomeTable:
                 for answers in [at.shape[-1]]
             ),
         )
+
+    def judgements(self, row: int) -> list[Judgement]:
+        """The verdicts of a row some of whose worlds the design left out, for an unpaired ASD;
+        empty where every question has all of its worlds, or none of them."""
+        found, part = [], False
+        places = self.cells.places(row)
+        for problem, start in zip(self.sweep.problems, self.cells.starts, strict=True):
+            answers = len(problem.values)
+            cluster = {"problem": problem.group or f"\0{problem.id}"}
+            for draw in range(self.sweep.draws):
+                at = places[start + draw * answers : start + (draw + 1) * answers]
+                left_out = self.not_run[at]
+                part = part or bool(left_out.any() and not left_out.all())
+                worlds = tuple(
+                    () if none else None if np.isnan(p[0]) else tuple(p[:answers].tolist())
+                    for none, p in zip(left_out.tolist(), self.probs[at], strict=True)
+                )
+                ran = ~left_out & (~np.isnan(self.probs[at, 0]) | self.doubtful[at])
+                if ran.any() and ran.sum() == (~left_out).sum():
+                    once = len(set(worlds)) == 1 and len(worlds) > 1
+                    found.append(
+                        Judgement(problem.id, problem.values, worlds, cluster, everywhere=once)
+                    )
+        return found if part else []
 
     def judged_right(self, row: int) -> Floats:
         """Accuracy of the judge in each cell of a row, in [0, 1]; NaN without a verdict.

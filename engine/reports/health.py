@@ -104,6 +104,8 @@ class HealthCheck:
         self._captured: list[float] = []
 
     def add(self, record: OutcomeRecord) -> None:
+        if record.not_run:
+            return
         self._run += 1
         if record.failure is not None:
             read = record.failure.kind == "unreadable"

@@ -137,6 +137,7 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         number("n", "n"),
         program("cells", "cells"),
         program("missing", "missing"),
+        program("not_run", "not_run"),
         figure("ASD", "asd", 2),
         Column(
             "lift",
@@ -267,6 +268,11 @@ def _notes(results: Results) -> Iterable[str]:
             "agents.max_tokens."
         )
     yield from claim_lines(results.claims)
+    if any(row.not_run and not row.jse for row in results.rows):
+        yield (
+            "some worlds were not run, by design: unpaired ASD (Hajek), which holds if worlds were "
+            "assigned at random; n counts judgements."
+        )
     if results.missing:
         yield f"{results.missing:,} cells have not been run yet: these figures will change."
 

@@ -7,7 +7,8 @@ from itertools import chain
 
 from ...protocols.claims import Claim
 from ...protocols.scoring.bounds import Bounds, bounded
-from ...protocols.scoring.inference import Estimate, estimate, estimates, exact
+from ...protocols.scoring.inference import Estimate, estimate, estimates, exact, of_sample
+from ...protocols.scoring.judgements import scored
 from ...protocols.scoring.sample import Sample, paired
 from ...protocols.scoring.world_table import RowSamples
 from ...protocols.scoring.worlds import BETAS
@@ -85,6 +86,9 @@ class RowResult:
     failed: int
     missing: int
     """Cells that have not been run yet."""
+    not_run: int
+    """Cells that the design left out. Where a question has some of its worlds alone, `asd` is
+    unpaired (oversight.protocols.scoring.judgements), and `n` counts judgements."""
     asd: Estimate | None
     jse: Mapping[float, Estimate]
     """By beta, the inverse greed of the agent."""
@@ -169,7 +173,12 @@ def score_rows(
     sweep = table.sweep
     numbers = range(len(sweep.rows))
     worlds = [table.worlds(number) for number in numbers]
-    samples = [each.samples(score, betas) for each in worlds]
+    apart_rows = [table.judgements(number) for number in numbers]
+    unpaired = [scored(its, score) if its else None for its in apart_rows]
+    samples = [
+        None if apart else each.samples(score, betas)
+        for each, apart in zip(worlds, unpaired, strict=True)
+    ]
     lifts = _lifts(sweep.rows, samples)
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
@@ -182,21 +191,29 @@ def score_rows(
     figures = Figures(every)
     extremes = [each.extremes(score) for each in worlds]
     bases = _bases(sweep.rows)
+    apart_lifts: dict[int, Estimate] = {}
+    asds = [each.asd if each else None for each in unpaired]
+    for number, each in enumerate(asds):
+        base = samples[bases[number]] if number in bases else None
+        judged = {its.question for its in apart_rows[number]}
+        if each and base and (shared := base.asd.only(judged)):
+            apart_lifts[number] = (each - of_sample(shared)).estimate()
     rows = tuple(
         RowResult(
             kind=row.kind,
             agent=row.agent,
             judge=row.judge,
             axes=replace(row.axes, seed=sweep.seed),
-            n=len(sample.asd.values) if sample else 0,
+            n=len(sample.asd.values) if sample else apart.n if apart and apart.asd else 0,
             cells=table.cells_a_row,
             failed=sum(table.failures[number].values()),
             missing=table.cells_a_row - table.outcomes[number],
-            asd=figures.of(sample.asd) if sample else None,
+            not_run=int(table.not_run[table.cells.places(number)].sum()),
+            asd=figures.of(sample.asd) if sample else apart_asd.estimate() if apart_asd else None,
             jse=figures.by(betas, sample.jse) if sample else {},
             eas=figures.by(betas, sample.eas) if sample else {},
-            lift=_lift(figures, lift, row),
-            mde=each.mde() if (each := _lift(figures, lift, row)) else None,
+            lift=(its_lift := apart_lifts.get(number) or _lift(figures, lift, row)),
+            mde=its_lift.mde() if its_lift else None,
             bounds=worlds[number].bounds(score),
             compliance=_compliance(table, number, extremes, bases.get(number)),
             failures=table.failures[number],
@@ -207,7 +224,9 @@ def score_rows(
             counts_a_world=figures.by_world(secondary[number], "counts"),
             captured=figures.by_world(secondary[number], "captured").get("captured"),
         )
-        for number, (row, sample, lift) in enumerate(zip(sweep.rows, samples, lifts, strict=True))
+        for number, (row, sample, lift, apart, apart_asd) in enumerate(
+            zip(sweep.rows, samples, lifts, unpaired, asds, strict=True)
+        )
     )
     return Results(
         sweep.name,

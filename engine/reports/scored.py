@@ -30,8 +30,9 @@ from ..errors import UsageError
 from .report import SCORE_NAMES
 from .verdicts import TOLD_APART, Verdicts
 
-WAYS = ("problem", "judge", "speaker", "line")
-"""Kinds of clusters: the group of a question, or the question; its judge; its speaker; the line."""
+WAYS = ("problem", "question", "judge", "speaker", "line")
+"""Kinds of clusters: the shared text of a question, or the question; the question by itself; its
+judge; its speaker; the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,8 @@ def judgements_of(
         raise UsageError(f"--cluster {unknown[0]}: there are {', '.join(WAYS)}")
     found = []
     for line in lines:
-        every = {"problem": line.group or f"\0{line.id}", "line": str(line.line), **line.keys}
+        every = {"problem": line.group or f"\0{line.id}", "question": str(line.id), **line.keys}
+        every["line"] = str(line.line)
         if lacking := [way for way in ways if way not in every]:
             raise UsageError(
                 f"line {line.line} names no {lacking[0]}: add it to every line, or choose other "

@@ -19,11 +19,12 @@ from typing import Self
 from ...cache.call import Ask, Call
 from ...cache.explain import differences
 from ...cache.reply import Reply
-from ...protocols.transcript import Failure
+from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import NotReproducible, RowsPaused
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .scheduler import CellEnd, CellOutcome, attempt, attempt_noted
+from .walk import named
 
 CANARIES = 4
 """Cells of a row under way until one of them has succeeded."""
@@ -155,6 +156,8 @@ class RowWatch(Iterator[Cell]):
         self._landed.set()
         if row.open or row.paused:
             return
+        if isinstance(outcome, Failure) and outcome.kind == NOT_RUN:
+            return
         if not isinstance(outcome, Failure):
             row.open = True
             return
@@ -217,7 +220,7 @@ class RowWatch(Iterator[Cell]):
 
     def _state(self, cell: Cell) -> _RowState:
         chain = self._chains.get(cell.row.address, 0) if self._chains else 0
-        return self._rows.setdefault(id(cell.row), _RowState(_name(cell), chain=chain))
+        return self._rows.setdefault(id(cell.row), _RowState(named(cell.row), chain=chain))
 
 
 class ComposedTwice:
@@ -272,9 +275,9 @@ def _difference(cell: Cell, before: list[Call], now: Call) -> str:
     least = min(found, key=lambda each: (len(each), sum(map(len, each))), default=())
     where = least[0] if least else "it asks a call that it did not ask before"
     return (
-        f"{_name(cell)}: composed twice, its calls differ: {where}. A protocol must take chance "
-        "from its ask alone: with a clock, a counter or random numbers in a prompt nothing can be "
-        "resumed or replayed, and everything would be paid again"
+        f"{named(cell.row)}: composed twice, its calls differ: {where}. A protocol must take "
+        "chance from its ask alone: with a clock, a counter or random numbers in a prompt nothing "
+        "can be resumed or replayed, and everything would be paid again"
     )
 
 
@@ -283,8 +286,3 @@ def _cause(outcome: Failure) -> str:
     if outcome.unread:
         return outcome.kind
     return f"{outcome.kind}: {re.sub('[0-9]+', '0', outcome.message)}"
-
-
-def _name(cell: Cell) -> str:
-    row = cell.row
-    return " · ".join(filter(None, (row.kind, row.agent, row.judge)))

@@ -20,17 +20,18 @@ from ..system.files import read_bounded, refuse_links_within, replace_file, unwr
 from . import lock
 from .lock import take_lock
 from .manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
+from .manifest import MAX_SWEEP as MAX_SWEEP
+from .manifest import SWEEP as SWEEP
 from .outcome import FAILURE_MARK, LandedCell, OutcomeRecord, read_outcome
+from .trust import is_own, seal
 
-SWEEP, PROBLEMS, OUTCOMES = "sweep.yaml", "problems.jsonl", "outcomes.jsonl"
+PROBLEMS, OUTCOMES = "problems.jsonl", "outcomes.jsonl"
 GRID = "grid.json"
 """The sweep as data: its rows with their settings. Folders of version 0.1 have none."""
 
 REPORT, QUARANTINE = "report", "quarantine"
 RUN_ID = "run.id"
 
-MAX_SWEEP = 2**26
-"""Bytes of a sweep file at most."""
 
 MAX_PROBLEMS = 2**33
 """Bytes of the problems of a run at most."""
@@ -265,8 +266,6 @@ class RunFolder:
 
     def _seal(self) -> None:
         """Mark the folder as the user's own: who runs a sweep file in it knows its code."""
-        from .trust import is_own, seal
-
         if not is_own(self.path):
             seal(self.path)
 

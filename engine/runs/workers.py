@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from ...cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
-from ...protocols.errors import Declined, Unreadable
-from ...protocols.transcript import Failure
+from ...protocols.errors import Declined, NotRun, Unreadable
+from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import (
     Halt,
     NeverAnswered,
@@ -146,6 +146,8 @@ def failure(work: str, raised: BaseException) -> Failure:
             raise OutOfMemory from fault
         case Declined():
             return Failure("declined", fault.reason, fault.raw, fault.call, fault.seat)
+        case NotRun():
+            return Failure(NOT_RUN, str(fault))
         case Unreadable():
             return Failure("unreadable", fault.reason, fault.raw, fault.call, fault.seat)
         case ProviderError():

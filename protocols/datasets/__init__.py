@@ -11,6 +11,7 @@ from .mmlu import Mmlu
 from .passages import BoolQ, Quality
 from .prontoqa import ProntoQa
 from .solib import Solib
+from .study import Study
 
 __all__ = [
     "BUNDLED",
@@ -27,6 +28,7 @@ __all__ = [
     "Quality",
     "RuleAccuracy",
     "Solib",
+    "Study",
     "TruthfulQa",
     "bundled",
     "gsm8k",

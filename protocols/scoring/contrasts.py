@@ -19,7 +19,7 @@ import numpy as np
 
 from ..scores import TIE
 from .arrays import Floats, Places, codes_of
-from .inference import FREE, NOTHING, RANGE_AWARE, Ends, Estimate, Influences, degrees_of
+from .inference import FREE, NOTHING, RANGE_AWARE, Ends, ErrorKind, Estimate, Influences, degrees_of
 from .quantiles import LEVEL, MANY, NORMAL, between
 from .sample import Sample
 
@@ -189,11 +189,13 @@ def _decided(each: Contrast, p_family: float, equivalence: float) -> Contrast:
     )  # fmt: skip
 
 
-def unpaired(first: str, second: str, one: Influences, two: Influences) -> Contrast:
+def unpaired(
+    first: str, second: str, one: Influences, two: Influences, error: ErrorKind = "cr3"
+) -> Contrast:
     """The contrast of two samples of judgements, paired as far as they share clusters; the family's
     decisions are still open."""
-    apart = (one - two).estimate()
-    separate = math.hypot(one.estimate().sampling, two.estimate().sampling)
+    apart = (one - two).estimate(error)
+    separate = math.hypot(one.estimate(error).sampling, two.estimate(error).sampling)
     pairing = apart.sampling / separate if separate else 1.0
     return Contrast(
         first, second, (one.value, two.value), apart, apart.p(), 1.0, False, apart.mde() or 0.0,

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -40,6 +41,18 @@ class Sample:
             if not math.isfinite(value):
                 raise ValueError(f"question {id} has the value {value}, not a finite number")
         object.__setattr__(self, "mean", fmean(self.values))
+
+    def only(self, questions: Collection[str]) -> "Sample | None":
+        """The sample on some of its questions; None if it has none of them."""
+        kept = [n for n, id in enumerate(self.questions) if id in questions]
+        if not kept:
+            return None
+        return Sample(
+            tuple(self.questions[n] for n in kept),
+            tuple(self.values[n] for n in kept),
+            tuple(self.groups[n] for n in kept),
+            self.ends,
+        )
 
     @property
     def std(self) -> float:

@@ -137,7 +137,17 @@ def _import(source: Path, target: Path) -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("loss", ["deleted", "emptied", "cut short", "another store", "killed"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "deleted",
+        "killed",
+        *(
+            pytest.param(loss, marks=pytest.mark.nightly)
+            for loss in ("emptied", "cut short", "another store")
+        ),
+    ],
+)
 def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(
     loss: str, campaign: Campaign, tmp_path: Path
 ) -> None:

@@ -296,6 +296,10 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
             f"in batches: {counted(plan.waves, 'wave')}, each after the one before: typically "
             f"{hours}, and {longest} at most{much if lives else ''}"
         )
+    notes.append(
+        f"up to {counted(plan.max_cells, 'cell')} at once (max_cells); the longest asks "
+        f"{counted(plan.chain, 'call')} one after another: {plan.longest}"
+    )
     unpriced = [model.model for model in plan.models if model.cost is None]
     if unpriced:
         notes.append(f"no price is known of {', '.join(unpriced)}; give a file with --prices")

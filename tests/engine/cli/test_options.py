@@ -39,15 +39,15 @@ OF_ITS_OWN = {
 """Options that set another thing than their namesakes: a loader's setting, the order of labels."""
 VARIANTS = {
     "--store": 4,  # to be written to, of a folder, of a run that is read, of one asked more
-    "--format": 2,  # of what is printed, and of exported files
+    "--format": 3,  # of what is printed, of exported files, and of imported ones
     "--contrast": 2,  # to be planned for, and to be looked at
     "--limit": 2,  # problems, and lines of a list
     "--json": 2,  # beside --format, too
-    "--output": 7,  # each default is named
+    "--output": 9,  # each default is named
     "--beta": 3,  # instead of the usual ones, beside them, and of the tilt
     "--model": 2,  # of stored replies, and to write answers
     "--dry-run": 3,  # checks a sweep, counts questions, and counts what would go
-    "--from": 2,  # a mirror of data sets, and a run
+    "--from": 3,  # a mirror of data sets, a folder of studies, and a run
 }
 
 

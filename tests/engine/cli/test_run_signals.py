@@ -60,11 +60,12 @@ def slow(place: Path) -> Path:
 @pytest.mark.parametrize(
     ("number", "cells"),
     [
-        (signal.SIGINT, 0),
+        pytest.param(signal.SIGINT, 0, marks=pytest.mark.nightly),
         (signal.SIGINT, 40),
         (signal.SIGTERM, 20),
-        (signal.SIGHUP, 20),
-        (signal.SIGUSR1, 20),
+        # What they are beside SIGTERM is held by tests of their own.
+        pytest.param(signal.SIGHUP, 20, marks=pytest.mark.nightly),
+        pytest.param(signal.SIGUSR1, 20, marks=pytest.mark.nightly),
     ],
 )
 def test_a_signal_stops_a_run_and_the_same_command_goes_on_with_it(

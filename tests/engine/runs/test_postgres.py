@@ -264,6 +264,7 @@ def test_two_runs_of_one_sweep_at_one_moment_pay_each_call_once(desk, url, undis
 
 def test_after_a_kill_the_other_run_goes_on_at_once_and_pays_what_was_in_flight_again(desk, url):
     with desk.server(SLOW) as server:
+        desk.environment["OVERSIGHT_LEASE_SECONDS"] = "6"
         killed = desk.start("--store", url, "--run-folder", "killed")
         other = desk.start("--store", url)
         while counts(server).get("ok", 0) < 20:

@@ -12,8 +12,15 @@ from tests.campaign.vendor import Vendor
 pytestmark = pytest.mark.wire
 
 
-@pytest.mark.parametrize("files", [64, 256])
-@pytest.mark.parametrize("provider", ["compatible/lab", "openai"])
+@pytest.mark.parametrize(
+    ("provider", "files"),
+    [
+        ("compatible/lab", 64),
+        pytest.param("compatible/lab", 256, marks=pytest.mark.nightly),
+        pytest.param("openai", 64, marks=pytest.mark.nightly),
+        ("openai", 256),
+    ],
+)
 def test_with_few_open_files_nothing_that_was_answered_is_lost(
     tmp_path: Path, files: int, provider: str
 ) -> None:
