@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...protocols.claims import claim_lines
-from ...protocols.scoring.inference import FEW_CLUSTERS, PARTS, Estimate
+from ...protocols.scoring.estimate import PARTS, Estimate
+from ...protocols.scoring.inference import FEW_CLUSTERS
 from ...protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
 from ...protocols.scoring.worlds import BETAS, beta_name
 from ..display.finding import (

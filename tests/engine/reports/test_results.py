@@ -14,7 +14,7 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from oversight.protocols.prompts.prompt_set import default_prompts
-from oversight.protocols.scoring.inference import Estimate
+from oversight.protocols.scoring.estimate import Estimate
 from oversight.protocols.transcript import Failure, Verdict
 from tests.engine.verdicts import (
     JUDGE,
