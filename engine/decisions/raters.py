@@ -14,7 +14,8 @@ from ...protocols.question import Problem
 from ...protocols.scores import RANGES, TIE, accuracy, brier
 from ...protocols.scoring.agreement import Agreement, krippendorff_alpha
 from ...protocols.scoring.calibration import Calibration, calibration
-from ...protocols.scoring.inference import Estimate, estimate
+from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.inference import estimate
 from ...protocols.scoring.sample import Sample
 from ..display.finding import Finding, Part, change, figure, number, people, plain, share, word
 from ..errors import UsageError

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ...protocols.scoring.contrasts import contrasts
-from ...protocols.scoring.inference import Estimate
+from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.sample import Sample
 from ..decisions.comparison import comparable
 from ..decisions.rows import matched

@@ -238,6 +238,8 @@ class ComposedTwice:
     def __call__(self, cell: Cell) -> Awaitable[CellEnd]:
         if id(cell.row) in self._done:
             return attempt_noted(cell, self._ask)
+        # Not its others that begin meanwhile, unless this one comes to no end.
+        self._done.add(id(cell.row))
         return self._twice(cell)
 
     async def _twice(self, cell: Cell) -> CellEnd:
@@ -249,8 +251,14 @@ class ComposedTwice:
             heard.append((call, reply))
             return reply
 
-        end = await attempt_noted(cell, listening)
-        if isinstance(end.outcome, Failure) and end.outcome.kind not in ("unreadable", "declined"):
+        ended = False
+        try:
+            end = await attempt_noted(cell, listening)
+            ended = not isinstance(end.outcome, Failure) or end.outcome.unread
+        finally:
+            if not ended:
+                self._done.discard(id(cell.row))
+        if not ended:
             return end
         again = {call.address: reply for call, reply in heard}
         other: list[Call] = []
@@ -264,7 +272,6 @@ class ComposedTwice:
 
         with suppress(NotReproducible):
             await attempt(cell, from_before)
-        self._done.add(id(cell.row))
         if other:
             raise NotReproducible(_difference(cell, [call for call, _ in heard], other[0]))
         return end
@@ -283,6 +290,6 @@ def _difference(cell: Cell, before: list[Call], now: Call) -> str:
 
 def _cause(outcome: Failure) -> str:
     """What failures of one cause have in common: what models say differs from cell to cell."""
-    if outcome.kind in ("unreadable", "declined"):
+    if outcome.unread:
         return outcome.kind
     return f"{outcome.kind}: {re.sub('[0-9]+', '0', outcome.message)}"

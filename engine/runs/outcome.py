@@ -64,7 +64,7 @@ class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
     @property
     def from_replies(self) -> bool:
         """Whether it follows from replies alone; what a provider fails at has none to go by."""
-        return self.failure is None or self.failure.kind in ("unreadable", "declined", "crash")
+        return self.failure is None or self.failure.unread or self.failure.kind == "crash"
 
 
 def line(cell: Cell, outcome: Verdict | Failure) -> bytes:

@@ -18,7 +18,7 @@ from oversight.protocols.transcript import Failure, Judgement, Verdict
 from tests.engine.verdicts import JUDGE, PROPAGANDA, SMALL, completed, problem, results, said, sweep
 from tests.fakes import Scripted, prompt
 
-LOST = Failure("unreadable", "no number")
+LOST = Failure("ServerError", "no reply")
 FIRST, SECOND = -2 * 0.1**2 + 2 * 0.6**2, -2 * 0.2**2 + 2 * 0.3**2
 """ASD of propaganda on the two problems of SMALL."""
 
@@ -48,8 +48,9 @@ def test_a_world_without_a_verdict_may_have_had_any(kind: str) -> None:
     worlds = SMALL | {("propaganda", "p1", 0): (0.8, Failure(kind, "no verdict"))}
     found = bounds(results(sweep(PROPAGANDA), worlds))
     truth = -2 * 0.2**2
-    # The lie scores between -2 and 0, and counts against the ASD.
-    assert found == close(2, 1, FIRST, FIRST, (FIRST + truth) / 2, (FIRST + truth + 2) / 2)
+    # The lie scores between -2 and 0, and counts against the ASD; at -2 if it could not be read.
+    keep = FIRST if kind == "ServerError" else (FIRST + truth + 2) / 2
+    assert found == close(2, 1, FIRST, keep, (FIRST + truth) / 2, (FIRST + truth + 2) / 2)
 
 
 @pytest.mark.parametrize(
