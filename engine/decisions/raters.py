@@ -12,7 +12,8 @@ from ...protocols.question import Problem
 from ...protocols.scores import RANGES, TIE, accuracy, brier
 from ...protocols.scoring.agreement import Agreement, krippendorff_alpha
 from ...protocols.scoring.calibration import Calibration, calibration
-from ...protocols.scoring.inference import Estimate, estimate
+from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.inference import estimate
 from ...protocols.scoring.sample import Sample
 from ..display.finding import Finding, Part, change, figure, number, people, plain, share, word
 from ..errors import UsageError
@@ -77,7 +78,7 @@ class RaterQuality:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeBeside:
+class ComparedJudge:
     """A judge of the run compared with the raters on the same transcripts."""
 
     judge: str
@@ -120,7 +121,7 @@ class RaterAgreement:
     """Alpha of the likeliest answers."""
     interval: Agreement | None
     """Alpha of the probabilities."""
-    beside: tuple[JudgeBeside, ...]
+    beside: tuple[ComparedJudge, ...]
     again: tuple[SelfAgreement, ...]
     """Self-agreement of the raters who judged a transcript twice."""
 
@@ -294,7 +295,7 @@ def _estimated(
 
 def _beside(
     run: Path, listed: Sequence[Problem], units: Mapping[str, Sequence[Probs]]
-) -> Iterable[JudgeBeside]:
+) -> Iterable[ComparedJudge]:
     """Compare the run's own judges with the raters on the transcripts that both have judged."""
     problems = {problem.id: problem for problem in listed}
     in_order = {problem.id: (problem, order) for problem, _, order in _digests(listed)}
@@ -324,7 +325,7 @@ def _beside(
         most = max(len(a) for a, _ in pairs)
         points = [[_padded(a, most), _padded(b, most)] for a, b in pairs]
         alpha = krippendorff_alpha(points, [task.problem for task in tasks.values()])
-        yield JudgeBeside(
+        yield ComparedJudge(
             judge, len(tasks), of_persons, of_model, difference, fmean(apart), fmean(same), alpha
         )
 

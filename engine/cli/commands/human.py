@@ -324,20 +324,25 @@ def status(run: Path, as_json: bool) -> None:
 
 
 @command.command()
-@run_argument
+@click.argument("named", metavar="RUN", shell_complete=run_names)
 @no_store_option
 @json_option
-def agreement(run: Path, as_json: bool) -> None:
+def agreement(named: str, as_json: bool) -> None:
     """Print how well the raters of RUN agree, how good each is, and how the model judge compares.
 
     Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
     each rater, Brier score, accuracy and calibration, what the transcript changed, and attention
     items passed. Where they judged finished transcripts, the judge of the run on the same ones.
+    RUN may be a study's folder: then its judges, and those of one conversation beside each other.
     """
     from ...decisions.raters import agreement_finding, rater_agreement
+    from ...studies.scoring import is_study, study_agreement
 
-    found = rater_agreement(run)
-    show(agreement_finding(found).text("json" if as_json else "text", width()))
+    if is_study(Path(named)):
+        found = study_agreement(Path(named))
+    else:
+        found = agreement_finding(rater_agreement(run_named(named)))
+    show(found.text("json" if as_json else "text", width()))
 
 
 @command.command()
