@@ -15,9 +15,9 @@ import pytest
 
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.decisions.raters import rater_agreement
+from oversight.engine.mock.process import counts, serving
 from oversight.engine.pages.rating import RaterServer
 from oversight.engine.persons.journal import TaskAnswered, TaskGiven, read_journal
-from oversight.engine.rehearsal.process import counts, serving
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.runs.trust import seal
@@ -115,7 +115,7 @@ def served(
     words = ("human", "serve", what, *(() if "--port" in flags else ("--port", "0")), *flags)
     with running(*words, cwd=cwd, **variables) as server:
         server.until(r"send each link to one person")
-        yield server, re.findall(r"http://\S+\?token=\S+", server.err)
+        yield server, re.findall(r"-\d+  (http://\S+\?token=\S+)", server.err)
 
 
 async def ended(server: Running) -> Ran:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.errors import StoreError
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from tests.databases import Server, lacking, serving
 from tests.desk import Desk
 from tests.waiting import end
