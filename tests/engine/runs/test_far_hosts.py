@@ -113,6 +113,7 @@ def in_between(certificate: tuple[Path, Path]) -> Iterator[int]:
     ours = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     ours.check_hostname, ours.verify_mode = False, ssl.CERT_NONE
     listener = socket.create_server((HERE, 0))
+    opened: list[socket.socket] = []
 
     def pass_on(one: socket.socket, other: socket.socket) -> None:
         with suppress(OSError):
@@ -125,14 +126,17 @@ def in_between(certificate: tuple[Path, Path]) -> Iterator[int]:
         with suppress(OSError):
             while True:
                 client, _ = listener.accept()
+                opened.append(client)
                 with suppress(OSError):
                     server = socket.create_connection((THERE, 5432))
+                    opened.append(server)
                     server.sendall(client.recv(8))  # the request for TLS
                     client.sendall(server.recv(1))
                     pair = (
                         theirs.wrap_socket(client, server_side=True),
                         ours.wrap_socket(server),
                     )
+                    opened.extend(pair)
                     for ends in (pair, pair[::-1]):
                         threading.Thread(target=pass_on, args=ends, daemon=True).start()
 
@@ -140,7 +144,9 @@ def in_between(certificate: tuple[Path, Path]) -> Iterator[int]:
     try:
         yield listener.getsockname()[1]
     finally:
-        listener.close()
+        listener.shutdown(socket.SHUT_RDWR)
+        for each in (listener, *opened):
+            each.close()
 
 
 def test_a_password_goes_to_no_server_but_the_one_that_knows_it(
