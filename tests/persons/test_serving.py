@@ -440,7 +440,8 @@ def test_people_judge_while_batches_are_out(tmp_path: Path) -> None:
     ledger = read_ledger(run)
     assert not asked.get("requests"), "none of it was asked live"
     assert asked["lines_ended"] == ledger["openai/gpt-4o"].sent == 6
-    assert ledger["person/lay"].sent == len(list(outcomes(run))) == 9
+    assert ledger["person/lay"].sent == 6, "both worlds of a debate ask for one judgement"
+    assert len(list(outcomes(run))) == 12
 
 
 def test_doctor_and_rehearsal_take_persons_as_they_are(tmp_path: Path) -> None:
