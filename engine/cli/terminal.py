@@ -136,7 +136,7 @@ def under_signals(
         try:
             return runner.run(obedient())
         except asyncio.CancelledError:
-            say("calls in flight were abandoned; what had landed is saved")
+            say("calls in flight were abandoned; what had completed is saved")
             return stop_token.halt
 
 
@@ -146,7 +146,7 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     if halt.unsaved:
         unsaved = f"{halt.unsaved:,} paid replies could not be saved and will be asked for again"
     if isinstance(halt, Interrupted):
-        say(f"{unsaved or 'all that landed is saved'}. {done}.")
+        say(f"{unsaved or 'all that completed is saved'}. {done}.")
     else:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
     if run.awaited and not isinstance(halt, BatchesOut):

@@ -1,14 +1,17 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
+from ...protocols.claims import Claim
 from ...protocols.scoring.bounds import Bounds, bounded
-from ...protocols.scoring.inference import Estimate, estimate, estimates, exact, of_sample
-from ...protocols.scoring.judgements import scored
+from ...protocols.scoring.estimate import Estimate, exact
+from ...protocols.scoring.inference import estimate, estimates, of_sample
+from ...protocols.scoring.judgements import Judgements
 from ...protocols.scoring.sample import Sample, paired
+from ...protocols.scoring.unpaired import scored
 from ...protocols.scoring.world_table import RowSamples
 from ...protocols.scoring.worlds import BETAS
 from ..runs.outcome import OutcomeRecord
@@ -87,7 +90,7 @@ class RowResult:
     """Cells that have not been run yet."""
     not_run: int
     """Cells that the design left out. Where a question has some of its worlds alone, `asd` is
-    unpaired (oversight.protocols.scoring.judgements), and `n` counts judgements."""
+    unpaired (oversight.protocols.scoring.unpaired), and `n` counts judgements."""
     asd: Estimate | None
     jse: Mapping[float, Estimate]
     """By beta, the inverse greed of the agent."""
@@ -130,6 +133,8 @@ class Results:
     prompts: str = ""
     """12 hex digits of all words that the seats read:
     oversight.engine.sweeps.grid.Grid.prompts."""
+    claims: Mapping[str, tuple[Claim, ...]] = field(default_factory=dict)
+    """What each kind of row guarantees against a liar; see oversight.protocols.claims."""
 
     @property
     def failed(self) -> int:
@@ -171,7 +176,8 @@ def score_rows(
     numbers = range(len(sweep.rows))
     worlds = [table.worlds(number) for number in numbers]
     apart_rows = [table.judgements(number) for number in numbers]
-    unpaired = [scored(its, score) if its else None for its in apart_rows]
+    tables = [Judgements.of(its) if its else None for its in apart_rows]
+    unpaired = [scored(each, score) if each else None for each in tables]
     samples = [
         None if apart else each.samples(score, betas)
         for each, apart in zip(worlds, unpaired, strict=True)
@@ -189,10 +195,13 @@ def score_rows(
     extremes = [each.extremes(score) for each in worlds]
     bases = _bases(sweep.rows)
     apart_lifts: dict[int, Estimate] = {}
-    asds = [each.asd if each else None for each in unpaired]
+    asds = [
+        its.named(each.asd) if its and each and each.asd else None
+        for its, each in zip(tables, unpaired, strict=True)
+    ]
     for number, each in enumerate(asds):
         base = samples[bases[number]] if number in bases else None
-        judged = {its.question for its in apart_rows[number]}
+        judged = {str(its.question) for its in apart_rows[number]}
         if each and base and (shared := base.asd.only(judged)):
             apart_lifts[number] = (each - of_sample(shared)).estimate()
     rows = tuple(
@@ -226,7 +235,14 @@ def score_rows(
         )
     )
     return Results(
-        sweep.name, score, tuple(betas), rows, tuple(samples), check.health(), sweep.prompts
+        sweep.name,
+        score,
+        tuple(betas),
+        rows,
+        tuple(samples),
+        check.health(),
+        sweep.prompts,
+        sweep.claims,
     )
 
 

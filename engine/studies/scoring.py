@@ -1,5 +1,6 @@
 """Scores of a study: its judgements as lines for the inference core, trajectories, raters."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,11 +21,12 @@ from ...protocols.question import LABELS, Problem
 from ...protocols.scores import TIE, accuracy, brier
 from ...protocols.scoring.agreement import Agreement, krippendorff_alpha
 from ...protocols.scoring.calibration import Calibration, calibration
-from ...protocols.scoring.inference import Estimate, mean_of
+from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.inference import mean_of
+from ...protocols.scoring.judgements import Judgement, Judgements
 from ..display.finding import Column, Finding, Part, change, figure, number, program, word
 from ..errors import UsageError
 from ..reports.scored import where
-from ..reports.verdicts import Verdicts
 from .draft import INFO
 
 Probs = tuple[float, ...]
@@ -78,10 +80,9 @@ def judged_in(data: StudyData, mode: str = "") -> list[Judged]:
     return found
 
 
-def as_lines(judged: Sequence[Judged]) -> tuple[Verdicts, ...]:
+def as_lines(judged: Sequence[Judged]) -> Iterator[Judgement]:
     """Judgements as `oversight study score FILE` reads them. A world that the design did not fill
     was not run."""
-    found = []
     for n, each in enumerate(judged, 1):
         answers = each.problem.question.answers
         argued = each.held.argued
@@ -96,22 +97,19 @@ def as_lines(judged: Sequence[Judged]) -> tuple[Verdicts, ...]:
             "setting": each.held.setting,
             "mode": each.row.mode,
             "draw": each.held.id,
+            "labels": json.dumps([answer.label for answer in answers]),
             **({"speaker": " & ".join(people)} if people else {}),
+            **({"group": each.problem.group} if each.problem.group else {}),
         }
-        found.append(
-            Verdicts(
-                n,
-                each.problem.id,
-                tuple(answer.label for answer in answers),
-                each.problem.values,
-                worlds,
-                each.problem.group,
-                first[1] if first[0] == 0 else None,
-                argued is None,
-                keys,
-            )
+        yield Judgement(
+            each.problem.id,
+            each.problem.values,
+            worlds,
+            keys,
+            first[1] if first[0] == 0 else None,
+            argued is None,
+            line=n,
         )
-    return tuple(found)
 
 
 def mode_in(conditions: Sequence[str]) -> str:
@@ -119,22 +117,22 @@ def mode_in(conditions: Sequence[str]) -> str:
     return next((each.partition("=")[2] for each in conditions if each.startswith("mode=")), "")
 
 
-def study_lines(folder: Path, conditions: Sequence[str] = ()) -> tuple[Verdicts, ...]:
-    """The lines of a study. conditions: `mode=stepped` asks for judgements that the study's own
-    figures leave out. UsageError if there are none."""
+def study_judgements(folder: Path, conditions: Sequence[str] = ()) -> Iterator[Judgement]:
+    """The judgements of a study. conditions: `mode=stepped` asks for judgements that the study's
+    own figures leave out. UsageError if there are none."""
     mode = mode_in(conditions)
-    lines = as_lines(judged_in(opened_study(folder), mode))
-    if not lines:
+    judged = judged_in(opened_study(folder), mode)
+    if not judged:
         raise UsageError(f"{folder}: no judgement{f' of mode {mode}' if mode else ''}")
-    return lines
+    return as_lines(judged)
 
 
 def study_parts(found: Finding, folder: Path, conditions: Sequence[str]) -> Finding:
     """The scores of a study's lines, with beliefs round by round and its judges."""
-    kept = {
-        line.keys["draw"] + line.keys["judge"]
-        for line in where(study_lines(folder, conditions), conditions)
-    }
+    lines = where(Judgements.of(study_judgements(folder, conditions)), conditions)
+    held, judges = (lines.names[kind] for kind in ("draw", "judge"))
+    both = zip(lines.codes["draw"].tolist(), lines.codes["judge"].tolist(), strict=True)
+    kept = {held[draw] + judges[judge] for draw, judge in both}
     mode = mode_in(conditions)
     judged = [
         each

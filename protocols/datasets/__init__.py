@@ -1,11 +1,11 @@
-"""Data sets: loaders, the problems that come with the program, and the leak gate."""
+"""Data sets: loaders, the problems that come with the program, and the leakage check."""
 
 from .bundled import BUNDLED, Bundled, bundled
 from .catalogue import LOADERS, loader
 from .choices import Gpqa, TruthfulQa
 from .gsm8k import Gsm8k, gsm8k
 from .jsonl import JsonLines, write_jsonl
-from .leak import LeakGate, RuleAccuracy, leak_gate
+from .leak import LeakageCheck, RuleAccuracy, leakage_check
 from .loader import Loader
 from .mmlu import Mmlu
 from .passages import BoolQ, Quality
@@ -21,7 +21,7 @@ __all__ = [
     "Gpqa",
     "Gsm8k",
     "JsonLines",
-    "LeakGate",
+    "LeakageCheck",
     "Loader",
     "Mmlu",
     "ProntoQa",
@@ -32,7 +32,7 @@ __all__ = [
     "TruthfulQa",
     "bundled",
     "gsm8k",
-    "leak_gate",
+    "leakage_check",
     "loader",
     "write_jsonl",
 ]

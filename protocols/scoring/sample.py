@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from .estimate import ends_apart
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -90,12 +92,9 @@ def paired(first: Sample, second: Sample) -> Sample:
                 f"question {first.questions[n]} is of group {first.groups[n]!r} in one sample "
                 f"and of {second.groups[m]!r} in the other"
             )
-    ends = None
-    if first.ends and second.ends:
-        ends = (first.ends[0] - second.ends[1], first.ends[1] - second.ends[0])
     return Sample(
         tuple(first.questions[n] for n, _ in shared),
         tuple(first.values[n] - second.values[m] for n, m in shared),
         tuple(first.groups[n] for n, _ in shared),
-        ends,
+        ends_apart(first.ends, second.ends),
     )

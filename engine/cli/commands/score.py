@@ -8,11 +8,12 @@ import click
 
 from ....protocols.scores import ALL_SCORES, SCORES, Compat
 from ....protocols.scoring.inference import ErrorKind
+from ....protocols.scoring.judgements import Judgements
 from ....protocols.scoring.worlds import BETAS
 from ...decisions.judged import lines_of
 from ...reports.scored import score_finding, where
 from ...reports.verdicts import TOLD_APART, read_verdicts
-from ...studies.scoring import is_study, study_lines, study_parts
+from ...studies.scoring import is_study, study_judgements, study_parts
 from ..options import format_option
 from ..output import show, width
 
@@ -116,7 +117,7 @@ def command(
     if str(verdicts) == "-":
         lines = read_verdicts(sys.stdin.buffer, "<stdin>")
     elif is_study(verdicts):
-        lines = study_lines(verdicts, conditions)
+        lines = Judgements.of(study_judgements(verdicts, conditions))
     else:
         lines = lines_of(verdicts)
     found = score_finding(

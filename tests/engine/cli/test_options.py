@@ -67,7 +67,7 @@ def test_an_option_that_commands_share_is_told_in_one_way() -> None:
 
 
 def test_a_command_that_works_on_the_folder_of_a_store_refuses_a_database() -> None:
-    done = CliRunner().invoke(oversight, ["cache", "salvage", "--store", "postgresql://there/runs"])
+    done = CliRunner().invoke(oversight, ["cache", "recover", "--store", "postgresql://there/runs"])
     assert done.exit_code == ExitCode.USAGE
     assert "postgresql://there/runs is a database, and this works on a folder" in done.output
 
