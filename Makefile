@@ -46,7 +46,7 @@ board: .venv/installed           ## the board from a study's folder: make board 
 	  --run-folder runs/board > /dev/null
 	rm -rf entries/board
 	$(BIN)/oversight entry publish runs/board --submitter oversight --track people -o entries/board
-	$(BIN)/oversight entry board entries/board --study "$(STUDY)" -o board
+	$(BIN)/oversight entry board entries/board "$(STUDY)" -o board
 
 pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and the plots, into pictures/
 	$(BIN)/python -m tests.pages.pictures pictures

@@ -17,16 +17,18 @@ import orjson
 from markupsafe import Markup, escape
 from scipy import stats
 
-from ...protocols.scoring.inference import Estimate
+from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.judgements import Judgements
+from ...protocols.scoring.unpaired import scored
 from ..display.finding import span
 from ..display.quantity import signed
 from ..errors import EngineError, UsageError
-from ..pages.bundle import write_bundle
+from ..pages.site import write_bundle
 from ..reports.report import SCORE_NAMES
-from ..reports.scored import settings
+from ..reports.scored import by_setting, ways_of
 from ..runs.reader import RunReader
 from ..studies.draft import INFO
-from ..studies.scoring import study_lines
+from ..studies.scoring import is_study, study_judgements
 from ..system.files import replace_file
 from .entry import CARDS, FIGURES
 from .verifying import Verified, verify
@@ -69,11 +71,9 @@ class BoardRow:
     """Address of the transcripts behind it; empty if there are none."""
 
 
-def write_board(entries: Sequence[Path], studies: Sequence[Path], to: Path) -> list[str]:
+def write_board(folders: Sequence[Path], to: Path) -> list[str]:
     """Write the board into a folder; the entries that were left out, and why. UsageError for a
     folder that is no board."""
-    if not entries and not studies:
-        raise UsageError("a board needs an entry, or --study")
     if to.exists() and not (to / MARKER).exists():
         raise UsageError(f"{to} is there, and no board: name another folder with -o")
     shutil.rmtree(to, ignore_errors=True)
@@ -81,7 +81,10 @@ def write_board(entries: Sequence[Path], studies: Sequence[Path], to: Path) -> l
     replace_file(to / MARKER, [b""])
     left_out: list[str] = []
     rows: list[BoardRow] = []
-    for number, folder in enumerate(entries, 1):
+    for number, folder in enumerate(folders, 1):
+        if is_study(folder):
+            rows += _of_study(folder)
+            continue
         with TemporaryDirectory(prefix="oversight-board") as at:
             opened = Path(at) / "run"
             try:
@@ -93,8 +96,6 @@ def write_board(entries: Sequence[Path], studies: Sequence[Path], to: Path) -> l
                 left_out.append(f"{folder}: {found.wrong[0]}")
                 continue
             rows += _of_entry(found, folder, f"{number}", to, opened)
-    for folder in studies:
-        rows += _of_study(folder)
     replace_file(to / "index.html", [_page(rows, left_out).encode()])
     return left_out
 
@@ -131,11 +132,14 @@ def _of_entry(
 
 
 def _of_study(folder: Path) -> Iterator[BoardRow]:
-    lines = study_lines(folder)
+    every = Judgements.of(study_judgements(folder))
+    ways = ways_of(every)
     about = orjson.loads((folder / INFO).read_bytes())
     for score in SCORES:
-        for setting, found in settings(lines, score).items():
-            assert found.asd is not None
+        for setting, its in by_setting(every).items():
+            found = scored(its, score, ways=ways)
+            if found is None or found.asd is None:
+                continue
             gain = found.gain
             yield BoardRow(
                 "people",

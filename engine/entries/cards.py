@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from ...protocols.datasets.inventory import inventory
-from ...protocols.datasets.leak import leak_gate
+from ...protocols.datasets.leak import leakage_check
+from ...protocols.scoring.estimate import Estimate
 from ..display.finding import span
 from ..display.quantity import signed
 from ..reports.results import Results
@@ -22,7 +23,7 @@ def cards(run: RunReader, results: dict[str, Results], entry: Entry) -> dict[str
 
 
 def _data(run: RunReader) -> Iterator[str]:
-    held, gate = inventory(run.problems), leak_gate(run.problems)
+    held, gate = inventory(run.problems), leakage_check(run.problems)
     yield "# Data"
     yield ""
     yield f"- problems: {held.problems}; groups: {held.groups}; source texts: {held.passages}"
@@ -80,8 +81,6 @@ def _result(results: dict[str, Results], entry: Entry) -> Iterator[str]:
 
 
 def _figure(of: object) -> str:
-    from ...protocols.scoring.inference import Estimate
-
     if not isinstance(of, Estimate):
         return "–"
     return signed(of.value) + (f" {span(of.interval)}" if of.interval else "")

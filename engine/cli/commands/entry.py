@@ -154,24 +154,23 @@ def verify(entry: Path, replayed: bool, trust: bool, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("entries", nargs=-1, type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option(
-    "--study",
-    "studies",
-    multiple=True,
+@click.argument(
+    "entries",
+    nargs=-1,
+    required=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="A study whose settings are rows, judged by people; repeatable.",
 )
 @output_option("board")
-def board(entries: tuple[Path, ...], studies: tuple[Path, ...], output: Path | None) -> None:
-    """Lay out verified ENTRIES, and studies, as static pages that open from a folder.
+def board(entries: tuple[Path, ...], output: Path | None) -> None:
+    """Lay out verified ENTRIES as static pages that open from a folder.
 
-    An entry that does not verify is left out, and named.
+    A study's folder may stand among them: its settings are rows that people judged. An entry that
+    does not verify is left out, and named.
     """
     from ...entries.board import write_board
 
     to = output or Path("board")
-    left_out = write_board(entries, studies, to)
+    left_out = write_board(entries, to)
     for each in left_out:
         say(printable(f"left out: {each}"))
     show(str(to / "index.html"))
