@@ -38,8 +38,7 @@ SECTIONS = {
         "study": "Score the judgements of experiments made elsewhere.",
     },
     "Share": {
-        "export": "Write the replies of a run into one file, or the run as tables.",
-        "export-training": "Write a run as data for supervised, preference or reward training.",
+        "export": "Write a run as tables, as training data, or its replies into one file.",
         "pack": "Make one file of a run for others, or open one.",
     },
     "Stores": {
@@ -53,6 +52,7 @@ COMMANDS = {name: summary for section in SECTIONS.values() for name, summary in 
 
 OLD_NAMES = {
     "bundle": "view",
+    "export-training": "export training",
     "frontier": "measure frontier",
     "gather": "cache gather",
     "pressure": "measure pressure",
@@ -67,18 +67,34 @@ OLD_NAMES = {
 }
 """Commands of version 0.1 that answer until 0.3, and the words that take their place."""
 
+EXPORTS = ("tables", "training", "replies")
+"""What `export` writes, each by its name; `export RUN` of version 0.1 answers until 0.3."""
+
 OLD_WORDS = {"bundle": {"-o": "--write", "--output": "--write"}, "prompts": {"show": ""}}
 """Words that change with a name; an empty one is dropped."""
 
 
 def renamed(words: list[str]) -> list[str]:
     """Words of a command line with an old name, by the new one; others as they are."""
+    if words[:1] == ["export"] and words[1:] and words[1] not in (*EXPORTS, "-h", "--help"):
+        return _exported(words)
     if not words or words[0] not in OLD_NAMES:
         return words
     name, *others = words
     changed = OLD_WORDS.get(name, {})
     kept = (changed.get(word, word) for word in others)
     return [*OLD_NAMES[name].split(), *filter(None, kept)]
+
+
+def _exported(words: list[str]) -> list[str]:
+    """The words of `export RUN`, which wrote tables where --format said so, and else replies."""
+    format = click.Option(["--format"], default="replies")
+    known = {"ignore_unknown_options": True, "allow_extra_args": True}
+    parsed = click.Command("export", params=[format], add_help_option=False, context_settings=known)
+    told = parsed.make_context("export", words[1:])
+    if (form := told.params["format"]) in ("replies", "bundle"):
+        return ["export", "replies", *told.args]
+    return ["export", "tables", *told.args, "--format", form]
 
 
 def _command(module: str) -> click.Command:
@@ -136,10 +152,11 @@ class CommandTree(NamedGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         words = renamed(args)
         if words is not args and not ctx.resilient_parsing:
-            new = OLD_NAMES[args[0]]
+            old = "export RUN" if args[0] == "export" else args[0]
+            new = OLD_NAMES.get(args[0]) or " ".join(words[:2])
             from .output import say  # most calls name no old command
 
-            say(f"{args[0]} is called {new} now; the old name goes in version 0.3")
+            say(f"{old} is called {new} now; the old name goes in version 0.3")
         return super().resolve_command(ctx, words)
 
     def invoke(self, ctx: click.Context) -> object:
