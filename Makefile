@@ -48,7 +48,7 @@ bench: .venv/installed-dev       ## the figures of docs/performance.md anew, in 
 	$(BIN)/python bench.py --minutes 8 --write-docs
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
-	$(BIN)/pytest -q -m "unit or campaign" --campaign=long --timeout=3600
+	$(BIN)/pytest -q -m "unit or campaign or bench or nightly" --nightly --campaign=long --timeout=3600
 
 mutants: .venv/installed-mutants ## a fresh sample of generated faults: which do known truths tell?
 	$(BIN)/python -m tests.campaign.mutation --publish docs/mutants.md

@@ -360,7 +360,9 @@ class Cache:
             origin = self._origin(call)
             if origin or (self._mode == "refresh" and self.token):
                 origin = f"{origin or SIMULATED} {self.token}".rstrip()
-                reply, ours = replace(reply, origin=origin), True
+                # In place: nobody else has it yet, and each copy would take its time.
+                object.__setattr__(reply, "origin", origin)
+                ours = True
         older = None
         if self._writer is not None:
             record = new_record(key, call, reply, identity, int(self._clock()))
@@ -378,7 +380,6 @@ class Cache:
         if older is not None:
             reply = stored_reply(key, older, address)
         elif ours:
-            # In place: nobody else has it yet, and copying it once more takes its time.
             object.__setattr__(reply, "call", address)
         else:
             reply = replace(reply, call=address)

@@ -23,7 +23,20 @@ except ImportError as exc:
         "a store in PostgreSQL needs psycopg: pip install 'oversight-bench[postgres]'"
     ) from exc
 
-MAX_OUTAGE_SECONDS = 60.0
+
+def seconds_of(variable: str, usual: float) -> float:
+    """A time that the environment may set. StoreError if it is no number above 0."""
+    given = environ.get(variable) or str(usual)
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < 1e6:
+        raise StoreError(f"{variable}: {given!r} is no number of seconds above 0")
+    return seconds
+
+
+MAX_OUTAGE_SECONDS = seconds_of("OVERSIGHT_OUTAGE_SECONDS", 60.0)
 """How long to wait for a database that restarts, or that does not answer."""
 RETRY_PAUSE, MAX_RETRY_PAUSE = 0.05, 2.0
 """Seconds between two tries: each is twice the one before."""

@@ -21,12 +21,12 @@ from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
 from .checksum import add_checksum, strip_checksum
-from .database import MAX_OUTAGE_SECONDS, Patience, Session, checked_url, psycopg
+from .database import MAX_OUTAGE_SECONDS, Patience, Session, checked_url, psycopg, seconds_of
 from .errors import DamagedEntry, StoreError, StoreGone
 from .store import REPLACED, Acquired, Store, checked_key
 
 SCHEMA = 1
-LEASE_SECONDS = 30.0
+LEASE_SECONDS = seconds_of("OVERSIGHT_LEASE_SECONDS", 30.0)
 """How long a call stays with a process that gives no sign of life."""
 FAR_SECONDS, FAR_SESSIONS = 0.02, 4
 """A server whose round trips take longer is far, and has so many of them under way at a time."""

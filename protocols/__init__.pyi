@@ -13,6 +13,7 @@ from .datasets.passages import BoolQ as BoolQ
 from .datasets.passages import Quality as Quality
 from .datasets.prontoqa import ProntoQa as ProntoQa
 from .datasets.solib import Solib as Solib
+from .datasets.study import Study as Study
 from .drafting.best_of import BestOf as BestOf
 from .drafting.refine import Refine as Refine
 from .drafting.side_check import SideCheck as SideCheck

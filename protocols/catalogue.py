@@ -9,6 +9,7 @@ from .judges import (
     Judge,
     Jury,
     LogprobJudge,
+    PublishedJudge,
     Redrawn,
     StatedJudge,
     VotesJudge,
@@ -29,6 +30,7 @@ from .mechanisms.market_making import MarketMaking
 from .mechanisms.open_protocols import OpenConsultancy, OpenDebate
 from .mechanisms.proposer_critic import ProposerCritic
 from .mechanisms.prover_estimator_debate import ProverEstimatorDebate
+from .mechanisms.recorded import Recorded
 from .mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from .mechanisms.weak_to_strong import WeakToStrong
 from .protocol import Protocol
@@ -56,6 +58,7 @@ PROTOCOLS: Mapping[str, type[Protocol]] = MappingProxyType(
         "prover_estimator_debate": ProverEstimatorDebate,
         "debate_feedback": DebateFeedback,
         "weak_to_strong": WeakToStrong,
+        "recorded": Recorded,
     }
 )
 
@@ -68,5 +71,6 @@ JUDGES: Mapping[str, type[Judge]] = MappingProxyType(
         "jury": Jury,
         "ensemble": Ensemble,
         "redrawn": Redrawn,
+        "published": PublishedJudge,
     }
 )

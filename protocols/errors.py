@@ -2,6 +2,7 @@
 ProtocolError
 ├── Unreadable      a reply held nothing that its asker could read; carries the raw text
 ├── Declined        a model whose answer the protocol cannot do without refused to give it
+├── NotRun          a world that the design of an experiment left out: neither failed nor missing
 └── DatasetError    a row of a data set is wrong; names the file, the line and the remedy
 """
 
@@ -34,6 +35,10 @@ class Unreadable(ProtocolError):
 
 class Declined(Unreadable):
     """A refusal where an answer was needed."""
+
+
+class NotRun(ProtocolError):
+    """A world that was left out on purpose, with the reason."""
 
 
 def unreadable(reason: str, reply: Reply) -> Unreadable:

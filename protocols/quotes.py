@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_QUOTE_WORDS = 50
-"""Words. A longer quote is not looked up, and counts as unverified."""
+"""Words. A longer quote is not looked up by its words; a mark of its own says so."""
+
+MARKS = {True: "verified", False: "unverified", None: "unchecked"}
+"""The tag that shows what was found of a quote."""
 
 _QUOTE = re.compile(r"<quote>(?P<text>.*?)</quote>", re.DOTALL | re.IGNORECASE)
 _APOSTROPHE = re.compile(r"(?<=\w)['\u2018\u2019\u02bc](?=\w)")
@@ -27,8 +30,8 @@ _OTHER = re.compile(
 class Quote:
     text: str
     """As the speaker wrote it between the tags."""
-    verified: bool
-    """Whether it stands in the passage."""
+    verified: bool | None
+    """Whether it stands in the passage; None: too long to be looked up."""
 
 
 def find_quotes(speech: str, passage: str) -> tuple[Quote, ...]:
@@ -49,7 +52,7 @@ def marked(speech: str, quotes: Sequence[Quote]) -> str:
     def mark(found: re.Match[str]) -> str:
         if found["text"] not in findings:
             return found[0]
-        tag = "verified" if findings[found["text"]] else "unverified"
+        tag = MARKS[findings[found["text"]]]
         return f"<{tag}>{found['text']}</{tag}>"
 
     return _QUOTE.sub(mark, speech)
@@ -65,10 +68,11 @@ def fold(text: str) -> str:
     return " ".join(_OTHER.sub(" ", text).split())
 
 
-def _stands_in(quote: str, passage: str) -> bool:
-    """Whether a quote stands in a folded passage, as whole words: "legal" is not in "illegal"."""
+def _stands_in(quote: str, passage: str) -> bool | None:
+    """Whether a quote stands in a folded passage, as whole words: "legal" is not in "illegal"; None
+    for one that is too long."""
     if len(quote.split()) > MAX_QUOTE_WORDS:
-        return False
+        return None
     wanted = fold(quote)
     at = passage.find(wanted) if wanted else -1
     while at >= 0:

@@ -2,6 +2,7 @@
 of trouble in the long form, and no test that a busy machine can fail."""
 
 import gc
+import os
 import signal
 import sys
 from collections import Counter
@@ -92,6 +93,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "known truth" in (getattr(told, "__doc__", None) or "").lower():
             item.add_marker("known_truth")
     items.sort(key=lambda item: RINGS.index(ring(item)))
+    config = items[0].config if items else None
+    if config and not config.getoption("--nightly"):
+        later = [item for item in items if item.get_closest_marker("nightly")]
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if item not in set(later)]
     if items and items[0].config.getoption("--skipped-before"):
         before = items[0].config.cache.get(SKIPPED, {})
         items[:] = [item for item in items if item.nodeid in before]
@@ -171,7 +177,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"· not tested: {reason} ({tests})")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """A worker a core for tests that compute; half as many again, and one more, for the others,
+    which wait for servers and processes half of their time."""
+    if config.option.markexpr == "unit":
+        return None
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return 3 * (cores or 1) // 2 + 1
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--nightly",
+        action="store_true",
+        help="also further cases of what others hold: .ci/run and `make campaign` run them",
+    )
     parser.addoption(
         "--skipped-before",
         action="store_true",

@@ -12,7 +12,7 @@ Append-only, and each line is durable before the next step is taken:
     dropped    it was never made: its calls are free again
     refused    the vendor refused it as a whole; its calls are free again
     give_up    the user accepts what can be had of a batch; the rest counts as lost
-    landed     its replies are in the store; its usage, and the fate of its other lines
+    completed     its replies are in the store; its usage, and the fate of its other lines
     room       how many tokens the queue of a model takes, as learnt so far
     forgiven   failed cells are run again: no fault stands any more
 
@@ -104,12 +104,12 @@ class BatchJournal:
             raise unwritable(self._file, exc) from exc
 
     @property
-    def landed(self) -> dict[str, list[UsageTotals]]:
+    def completed(self) -> dict[str, list[UsageTotals]]:
         """By model, the usage of each batch, in the order in which they ended."""
-        landed: dict[str, list[UsageTotals]] = {}
+        completed: dict[str, list[UsageTotals]] = {}
         for each in self.ended:
-            landed.setdefault(each.batch.model, []).append(each.account)
-        return landed
+            completed.setdefault(each.batch.model, []).append(each.account)
+        return completed
 
     @property
     def liabilities(self) -> dict[str, Submission]:
@@ -179,7 +179,7 @@ class BatchJournal:
     ) -> None:
         """faults: answers to lines that can never be served, by address. again: ask once more."""
         answers = {address: [status, body.decode()] for address, (status, body) in faults.items()}
-        self._write({"landed": id, "account": account, "faults": answers, "again": list(again)})
+        self._write({"completed": id, "account": account, "faults": answers, "again": list(again)})
 
     def learn(self, model: str, tokens: float) -> None:
         self._write({"room": model, "tokens": tokens})
@@ -229,7 +229,7 @@ class BatchJournal:
         line = orjson.dumps(step)
         append_line(self._file, line)
         self._apply(orjson.loads(line))
-        if step.keys() & {"sending", "submitted", "dropped", "landed"}:
+        if step.keys() & {"sending", "submitted", "dropped", "completed"}:
             self._note_liabilities()
 
     def _note_liabilities(self) -> None:
@@ -271,7 +271,7 @@ class BatchJournal:
                 self._ended(id)
             case {"give_up": name}:
                 self.given_up.add(name)
-            case {"landed": id, "account": account, "faults": faults, "again": again}:
+            case {"completed": id, "account": account, "faults": faults, "again": again}:
                 batch = self._ended(id)
                 self.ended.append(EndedBatch(id, batch, _TOTALS.validate_python(account)))
                 for address, (status, body) in faults.items():

@@ -67,34 +67,18 @@ OLD_NAMES = {
 }
 """Commands of version 0.1 that answer until 0.3, and the words that take their place."""
 
-EXPORTS = ("tables", "training", "replies")
-"""What `export` writes, each by its name; `export RUN` of version 0.1 answers until 0.3."""
-
 OLD_WORDS = {"bundle": {"-o": "--write", "--output": "--write"}, "prompts": {"show": ""}}
 """Words that change with a name; an empty one is dropped."""
 
 
-def renamed(words: list[str]) -> list[str]:
+def renamed(words: list[str], names: Mapping[str, str] = OLD_NAMES) -> list[str]:
     """Words of a command line with an old name, by the new one; others as they are."""
-    if words[:1] == ["export"] and words[1:] and words[1] not in (*EXPORTS, "-h", "--help"):
-        return _exported(words)
-    if not words or words[0] not in OLD_NAMES:
+    if not words or words[0] not in names:
         return words
     name, *others = words
     changed = OLD_WORDS.get(name, {})
     kept = (changed.get(word, word) for word in others)
-    return [*OLD_NAMES[name].split(), *filter(None, kept)]
-
-
-def _exported(words: list[str]) -> list[str]:
-    """The words of `export RUN`, which wrote tables where --format said so, and else replies."""
-    format = click.Option(["--format"], default="replies")
-    known = {"ignore_unknown_options": True, "allow_extra_args": True}
-    parsed = click.Command("export", params=[format], add_help_option=False, context_settings=known)
-    told = parsed.make_context("export", words[1:])
-    if (form := told.params["format"]) in ("replies", "bundle"):
-        return ["export", "replies", *told.args]
-    return ["export", "tables", *told.args, "--format", form]
+    return [*names[name].split(), *filter(None, kept)]
 
 
 def _command(module: str) -> click.Command:
@@ -112,11 +96,18 @@ class NamedGroup(click.Group):
     """A group that lists the first sentence on each command whole; click cuts it to one line.
 
     modules: commands that lie in modules of their own, by name; imported when they are called.
+    old: the words that take the place of an old name, which answers until version 0.3.
     """
 
-    def __init__(self, *args: Any, modules: Mapping[str, str] | None = None, **others: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        modules: Mapping[str, str] | None = None,
+        old: Mapping[str, str] | None = None,
+        **others: Any,
+    ) -> None:
         super().__init__(*args, **others)
-        self.modules = dict(modules or {})
+        self.modules, self.old = dict(modules or {}), dict(old or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.modules, *self.commands]
@@ -128,9 +119,14 @@ class NamedGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not ctx.resilient_parsing and args[0] not in (names := self.list_commands(ctx)):
-            raise _unknown(ctx, args[0], names)
-        return super().resolve_command(ctx, args)
+        words = renamed(args, self.old)
+        if words is not args and not ctx.resilient_parsing:
+            from .output import say  # most calls name no old command
+
+            say(f"{args[0]} is called {self.old[args[0]]} now; the old name goes in version 0.3")
+        if not ctx.resilient_parsing and words[0] not in (names := self.list_commands(ctx)):
+            raise _unknown(ctx, words[0], names)
+        return super().resolve_command(ctx, words)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -145,19 +141,7 @@ class CommandTree(NamedGroup):
 
     def __init__(self, **others: Any) -> None:
         modules = {name: name.replace("-", "_") for name in COMMANDS}
-        super().__init__(modules=modules, **others)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        words = renamed(args)
-        if words is not args and not ctx.resilient_parsing:
-            old = "export RUN" if args[0] == "export" else args[0]
-            new = OLD_NAMES.get(args[0]) or " ".join(words[:2])
-            from .output import say  # most calls name no old command
-
-            say(f"{old} is called {new} now; the old name goes in version 0.3")
-        return super().resolve_command(ctx, words)
+        super().__init__(modules=modules, old=OLD_NAMES, **others)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

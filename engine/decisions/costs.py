@@ -5,16 +5,18 @@ the marginal cost, in the order of the report, those that no earlier row makes. 
 up to the cost of the run.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ...protocols.scoring.arrays import Flags, Floats
-from ...protocols.scoring.contrasts import contrasts, shared_samples
-from ...protocols.scoring.inference import Estimate, estimate, exact
-from ...protocols.scoring.sample import Sample, paired
+from ...protocols.scoring.contrasts import Contrast, contrasts, shared_samples
+from ...protocols.scoring.estimate import Estimate, exact
+from ...protocols.scoring.inference import estimate
+from ...protocols.scoring.sample import paired
 from ..accounting.prices import PriceList
 from ..display.finding import Finding, Part, column, figure, flag, number, program, word
 from ..errors import UsageError
@@ -108,7 +110,7 @@ def spent_by_row(found: RunCalls, rows: int, prices: PriceList) -> tuple[list[Sp
 
 
 def _problems(run: RunRows, row: int, among: Collection[str] | None) -> int:
-    ran = np.unique(run.table.cells.problem[run.table.landed(row)]).tolist()
+    ran = np.unique(run.table.cells.problem[run.table.completed(row)]).tolist()
     return sum(among is None or run.sweep.problems[n].id in among for n in ran)
 
 
@@ -195,9 +197,9 @@ def frontier(
     spent = {row.name: row for row in costs.rows}
     cost = np.array([_each(spent[name], axis) for name in names])
     on = not_dominated(cost, np.array([each.value for each in worth]))
-    beaten = _beaten(shared, dict(zip(names, cost.tolist(), strict=True)))
+    worse = beaten(dict(zip(names, cost.tolist(), strict=True)), partial(contrasts, shared))
     points = [
-        FrontierPoint(name, float(cost[n]), worth[n], bool(on[n]), name in beaten)
+        FrontierPoint(name, float(cost[n]), worth[n], bool(on[n]), name in worse)
         for n, name in enumerate(names)
     ]
     points.sort(key=lambda point: (point.cost, -point.worth.value))
@@ -205,16 +207,18 @@ def frontier(
     return Frontier(axis, "lift" if lifted else "ASD", score, problems, tuple(points))
 
 
-def _beaten(samples: Mapping[str, Sample], cost: Mapping[str, float]) -> set[str]:
-    """The rows that some row which costs no more surpasses for sure."""
+def beaten(
+    cost: Mapping[str, float], decide: Callable[[list[tuple[str, str]]], tuple[Contrast, ...]]
+) -> set[str]:
+    """The rows that some row which costs no more surpasses for sure. decide: contrasts of pairs."""
     pairs = [
         (cheap, dear)
-        for cheap in samples
-        for dear in samples
+        for cheap in cost
+        for dear in cost
         if cheap != dear and cost[cheap] <= cost[dear] + CHEAPER
     ]
     try:
-        found = contrasts(samples, pairs)
+        found = decide(pairs)
     except ValueError:
         return set()
     return {each.second for each in found if each.verdict == "first better"}

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import msgspec
 
 from ...protocols.mechanisms.debate_game import AGENT_GAIN, DRAWN
-from ...protocols.scoring.inference import Estimate, estimate, estimates
+from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.inference import estimate, estimates
 from ...protocols.scoring.sample import Sample, paired
 from ..display.finding import Part, figure, number, word
 from ..errors import UsageError

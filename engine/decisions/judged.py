@@ -1,18 +1,26 @@
-"""Contrasts of settings of judgement tables from anywhere, paired as far as they share clusters."""
+"""Settings of judgement tables from anywhere: contrasts, paired as far as they share clusters, and
+the frontier of what a judgement costs against what it is worth."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+
 from ...protocols.scoring.contrasts import Contrast, Family, decided, unpaired
-from ...protocols.scoring.inference import Influences
+from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.inference import ErrorKind, Influences, mean_of
+from ...protocols.scoring.judgements import Judgement, Judgements
 from ...protocols.scoring.power import Spread
-from ..display.finding import Finding, Part, column, figure, number, people, program, word
+from ...protocols.scoring.unpaired import scored
+from ..display.finding import Finding, Part, column, figure, flag, number, people, program, word
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
-from ..reports.scored import settings
-from ..reports.verdicts import read_verdicts
+from ..reports.scored import by_setting, ways_of
+from ..reports.verdicts import parsed, told_apart
+from ..studies.scoring import is_study, study_judgements
+from .costs import beaten, not_dominated
 from .statement import read_pair
 
 TABLE = ".jsonl"
@@ -28,25 +36,58 @@ class JudgedContrast:
     """Share of the problems of both that both judged: 1 is paired, 0 are two samples."""
 
 
-def read_settings(
-    files: Sequence[Path], score: str, by: str = "setting", ways: Sequence[str] = ()
-) -> dict[str, Influences]:
-    """The ASD of each setting of one table, or of several, named by file and setting.
+@dataclass(frozen=True, slots=True)
+class JudgedCost:
+    """A setting by the cost of a judgement and its ASD."""
 
-    UsageError if a setting has no ASD, or for a file that cannot be read.
-    """
-    found: dict[str, Influences] = {}
-    for file in files:
-        try:
-            with file.open("rb") as lines:
-                read = read_verdicts(lines, str(file))
-        except OSError as exc:
-            raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc
-        for name, each in settings(read, score, by, ways).items():
-            parts = [file.stem] if len(files) > 1 or not name else []
-            assert each.asd is not None
-            found[" ".join(filter(None, [*parts, name]))] = each.asd
-    return found
+    setting: str
+    cost: Estimate
+    worth: Estimate
+    on_frontier: bool
+    beaten: bool
+    """Whether a setting that costs no more is better for sure."""
+
+
+def is_table(path: Path) -> bool:
+    """Whether judgements can be read from it, that are no run."""
+    return is_study(path) or (path.suffix == TABLE and path.is_file())
+
+
+def lines_of(*files: Path) -> Judgements:
+    """The judgements of tables, or of studies' folders; of several, with the name of the file as a
+    key of each. UsageError, with file and line, for one that cannot be read."""
+
+    def every() -> Iterator[Judgement]:
+        for file in files:
+            for each in _judgements(file):
+                named = {"file": file.stem} if len(files) > 1 else {}
+                yield replace(each, keys={**each.keys, **named}) if named else each
+
+    return told_apart(every(), " and ".join(map(str, files)))
+
+
+def _judgements(file: Path) -> Iterator[Judgement]:
+    if is_study(file):
+        yield from study_judgements(file)
+        return
+    try:
+        with file.open("rb") as lines:
+            yield from parsed(lines, str(file))
+    except OSError as exc:
+        raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc
+
+
+def _asds(
+    settings: Mapping[str, Judgements], score: str, ways: Sequence[str]
+) -> dict[str, Influences]:
+    """The ASD of each setting that has one."""
+    found = {name: scored(its, score, ways=ways) for name, its in settings.items()}
+    return {name: each.asd for name, each in found.items() if each and each.asd}
+
+
+def _read(files: Sequence[Path], score: str, by: str, ways: Sequence[str]) -> dict[str, Influences]:
+    every = lines_of(*files)
+    return _asds(by_setting(every, by), score, ways_of(every, ways))
 
 
 def compare_tables(
@@ -58,9 +99,13 @@ def compare_tables(
     equivalence: float = 0.05,
     by: str = "setting",
     ways: Sequence[str] = (),
+    error: ErrorKind = "cr3",
 ) -> Finding:
-    """Contrasts of settings, each `A,B`; by default of all pairs. UsageError for unknown names."""
-    rows = read_settings(files, score, by, ways)
+    """Contrasts of settings of one table or several, each `A,B`; by default of all pairs.
+
+    UsageError for unknown names, a single setting, or a file that cannot be read.
+    """
+    rows = _read(files, score, by, ways)
     if len(rows) < 2:
         raise UsageError(
             f"{', '.join(map(str, files))}: one setting, {', '.join(rows) or 'without an ASD'}: a "
@@ -68,7 +113,7 @@ def compare_tables(
         )
     pairs = [_pair(words, rows) for words in named] or list(combinations(rows, 2))
     try:
-        found = [unpaired(one, two, rows[one], rows[two]) for one, two in pairs]
+        found = [unpaired(one, two, rows[one], rows[two], error) for one, two in pairs]
         lines = [
             JudgedContrast(each, _shared(rows[each.first], rows[each.second]))
             for each in decided(found, family, equivalence)
@@ -80,11 +125,59 @@ def compare_tables(
 
 def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread, int]:
     """Variance of the difference per problem between two settings of a table, and the problems."""
-    rows = read_settings([file], score)
+    rows = _read([file], score, "setting", ())
     one, two = _pair(",".join(words), rows)
     apart = rows[one] - rows[two]
     problems = len({*rows[one].ways["problem"].tolist(), *rows[two].ways["problem"].tolist()})
     return Spread(apart.estimate().sampling ** 2 * problems), problems
+
+
+def table_frontier(
+    files: Sequence[Path], *, score: str = "brier", by: str = "setting", ways: Sequence[str] = ()
+) -> Finding:
+    """The settings by the mean cost of a judgement and their ASD, cheapest first.
+
+    UsageError if a line has no cost, or no setting an ASD.
+    """
+    every = lines_of(*files)
+    if np.isnan(every.cost).any():
+        line = every.line[int(np.isnan(every.cost).argmax())]
+        raise UsageError(f"line {line} has no cost: a frontier needs the 'cost' of every line")
+    ways, settings = ways_of(every, ways), by_setting(every, by)
+    rows = _asds(settings, score, ways)
+    if not rows:
+        raise UsageError(f"{', '.join(map(str, files))}: no setting has an ASD")
+    costs = {
+        name: mean_of(settings[name].cost, settings[name].clusters(ways)).estimate()
+        for name in rows
+    }
+    cost = {name: costs[name].value for name in rows}
+    on = not_dominated(np.array(list(cost.values())), np.array([rows[name].value for name in rows]))
+    worse = beaten(
+        cost, lambda pairs: decided([unpaired(a, b, rows[a], rows[b]) for a, b in pairs])
+    )
+    lines = [
+        JudgedCost(name, costs[name], rows[name].estimate(), bool(on[n]), name in worse)
+        for n, name in enumerate(rows)
+    ]
+    part = Part(
+        "frontier",
+        f"frontier: ASD ({SCORE_NAMES[score]}) against the cost of a judgement",
+        [
+            word(by, "setting"),
+            figure("cost", "cost", sign=False),
+            figure("ASD", "worth"),
+            flag("on the frontier", "on_frontier"),
+            flag("beaten for sure", "beaten"),
+        ],
+        sorted(lines, key=lambda line: (line.cost.value, -line.worth.value)),
+        (
+            "on the frontier: no setting is as good for less, or better for as much.",
+            "beaten for sure: a setting that costs no more is better, in the family of all such "
+            "pairs.",
+        ),
+    )
+    return Finding((part,), {"score": score, "clusters": list(ways)})
 
 
 def _pair(words: str, rows: Mapping[str, Influences]) -> tuple[str, str]:

@@ -18,7 +18,8 @@ from ...protocols.scoring.calibration import (
     calibration,
     fails_loudly,
 )
-from ...protocols.scoring.inference import Estimate, means
+from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.inference import means
 from ...protocols.scoring.ratios import gap_recovered
 from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.verdict_measures import (

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...protocols.scoring.inference import Estimate, estimate
+from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.inference import estimate
 from ...protocols.scoring.sample import Sample, paired
 from ..errors import UsageError
 from ..sweeps.grid import GridRow

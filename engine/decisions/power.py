@@ -18,7 +18,7 @@ from ...protocols.judges.redrawn import Redrawn
 from ...protocols.scores import RANGES
 from ...protocols.scoring.arrays import Floats
 from ...protocols.scoring.components import Components, components, design_effect
-from ...protocols.scoring.inference import Ends
+from ...protocols.scoring.estimate import Ends
 from ...protocols.scoring.power import Spread, mde, questions_needed
 from ...protocols.scoring.worlds import asd_ends
 from ..accounting.prices import PriceList

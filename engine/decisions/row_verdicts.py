@@ -8,7 +8,8 @@ import numpy as np
 from ...protocols.scores import RANGES, applicable
 from ...protocols.scoring.arrays import Floats, codes_of
 from ...protocols.scoring.bounds import bounded, world_bounds
-from ...protocols.scoring.inference import Ends, means
+from ...protocols.scoring.estimate import Ends
+from ...protocols.scoring.inference import means
 from ...protocols.scoring.verdict_measures import Flips
 from ...protocols.scoring.worlds import asd_ends
 from .rows import RunRows, cluster

@@ -15,7 +15,7 @@ from ...protocols.scoring.arrays import Floats, codes_of
 from ...protocols.scoring.clipped_lines import ClippedLine, clipped_lines
 from ...protocols.scoring.contrasts import together
 from ...protocols.scoring.crossing import Crossing
-from ...protocols.scoring.inference import PARTS
+from ...protocols.scoring.estimate import PARTS
 from ...protocols.scoring.nested_oversight import NestedEstimate, nested_from_ratings
 from ...protocols.scoring.ratings import (
     Games,
@@ -191,20 +191,14 @@ def _breakdown(
     gaps = [known[rows[n].agent] - known[rows[n].judge] for n in cells]
     if len(set(gaps)) < MIN_GAPS:
         return None
-    used = {run.names[n] for each in cells for n in (each, naive[each])}
+    used = dict.fromkeys(run.names[n] for each in cells for n in (each, naive[each]))
     try:
         every = together({name: samples[name] for name in used})
     except ValueError:
         return None
-    column = {name: n for n, name in enumerate(every.names)}
-    lifts = np.stack(
-        [
-            every.values[:, column[run.names[n]]] - every.values[:, column[run.names[naive[n]]]]
-            for n in cells
-        ],
-        axis=1,
-    )
-    reach = float(max(high - low for low, high in every.ends.tolist()))
+    of = dict(zip(used, every.values, strict=True))
+    lifts = np.stack([of[run.names[n]] - of[run.names[naive[n]]] for n in cells], axis=1)
+    reach = max(high - low for name in used for low, high in [samples[name].ends or (0.0, 0.0)])
     return breakdown_gap(gaps, lifts, run.clusters(every.questions), (-reach, reach))
 
 

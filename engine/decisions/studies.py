@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...protocols.scoring.contrasts import Contrast
-from ...protocols.scoring.inference import Estimate
+from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.meta import Pooled, pooled_estimate
 from ..display.finding import Finding, Part, estimated, figure, number, share, span, word
 from ..errors import UsageError

@@ -19,14 +19,16 @@ from ...protocols.scoring.arrays import Floats
 from ...protocols.scoring.bounds import bounds
 from ...protocols.scoring.calibration import auroc, bars
 from ...protocols.scoring.contrasts import contrasts, decided, rank_sets, unpaired
-from ...protocols.scoring.inference import Ends, Estimate, estimate, mean_of
-from ...protocols.scoring.judgements import Judgement, scored
+from ...protocols.scoring.estimate import Ends, Estimate
+from ...protocols.scoring.inference import estimate, mean_of
+from ...protocols.scoring.judgements import Judgement, Judgements
 from ...protocols.scoring.power import Spread, mde
 from ...protocols.scoring.pressure import Pools, best_of_n
 from ...protocols.scoring.ratios import gap_recovered
 from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.scarce import prediction_powered
 from ...protocols.scoring.sequential import Rule, decide
+from ...protocols.scoring.unpaired import scored
 from ...protocols.scoring.verdict_measures import apart
 from ...protocols.scoring.worlds import Worlds
 from ..display.finding import Finding, Part, number, people, program, word
@@ -401,8 +403,8 @@ def _judgement(question: int, world: int, p: float, judge: str = "", text: str =
     worlds: list[tuple[float, ...]] = [(), ()]
     held = min(max(p, 0.0), 1.0)
     worlds[world] = (held, 1 - held) if world == 0 else (1 - held, held)
-    clusters = {"problem": text or str(question), **({"judge": judge} if judge else {})}
-    return Judgement(str(question), (1.0, -1.0), tuple(worlds), clusters)
+    keys = {"problem": text or str(question), **({"judge": judge} if judge else {})}
+    return Judgement(question, (1.0, -1.0), tuple(worlds), keys)
 
 
 def _unpaired(rng: np.random.Generator) -> float | None:
@@ -411,7 +413,7 @@ def _unpaired(rng: np.random.Generator) -> float | None:
     for n in range(100):
         world, wrong = int(rng.integers(2)), rng.random() < 0.03
         every.append(_judgement(n, world, float(wrong == (world == 1))))
-    found = scored(every, "brier")
+    found = scored(Judgements.of(every), "brier")
     return _covers(found.asd.estimate(), 2 - 4 * 0.03) if found and found.asd else None
 
 
@@ -428,7 +430,7 @@ def _crossed(judges: int, count: int) -> Draw:
             far = 0.2 + skill[judge] + text[of]
             p = 0.5 + (far if world == 0 else -far) + rng.normal(0, 0.05)
             every.append(_judgement(n, world, p, f"j{judge}", f"t{of}"))
-        found = scored(every, "probability")
+        found = scored(Judgements.of(every), "probability")
         return _covers(found.asd.estimate(), 0.4) if found and found.asd else None
 
     return draw

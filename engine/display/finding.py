@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from ...protocols.scoring.inference import PARTS, Estimate
+from ...protocols.scoring.estimate import PARTS, Estimate
 from .quantity import signed
 from .table import Table, as_csv, formatted
 

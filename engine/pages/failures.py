@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..pictures.landed import MARKS, tallied
+from ..pictures.completed import MARKS, tallied
 from ..reports.failures import called, failure_lines
 from ..runs.reader import RunReader
 from ..runs.run_folder import outcomes
@@ -27,29 +27,29 @@ class ListedCell:
 
 def failures_page(run: RunReader, links: Addresses) -> str:
     """Failures by cause, then each of them; then each cell in doubt."""
-    landed = tallied(run)
+    completed = tallied(run)
     doubts = {
         at: [name for name in MARKS if counts.get(name)]
-        for at, counts in landed.counts.items()
-        if at not in landed.failures and any(counts.get(name) for name in MARKS)
+        for at, counts in completed.counts.items()
+        if at not in completed.failures and any(counts.get(name) for name in MARKS)
     }
     failed = [
         _listed(run, links, at, called(each.kind), f"{each.message}\n{each.raw}".strip())
-        for at, each in sorted(landed.failures.items())[:MAX_LISTED]
+        for at, each in sorted(completed.failures.items())[:MAX_LISTED]
     ]
     doubted = [
         _listed(run, links, at, ", ".join(name.replace("_", " ") for name in names), "")
         for at, names in sorted(doubts.items())[:MAX_LISTED]
     ]
-    causes = list(failure_lines(run.sweep, outcomes(run.folder))) if landed.failures else []
+    causes = list(failure_lines(run.sweep, outcomes(run.folder))) if completed.failures else []
     return run_page(
         "failures",
         run,
         links,
         title=f"failures of {run.name}",
         here="failures",
-        finished=landed.finished,
-        failed=len(landed.failures),
+        finished=completed.finished,
+        failed=len(completed.failures),
         failures=failed,
         causes=causes,
         doubts=doubted,

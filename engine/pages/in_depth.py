@@ -11,8 +11,8 @@ from aiohttp import web
 
 from ...protocols.errors import ProtocolError
 from ..errors import EngineError
+from ..pictures.completed import tallied
 from ..pictures.costs import SampledCost, sampled_costs
-from ..pictures.landed import tallied
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
 from .addresses import Served

@@ -419,6 +419,6 @@ def _marks(turn: Turn) -> Iterator[tuple[str, str]]:
     if turn.retries:
         yield "warn", f"draft {turn.retries + 1}"
     if turn.quotes:
-        true = sum(quote.verified for quote in turn.quotes)
+        true = sum(quote.verified is True for quote in turn.quotes)
         kind = "good" if true == len(turn.quotes) else "bad"
         yield kind, f"quotes {true}/{len(turn.quotes)}"

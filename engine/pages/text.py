@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from ...protocols.quotes import Quote, marked
+from ...protocols.quotes import MARKS, Quote, marked
 from ..display.printable import CONTROL, printable
 
 MAX_DIFF_WORDS = 2_500
@@ -17,7 +17,8 @@ MAX_DIFF_WORDS = 2_500
 MIN_COMMON_WORDS = 3
 """Length of the shortest run of words that counts as common to both."""
 
-_QUOTE = re.compile(r"<(?P<kind>verified|unverified)>(?P<text>.*?)</(?P=kind)>", re.DOTALL)
+_KINDS = "|".join(MARKS.values())
+_QUOTE = re.compile(rf"<(?P<kind>{_KINDS})>(?P<text>.*?)</(?P=kind)>", re.DOTALL)
 _WORD = re.compile(r"\S+")
 
 

@@ -49,7 +49,7 @@ MAX_ANSWER_TEXT = 50_000
 
 _MARKED = re.compile(
     r'<tool name="(?P<tool>[^"]*)">(?P<result>.*?)</tool>\n?'
-    r"|<(?P<kind>verified|unverified)>(?P<quote>.*?)</(?P=kind)>",
+    r"|<(?P<kind>verified|unverified|unchecked)>(?P<quote>.*?)</(?P=kind)>",
     re.DOTALL,
 )
 
@@ -62,7 +62,7 @@ _TAG = re.compile(r"</?([a-z_]+)(?: [^<>]*)?>")
 class SpeechPart:
     """A stretch of a speech: plain, a quote that was looked up, or what a tool computed."""
 
-    kind: Literal["plain", "verified", "unverified", "tool"]
+    kind: Literal["plain", "verified", "unverified", "unchecked", "tool"]
     text: str
     tool: str = ""
 
@@ -338,7 +338,7 @@ def parts_of(speech: str) -> list[SpeechPart]:
         if found.start() > end:
             parts.append(SpeechPart("plain", speech[end : found.start()]))
         match found["kind"]:
-            case "verified" | "unverified" as kind:
+            case "verified" | "unverified" | "unchecked" as kind:
                 parts.append(SpeechPart(kind, found["quote"]))
             case _:
                 parts.append(SpeechPart("tool", found["result"], found["tool"]))

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 
 from ...protocols.scoring.contrasts import contrasts
-from ...protocols.scoring.inference import Estimate
+from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.sample import Sample
 from ..decisions.comparison import comparable
 from ..decisions.rows import matched
 from ..runs.reader import RunReader
 from ..sweeps.grid import GridRow
 from ..sweeps.rows import Names
+from .completed import tallied
 from .data import Axis, Span
-from .landed import tallied
 
 
 @dataclass(frozen=True, slots=True)

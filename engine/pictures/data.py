@@ -6,7 +6,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from ...protocols.scoring.inference import Estimate
+    from ...protocols.scoring.estimate import Estimate
     from ..reports.results import Results
 
 TableRows: TypeAlias = list[tuple[object, ...]]
@@ -124,7 +124,7 @@ def forest_of(results: "Results") -> Forest:
 
 def saved_forest(report: Mapping[str, Any]) -> Forest:
     """The same from a report in JSON. KeyError for a report of another version."""
-    from ...protocols.scoring.inference import Estimate
+    from ...protocols.scoring.estimate import Estimate
 
     naive: dict[str, float] = {}
     for row in report["rows"]:

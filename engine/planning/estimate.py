@@ -11,12 +11,12 @@ from ...cache.store import Reader
 from ...protocols.question import Problem
 from ..accounting.prices import Price, PriceList
 from ..limits.limits import Limits
+from ..runs.dry_run import chains, named, require_distinct
 from ..runs.loaded_sweep import LoadedSweep
-from ..runs.walk import require_distinct
 from ..simulation.model import PREFIX
 from ..throughput import Resource
 from .reply_statistics import ReplyStatistics
-from .survey import Amounts, Elsewhere, Stratum, Survey
+from .survey import Amounts, OtherIdentity, Stratum, Survey
 
 MAX_WALKED_CELLS = 3_000
 """Maximum number of cells walked, which takes seconds; larger sweeps are sampled by problem."""
@@ -90,11 +90,17 @@ class Plan:
     """Share of the walked cells that reached no verdict with simulated replies."""
     learnt: int
     """Number of stored replies of this sweep on which the estimates are based."""
-    elsewhere: tuple[Elsewhere, ...]
+    elsewhere: tuple[OtherIdentity, ...]
     """Calls of the walked cells whose stored replies come from another endpoint."""
     models: tuple[ModelPlan, ...]
     waves: int = 0
     """Number of consecutive batches; 0 if no calls go in batches."""
+    max_cells: int = 0
+    """Cells that are under way at once, as the sweep file sets it or the models' widths allow."""
+    chain: int = 0
+    """Calls of the longest cell one after another: a run takes at least as long as so many."""
+    longest: str = ""
+    """The row of that cell."""
 
     def total(self, what: Literal["calls", "stored", "input_tokens", "output_tokens"]) -> int:
         """Total over all models."""
@@ -152,6 +158,8 @@ async def plan_sweep(
         if part
     ]
     fresh = next(problem for sample in reversed(samples) for problem in sample)
+    longest = await chains(sweep, models.simulated)
+    slowest = max(sweep.rows, key=lambda row: longest[row.address])
     return Plan(
         sweep.name,
         len(sweep),
@@ -172,6 +180,9 @@ async def plan_sweep(
             for model in sweep.models
         ),
         await survey.waves(fresh, batched) if batched else 0,
+        opened.file.top.max_cells or models.cells_at_once(sweep.models),
+        longest[slowest.address],
+        named(slowest),
     )
 
 

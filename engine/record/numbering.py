@@ -11,7 +11,7 @@ import orjson
 
 from ...protocols.counts import counted
 from ...protocols.question import Answer
-from ...protocols.transcript import Failure, Judgement, Turn, Verdict
+from ...protocols.transcript import NOT_RUN, Failure, Judgement, Turn, Verdict
 from .schema import (
     ALOUD,
     AT_ONCE,
@@ -133,6 +133,8 @@ class Numbering:
                     for each in end.judgements
                 ]
             )
+        elif isinstance(end, Failure) and end.kind == NOT_RUN:
+            status, cause = 2, end.message
         elif isinstance(end, Failure):
             status, failure, cause = 1, end.kind, _json([end.message, end.raw, end.call, end.seat])
         else:

@@ -204,6 +204,9 @@ class RecordTables:
 
     def unpacked(self, body: bytes) -> str:
         try:
+            if not self._unpacker.knows(body):
+                # The writer may train a dictionary while somebody reads, and pack all again.
+                del self._unpacker
             return self._unpacker.unpack(body)
         except ValueError as exc:
             raise RecordDamaged(self._file, str(exc)) from exc

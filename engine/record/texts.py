@@ -78,6 +78,10 @@ class Unpacker:
         }
         self._known[FRAME] = zstandard.ZstdDecompressor(format=zstandard.FORMAT_ZSTD1_MAGICLESS)
 
+    def knows(self, body: bytes) -> bool:
+        """Whether the dictionary of a text is there."""
+        return body[:1] in (b"", b"\0") or body[0] in self._known
+
     def unpack(self, body: bytes) -> str:
         """ValueError for what is no text of a record."""
         if not body:

@@ -1,13 +1,17 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
+from ...protocols.claims import Claim
 from ...protocols.scoring.bounds import Bounds, bounded
-from ...protocols.scoring.inference import Estimate, estimate, estimates, exact
+from ...protocols.scoring.estimate import Estimate, exact
+from ...protocols.scoring.inference import estimate, estimates, of_sample
+from ...protocols.scoring.judgements import Judgements
 from ...protocols.scoring.sample import Sample, paired
+from ...protocols.scoring.unpaired import scored
 from ...protocols.scoring.world_table import RowSamples
 from ...protocols.scoring.worlds import BETAS
 from ..runs.outcome import OutcomeRecord
@@ -84,6 +88,9 @@ class RowResult:
     failed: int
     missing: int
     """Cells that have not been run yet."""
+    not_run: int
+    """Cells that the design left out. Where a question has some of its worlds alone, `asd` is
+    unpaired (oversight.protocols.scoring.unpaired), and `n` counts judgements."""
     asd: Estimate | None
     jse: Mapping[float, Estimate]
     """By beta, the inverse greed of the agent."""
@@ -126,6 +133,10 @@ class Results:
     prompts: str = ""
     """12 hex digits of all words that the seats read:
     oversight.engine.sweeps.grid.Grid.prompts."""
+    claims: Mapping[str, tuple[Claim, ...]] = field(default_factory=dict)
+    """What each kind of row guarantees against a liar; see oversight.protocols.claims."""
+    mixed: tuple[str, ...] = ()
+    """Rows with cells of several codes, since later code was adopted."""
 
     @property
     def failed(self) -> int:
@@ -142,8 +153,11 @@ def collect(
     *,
     score: str = "brier",
     betas: Sequence[float] = BETAS,
+    mixed: Collection[str] = (),
 ) -> Results:
     """Scores every row of a sweep by the outcomes there are.
+
+    mixed: addresses of the rows whose cells are of several codes.
 
     A problem counts in a row once all its worlds of a draw have verdicts; its measures are means
     over such draws. What is random are problems, those of a group together.
@@ -152,7 +166,10 @@ def collect(
     for record in records:
         table.add(record)
         check.add(record)
-    return score_rows(table, check, score=score, betas=betas)
+    results = score_rows(table, check, score=score, betas=betas)
+    names = (" · ".join(filter(None, (row.kind, row.agent, row.judge))) for row in sweep.rows)
+    adopted = [name for row, name in zip(sweep.rows, names, strict=True) if row.address in mixed]
+    return replace(results, mixed=tuple(adopted)) if adopted else results
 
 
 def score_rows(
@@ -166,7 +183,13 @@ def score_rows(
     sweep = table.sweep
     numbers = range(len(sweep.rows))
     worlds = [table.worlds(number) for number in numbers]
-    samples = [each.samples(score, betas) for each in worlds]
+    apart_rows = [table.judgements(number) for number in numbers]
+    tables = [Judgements.of(its) if its else None for its in apart_rows]
+    unpaired = [scored(each, score) if each else None for each in tables]
+    samples = [
+        None if apart else each.samples(score, betas)
+        for each, apart in zip(worlds, unpaired, strict=True)
+    ]
     lifts = _lifts(sweep.rows, samples)
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
@@ -179,21 +202,32 @@ def score_rows(
     figures = Figures(every)
     extremes = [each.extremes(score) for each in worlds]
     bases = _bases(sweep.rows)
+    apart_lifts: dict[int, Estimate] = {}
+    asds = [
+        its.named(each.asd) if its and each and each.asd else None
+        for its, each in zip(tables, unpaired, strict=True)
+    ]
+    for number, each in enumerate(asds):
+        base = samples[bases[number]] if number in bases else None
+        judged = {str(its.question) for its in apart_rows[number]}
+        if each and base and (shared := base.asd.only(judged)):
+            apart_lifts[number] = (each - of_sample(shared)).estimate()
     rows = tuple(
         RowResult(
             kind=row.kind,
             agent=row.agent,
             judge=row.judge,
             axes=replace(row.axes, seed=sweep.seed),
-            n=len(sample.asd.values) if sample else 0,
+            n=len(sample.asd.values) if sample else apart.n if apart and apart.asd else 0,
             cells=table.cells_a_row,
             failed=sum(table.failures[number].values()),
             missing=table.cells_a_row - table.outcomes[number],
-            asd=figures.of(sample.asd) if sample else None,
+            not_run=int(table.not_run[table.cells.places(number)].sum()),
+            asd=figures.of(sample.asd) if sample else apart_asd.estimate() if apart_asd else None,
             jse=figures.by(betas, sample.jse) if sample else {},
             eas=figures.by(betas, sample.eas) if sample else {},
-            lift=_lift(figures, lift, row),
-            mde=each.mde() if (each := _lift(figures, lift, row)) else None,
+            lift=(its_lift := apart_lifts.get(number) or _lift(figures, lift, row)),
+            mde=its_lift.mde() if its_lift else None,
             bounds=worlds[number].bounds(score),
             compliance=_compliance(table, number, extremes, bases.get(number)),
             failures=table.failures[number],
@@ -204,10 +238,19 @@ def score_rows(
             counts_a_world=figures.by_world(secondary[number], "counts"),
             captured=figures.by_world(secondary[number], "captured").get("captured"),
         )
-        for number, (row, sample, lift) in enumerate(zip(sweep.rows, samples, lifts, strict=True))
+        for number, (row, sample, lift, apart, apart_asd) in enumerate(
+            zip(sweep.rows, samples, lifts, unpaired, asds, strict=True)
+        )
     )
     return Results(
-        sweep.name, score, tuple(betas), rows, tuple(samples), check.health(), sweep.prompts
+        sweep.name,
+        score,
+        tuple(betas),
+        rows,
+        tuple(samples),
+        check.health(),
+        sweep.prompts,
+        sweep.claims,
     )
 
 

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...protocols.scores import RANGES, SCORES, Compat, applicable
-from ...protocols.scoring.arrays import Floats
+from ...protocols.scores import SCORES, TIE, Compat, applicable
 from ...protocols.scoring.calibration import Calibration, calibration
-from ...protocols.scoring.inference import ErrorKind, Estimate, Influences, mean_of
-from ...protocols.scoring.judgements import Judgement, Scored, scored
+from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.inference import ErrorKind, Influences, mean_of
+from ...protocols.scoring.judgements import Judgements
 from ...protocols.scoring.mixed import mixed_model
-from ...protocols.scoring.worlds import Worlds, beta_name, chosen_ends
+from ...protocols.scoring.unpaired import chosen, scored
+from ...protocols.scoring.worlds import Worlds, beta_name
 from ..display.finding import (
     Column,
     Finding,
@@ -28,10 +30,11 @@ from ..display.finding import (
 from ..display.quantity import counted
 from ..errors import UsageError
 from .report import SCORE_NAMES
-from .verdicts import TOLD_APART, Verdicts
+from .verdicts import TOLD_APART
 
-WAYS = ("problem", "judge", "speaker", "line")
-"""Kinds of clusters: the group of a question, or the question; its judge; its speaker; the line."""
+WAYS = ("problem", "question", "judge", "speaker", "line")
+"""Kinds of clusters: the shared text of a question, or the question; the question by itself; its
+judge; its speaker; the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,97 +79,86 @@ class MixedLine:
     error: float | None
 
 
-def mixed_part(lines: Sequence[Verdicts], by: str = "setting") -> Part:
-    """The probability of the truth by setting, with judges and texts as random effects: a check.
-
-    UsageError without judges, or where settings do not determine the means.
-    """
-    every = by_setting(lines, by)
-    rows = [
-        (n, each, probs, line)
-        for n, its in enumerate(every.values())
-        for line in its
-        for each in judgements_of([line], ("problem", "judge"))[0]
-        for probs in (each.worlds[:1] if each.everywhere else each.worlds)
-        if probs
-    ]
-    y = np.array([probs[int(np.argmax(each.values))] for _, each, probs, _ in rows])
-    design = np.zeros((len(rows), len(every)))
-    design[:, 0] = 1
-    design[np.arange(len(rows)), [n for n, *_ in rows]] = 1
-    ways = {
-        way: np.array([each.clusters[way] for _, each, _, _ in rows])
-        for way in ("judge", "problem")
-    }
-    try:
-        fit = mixed_model(y, design, ways)
-    except ValueError as exc:
-        raise UsageError(str(exc)) from exc
-    names = [f"{name} less {next(iter(every))}" if n else name for n, name in enumerate(every)]
-    found = [MixedLine(*each) for each in zip(names, fit.coefficients, fit.errors, strict=True)]
-    found += [MixedLine(f"variance, {way}", v, None) for way, v in fit.variances.items()]
-    found.append(MixedLine("variance, residual", fit.residual, None))
-    return Part(
-        "mixed",
-        "mixed model: P(truth) by setting, judges and texts as random effects (REML)",
-        [word("term", "term"), change("value", "value", 4), number("s.e.", "error", ".4f")],
-        found,
-        ("a check beside the clustered errors, not a headline: it takes effects for normal.",),
-    )
-
-
-def judgements_of(
-    lines: Sequence[Verdicts], ways: Sequence[str] = ()
-) -> tuple[tuple[Judgement, ...], tuple[str, ...]]:
-    """The lines as judgements, with the kinds of clusters that they have: by default the problem
-    and, where any line names a judge, the judge. UsageError for a line without one of them."""
-    if not ways:
-        ways = ("problem", *(["judge"] if any("judge" in line.keys for line in lines) else []))
+def ways_of(every: Judgements, ways: Sequence[str] = ()) -> tuple[str, ...]:
+    """The kinds of clusters that are random: by default the problem and, where any line names a
+    judge, the judge. UsageError for a kind that there is not, or that a line lacks."""
+    ways = tuple(ways) or ("problem", *["judge"] * ("judge" in every.codes))
     if unknown := [way for way in ways if way not in WAYS]:
         raise UsageError(f"--cluster {unknown[0]}: there are {', '.join(WAYS)}")
-    found = []
-    for line in lines:
-        every = {"problem": line.group or f"\0{line.id}", "line": str(line.line), **line.keys}
-        if lacking := [way for way in ways if way not in every]:
+    for way in ways:
+        try:
+            every.clusters((way,))
+        except ValueError as exc:
+            rest = ",".join(each for each in ways if each != way)
             raise UsageError(
-                f"line {line.line} names no {lacking[0]}: add it to every line, or choose other "
-                f"clusters with --cluster {','.join(way for way in ways if way not in lacking)}"
-            )
-        clusters = {way: every[way] for way in ways}
-        found.append(
-            Judgement(str(line.id), line.values, line.worlds, clusters, line.first, line.everywhere)
-        )
-    return tuple(found), tuple(ways)
+                f"{exc}: add it to every line, or choose other clusters with --cluster {rest}"
+            ) from exc
+    return ways
 
 
-def by_setting(lines: Sequence[Verdicts], key: str = "setting") -> dict[str, list[Verdicts]]:
-    """The lines by one of their keys; "" for all if no line has it."""
+def by_setting(every: Judgements, key: str = "setting") -> dict[str, Judgements]:
+    """The lines by one of their keys, and by file where there are several; "" for all if no line
+    has it."""
     if key not in TOLD_APART:
         raise UsageError(f"--by {key}: there are {', '.join(TOLD_APART)}")
-    found: dict[str, list[Verdicts]] = {}
-    for line in lines:
-        found.setdefault(line.keys.get(key, ""), []).append(line)
-    return found
+    return every.by("file", key)
 
 
-def where(lines: Sequence[Verdicts], conditions: Iterable[str]) -> list[Verdicts]:
+def where(every: Judgements, conditions: Iterable[str]) -> Judgements:
     """The lines that meet conditions such as `mode=live`. UsageError for another form, for a key
     that no line has, and if none is left."""
-    kept = list(lines)
     for condition in conditions:
         key, equals, value = condition.partition("=")
         if not equals or key not in TOLD_APART:
             raise UsageError(f"--where {condition!r}: write KEY=VALUE, of {', '.join(TOLD_APART)}")
-        there = sorted({line.keys[key] for line in kept if key in line.keys})
-        kept = [line for line in kept if line.keys.get(key) == value]
-        if not kept:
-            raise UsageError(f"--where {condition}: no line has it; there are {', '.join(there)}")
-    return kept
+        there = every.by(key) if key in every.codes else {}
+        if value not in there:
+            raise UsageError(
+                f"--where {condition}: no line has it; there are {', '.join(sorted(there))}"
+            )
+        every = there[value]
+    return every
+
+
+def mixed_part(every: Mapping[str, Judgements]) -> Part:
+    """The probability of the truth by setting, with judges and texts as random effects: a check.
+
+    UsageError without judges, or where settings do not determine the means.
+    """
+    y, designs, ways = [], [], {"judge": [], "problem": []}  # type: ignore[var-annotated]
+    for n, its in enumerate(every.values()):
+        ways_of(its, tuple(ways))
+        of, probs = its.verdicts()
+        y.append(probs[np.arange(len(of)), its.best[of].argmax(axis=1)])
+        design = np.zeros((len(of), len(every)))
+        design[:, [0, n]] = 1
+        designs.append(design)
+        for way, found in ways.items():
+            found.append(its.clusters((way,))[way][of])
+    try:
+        fit = mixed_model(
+            np.concatenate(y),
+            np.concatenate(designs),
+            {way: np.concatenate(found) for way, found in ways.items()},
+        )
+    except ValueError as exc:
+        raise UsageError(str(exc)) from exc
+    names = [f"{name} less {next(iter(every))}" if n else name for n, name in enumerate(every)]
+    lines = [MixedLine(*each) for each in zip(names, fit.coefficients, fit.errors, strict=True)]
+    lines += [MixedLine(f"variance, {way}", v, None) for way, v in fit.variances.items()]
+    lines.append(MixedLine("variance, residual", fit.residual, None))
+    return Part(
+        "mixed",
+        "mixed model: P(truth) by setting, judges and texts as random effects (REML)",
+        [word("term", "term"), change("value", "value", 4), number("s.e.", "error", ".4f")],
+        lines,
+        ("a check beside the clustered errors, not a headline: it takes effects for normal.",),
+    )
 
 
 def score_finding(
     name: str,
-    lines: Sequence[Verdicts],
+    every: Judgements,
     *,
     betas: Sequence[float],
     compat: Compat = "none",
@@ -177,19 +169,14 @@ def score_finding(
     mixed: bool = False,
 ) -> Finding:
     """Every measure under each score, setting by setting."""
-    every = by_setting(lines, by)
-    _, named = judgements_of(lines, ways)
+    settings, ways = by_setting(every, by), ways_of(every, ways)
     found, raters = [], []
-    for setting, its in every.items():
-        judged, _ = judgements_of(its, named)
-        found += [
-            line
-            for score in scores
-            if (line := _line(setting, score, its, judged, betas, compat, error))
-        ]
-        raters += _rated(setting, judged, error)
-    chosen = list(dict.fromkeys(name for line in found for name in line.chosen))
-    several = len(every) > 1
+    for setting, its in settings.items():
+        measured = (_line(setting, score, its, betas, compat, error, ways) for score in scores)
+        found += [line for line in measured if line]
+        raters += _rated(setting, its, error, ways)
+    names = list(dict.fromkeys(name for line in found for name in line.chosen))
+    several = len(settings) > 1
     head: list[Column] = [word(by, "setting")] if several else [program("setting", "setting")]
     columns = [
         *head,
@@ -200,13 +187,9 @@ def score_finding(
         *_if_any(found, figure("gained", "gain"), "gain"),
         *_if_any(found, figure("ASD of pairs", "paired"), "paired"),
         *_if_any(found, figure("score of truth", "truth"), "truth"),
-        *(
-            Column(each, _chosen(each, shown=True), ("chosen", each), _chosen(each))
-            for each in chosen
-        ),
+        *(Column(each, partial(_chosen, each), ("chosen", each), _of(each)) for each in names),
         program("lost", "lost"),
     ]
-    lost = sum(world is None for line in lines for world in line.worlds)
     bounds = Part(
         "bounds",
         "bounds: what missing verdicts could change of the ASD",
@@ -225,7 +208,7 @@ def score_finding(
         "raters",
         "how often right, and how well calibrated",
         [
-            *([word(by, "setting")] if several else [program("setting", "setting")]),
+            *head,
             figure("right", "right", sign=False),
             number("n", "right.n", key=""),
             number("calibration error", "calibration.error", ".4f"),
@@ -235,21 +218,31 @@ def score_finding(
         raters,
         ("calibration error: mean distance of stated from true shares, ten bins of max p.",),
     )
-    rows = Part("rows", _title(name, lines, lost, compat), columns, found, _notes(lines, found))
-    about = {"clusters": list(named), "questions": _questions(lines, betas, compat)}
-    more = (mixed_part(lines, by),) if mixed else ()
-    return Finding((rows, bounds, right, *more), about)
+    questions = Part(
+        "questions",
+        "",
+        [
+            program("id", lambda n: every.questions[every.question[n]]),
+            *(program(score, partial(_question, every, score, betas, compat)) for score in SCORES),
+        ],
+        range(len(every)),
+        shown=False,
+    )
+    lost = int(every.lost.sum())
+    rows = Part("rows", _title(name, every, lost, compat), columns, found, _notes(every, found))
+    more = (mixed_part(settings),) if mixed else ()
+    return Finding((rows, bounds, right, questions, *more), {"clusters": list(ways)})
 
 
-def _title(name: str, lines: Sequence[Verdicts], lost: int, compat: Compat) -> str:
-    questions = len({str(line.id) for line in lines})
-    judged = "" if questions == len(lines) else f", {counted(len(lines), 'judgement')}"
+def _title(name: str, every: Judgements, lost: int, compat: Compat) -> str:
+    questions = len(np.unique(every.question))
+    judged = "" if questions == len(every) else f", {counted(len(every), 'judgement')}"
     without = f", {counted(lost, 'world')} without a verdict" if lost else ""
     ties = ", ties as in SOlib" if compat == "solib" else ""
     return f"{name}: {counted(questions, 'question')}{judged}{without}{ties}"
 
 
-def _notes(lines: Sequence[Verdicts], found: Sequence[ScoredLine]) -> Iterable[str]:
+def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
     figures = [line.asd for line in found if line.asd]
     if first := next((each for each in figures if each.method), None):
         yield f"[ ] 95%, {first.method} ({' × '.join(first.ways)}; {first.clusters} of the fewest)."
@@ -258,7 +251,7 @@ def _notes(lines: Sequence[Verdicts], found: Sequence[ScoredLine]) -> Iterable[s
             yield f"standard error of the first ASD: {first.error:.4f}; by one way alone: {alone}."
     elif reason := next((each.reason for each in figures if each.reason), ""):
         yield f"no interval: {reason}."
-    if any(world == () for line in lines for world in line.worlds):
+    if (every.ran.sum(axis=1) < every.answers).any():
         yield (
             "some worlds were not run: unpaired ASD (Hajek), which holds if worlds were assigned "
             "at random. ASD of pairs: the questions judged in every world."
@@ -272,29 +265,31 @@ def _if_any(found: Sequence[ScoredLine], shown: Column, name: str) -> list[Colum
     return [shown] if any(getattr(line, name) for line in found) else [program(name, name)]
 
 
-def _chosen(name: str, shown: bool = False) -> Any:
-    if shown:
-        return lambda line: "–" if name not in line.chosen else f"{line.chosen[name].value:+.3f}"
+def _of(name: str) -> Any:
     return lambda line: line.chosen.get(name)
+
+
+def _chosen(name: str, line: ScoredLine) -> str:
+    return f"{line.chosen[name].value:+.3f}" if name in line.chosen else "–"
 
 
 def _line(
     setting: str,
     score: str,
-    lines: Sequence[Verdicts],
-    judged: Sequence[Judgement],
+    its: Judgements,
     betas: Sequence[float],
     compat: Compat,
     error: ErrorKind,
+    ways: Sequence[str],
 ) -> ScoredLine | None:
-    found = scored(judged, score, compat)
+    found = scored(its, score, compat, ways)
     if found is None:
         return None
 
     def estimate(each: Influences | None) -> Estimate | None:
         return each.estimate(error) if each else None
 
-    whole = all(() not in line.worlds for line in lines)
+    whole = (its.ran.sum(axis=1) == its.answers).all()
     low, high, interval = found.bounds or (None, None, None)
     return ScoredLine(
         setting,
@@ -306,100 +301,39 @@ def _line(
         estimate(found.gain),
         None if whole else estimate(found.paired),
         {
-            name: mean.estimate(error)
-            for name, mean in _chosen_means(judged, score, betas, compat).items()
+            f"{measure.upper()} {beta_name(beta)}": mean.estimate(error)
+            for (measure, beta), mean in chosen(its, score, betas, compat, ways).items()
         },
         low,
         high,
         interval,
-        sum(world is None for line in lines for world in line.worlds),
+        int(its.lost.sum()),
     )
 
 
-def _chosen_means(
-    judged: Sequence[Judgement], score: str, betas: Sequence[float], compat: Compat
-) -> dict[str, Influences]:
-    """JSE and EAS of the judgements with a verdict in every world, by name."""
-    columns: dict[str, list[float]] = {}
-    kept: list[Judgement] = []
-    ends = []
-    for each in judged:
-        if score in applicable(len(each.values)) and all(each.worlds) and not each.everywhere:
-            kept.append(each)
-            ends.append(chosen_ends(len(each.values), RANGES[score], compat))
-            for name, value in _of_line(each, score, betas, compat).items():
-                columns.setdefault(name, []).append(value)
-    if len(kept) < len(judged) and any(() in each.worlds for each in judged):
-        return {}
-    keys = {way: np.array([each.clusters[way] for each in kept]) for way in judged[0].clusters}
-    low, high = np.mean(ends, axis=0).tolist() if ends else (0.0, 0.0)
-    return {name: mean_of(values, keys, (low, high)) for name, values in columns.items()}
+def _question(
+    every: Judgements, score: str, betas: Sequence[float], compat: Compat, n: int
+) -> dict[str, Any] | None:
+    """The measures of one line; None unless it has a verdict in every world and so many answers."""
+    k = int(every.answers[n])
+    if every.lost[n].any() or not every.ran[n, :k].all() or score not in applicable(k):
+        return None
+    worlds = Worlds(every.worlds[n, :k, :k], every.values[n, :k], compat)
+    return {
+        "asd": float(worlds.asd(score)),
+        "jse": {beta_name(beta): float(worlds.jse(score, beta)) for beta in betas},
+        "eas": {beta_name(beta): float(worlds.eas(score, beta)) for beta in betas},
+    }
 
 
-def _of_line(
-    each: Judgement, score: str, betas: Sequence[float], compat: Compat
-) -> dict[str, float]:
-    worlds = Worlds(each.worlds, each.values, compat)  # type: ignore[arg-type]
-    found: dict[str, float] = {}
-    for measure, of in (("JSE", worlds.jse), ("EAS", worlds.eas)):
-        found |= {f"{measure} {beta_name(beta)}": float(of(score, beta)) for beta in betas}
-    return found
-
-
-def _questions(
-    lines: Sequence[Verdicts], betas: Sequence[float], compat: Compat
-) -> list[dict[str, Any]]:
-    """The measures of each line with a verdict in every world, by score."""
-    judged, _ = judgements_of(lines, ("line",))
-    found = []
-    for line, each in zip(lines, judged, strict=True):
-        measures: dict[str, Any] = {"id": line.id, **dict.fromkeys(SCORES)}
-        if all(each.worlds):
-            worlds = Worlds(each.worlds, each.values, compat)  # type: ignore[arg-type]
-            for score in applicable(len(each.values)):
-                if score in SCORES:
-                    named = _of_line(each, score, betas, compat)
-                    measures[score] = {"asd": float(worlds.asd(score)), **_nested(named)}
-        found.append(measures)
-    return found
-
-
-def _nested(named: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for name, value in named.items():
-        measure, beta = name.split(" ")
-        found.setdefault(measure.lower(), {})[beta] = value
-    return found
-
-
-def _rated(setting: str, judged: Sequence[Judgement], error: ErrorKind) -> list[RaterLine]:
-    """Calibration of all verdicts of a setting; a verdict on all worlds counts once."""
-    largest, right, keys = [], [], []
-    for each in judged:
-        worlds = each.worlds[:1] if each.everywhere else each.worlds
-        for probs in worlds:
-            if probs:
-                best = [value == max(each.values) for value in each.values]
-                top = [p >= max(probs) - 1e-9 for p in probs]
-                largest.append(max(probs))
-                right.append(sum(b and t for b, t in zip(best, top, strict=True)) / sum(top))
-                keys.append(each.clusters)
-    if not right:
+def _rated(setting: str, its: Judgements, error: ErrorKind, ways: Sequence[str]) -> list[RaterLine]:
+    """Calibration of all verdicts of a setting."""
+    of, probs = its.verdicts()
+    if not len(of):
         return []
-    ways = {way: np.array([each[way] for each in keys]) for way in keys[0]}
-    shares: Floats = np.array(right, np.float64)
-    figure = mean_of(shares, ways, (0.0, 1.0)).estimate(error)
-    return [RaterLine(setting, figure, calibration(np.array(largest), shares))]
-
-
-def settings(
-    lines: Sequence[Verdicts], score: str, by: str = "setting", ways: Sequence[str] = ()
-) -> dict[str, Scored]:
-    """The judgements of each setting under one score."""
-    _, named = judgements_of(lines, ways)
-    found = {}
-    for setting, its in by_setting(lines, by).items():
-        each = scored(judgements_of(its, named)[0], score)
-        if each and each.asd:
-            found[setting] = each
-    return found
+    largest = np.nanmax(probs, axis=1)
+    top = probs >= largest[:, None] - TIE
+    right = (top & its.best[of]).sum(axis=1) / top.sum(axis=1)
+    keys = {way: codes[of] for way, codes in its.clusters(ways).items()}
+    share = mean_of(right, keys, (0.0, 1.0)).estimate(error)
+    return [RaterLine(setting, share, calibration(largest, right))]

@@ -8,18 +8,20 @@ for: a probability an answer, or null where there is no verdict. A world that is
 run. `verdict` in place of `worlds` is one verdict on a conversation in which every answer was
 argued. A question may stand in several lines, if `judge`, `speaker`, `setting` or `draw` tell them
 apart. Questions of one `group` (a shared source text) depend on each other, and so do the
-judgements of one `judge`. `first` is what the judge believed before anything was said.
+judgements of one `judge`. `first` is what the judge believed before anything was said, and `cost`
+what the judgement cost, in dollars or any other unit.
 """
 
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ...protocols.scoring.judgements import Judgement, Judgements
 from ..errors import UsageError
 
 SUM_TOLERANCE = 1e-6
@@ -41,6 +43,7 @@ SHAPES = {
     "mode": "a text, or left out",
     "draw": "a text or a whole number, or left out",
     "group": "a text or a whole number, or left out",
+    "cost": "a number of at least 0, what the judgement cost in any one unit, or left out",
 }
 """What each key of a line holds."""
 
@@ -71,65 +74,95 @@ class VerdictLine(BaseModel):
     setting: str | None = None
     mode: str | None = None
     draw: str | int | None = None
+    cost: float | None = None
 
 
 TOLD_APART = ("judge", "speaker", "setting", "mode", "draw")
 """Keys that tell two judgements of one question apart."""
 
-
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """One judgement, as read."""
-
-    line: int
-    id: str | int
-    labels: tuple[str, ...]
-    """Of the answers, in the order of the question's first line."""
-    values: tuple[float, ...]
-    """One an answer, in the order of the line."""
-    worlds: tuple[tuple[float, ...] | None, ...]
-    """One an answer argued: a probability an answer; None where there is no verdict, () if not
-    run."""
-    group: str
-    """What the question shares with others; "" if nothing."""
-    first: tuple[float, ...] | None
-    everywhere: bool
-    """Whether one verdict stands for all worlds."""
-    keys: dict[str, str]
-    """`TOLD_APART`, those that the line has."""
+KEYS = ("group", *TOLD_APART)
 
 
-def read_verdicts(lines: Iterable[bytes], file: str) -> tuple[Verdicts, ...]:
+def read_verdicts(lines: Iterable[bytes], file: str) -> Judgements:
     """Every judgement of the file, in its order. Blank lines are skipped.
 
-    file: its name, for errors. VerdictsError on the first line that is wrong, that contradicts an
-    earlier one or repeats it, or if there is none.
+    file: its name, for errors. VerdictsError on a line that is wrong, that contradicts an earlier
+    one or repeats it, or if there is none.
     """
-    read: list[Verdicts] = []
-    questions: dict[str, Verdicts] = {}
-    seen: dict[tuple[str, ...], int] = {}
+    return told_apart(parsed(lines, file), file)
+
+
+def told_apart(every: Iterable[Judgement], file: str) -> Judgements:
+    """The judgements as a table. VerdictsError for lines that contradict or repeat each other, or
+    if there is none."""
+    try:
+        found = Judgements.of(every)
+    except ValueError as exc:
+        raise VerdictsError(
+            file, 0, "empty; write one JSON object a line, one line a judgement"
+        ) from exc
+    for kind, held in (
+        ("values", found.codes["labels"][:, None]),
+        ("values", np.nan_to_num(found.values)),
+        ("group", found.clusters(("problem",))["problem"][:, None]),
+    ):
+        if other := found.contradicted(held):
+            here, there = (_stated(found, kind, n) for n in other)
+            raise _error(
+                found,
+                file,
+                other[0],
+                f"{kind}: {here}: line {found.line[other[1]]} has {there} for the question "
+                f"{_id(found, other[0])}; a question has one",
+            )
+    if twice := found.repeated(("file", *TOLD_APART)):
+        raise _error(
+            found,
+            file,
+            twice[0],
+            f"id: {_id(found, twice[0])}: line {found.line[twice[1]]} judges the same worlds of it "
+            f"already; tell them apart by {', '.join(TOLD_APART)}, or give each question its own "
+            "id",
+        )
+    return found
+
+
+def _error(found: Judgements, file: str, n: int, message: str) -> VerdictsError:
+    if "file" in found.codes:
+        file = found.names["file"][found.codes["file"][n]]
+    return VerdictsError(file, int(found.line[n]), message)
+
+
+def _id(found: Judgements, n: int) -> str:
+    return _shown(found.questions[found.question[n]])
+
+
+def _stated(found: Judgements, kind: str, n: int) -> str:
+    """What a line states of its question."""
+    if kind == "group":
+        code = found.codes["group"][n]
+        return _shown(found.names["group"][code] if code >= 0 else None)
+    labels = json.loads(found.names["labels"][found.codes["labels"][n]])
+    return _shown(dict(zip(labels, found.values[n].tolist(), strict=False)))
+
+
+def parsed(lines: Iterable[bytes], file: str) -> Iterator[Judgement]:
+    """The judgements of a file, one by one, with answers in the order of their labels.
+    VerdictsError on the first line that is wrong."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            verdicts = _verdicts(_row(line), number)
-            verdicts = _agreeing(verdicts, questions.setdefault(str(verdicts.id), verdicts))
-            ran = (str(n) for n, world in enumerate(verdicts.worlds) if world != ())
-            apart = (verdicts.keys.get(key, "") for key in TOLD_APART)
-            key = (str(verdicts.id), *apart, *ran)
-            if key in seen:
-                raise ValueError(
-                    f"id: {_shown(verdicts.id)}: line {seen[key]} judges the same worlds of it "
-                    f"already; tell them apart by {', '.join(TOLD_APART)}, or give each question "
-                    "its own id"
-                )
+            row = _row(line)
+            labels = _labels(row)
+            worlds, first = _worlds(row, labels)
         except ValueError as exc:
             raise VerdictsError(file, number, str(exc)) from exc
-        seen[key] = number
-        read.append(verdicts)
-    if not read:
-        raise VerdictsError(file, 0, "empty; write one JSON object a line, one line a judgement")
-    return tuple(read)
+        keys = {name: str(told) for name in KEYS if (told := getattr(row, name)) is not None}
+        keys["labels"] = json.dumps(labels)
+        values = tuple(row.values[label] for label in labels)
+        everywhere = row.verdict is not None
+        yield Judgement(row.id, values, worlds, keys, first, everywhere, row.cost, number)
 
 
 def _row(line: bytes) -> VerdictLine:
@@ -155,35 +188,9 @@ def _row(line: bytes) -> VerdictLine:
         raise ValueError(_complaint(exc)) from exc
 
 
-def _agreeing(one: Verdicts, first: Verdicts) -> Verdicts:
-    """A line in the order of the question's first one. ValueError if they contradict each other."""
-    if one.labels != first.labels and sorted(one.labels) == sorted(first.labels):
-        at = [one.labels.index(label) for label in first.labels]
-
-        def ordered(probs: tuple[float, ...] | None) -> tuple[float, ...] | None:
-            return probs and tuple(probs[n] for n in at)
-
-        worlds = tuple(ordered(one.worlds[n]) for n in at)
-        values = tuple(one.values[n] for n in at)
-        one = replace(
-            one, labels=first.labels, values=values, worlds=worlds, first=ordered(one.first)
-        )
-    for name, here, there in (
-        ("values", one.labels, first.labels),
-        ("values", one.values, first.values),
-        ("group", one.group, first.group),
-    ):
-        if here != there:
-            raise ValueError(
-                f"{name}: {_shown(here)}: line {first.line} has {_shown(there)} for the question "
-                f"{_shown(one.id)}; a question has one"
-            )
-    return one
-
-
-def _verdicts(row: VerdictLine, line: int) -> Verdicts:
-    """The row, right in its meaning too. ValueError names key, value and remedy."""
-    labels = tuple(row.values)
+def _labels(row: VerdictLine) -> tuple[str, ...]:
+    """Labels of the answers, sorted. ValueError names key, value and remedy."""
+    labels = tuple(sorted(row.values))
     if len(labels) < 2:
         raise ValueError(f"values: {_shown(row.values)}: needs two answers or more")
     for label, value in row.values.items():
@@ -196,6 +203,15 @@ def _verdicts(row: VerdictLine, line: int) -> Verdicts:
             f"values: {_shown(row.values)}: no answer is better than another; "
             "give the true one a higher value"
         )
+    if row.cost is not None and row.cost < 0:
+        raise ValueError(f"cost: {row.cost}: {SHAPES['cost']}")
+    return labels
+
+
+def _worlds(
+    row: VerdictLine, labels: tuple[str, ...]
+) -> tuple[tuple[tuple[float, ...] | None, ...], tuple[float, ...] | None]:
+    """The verdict in each world, and the belief before. ValueError names key, value and remedy."""
     if row.worlds is None and row.verdict is None:
         raise ValueError(f"worlds: missing; it is {SHAPES['worlds']}")
     if row.worlds is not None and row.verdict is not None:
@@ -213,18 +229,7 @@ def _verdicts(row: VerdictLine, line: int) -> Verdicts:
             for label in labels
         )
     first = None if row.first is None else _world("first", row.first, labels)
-    keys = {name: value for name in TOLD_APART if (value := getattr(row, name)) is not None}
-    return Verdicts(
-        line,
-        row.id,
-        labels,
-        tuple(row.values.values()),
-        worlds,
-        "" if row.group is None else str(row.group),
-        first,
-        row.verdict is not None,
-        {name: str(value) for name, value in keys.items()},
-    )
+    return worlds, first
 
 
 def _world(
@@ -293,7 +298,7 @@ def _refuse_surrogates(line: bytes, parsed: object) -> None:
 
 
 def _complaint(error: ValidationError) -> str:
-    """The first thing that is wrong with a row's types, with place, value and mend."""
+    """The first thing that is wrong with a row's types, with place, value and remedy."""
     errors = error.errors(include_url=False)
     # A key misspelt is a key missing too: the spelling is the better news.
     first = min(errors, key=lambda each: each["type"] != "extra_forbidden")

@@ -19,10 +19,11 @@ from typing import Self
 from ...cache.call import Ask, Call
 from ...cache.explain import differences
 from ...cache.reply import Reply
-from ...protocols.transcript import Failure
+from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import NotReproducible, RowsPaused
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
+from .dry_run import named
 from .scheduler import CellEnd, CellOutcome, attempt, attempt_noted
 
 CANARIES = 4
@@ -53,9 +54,9 @@ class _RowState:
     failed: int = 0
     chain: int = 0
     """Calls of a cell one after another, as far as that is known."""
-    landed: int = 0
+    completed: int = 0
     seconds: float = 0.0
-    """That its landed cells have taken together."""
+    """That its completed cells have taken together."""
     skipped: int = 0
     """Cells that were not begun since the row is paused."""
     held: deque[Cell] = field(default_factory=deque)
@@ -63,7 +64,7 @@ class _RowState:
     def urgency(self) -> tuple[float, int, int]:
         """Seconds that one of its cells takes, longer than all others before the first is back; of
         those the longest chain, and of equal rows the one that comes first in the sweep."""
-        took = self.seconds / self.landed if self.landed else math.inf
+        took = self.seconds / self.completed if self.completed else math.inf
         return took, self.chain, -self.held[0].place
 
 
@@ -72,7 +73,7 @@ class RowWatch(Iterator[Cell]):
 
     The last tenth goes by how long the cells of a row take, the longest first: one long chain that
     begins last would keep all slots but its own idle at the end. An iterator that may end for now:
-    once a cell has landed there may be more, see `more`.
+    once a cell has completed there may be more, see `more`.
     """
 
     def __init__(
@@ -145,15 +146,17 @@ class RowWatch(Iterator[Cell]):
             await self._landed.wait()
         return False
 
-    def landed(self, cell: Cell, outcome: CellOutcome) -> None:
+    def completed(self, cell: Cell, outcome: CellOutcome) -> None:
         """Take note of an outcome: it opens or pauses its row, or lets another canary go."""
         row, began = self._begun.pop(cell.place)
         row.under_way -= 1
         if self._clock is not None:
             row.seconds += self._clock() - began
-        row.landed += 1
+        row.completed += 1
         self._landed.set()
         if row.open or row.paused:
+            return
+        if isinstance(outcome, Failure) and outcome.kind == NOT_RUN:
             return
         if not isinstance(outcome, Failure):
             row.open = True
@@ -217,7 +220,7 @@ class RowWatch(Iterator[Cell]):
 
     def _state(self, cell: Cell) -> _RowState:
         chain = self._chains.get(cell.row.address, 0) if self._chains else 0
-        return self._rows.setdefault(id(cell.row), _RowState(_name(cell), chain=chain))
+        return self._rows.setdefault(id(cell.row), _RowState(named(cell.row), chain=chain))
 
 
 class ComposedTwice:
@@ -235,6 +238,8 @@ class ComposedTwice:
     def __call__(self, cell: Cell) -> Awaitable[CellEnd]:
         if id(cell.row) in self._done:
             return attempt_noted(cell, self._ask)
+        # Not its others that begin meanwhile, unless this one comes to no end.
+        self._done.add(id(cell.row))
         return self._twice(cell)
 
     async def _twice(self, cell: Cell) -> CellEnd:
@@ -246,8 +251,14 @@ class ComposedTwice:
             heard.append((call, reply))
             return reply
 
-        end = await attempt_noted(cell, listening)
-        if isinstance(end.outcome, Failure) and end.outcome.kind not in ("unreadable", "declined"):
+        ended = False
+        try:
+            end = await attempt_noted(cell, listening)
+            ended = not isinstance(end.outcome, Failure) or end.outcome.unread
+        finally:
+            if not ended:
+                self._done.discard(id(cell.row))
+        if not ended:
             return end
         again = {call.address: reply for call, reply in heard}
         other: list[Call] = []
@@ -261,7 +272,6 @@ class ComposedTwice:
 
         with suppress(NotReproducible):
             await attempt(cell, from_before)
-        self._done.add(id(cell.row))
         if other:
             raise NotReproducible(_difference(cell, [call for call, _ in heard], other[0]))
         return end
@@ -272,19 +282,14 @@ def _difference(cell: Cell, before: list[Call], now: Call) -> str:
     least = min(found, key=lambda each: (len(each), sum(map(len, each))), default=())
     where = least[0] if least else "it asks a call that it did not ask before"
     return (
-        f"{_name(cell)}: composed twice, its calls differ: {where}. A protocol must take chance "
-        "from its ask alone: with a clock, a counter or random numbers in a prompt nothing can be "
-        "resumed or replayed, and everything would be paid again"
+        f"{named(cell.row)}: composed twice, its calls differ: {where}. A protocol must take "
+        "chance from its ask alone: with a clock, a counter or random numbers in a prompt nothing "
+        "can be resumed or replayed, and everything would be paid again"
     )
 
 
 def _cause(outcome: Failure) -> str:
     """What failures of one cause have in common: what models say differs from cell to cell."""
-    if outcome.kind in ("unreadable", "declined"):
+    if outcome.unread:
         return outcome.kind
     return f"{outcome.kind}: {re.sub('[0-9]+', '0', outcome.message)}"
-
-
-def _name(cell: Cell) -> str:
-    row = cell.row
-    return " · ".join(filter(None, (row.kind, row.agent, row.judge)))

@@ -13,7 +13,7 @@ from ..errors import Halt
 from ..models.router import RunPolicy
 from ..sweeps.sweep import Cell
 from .loaded_sweep import LoadedSweep
-from .outcome import LandedCell
+from .outcome import CompletedCell
 from .run_folder import RunFolder
 from .sources import Sources
 
@@ -34,7 +34,7 @@ class Assignment:
     """How many cells may be under way at a time."""
     run_id: str
     """Of the run folder. A refresh does not ask again for what earlier sessions of it stored."""
-    keep: Callable[[Sequence[LandedCell]], None]
+    keep: Callable[[Sequence[CompletedCell]], None]
     """Takes outcomes as they land; they are in the folder once `flush` has returned, or before.
     RunFolderError if the disk takes no more."""
     flush: Callable[[], Awaitable[None]]
@@ -46,7 +46,7 @@ class Assignment:
     """Whether rows whose cells all fail for one cause are gone on with."""
     batches: Batches | None = None
     """Yields missing cells of the folder, batch by batch; the next is requested when one has
-    landed, and the run ends after the last. None: all missing cells in one batch."""
+    completed, and the run ends after the last. None: all missing cells in one batch."""
 
 
 class Executor(ABC):
@@ -60,7 +60,7 @@ class Executor(ABC):
         """Run the missing cells; why it stopped early, or None when every cell has an outcome.
 
         Replies in flight at a stop land and are saved before this returns. When cancelled they
-        are abandoned, though they may have been paid for; what had landed is saved. ReplayMiss
+        are abandoned, though they may have been paid for; what had completed is saved. ReplayMiss
         from a replay.
         """
 

@@ -19,7 +19,9 @@ FORMAT = 2
 READ = (1, FORMAT)
 """Versions that are read: the first has one digest of all code in `identity`."""
 
-MANIFEST_FILE = "manifest.json"
+MANIFEST_FILE, SWEEP = "manifest.json", "sweep.yaml"
+MAX_SWEEP = 2**26
+"""Bytes of a sweep file at most."""
 
 MAX_MANIFEST = 2**26
 """Bytes of a manifest at most."""
@@ -97,6 +99,12 @@ class Manifest:
     losses: int | None = None
     """`Reader.losses` of the store when the run began; None where nobody counts, and in a run of
     version 0.1."""
+
+    @property
+    def mixed(self) -> frozenset[str]:
+        """Addresses of the rows whose cells were run with several codes, one after the other."""
+        codes = self.code.rows if self.code else {}
+        return frozenset(row for row, known in codes.items() if len(set(known)) > 1)
 
 
 _FIELDS = frozenset(each.name for each in fields(Manifest))

@@ -7,7 +7,7 @@ import msgspec
 import orjson
 
 from ...protocols.counts import counted
-from ...protocols.transcript import Failure, Scalar, Verdict
+from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
 from ..record.capture import Capture, CapturedCell
 from ..record.tables import RecordTables
 from ..record.values import RecordedCell, unread_in
@@ -19,8 +19,8 @@ FAILURE_MARK = b',"failure":{'
 """Occurs in the lines of failures only: within a text the quotes would be escaped."""
 
 
-class LandedCell(NamedTuple):
-    """A cell whose outcome has just landed."""
+class CompletedCell(NamedTuple):
+    """A cell whose outcome has just completed."""
 
     place: int
     """The cell's place in the order of the sweep."""
@@ -33,7 +33,7 @@ class LandedCell(NamedTuple):
 
 
 class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
-    """A line read back. Exactly one of `probs` and `failure` is there."""
+    """A line read back. Exactly one of `probs`, `failure` and `not_run` is there."""
 
     place: int
     cell: str
@@ -46,6 +46,8 @@ class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
     draw: int
     probs: tuple[float, ...] | None = None
     failure: Failure | None = None
+    not_run: str = ""
+    """Why the design left this world out; empty for one that was run."""
     measures: Mapping[str, Scalar] = {}
     counts: Mapping[str, int] = {}
     captured: float | None = None
@@ -62,7 +64,7 @@ class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
     @property
     def from_replies(self) -> bool:
         """Whether it follows from replies alone; what a provider fails at has none to go by."""
-        return self.failure is None or self.failure.kind in ("unreadable", "declined", "crash")
+        return self.failure is None or self.failure.unread or self.failure.kind == "crash"
 
 
 def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
@@ -87,26 +89,25 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
     )
 
 
-def landed(cell: Cell, end: CellEnd, capture: Capture) -> LandedCell:
+def completed(cell: Cell, end: CellEnd, capture: Capture) -> CompletedCell:
     """A cell that has ended, for the record and the run folder."""
     recorded = capture.cell(cell, end.outcome, end.notes)
-    failed = isinstance(end.outcome, Failure)
-    return LandedCell(cell.place, line(cell, end.outcome), failed, recorded)
+    failed = isinstance(end.outcome, Failure) and end.outcome.kind != NOT_RUN
+    return CompletedCell(cell.place, line(cell, end.outcome), failed, recorded)
 
 
-def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iterator[LandedCell]:
+def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iterator[CompletedCell]:
     """The lines of cells from the record of their run, of all without `places`; none for cells that
-    it does not hold, or that were not run. RunFolderError."""
+    it does not hold. RunFolderError."""
     query = (
         "SELECT place, cells.id, kind, agent, judge, problem, cells.side, cells.draw, probs,"
         " measures, counts, captured, redraws, failure, cause, unread"
         " FROM cells JOIN rows USING(row) LEFT JOIN conversations USING(conversation)"
-        " WHERE status < 2"
     ).replace(" problem,", " cells.problem,")
     if places is None:
         rows = record.query(f"{query} ORDER BY place")
     else:
-        rows = (row for place in places for row in record.query(f"{query} AND place=?", place))
+        rows = (row for place in places for row in record.query(f"{query} WHERE place=?", place))
     for place, id, kind, agent, judge, number, side, draw, probs, *more in rows:
         measures, counts, captured, redraws, failure, cause, unread = more
         problem = record.problems[number].problem
@@ -117,7 +118,7 @@ def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iter
             names,
             side,
             draw,
-            failure=None if failure is None else Failure(failure, *orjson.loads(cause)),
+            failure=_failure(failure, cause),
             probs=() if probs is None else unpack_floats(probs),
             measures=orjson.loads(measures or b"{}"),
             counts=orjson.loads(counts or b"{}"),
@@ -125,7 +126,7 @@ def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iter
             redraws=orjson.loads(redraws or b"[]"),
             more=orjson.loads(unread or b"{}"),
         )
-        yield LandedCell(place, written, failure is not None)
+        yield CompletedCell(place, written, failure is not None)
 
 
 def _line(
@@ -152,7 +153,9 @@ def _line(
         "at": side,
         "draw": draw,
     }
-    if failure is not None:
+    if failure is not None and failure.kind == NOT_RUN:
+        told["not_run"] = failure.message
+    elif failure is not None:
         told["failure"] = failure
     else:
         told["probs"] = probs
@@ -174,12 +177,19 @@ def read_outcome(line: bytes) -> OutcomeRecord:
         record = _records.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise ValueError(f"no outcome of a cell: {exc}") from exc
-    if (record.probs is None) == (record.failure is None):
+    if (record.probs is not None) + (record.failure is not None) + bool(record.not_run) != 1:
         raise ValueError("no outcome of a cell: it has neither a verdict nor a failure, or both")
     for probs in (record.probs, *record.redraws):
         if probs is not None and not are_probabilities(probs):
             raise ValueError(f"no outcome of a cell: {list(probs)} are no probabilities")
     return record
+
+
+def _failure(kind: str | None, cause: str | None) -> Failure | None:
+    """What a cell of the record failed at, or why it was not run."""
+    if kind is not None:
+        return Failure(kind, *orjson.loads(cause or "[]"))
+    return None if cause is None else Failure(NOT_RUN, cause)
 
 
 _records = msgspec.json.Decoder(OutcomeRecord)

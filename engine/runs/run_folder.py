@@ -20,17 +20,18 @@ from ..system.files import read_bounded, refuse_links_within, replace_file, unwr
 from . import lock
 from .lock import take_lock
 from .manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
-from .outcome import FAILURE_MARK, LandedCell, OutcomeRecord, read_outcome
+from .manifest import MAX_SWEEP as MAX_SWEEP
+from .manifest import SWEEP as SWEEP
+from .outcome import FAILURE_MARK, CompletedCell, OutcomeRecord, read_outcome
+from .trust import is_own, seal
 
-SWEEP, PROBLEMS, OUTCOMES = "sweep.yaml", "problems.jsonl", "outcomes.jsonl"
+PROBLEMS, OUTCOMES = "problems.jsonl", "outcomes.jsonl"
 GRID = "grid.json"
 """The sweep as data: its rows with their settings. Folders of version 0.1 have none."""
 
 REPORT, QUARANTINE = "report", "quarantine"
 RUN_ID = "run.id"
 
-MAX_SWEEP = 2**26
-"""Bytes of a sweep file at most."""
 
 MAX_PROBLEMS = 2**33
 """Bytes of the problems of a run at most."""
@@ -140,7 +141,7 @@ class RunFolder:
         """Those of the places whose cells have no outcome."""
         return tuple(place for place in places if not self.has(place))
 
-    def append(self, cells: Sequence[LandedCell]) -> None:
+    def append(self, cells: Sequence[CompletedCell]) -> None:
         """Add outcomes in one write, or leave the file as it was.
 
         RunFolderError if the disk takes no more.
@@ -176,7 +177,7 @@ class RunFolder:
     def settle(self) -> None:
         """Lay the lines in the order of the sweep, once nothing more is to be run.
 
-        They landed in the order in which models happened to answer. After this, two runs of one
+        They completed in the order in which models happened to answer. After this, two runs of one
         sweep are equal to the byte, and so are two that were decided after the same cells.
         """
         if self._ordered:
@@ -265,8 +266,6 @@ class RunFolder:
 
     def _seal(self) -> None:
         """Mark the folder as the user's own: who runs a sweep file in it knows its code."""
-        from .trust import is_own, seal
-
         if not is_own(self.path):
             seal(self.path)
 

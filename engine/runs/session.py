@@ -14,12 +14,12 @@ from ..record.capture import Capture
 from ..sweeps.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
 from .canaries import CANARIES, FREE_PATIENCE, ComposedTwice, RowWatch
+from .dry_run import chains
 from .executor import Assignment, Executor
-from .outcome import landed
+from .outcome import completed
 from .run_folder import RunFolder
 from .scheduler import CellEnd
 from .sources import Sources
-from .walk import chains
 from .workers import run_workers
 
 
@@ -153,7 +153,7 @@ class RunSession(LocalExecutor):
 
         def keep(cell: Cell, end: CellEnd) -> None:
             self._keep(cell, end)
-            watch.landed(cell, end.outcome)
+            watch.completed(cell, end.outcome)
 
         await self._work(watch, keep, watch.more)
         if (paused := watch.paused()) is not None:
@@ -187,4 +187,4 @@ class RunSession(LocalExecutor):
 
     def _keep(self, cell: Cell, end: CellEnd) -> None:
         self._under_way -= 1
-        self._assignment.keep((landed(cell, end, self._capture),))
+        self._assignment.keep((completed(cell, end, self._capture),))

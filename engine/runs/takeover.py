@@ -31,7 +31,7 @@ from ..sweeps.settled import settled_address
 from ..sweeps.sweep import Cell, Sweep
 from .listing import RUNS, newest_first, run_folders, touched
 from .manifest import Manifest, RunCode
-from .outcome import LandedCell, OutcomeRecord
+from .outcome import CompletedCell, OutcomeRecord
 from .reader import RunReader
 from .replay import replay_cells
 from .run_folder import RunFolder, count_outcomes, recorded_lines
@@ -159,7 +159,7 @@ class Takeover:
                     for place in [moved[cell.place]]
                 )
 
-    def _cells(self, source: Path, rows: dict[int, int]) -> Iterator[tuple[int, LandedCell]]:
+    def _cells(self, source: Path, rows: dict[int, int]) -> Iterator[tuple[int, CompletedCell]]:
         """The outcomes of the source that this run lacks, as lines of this run; each with its place
         in the source."""
         grid, ours = RunReader(source).sweep, self.sweep
@@ -188,11 +188,11 @@ class Takeover:
                     names[row],
                     line[line.index(REST) :],
                 )
-                yield record.place, LandedCell(place, told, record.failure is not None)
+                yield record.place, CompletedCell(place, told, record.failure is not None)
 
     def _verified(self, source: Path, rows: dict[int, int]) -> int:
         """Replay some cells of the source; how many. RunFolderError if one gives something else."""
-        sample: list[LandedCell] = []
+        sample: list[CompletedCell] = []
         chance = random.Random(self.sweep.seed)
         for count, (_, cell) in enumerate(self._cells(source, rows)):
             if count < self.verify:

@@ -20,10 +20,9 @@ import platformdirs
 
 from ..errors import RunFolderError
 from ..sweeps.document import Document
-from ..sweeps.elsewhere import code_named
+from ..sweeps.plugins import code_named
 from ..system.files import read_bounded, replace_file
-from .manifest import Manifest, read_manifest
-from .run_folder import MAX_SWEEP, SWEEP
+from .manifest import MAX_SWEEP, SWEEP, Manifest, read_manifest
 
 SEAL = "seal.json"
 MAX_CODE = 2**24

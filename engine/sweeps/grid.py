@@ -14,6 +14,7 @@ import msgspec
 import orjson
 
 from ...cache.address import digest
+from ...protocols.claims import Claim
 from ...protocols.mechanisms.baselines import NaiveJudge
 from ...protocols.question import Problem
 from .axes import Axes
@@ -48,6 +49,8 @@ class GridRow:
     reads_passage: bool = False
     """Whether the judge may read the question's passage."""
     axes: Axes = field(default_factory=Axes)
+    claims: tuple[Claim, ...] = ()
+    """What it guarantees against a liar; empty where nothing was stated."""
 
     @cached_property
     def address(self) -> str:
@@ -153,6 +156,16 @@ class Grid:
         """Every model that any row may ask, in order of first mention."""
         return tuple(dict.fromkeys(model for row in self.rows for model in models_in(row.settings)))
 
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What its rows guarantee against a liar, by the kind of row; one that depends on the judge
+        may have several claims."""
+        found: dict[str, dict[Claim, None]] = {}
+        for row in self.rows:
+            if row.claims:
+                found.setdefault(row.kind, {}).update(dict.fromkeys(row.claims))
+        return {kind: tuple(claims) for kind, claims in found.items()}
+
     @cached_property
     def prompts(self) -> str:
         """Digest of all prompts that its rows read, 12 hex digits; empty if they are not known."""
@@ -186,6 +199,7 @@ class _StoredRow(msgspec.Struct, frozen=True):
     reads: str
     reads_passage: bool
     axes: Axes
+    claims: tuple[Claim, ...] = ()
 
 
 def stored_grid(grid: Grid) -> bytes:

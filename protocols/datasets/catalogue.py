@@ -4,6 +4,7 @@ problems: {gsm8k: {folder: data/gsm8k, limit: 100}}
 problems: {file: {path: mine.jsonl, relabel: true}}
 problems: {solib: data/solib.json}
 problems: {bundled: arithmetic}
+problems: {study: {path: studies/nyu2023, setting: human debate}}
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from .mmlu import Mmlu
 from .passages import BoolQ, Quality
 from .prontoqa import ProntoQa
 from .solib import Solib
+from .study import Study
 
 LOADERS: dict[str, type[Loader]] = {
     "boolq": BoolQ,
@@ -33,6 +35,7 @@ LOADERS: dict[str, type[Loader]] = {
     "prontoqa": ProntoQa,
     "quality": Quality,
     "solib": Solib,
+    "study": Study,
     "truthfulqa": TruthfulQa,
 }
 

@@ -6,18 +6,21 @@ is the best answer. `work` is a worked solution or evidence that everybody may r
 source text that judges as a rule may not, and `group` names what a bootstrap must keep together.
 `flaw` describes the error planted in the work, for critics to find; no speaker is shown it.
 `graded` sets whether every seat is asked for the best answer instead of the right one; by default
-they are where values are grades.
+they are where values are grades. `conversation` is one that was held about the question elsewhere
+(`oversight.protocols.conversation.HeldConversation`), to be judged again.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import msgspec
 import orjson
 from pydantic import ConfigDict, Field, FiniteFloat, field_validator
 
+from ..conversation import DiscussedQuestion, HeldConversation
 from ..errors import DatasetError
 from ..question import LABELS, Answer, Problem, Question, is_graded, labelled
 from .loader import FileLoader
@@ -54,6 +57,7 @@ class ProblemRow(DataRow):
     passage: str = ""
     group: str = ""
     graded: bool | None = None
+    conversation: dict[str, Any] | None = None
 
     @field_validator("id")
     @classmethod
@@ -130,7 +134,23 @@ def _kept(row: ProblemRow) -> Problem:
     answers = tuple(Answer(answer.label, answer.text, answer.work) for answer in row.answers)
     values = tuple(answer.value for answer in row.answers)
     question = Question(row.question, answers, row.passage, _graded(row))
+    if row.conversation is not None:
+        question = _discussed(question, row.conversation)
     return Problem(row.id, question, values, row.group, _flaws(row))
+
+
+def _discussed(question: Question, conversation: dict[str, Any]) -> Question:
+    try:
+        held = msgspec.convert(conversation, HeldConversation)
+    except msgspec.ValidationError as exc:
+        raise ValueError(f"conversation: {exc}") from exc
+    for each in held.judged:
+        for _, probs in each.beliefs:
+            if len(probs) != len(question.answers):
+                raise ValueError(f"conversation: {each.judge} believed {probs}")
+    return DiscussedQuestion(
+        question.text, question.answers, question.passage, question.graded, held=held
+    )
 
 
 def _relabelled(row: ProblemRow, seed: int) -> Problem:
@@ -174,6 +194,8 @@ def _row(problem: Problem) -> dict[str, object]:
         row["group"] = problem.group
     if question.graded != is_graded(problem.values):
         row["graded"] = question.graded
+    if isinstance(question, DiscussedQuestion):
+        row["conversation"] = msgspec.to_builtins(question.held)
     return row
 
 

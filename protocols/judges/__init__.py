@@ -5,6 +5,7 @@ from .ensemble import Ensemble
 from .judge import Judge, ModelJudge
 from .jury import Jury
 from .logprob import LogprobJudge
+from .published import PublishedJudge
 from .redrawn import Redrawn
 from .shots import Shot
 from .stated import StatedJudge
@@ -17,6 +18,7 @@ __all__ = [
     "Jury",
     "LogprobJudge",
     "ModelJudge",
+    "PublishedJudge",
     "Redrawn",
     "Shot",
     "StatedJudge",

@@ -16,6 +16,7 @@ TAGS = (
     "tool",
     "verified",
     "unverified",
+    "unchecked",
     "instructions",
     "example",
     "reply",

@@ -109,6 +109,8 @@ def _warnings(turns: Sequence[Turn], statement: str, words: PromptSet) -> tuple[
         told.append(words.text("data.tools"))
     if quotes:
         told.append(words.text("data.quotes"))
+        if any([quote.verified is None for turn in turns for quote in turn.quotes]):
+            told.append(words.text("data.unchecked"))
     if statement:
         told.append(words.text("data.statement"))
     return tuple(told)

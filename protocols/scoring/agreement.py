@@ -14,7 +14,8 @@ from typing import TypeAlias
 import numpy as np
 
 from .arrays import Floats, by_cluster, codes_of
-from .inference import Estimate, jackknifed
+from .estimate import Estimate
+from .inference import jackknifed
 
 RatedPoint: TypeAlias = Sequence[float]
 MIN_UNITS = 20

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..scores import RANGES
 from .arrays import Flags, Floats, Places
-from .inference import Ends, Estimate, means
+from .estimate import Ends, Estimate
+from .inference import means
 from .quantiles import LEVEL, NORMAL
 from .worlds import Worlds, answer_scores, asd_ends, asd_weights, world_ends
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Floats, Places
-from .inference import Estimate, Influences, means
+from .estimate import Estimate
+from .inference import Influences, means
 
 BINS = 10
 

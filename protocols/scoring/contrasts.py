@@ -19,7 +19,8 @@ import numpy as np
 
 from ..scores import TIE
 from .arrays import Floats, Places, codes_of
-from .inference import FREE, NOTHING, RANGE_AWARE, Ends, Estimate, Influences, degrees_of
+from .estimate import Estimate, ends_apart
+from .inference import BLOCK, NOTHING, ErrorKind, Influences, means
 from .quantiles import LEVEL, MANY, NORMAL, between
 from .sample import Sample
 
@@ -30,9 +31,6 @@ ContrastVerdict: TypeAlias = Literal[
 ]
 
 VERDICTS: tuple[ContrastVerdict, ...] = get_args(ContrastVerdict)
-
-BLOCK = 2**21
-"""Contrasts × questions compared at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +65,11 @@ class Contrast:
 class Rows:
     """Measures of several rows on the questions that all of them have."""
 
-    names: tuple[str, ...]
     questions: tuple[str, ...]
     values: Floats
-    """Questions × rows."""
-    means: Floats
-    ends: Floats
-    """Rows × 2, the lowest and the highest possible value; NaN for a measure without ends."""
+    """Rows × questions."""
     codes: Places
     """Cluster of each question."""
-    sizes: Floats
-    """Questions in each cluster."""
-    sums: Floats
-    """Influence of each cluster on the means, clusters × rows."""
-
-    @property
-    def effective(self) -> float:
-        return float(self.sizes.sum() ** 2 / np.square(self.sizes).sum())
-
-    @property
-    def degrees(self) -> int:
-        return degrees_of(self.effective)
 
 
 def together(samples: Mapping[str, Sample]) -> Rows:
@@ -115,15 +97,8 @@ def together(samples: Mapping[str, Sample]) -> Rows:
                 raise ValueError(f"question {id} is in another group in row {name} than elsewhere")
         value = dict(zip(sample.questions, sample.values, strict=True))
         columns.append([value[id] for id in clusters])
-    values = np.array(columns, dtype=np.float64).T
-    codes = codes_of(list(clusters.values()))
-    means = values.mean(axis=0)
-    away = (values - means) / len(values)
-    sums = np.stack([np.bincount(codes, column) for column in away.T], axis=1).astype(np.float64)
-    none = (np.nan, np.nan)
-    ends = np.array([sample.ends or none for sample in samples.values()], dtype=np.float64)
-    sizes = np.bincount(codes).astype(np.float64)
-    return Rows(tuple(samples), tuple(clusters), values, means, ends, codes, sizes, sums)
+    values = np.array(columns, dtype=np.float64)
+    return Rows(tuple(clusters), values, codes_of(list(clusters.values())))
 
 
 def shared_samples(samples: Mapping[str, Sample]) -> dict[str, Sample]:
@@ -134,7 +109,7 @@ def shared_samples(samples: Mapping[str, Sample]) -> dict[str, Sample]:
     groups = tuple(group[id] for id in rows.questions)
     return {
         name: Sample(rows.questions, tuple(column), groups, samples[name].ends)
-        for name, column in zip(rows.names, rows.values.T.tolist(), strict=True)
+        for name, column in zip(samples, rows.values.tolist(), strict=True)
     }
 
 
@@ -189,11 +164,13 @@ def _decided(each: Contrast, p_family: float, equivalence: float) -> Contrast:
     )  # fmt: skip
 
 
-def unpaired(first: str, second: str, one: Influences, two: Influences) -> Contrast:
+def unpaired(
+    first: str, second: str, one: Influences, two: Influences, error: ErrorKind = "cr3"
+) -> Contrast:
     """The contrast of two samples of judgements, paired as far as they share clusters; the family's
     decisions are still open."""
-    apart = (one - two).estimate()
-    separate = math.hypot(one.estimate().sampling, two.estimate().sampling)
+    apart = (one - two).estimate(error)
+    separate = math.hypot(one.estimate(error).sampling, two.estimate(error).sampling)
     pairing = apart.sampling / separate if separate else 1.0
     return Contrast(
         first, second, (one.value, two.value), apart, apart.p(), 1.0, False, apart.mde() or 0.0,
@@ -217,110 +194,41 @@ def _paired(samples: Mapping[str, Sample], pairs: Sequence[tuple[str, str]]) -> 
     """Contrasts over the same questions; the family's decisions are still open."""
     names = dict.fromkeys(itertools.chain(*pairs))
     rows = together({name: samples[name] for name in names})
-    if len(rows.sizes) < 2:
+    n = len(rows.questions)
+    if rows.codes.max() == 0:
         first, second = pairs[0]
         raise ValueError(
             f"all questions that {first} and {second} share are of one group: a contrast needs two"
         )
     place = {name: n for n, name in enumerate(names)}
-    one = np.array([place[first] for first, _ in pairs])
-    two = np.array([place[second] for _, second in pairs])
-    wins, losses = map(np.concatenate, zip(*_wins(rows, one, two), strict=True))
-    figures, alone = _differences(rows, one, two)
-    errors = np.array([each.error or 0.0 for each in figures])
-    centres = np.array([each.centre for each in figures])
-    t = np.divide(centres, errors, out=np.zeros(len(pairs)), where=errors > 0)
-    p = np.where(errors > 0, t_tails(t, rows.degrees), 1.0).tolist()
-    correlation, pairing = _pairing(rows, one, two, figures, alone)
-    n, means = len(rows.questions), rows.means.tolist()
-    for k, (first, second) in enumerate(pairs):
-        yield Contrast(
-            first, second, (means[one[k]], means[two[k]]), figures[k], p[k], 1.0, False,
-            figures[k].mde() or 0.0, int(wins[k]), int(n - wins[k] - losses[k]), int(losses[k]),
-            float(correlation[k]), float(pairing[k]), "not determined",
-        )  # fmt: skip
-
-
-def _differences(rows: Rows, one: Places, two: Places) -> tuple[list[Estimate], Floats]:
-    """The estimate of each difference, and the plain variance of each row.
-
-    What leaving out a cluster does to a difference is the difference of what it does to the rows:
-    one product over all rows serves all pairs.
-    """
-    g, n = len(rows.sizes), len(rows.questions)
-    share = (rows.sizes / rows.sizes.sum())[:, None]
-    a, lows, highs = 1 / g, rows.ends[:, 0], rows.ends[:, 1]
-    shrink = 1 + 2 * a
-    centres = (rows.means + a * (lows + highs)) / shrink
-    plain = rows.sums / (1 - share)
-    moved = (rows.sums + share * (rows.means - centres)) / (shrink - share)
-    sampling = _squared(plain, one, two) * (g - 1) / g
-    low, high = lows[one] - highs[two], highs[one] - lows[two]
-    centre = centres[one] - centres[two]
-    pseudo = (a / (1 + a)) ** 2 * ((low - centre) ** 2 + (high - centre) ** 2)
-    variance = (_squared(moved, one, two) + pseudo) * (g + 1) / (g + 2)
-    free = np.isnan(variance)
-    values = rows.means[one] - rows.means[two]
-    scale = np.maximum(np.abs(rows.means[one]), np.abs(rows.means[two]))
-    errors = np.sqrt(np.where(free, sampling, variance))
-    errors = np.where(errors > NOTHING * np.maximum(scale, 1e-300), errors, 0.0)
-    columns = (values, errors, np.where(free, values, centre), np.sqrt(sampling), free, low, high)
-    figures = []
-    for value, error, middle, plainly, open_, least, most in zip(
-        *(column.tolist() for column in columns), strict=True
-    ):
-        ends: Ends | None = None if open_ else (least, most)
-        reason = "" if error else "the two differ by a constant" if value else ""
-        method = FREE if open_ else RANGE_AWARE
-        figures.append(
-            Estimate(
-                value,
-                n,
-                g,
-                error or None,
-                middle,
-                rows.degrees,
-                plainly,
-                1.0 if open_ else shrink,
-                ends,
-                rows.effective,
-                method,
-                ("problem",),
-                reason,
-            )
+    scale = np.abs(rows.values).max(axis=1)
+    sd = rows.values.std(axis=1)
+    alone = means(rows.values, rows.codes, [samples[name].ends for name in names])
+    step = max(1, BLOCK // n)
+    for start in range(0, len(pairs), step):
+        block = pairs[start : start + step]
+        one, two = (np.array([place[pair[k]] for pair in block]) for k in (0, 1))
+        apart = rows.values[one] - rows.values[two]
+        # What differs by rounding alone is equal.
+        apart[np.abs(apart) <= NOTHING * np.maximum(scale[one], scale[two])[:, None]] = 0.0
+        figures = means(
+            apart, rows.codes, [ends_apart(samples[a].ends, samples[b].ends) for a, b in block]
         )
-    return figures, np.square(plain).sum(axis=0) * (g - 1) / g
-
-
-def _squared(moved: Floats, one: Places, two: Places) -> Floats:
-    """Sum over clusters of the squared difference of two columns, for each pair."""
-    gram = moved.T @ moved
-    scale: Floats = gram[one, one] + gram[two, two]
-    found = scale - 2 * gram[one, two]
-    # For rows that agree the products cancel up to rounding.
-    return np.where(found > 1e-14 * scale, found, np.where(np.isnan(found), found, 0.0))
-
-
-def _wins(rows: Rows, one: Places, two: Places) -> Iterator[tuple[Places, Places]]:
-    step = max(1, BLOCK // len(rows.values))
-    across = np.ascontiguousarray(rows.values.T)
-    for start in range(0, len(one), step):
-        stop = start + step
-        differences = across[one[start:stop]] - across[two[start:stop]]
-        yield (differences > TIE).sum(axis=1), (differences < -TIE).sum(axis=1)
-
-
-def _pairing(
-    rows: Rows, one: Places, two: Places, figures: Sequence[Estimate], alone: Floats
-) -> tuple[Floats, Floats]:
-    away = rows.values - rows.means
-    gram = away.T @ away
-    scale = np.sqrt(gram[one, one] * gram[two, two])
-    correlation = np.divide(gram[one, two], scale, out=np.zeros(len(one)), where=scale > 0)
-    apart = np.sqrt(alone[one] + alone[two])
-    errors = np.array([each.sampling for each in figures])
-    saved = np.divide(errors, apart, out=np.ones(len(one)), where=apart > 0)
-    return np.clip(correlation, -1, 1), saved
+        t = np.array([each.centre / each.error if each.error else 0.0 for each in figures])
+        sure = np.array([each.error is None for each in figures])
+        p = np.where(sure, 1.0, t_tails(t, max(each.degrees for each in figures))).tolist()
+        wins, losses = (apart > TIE).sum(axis=1).tolist(), (apart < -TIE).sum(axis=1).tolist()
+        product = sd[one] * sd[two]
+        common = (np.square(sd[one]) + np.square(sd[two]) - apart.var(axis=1)) / 2
+        alike = np.divide(common, product, out=np.zeros(len(block)), where=product > 0)
+        for k, (first, second) in enumerate(block):
+            a, b, each = alone[one[k]], alone[two[k]], figures[k]
+            separate = math.hypot(a.sampling, b.sampling)
+            yield Contrast(
+                first, second, (a.value, b.value), each, p[k], 1.0, False, each.mde() or 0.0,
+                wins[k], n - wins[k] - losses[k], losses[k], float(np.clip(alike[k], -1, 1)),
+                each.sampling / separate if separate else 1.0, "not determined",
+            )  # fmt: skip
 
 
 def t_tails(t: Floats, degrees: int) -> Floats:

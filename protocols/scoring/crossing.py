@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Floats, Places
-from .inference import Ends, means
+from .estimate import Ends
+from .inference import means
 
 
 @dataclass(frozen=True, slots=True)

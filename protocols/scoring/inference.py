@@ -25,7 +25,7 @@ strata: a cluster's share and the number of clusters are counted within each.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
@@ -33,10 +33,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Floats, Places, codes_of
-from .quantiles import LEVEL, t_cdf, t_of, t_quantile
+from .estimate import Ends, Estimate, ends_apart
 from .sample import Sample
 
-Ends: TypeAlias = tuple[float, float]
 ErrorKind: TypeAlias = Literal["cr3", "cr1"]
 Keys: TypeAlias = npt.NDArray[Any]
 """Names or numbers of clusters, one per judgement."""
@@ -48,117 +47,13 @@ PLAIN = "CR1 t"
 FEW_CLUSTERS = 20
 """Effective clusters below which an interval is rough."""
 
+WAY = ("problem",)
+
+BLOCK = 2**20
+"""Judgements × values that are estimated at once."""
+
 NOTHING = 1e-12
 """Errors below this multiple of the figures they come from are rounding."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A figure with its sampling error. Without an error, `reason` says why there is none."""
-
-    value: float
-    n: int
-    """Judgements, or questions where each is one mean over its draws."""
-    clusters: int = 0
-    """Clusters of the way that has the fewest."""
-    error: float | None = None
-    """Standard error, that of the interval; None if the figure is exact or has no interval."""
-    centre: float = 0.0
-    """Middle of the interval before it is cut at the ends."""
-    degrees: int = 1
-    """Degrees of freedom of t."""
-    sampling: float = 0.0
-    """Standard error by CR3 without pseudo-clusters."""
-    shrink: float = 1.0
-    """The centre is the value over this, plus a constant: 1 + 2 / G."""
-    ends: Ends | None = None
-    """The lowest and the highest possible value."""
-    effective: float = 0.0
-    """Effective number of clusters: equally large ones worth as much."""
-    method: str = ""
-    ways: tuple[str, ...] = ()
-    """What is random: the kinds of clusters that another study would draw anew."""
-    reason: str = ""
-    """Why there is no interval; "" if there is one, or if the figure is exact."""
-    errors: Mapping[str, float] = field(default_factory=dict)
-    """The error by each way alone."""
-    stated: Ends | None = None
-    """The 95 % interval, where it is not symmetric around the centre (of a ratio, of bounds)."""
-
-    @property
-    def interval(self) -> Ends | None:
-        """95 % interval."""
-        return self.at(LEVEL)
-
-    def at(self, level: float) -> Ends | None:
-        """Interval of this level, within the ends; None without an error."""
-        if self.stated is not None and level == LEVEL:
-            return self.stated
-        if self.error is None:
-            return None
-        reach = t_of(level, self.degrees) * self.error
-        low, high = self.centre - reach, self.centre + reach
-        return low if self.ends is None else max(low, self.ends[0]), (
-            high if self.ends is None else min(high, self.ends[1])
-        )
-
-    def p(self, null: float = 0.0) -> float:
-        """Two-sided p of the value being `null`: 1 minus the level whose interval ends there."""
-        if self.error is None:
-            return 1.0
-        return min(1.0, 2 * t_cdf(-abs(self.centre - null) / self.error, self.degrees)) or 1e-300
-
-    def equivalent(self, margin: float) -> bool:
-        """Whether the 90 % interval lies within ± margin (two one-sided tests, Schuirmann 1987)."""
-        inner = self.at(0.9)
-        return inner is not None and -margin < inner[0] and inner[1] < margin
-
-    def mde(self, power: float = 0.8) -> float | None:
-        """The smallest true value that an interval like this one excludes 0 for, with this power.
-        None without an interval."""
-        if self.error is None:
-            return None
-        return detectable(self.error, self.sampling, self.shrink, self.degrees, power)
-
-    def plain(self) -> dict[str, Any]:
-        """The one shape of an estimate in JSON: {value, low, high, error, method, n, clusters}."""
-        low, high = self.interval or (None, None)
-        return {
-            "value": self.value,
-            "low": low,
-            "high": high,
-            "error": self.error,
-            "method": self.method or None,
-            "n": self.n,
-            "clusters": self.clusters,
-        }
-
-    @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> "Estimate":
-        """An estimate from its JSON. KeyError if it is of another shape."""
-        ends = None if plain["low"] is None else (plain["low"], plain["high"])
-        n, clusters, method = plain["n"], plain["clusters"], plain["method"] or ""
-        return cls(plain["value"], n, clusters, plain["error"], method=method, stated=ends)
-
-    def moved(self, by: float) -> "Estimate":
-        """The same on a scale whose origin lies at -by."""
-        ends, stated = (each and (each[0] + by, each[1] + by) for each in (self.ends, self.stated))
-        return replace(
-            self, value=self.value + by, centre=self.centre + by, ends=ends, stated=stated
-        )
-
-
-PARTS = tuple(Estimate(0.0, 0).plain())
-"""Keys of an estimate in JSON."""
-
-
-def detectable(
-    error: float, sampling: float, shrink: float, degrees: int, power: float = 0.8
-) -> float:
-    """Smallest true value that is found with this power. The interval excludes 0 once the centre
-    lies t errors away from it; the centre varies with the sampling error."""
-    far = shrink * t_of(LEVEL, degrees) * error
-    return far + t_quantile(power, degrees) * sampling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,15 +82,12 @@ class Influences:
         names = [name for name in self.ways if name in other.ways]
         if not names:
             raise ValueError("the two estimates have no kind of cluster in common")
-        ends = None
-        if self.ends and other.ends:
-            ends = (self.ends[0] - other.ends[1], self.ends[1] - other.ends[0])
         ours, theirs = self._strata(), other._strata()
         return Influences(
             self.value - other.value,
             np.concatenate((self.psi, -other.psi)),
             {name: np.concatenate((self.ways[name], other.ways[name])) for name in names},
-            ends,
+            ends_apart(self.ends, other.ends),
             np.concatenate((ours, theirs + ours.max() + 1)),
             self.n + other.n,
         )
@@ -236,10 +128,10 @@ class Influences:
         one_way = dict(zip(names, (part for _, part in parts), strict=False))
         fewest = min(one_way.values(), key=lambda part: part.degrees)
         method = PLAIN if error == "cr1" else RANGE_AWARE if self.ends else FREE
-        variance = math.fsum(sign * part.variance for sign, part in parts)
+        variance = math.fsum(sign * float(part.variance[0]) for sign, part in parts)
         if len(names) > 1:
             method += ", crossed"
-            largest = max(part.variance for part in one_way.values())
+            largest = max(float(part.variance[0]) for part in one_way.values())
             # A sum that is negative, or far below one way alone, is so by chance.
             if math.sqrt(max(variance, 0.0)) < math.sqrt(largest) / 2:
                 variance, method = largest, f"{method}: the larger one-way error"
@@ -248,22 +140,22 @@ class Influences:
         if variance <= (NOTHING * max(scale, abs(self.value))) ** 2:
             reason = "all judgements are equal" if self.value else ""
             return Estimate(self.value, self.n, fewest.clusters, ways=names, reason=reason)
-        sampling = math.fsum(sign * part.sampling for sign, part in parts)
+        sampling = math.fsum(sign * float(part.sampling[0]) for sign, part in parts)
         guarded = one_way[finest]
         return Estimate(
             self.value,
             self.n,
             min(part.clusters for part in one_way.values()),
             math.sqrt(variance),
-            guarded.centre,
+            float(guarded.centre[0]),
             fewest.degrees,
             math.sqrt(max(sampling, 0.0)),
-            guarded.shrink,
+            float(guarded.shrink[0]),
             self.ends,
             min(part.effective for part in one_way.values()),
             method,
             names,
-            errors={name: math.sqrt(part.variance) for name, part in one_way.items()},
+            errors={name: math.sqrt(part.variance[0]) for name, part in one_way.items()},
         )
 
     def _one_way(self, codes: Places, error: ErrorKind, ends: Ends | None) -> "Jackknife | None":
@@ -271,47 +163,57 @@ class Influences:
         strata = self._strata()
         g, k = int(codes.max()) + 1, int(strata.max()) + 1
         place = codes * k + strata
-        psi = np.bincount(place, self.psi, g * k).astype(np.float64).reshape(g, k)
+        psi = np.bincount(place, self.psi, g * k).astype(np.float64).reshape(g, k, 1)
         counts = np.bincount(place, minlength=g * k).reshape(g, k).astype(np.float64)
-        shares = counts / counts.sum(axis=0)
+        value = np.array([self.value])
         if error == "cr1":
-            variance = float(np.square(psi.sum(axis=1)).sum()) * g / (g - 1)
-            return Jackknife(g, variance, variance, self.value, 1.0, g - 1, float(g))
-        return jackknife(psi, shares, self.value, ends)
+            variance = np.array([float(np.square(psi.sum(axis=1)).sum()) * g / (g - 1)])
+            return Jackknife(g, variance, variance, value, np.ones(1), g - 1, float(g))
+        return jackknife(psi, counts / counts.sum(axis=0), value, _ends([ends]))
 
 
 @dataclass(frozen=True, slots=True)
 class Jackknife:
-    """The variance of a value by one kind of cluster."""
+    """Variances of some values by one kind of cluster; arrays have one place a value."""
 
     clusters: int
-    variance: float
-    """With pseudo-clusters, if the value has ends."""
-    sampling: float
+    variance: Floats
+    """With pseudo-clusters, where a value has ends."""
+    sampling: Floats
     """Without them."""
-    centre: float
-    shrink: float
+    centre: Floats
+    shrink: Floats
     degrees: int
     effective: float
 
 
-def jackknife(psi: Floats, shares: Floats, value: float, ends: Ends | None) -> Jackknife | None:
-    """CR3 of one value. psi, shares: clusters × strata. None if one cluster holds a stratum."""
-    g, k = psi.shape
+def jackknife(psi: Floats, shares: Floats, values: Floats, ends: Floats) -> Jackknife | None:
+    """CR3 of several values over the same clusters; None if one cluster holds a stratum.
+
+    psi: clusters × strata × values. shares: clusters × strata. ends: 2 × values, NaN for a value
+    without.
+    """
+    g, k = shares.shape
     if shares.max() > 1 - NOTHING:
         return None
     effective = float((1 / np.square(shares).sum(axis=0)).min())
-    degrees = degrees_of(effective)
-    plain = float(np.square((psi / (1 - shares)).sum(axis=1)).sum()) * (g - 1) / g
-    if ends is None:
-        return Jackknife(g, plain, plain, value, 1.0, degrees, effective)
+    each, (low, high), free = shares[:, :, None], ends, np.isnan(ends[0])
+    plain = np.square((psi / (1 - each)).sum(axis=1)).sum(axis=0) * (g - 1) / g
     a = 1 / float((shares > 0).sum(axis=0).min())
     shrink = 1 + 2 * a
-    centre = (value + a * (ends[0] + ends[1])) / shrink
-    moved = ((psi + shares / k * (value - centre)) / (shrink - shares)).sum(axis=1)
-    pseudo = (a / (1 + a)) ** 2 * ((ends[0] - centre) ** 2 + (ends[1] - centre) ** 2)
-    variance = (float(np.square(moved).sum()) + pseudo) * (g + 1) / (g + 2)
-    return Jackknife(g, variance, plain, centre, shrink, degrees, effective)
+    centre = (values + a * (low + high)) / shrink
+    moved = ((psi + each / k * (values - centre)) / (shrink - each)).sum(axis=1)
+    pseudo = (a / (1 + a)) ** 2 * ((low - centre) ** 2 + (high - centre) ** 2)
+    variance = (np.square(moved).sum(axis=0) + pseudo) * (g + 1) / (g + 2)
+    return Jackknife(
+        g,
+        np.where(free, plain, variance),
+        plain,
+        np.where(free, values, centre),
+        np.where(free, 1.0, shrink),
+        degrees_of(effective),
+        effective,
+    )
 
 
 def degrees_of(effective: float) -> int:
@@ -355,46 +257,50 @@ def estimates(samples: Sequence[Sample]) -> tuple[Estimate, ...]:
 
 
 def means(
-    columns: Sequence[Sequence[float]], codes: Places, ends: Sequence[Ends | None]
+    columns: Sequence[Sequence[float]] | Floats, codes: Places, ends: Sequence[Ends | None]
 ) -> list[Estimate]:
     """Means of columns over the same judgements. codes: the cluster of each judgement."""
-    sizes = np.bincount(codes).astype(np.float64)
-    shares = (sizes / sizes.sum())[:, None]
-    found = []
-    for column, its in zip(columns, ends, strict=True):
-        values = np.asarray(column, dtype=np.float64)
-        mean, n = math.fsum(column) / len(column), len(column)
-        psi = np.bincount(codes, (values - mean) / n).astype(np.float64)[:, None]
-        part = jackknife(psi, shares, mean, its) if len(sizes) > 1 else None
+    sizes, n = np.bincount(codes).astype(np.float64), len(codes)
+    shares, step = (sizes / sizes.sum())[:, None], max(1, BLOCK // n)
+    found: list[Estimate] = []
+    for start in range(0, len(columns), step):
+        values = np.array(columns[start : start + step], np.float64)
+        mean = np.array([math.fsum(column) / n for column in values.tolist()])
+        its = ends[start : start + step]
+        psi = _by_cluster((values - mean[:, None]).T / n, codes)[:, None]
+        part = jackknife(psi, shares, mean, _ends(its)) if len(sizes) > 1 else None
         if part is None:
             reason = "a single problem or group of them shows no variation: an interval needs two"
-            found.append(Estimate(mean, n, len(sizes), ways=("problem",), reason=reason))
-        elif part.variance <= (NOTHING * float(np.abs(values).max())) ** 2:
-            reason = "all problems are equal" if mean else ""
-            found.append(Estimate(mean, n, len(sizes), ways=("problem",), reason=reason))
-        else:
+            found += [Estimate(m, n, len(sizes), ways=WAY, reason=reason) for m in mean.tolist()]
+            continue
+        error, sampling = np.sqrt(part.variance), np.sqrt(part.sampling)
+        equal = error <= NOTHING * np.abs(values).max(axis=1)
+        figures = (mean, error, part.centre, sampling, part.shrink, equal)
+        for m, e, c, s, shrink, same, each in zip(*(f.tolist() for f in figures), its, strict=True):
             found.append(
-                Estimate(
-                    mean,
-                    n,
-                    part.clusters,
-                    math.sqrt(part.variance),
-                    part.centre,
-                    part.degrees,
-                    math.sqrt(part.sampling),
-                    part.shrink,
-                    its,
-                    part.effective,
-                    RANGE_AWARE if its else FREE,
-                    ("problem",),
+                Estimate(m, n, len(sizes), ways=WAY, reason="all problems are equal" if m else "")
+                if same
+                else Estimate(
+                    m, n, len(sizes), e, c, part.degrees, s, shrink, each, part.effective,
+                    RANGE_AWARE if each else FREE, WAY,
                 )
-            )
+            )  # fmt: skip
     return found
 
 
-def exact(value: float, n: int) -> Estimate:
-    """A figure that is what it is by definition: it prints bare."""
-    return Estimate(value, n)
+def _by_cluster(values: Floats, codes: Places) -> Floats:
+    """Sums of the lines of each cluster, clusters × values."""
+    order = np.argsort(codes, kind="stable")
+    if len(codes) == codes.max() + 1:
+        return values[order]
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    sums: Floats = np.add.reduceat(values[order], starts, axis=0)
+    return sums
+
+
+def _ends(ends: Sequence[Ends | None]) -> Floats:
+    """The ends of some values, 2 × values; NaN for those without."""
+    return np.array([each or (np.nan, np.nan) for each in ends], np.float64).T
 
 
 def jackknifed(value: float, without: Floats, n: int, ends: Ends | None = None) -> Estimate:

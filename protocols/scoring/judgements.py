@@ -1,197 +1,236 @@
-"""Judgements from anywhere: ASD where questions need not be judged in every world.
+"""Judgements from anywhere, column by column: a million of them are not a million objects.
 
 A judgement is one verdict of one judge, in one world or in all of them (a debate, where every
 answer is argued). A question may be judged several times, or in some of its worlds only; a world
-that the design did not fill is not run, which is neither a failure nor missing. With w_a the value
-of answer a less the mean value, J+ all (judgement, world) with w_a > 0, J- those with w_a < 0, and
-W the mean over judgements of the sum of the positive w_a (1 for values +1 and -1):
-
-    ASD = W (mean over J+ of S(p, a), by w_a,  -  mean over J- of S(p, a), by -w_a)
-
-the ratio form of Hajek of Horvitz and Thompson's estimator. It needs worlds assigned at random, and
-equals the paired ASD where every question is judged once in each world. Each (judgement, world) has
-the influence w (S - its mean) / sum of w; pairs sharpen the error by sharing clusters.
+that the design did not fill is not run, which is neither a failure nor missing.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..scores import RANGES, Compat, applicable
 from .arrays import Flags, Floats, Places
-from .bounds import bounded
-from .inference import Ends, Influences, Keys, mean_of
-from .worlds import answer_scores, asd_ends, asd_weights
+from .inference import Influences, Keys
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """One verdict, or one for each of several worlds of a question."""
 
-    question: str
+    question: str | int
     values: tuple[float, ...]
     worlds: tuple[tuple[float, ...] | None, ...]
     """By answer argued, the probability of each answer; None without a verdict, () if not run."""
-    clusters: Mapping[str, str]
-    """By kind of cluster, its name: problem, judge, speaker."""
+    keys: Mapping[str, str]
+    """By kind (problem, judge, speaker, setting, …), its name."""
     first: tuple[float, ...] | None = None
     """What the judge believed before anything was said."""
     everywhere: bool = False
     """Whether one verdict stands for all worlds: every answer was argued."""
+    cost: float | None = None
+    line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """Judgements under one score. None where the judgements do not determine a figure."""
+class _Names:
+    """Names as numbers, in the order of their first use."""
 
-    score: str
-    n: int
-    asd: Influences | None
-    truth: Influences | None
-    """Score of the best answer, over all judgements and worlds."""
-    before: Influences | None
-    """ASD of what the judges believed before anything was said, over all judgements."""
-    paired: Influences | None
-    """ASD of the questions judged in every world, question by question."""
-    bounds: tuple[float, float, Ends | None] | None
-    """Least and most that verdicts which failed could make of the ASD, and the interval of what it
-    would have been (Stoye 2009); None if none failed."""
+    def __init__(self, before: int = 0) -> None:
+        self.known: dict[str, int] = {}
+        self.codes = array("q", [-1]) * before
+
+    def add(self, name: str | None) -> None:
+        self.codes.append(-1 if name is None else self.known.setdefault(name, len(self.known)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judgements:
+    """Judgements in columns; those with fewer answers than others are filled up with NaN.
+
+    Names are numbers, which belong to one table: figures to be compared come from parts of one.
+    """
+
+    question: Places
+    answers: Places
+    """Number of answers."""
+    values: Floats
+    """Judgements × answers."""
+    worlds: Floats
+    """Judgements × worlds × answers: probabilities; NaN without a verdict."""
+    ran: Flags
+    """Judgements × worlds."""
+    first: Floats
+    """Judgements × answers: beliefs before anything was said; NaN if not stated."""
+    everywhere: Flags
+    cost: Floats
+    """NaN if not stated."""
+    line: Places
+    codes: Mapping[str, Places]
+    """By kind of key, the number of its name; -1 for a judgement without that key."""
+    questions: Sequence[str | int] = field(repr=False, default=())
+    names: Mapping[str, Sequence[str]] = field(repr=False, default_factory=dict)
+    """By kind of key, its names."""
+
+    def __len__(self) -> int:
+        return len(self.question)
+
+    def __getitem__(self, lines: Places | Flags) -> "Judgements":
+        """Those judgements, with the numbers of names unchanged."""
+        return Judgements(
+            self.question[lines],
+            self.answers[lines],
+            self.values[lines],
+            self.worlds[lines],
+            self.ran[lines],
+            self.first[lines],
+            self.everywhere[lines],
+            self.cost[lines],
+            self.line[lines],
+            {kind: codes[lines] for kind, codes in self.codes.items()},
+            self.questions,
+            self.names,
+        )
+
+    @classmethod
+    def of(cls, every: Iterable[Judgement]) -> "Judgements":
+        """Gather judgements as they come. ValueError if there is none."""
+        questions, keys = _Names(), dict[str, _Names]()
+        ids: list[str | int] = []
+        flat = {name: array("d") for name in ("values", "worlds", "first", "cost")}
+        answers, line, ran, everywhere = array("q"), array("q"), bytearray(), bytearray()
+        count = 0
+        none: tuple[float, ...] = ()
+        for count, each in enumerate(every, start=1):
+            k = len(each.values)
+            none = none if len(none) >= k else (np.nan,) * k
+            questions.add(str(each.question))
+            if len(questions.known) > len(ids):
+                ids.append(each.question)
+            for kind in each.keys.keys() - keys.keys():
+                keys[kind] = _Names(count - 1)
+            for kind, names in keys.items():
+                names.add(each.keys.get(kind))
+            flat["values"].extend(each.values)
+            flat["first"].extend(each.first or none[:k])
+            for world in each.worlds:
+                flat["worlds"].extend(world or none[:k])
+                ran.append(world != ())
+            flat["cost"].append(np.nan if each.cost is None else each.cost)
+            answers.append(k)
+            everywhere.append(each.everywhere)
+            line.append(each.line)
+        if not count:
+            raise ValueError("no judgements")
+        sizes: Places = np.array(answers)
+
+        def padded(cells: Floats, width: int) -> Floats:
+            """One line a judgement of cells that stand one after the other. width: axes."""
+            most = int(sizes.max())
+            found: Floats = np.full((count, *(most,) * width), np.nan)
+            starts = np.cumsum(sizes**width) - sizes**width
+            for k in np.unique(sizes).tolist():
+                lines = np.flatnonzero(sizes == k)
+                at = starts[lines, None] + np.arange(k**width)
+                found[np.ix_(lines, *[np.arange(k)] * width)] = cells[at].reshape(-1, *(k,) * width)
+            return found
+
+        return cls(
+            np.array(questions.codes),
+            sizes,
+            padded(np.array(flat["values"]), 1),
+            padded(np.array(flat["worlds"]), 2),
+            padded(np.frombuffer(ran, np.uint8).astype(np.float64), 1) == 1,
+            padded(np.array(flat["first"]), 1),
+            np.frombuffer(everywhere, np.bool_).copy(),
+            np.array(flat["cost"]),
+            np.array(line),
+            {kind: np.array(names.codes) for kind, names in keys.items()},
+            ids,
+            {kind: tuple(names.known) for kind, names in keys.items()},
+        )
 
     @property
-    def gain(self) -> Influences | None:
-        """ASD less that before: what was gained within the judgements."""
-        return self.asd - self.before if self.asd and self.before else None
+    def lost(self) -> Flags:
+        """Worlds that were run and have no verdict, judgements × worlds."""
+        return self.ran & np.isnan(self.worlds[:, :, 0])
 
+    @property
+    def best(self) -> Flags:
+        """Which answers are the most valuable, judgements × answers."""
+        found: Flags = self.values == np.nanmax(self.values, axis=1, keepdims=True)
+        return found
 
-def scored(judgements: Sequence[Judgement], score: str, compat: Compat = "none") -> Scored | None:
-    """Judgements under a score; None if none admits it."""
-    fit = [each for each in judgements if score in applicable(len(each.values))]
-    if not fit:
-        return None
-    lines = _Lines(fit, score, compat)
-    there = ~np.isnan(lines.scores)
-    # A judgement that lacks a verdict counts in no world: leaving out one world of a pair would
-    # weigh the others as if they were alone.
-    known = ~np.isin(lines.of, lines.of[~there])
-    asd = lines.asd(known, lines.scores)
-    # A verdict that counts in every world is one judgement.
-    once = np.flatnonzero(known & ~(lines.everywhere & (lines.world > 0)))
-    truth = mean_of(lines.truth[once], lines.keys(once), RANGES[score]) if len(once) else None
-    bounds = None
-    if not there.all():
-        ends = RANGES[score]
-        low, high = (
-            lines.asd(
-                np.ones_like(known),
-                np.where(there, lines.scores, np.where(lines.weight > 0, up, down)),
+    def clusters(self, ways: Sequence[str] = ()) -> dict[str, Keys]:
+        """The clusters of these kinds, or of every kind that all judgements have. ValueError for a
+        kind that a judgement lacks, with its line.
+
+        `problem`: the group of a question, or the question; `question`, `line`: each by itself."""
+        whole = [kind for kind, codes in self.codes.items() if codes.min(initial=0) >= 0]
+        found: dict[str, Keys] = {}
+        for way in ways or whole:
+            codes = self.codes.get(way)
+            if codes is None and way == "question":
+                codes = self.question
+            elif codes is None and way == "problem":
+                group = self.codes.get("group", np.full(len(self), -1))
+                alone = self.question + len(self.names.get("group", ()))
+                codes = np.where(group < 0, alone, group)
+            elif codes is None and way == "line":
+                # Lines of several files have equal numbers.
+                codes = self.line + (self.codes.get("file", 0 * self.line) << 40)
+            if codes is None or codes.min(initial=0) < 0:
+                at = self.line[0 if codes is None else int(np.argmin(codes))]
+                raise ValueError(f"line {at} names no {way}")
+            found[way] = codes
+        return found
+
+    def named(self, figure: Influences) -> Influences:
+        """A figure of these judgements whose clusters go by their names, as those of samples do."""
+        names = {way: np.array(self.names[way])[codes] for way, codes in figure.ways.items()}
+        return replace(figure, ways=names)
+
+    def by(self, *kinds: str) -> "dict[str, Judgements]":
+        """The judgements by their names of these kinds, in the order in which they come."""
+        known = [kind for kind in kinds if kind in self.codes]
+        if not known:
+            return {"": self}
+        columns = np.stack([self.codes[kind] for kind in known])
+        every, first, of = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+        found = {}
+        for n in np.argsort(first).tolist():
+            names = (
+                self.names[kind][code] if code >= 0 else ""
+                for kind, code in zip(known, every[:, n].tolist(), strict=True)
             )
-            for up, down in (ends, ends[::-1])
-        )
-        if low and high:
-            least, most = low.estimate(), high.estimate()
-            bounds = least.value, most.value, bounded(least, most)
-    before = _before(lines) if all(each.first for each in fit) else None
-    return Scored(score, len(fit), asd, truth, before, lines.paired(), bounds)
+            found[" ".join(filter(None, names))] = self[of.ravel() == n]
+        return found
 
-
-class _Lines:
-    """Every (judgement, world) that was run, one line each."""
-
-    def __init__(self, judgements: Sequence[Judgement], score: str, compat: Compat) -> None:
-        self.judgements, self.range = judgements, RANGES[score]
-        self.compat: Compat = compat
-        self.score = score
-        blocks: list[tuple[Floats | Places, ...]] = []
-        self.lows, self.highs = np.empty(len(judgements)), np.empty(len(judgements))
-        self.sums: Floats = np.empty(len(judgements))
-        """Sum of the positive weights of each judgement's answers."""
-        for answers in sorted({len(each.values) for each in judgements}):
-            places = np.array([n for n, j in enumerate(judgements) if len(j.values) == answers])
-            none = (np.nan,) * answers
-            table = np.array([[w or none for w in judgements[n].worlds] for n in places])
-            ran = np.array([[w != () for w in judgements[n].worlds] for n in places])
-            values = np.array([judgements[n].values for n in places], np.float64)
-            weights = asd_weights(values, compat)
-            scores = answer_scores(table, score, compat)
-            best = values == values.max(axis=1, keepdims=True)
-            truth = (scores * best[:, None]).sum(axis=2) / best.sum(axis=1, keepdims=True)
-            of, world = np.nonzero(ran)
-            own = np.diagonal(scores, axis1=1, axis2=2)
-            blocks.append((places[of], world, weights[of, world], own[of, world], truth[of, world]))
-            self.lows[places], self.highs[places] = asd_ends(values, self.range, compat)
-            self.sums[places] = np.maximum(weights, 0).sum(axis=1)
-        of, world, weight, scores, truth = (
-            np.concatenate(each) for each in zip(*blocks, strict=True)
-        )
-        self.of: Places = of.astype(np.int64)
-        """The judgement of each line."""
-        self.world: Places = world.astype(np.int64)
-        self.weight: Floats = weight
-        self.scores: Floats = scores
-        self.truth: Floats = truth
-        self.everywhere = np.array([each.everywhere for each in judgements])[self.of]
-        self._keys = {
-            name: np.array([each.clusters[name] for each in judgements])
-            for name in judgements[0].clusters
-        }
-
-    def keys(self, lines: Places) -> dict[str, Keys]:
-        return {name: keys[self.of[lines]] for name, keys in self._keys.items()}
-
-    def asd(self, known: Flags, scores: Floats) -> Influences | None:
-        """ASD over the lines that are known; None without a line of either sign."""
-        value, whole = 0.0, float(self.sums.mean())
-        psi = np.zeros(len(scores))
-        for sign in (1.0, -1.0):
-            inside = np.flatnonzero(known & (np.sign(self.weight) == sign))
-            if not len(inside):
-                return None
-            w = np.abs(self.weight[inside])
-            mean = float((w * scores[inside]).sum() / w.sum())
-            value += sign * whole * mean
-            psi[inside] = sign * whole * w * (scores[inside] - mean) / w.sum()
-        lines = np.flatnonzero(known & (self.weight != 0))
-        ends = float(self.lows.mean()), float(self.highs.mean())
-        n, strata = len(np.unique(self.of[lines])), (self.weight[lines] < 0).astype(np.int64)
-        return Influences(value, psi[lines], self.keys(lines), ends, strata, n)
-
-    def paired(self) -> Influences | None:
-        """ASD of the questions judged in every world, each the sum of its worlds' mean scores."""
-        known = np.flatnonzero(~np.isnan(self.scores))
-        questions = np.array([each.question for each in self.judgements])
-        names, question = np.unique(questions[self.of[known]], return_inverse=True)
-        worlds = int(self.world.max()) + 1
-        place = question * worlds + self.world[known]
-        size = len(names) * worlds
-        counts = np.bincount(place, minlength=size)
-        sums = np.bincount(place, self.weight[known] * self.scores[known], size)
-        means = (sums / np.maximum(counts, 1)).reshape(-1, worlds)
-        _, first = np.unique(question, return_index=True)
-        judged = self.of[known][first]
-        answers = np.array([len(self.judgements[n].values) for n in judged])
-        whole = (counts.reshape(-1, worlds) > 0).sum(axis=1) == answers
-        if not whole.any():
+    def repeated(self, kinds: Sequence[str]) -> tuple[int, int] | None:
+        """The first judgement that judges a world of a question again while all these keys are
+        equal: its place and that of the earlier one; None if each is told apart."""
+        keys = [self.codes[kind] for kind in kinds if kind in self.codes]
+        columns = np.stack([self.question, *keys, *self.ran.T.astype(np.int64)])
+        order = np.lexsort(columns)
+        same = (np.diff(columns[:, order]) == 0).all(axis=0)
+        if not same.any():
             return None
-        of = judged[whole]
-        keys = {"problem": self._keys.get("problem", questions)[of]}
-        ends = float(self.lows[of].mean()), float(self.highs[of].mean())
-        return mean_of(means[whole].sum(axis=1), keys, ends)
+        later = order[1:][same]
+        n = int(np.argmin(later))
+        return int(later[n]), int(order[:-1][same][n])
 
+    def contradicted(self, held: Floats | Places) -> tuple[int, int] | None:
+        """The first judgement that differs in what is `held` of its question, a line each, from an
+        earlier one of the question: their places; None if all agree."""
+        question = self.question + (self.codes.get("file", 0 * self.line) << 40)
+        _, first, of = np.unique(question, return_index=True, return_inverse=True)
+        earlier = first[of]
+        other = np.flatnonzero((held != held[earlier]).any(axis=1))
+        return (int(other[0]), int(earlier[other[0]])) if len(other) else None
 
-def _before(lines: _Lines) -> Influences:
-    """ASD of the first beliefs."""
-    values = np.array(
-        [
-            float(
-                (
-                    asd_weights(each.values, lines.compat)
-                    * answer_scores(each.first or (), lines.score, lines.compat)
-                ).sum()
-            )
-            for each in lines.judgements
-        ]
-    )
-    every = np.arange(len(values))
-    keys = {name: keys[every] for name, keys in lines._keys.items()}
-    return mean_of(values, keys, (float(lines.lows.mean()), float(lines.highs.mean())))
+    def verdicts(self) -> tuple[Places, Floats]:
+        """Every verdict: its judgement, and its probabilities. One on all worlds counts once."""
+        there = self.ran & ~self.lost
+        there[self.everywhere, 1:] = False
+        of, world = np.nonzero(there)
+        return of, self.worlds[of, world]

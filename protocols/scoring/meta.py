@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Floats
-from .inference import Estimate
+from .estimate import Estimate
 from .quantiles import LEVEL, t_of
 
 

@@ -17,7 +17,8 @@ from typing import TypeAlias
 import numpy as np
 
 from .arrays import Floats
-from .inference import Estimate, jackknifed
+from .estimate import Estimate
+from .inference import jackknifed
 from .ratings import SCALE, Rating, Ratings
 
 Line: TypeAlias = Callable[[float], float]

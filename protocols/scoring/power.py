@@ -16,7 +16,7 @@ the spread, decide what can be found. `ends` plans for that interval.
 import math
 from dataclasses import dataclass
 
-from .inference import Ends
+from .estimate import Ends
 from .quantiles import NORMAL, t_quantile
 
 MIN_FOR_NORMAL = 40

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Floats, Places
-from .inference import Ends, Estimate, estimates
+from .estimate import Ends, Estimate
+from .inference import estimates
 from .sample import Sample
 
 SAME_REWARD = 1e-12

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Floats, Places, by_cluster
-from .inference import Estimate, jackknifed
+from .estimate import Estimate
+from .inference import jackknifed
 
 SCALE = math.log(10) / 400
 """Nats of log odds in one point of rating."""

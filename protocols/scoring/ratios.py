@@ -1,9 +1,13 @@
 """Shares of a gap: ratios of means, with the interval of Fieller (1954)."""
 
+import math
 from dataclasses import replace
 
+import numpy as np
+
 from .contrasts import together
-from .inference import Estimate, inverted, means
+from .estimate import Estimate
+from .inference import inverted, means
 from .sample import Sample
 
 
@@ -18,22 +22,23 @@ def gap_recovered(asd: Sample, naive: Sample, most: Sample) -> Estimate | None:
         rows = together({"row": asd, "naive": naive, "most": most})
     except ValueError:
         return None
-    own, base, best = rows.means.tolist()
+    own, base, best = rows.values.mean(axis=1).tolist()
     if abs(best - base) < 1e-12:
         return None
-    (low, high), (least, greatest), (worst, top) = rows.ends.tolist()
+    none = (math.nan, math.nan)
+    (low, high), (least, greatest), (worst, top) = (s.ends or none for s in (asd, naive, most))
 
     def test(share: float) -> Estimate:
         """Whether the row recovers this share: the mean that is then 0."""
-        values = rows.values @ (1.0, share - 1.0, -share)
+        values = np.array((1.0, share - 1.0, -share)) @ rows.values
         naive_ends = sorted(((share - 1) * least, (share - 1) * greatest))
         best_ends = sorted((-share * worst, -share * top))
         ends = low + naive_ends[0] + best_ends[0], high + naive_ends[1] + best_ends[1]
         return means([values.tolist()], rows.codes, [ends])[0]
 
-    value, n, g = (own - base) / (best - base), len(rows.questions), len(rows.sizes)
+    value, n, g = (own - base) / (best - base), len(rows.questions), int(rows.codes.max()) + 1
     gap = means(
-        [(rows.values[:, 2] - rows.values[:, 1]).tolist()],
+        [(rows.values[2] - rows.values[1]).tolist()],
         rows.codes,
         [(worst - greatest, top - least)],
     )[0]

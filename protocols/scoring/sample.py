@@ -2,8 +2,11 @@
 
 import math
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from statistics import fmean
+
+from .estimate import ends_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,18 @@ class Sample:
                 raise ValueError(f"question {id} has the value {value}, not a finite number")
         object.__setattr__(self, "mean", fmean(self.values))
 
+    def only(self, questions: Collection[str]) -> "Sample | None":
+        """The sample on some of its questions; None if it has none of them."""
+        kept = [n for n, id in enumerate(self.questions) if id in questions]
+        if not kept:
+            return None
+        return Sample(
+            tuple(self.questions[n] for n in kept),
+            tuple(self.values[n] for n in kept),
+            tuple(self.groups[n] for n in kept),
+            self.ends,
+        )
+
     @property
     def std(self) -> float:
         """Population standard deviation (divided by n), as SOlib reports it."""
@@ -77,12 +92,9 @@ def paired(first: Sample, second: Sample) -> Sample:
                 f"question {first.questions[n]} is of group {first.groups[n]!r} in one sample "
                 f"and of {second.groups[m]!r} in the other"
             )
-    ends = None
-    if first.ends and second.ends:
-        ends = (first.ends[0] - second.ends[1], first.ends[1] - second.ends[0])
     return Sample(
         tuple(first.questions[n] for n, _ in shared),
         tuple(first.values[n] - second.values[m] for n, m in shared),
         tuple(first.groups[n] for n, _ in shared),
-        ends,
+        ends_apart(first.ends, second.ends),
     )

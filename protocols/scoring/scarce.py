@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Floats
-from .inference import Ends, Estimate, Influences, Keys
+from .estimate import Ends, Estimate
+from .inference import Influences, Keys
 
 
 @dataclass(frozen=True, slots=True)

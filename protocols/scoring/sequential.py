@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from .arrays import Floats
-from .inference import Ends
+from .estimate import Ends
 
 SequentialOutcome: TypeAlias = Literal["above", "below", "precise", "undecided"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .arrays import Floats, Places
 from .crossing import Crossing, crossing
-from .inference import Ends, Estimate
+from .estimate import Ends, Estimate
 
 TERMS = ("level", "judge", "agent", "judge x agent")
 

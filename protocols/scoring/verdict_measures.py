@@ -12,7 +12,8 @@ import numpy as np
 
 from ..scores import TIE
 from .arrays import Floats, Places
-from .inference import Ends, Estimate, means
+from .estimate import Ends, Estimate
+from .inference import means
 
 SMALL_EFFECT = 0.2
 """Standardised difference above which the effort of two sides is flagged (Cohen 1988: small)."""

@@ -24,7 +24,7 @@ def measure(options: Options) -> Measured:
         # The first of all is not counted: it may have modules to compile.
         python, helped, asked = (
             median([each() for _ in range(2 * options.rounds + 1)][1:])
-            for each in (_python, lambda: _help(folder), lambda: _first_request(mkdtemp(dir=place)))
+            for each in (_python, lambda: _help(folder), lambda: _first_request(folder))
         )
     body = (
         ("python -c pass", f"{python:.3f}"),
@@ -33,8 +33,8 @@ def measure(options: Options) -> Measured:
     )
     table = Table("start: from the start of the process", ("what", "wall s"), body, 1)
     goals = (
-        at_most("`oversight --help`", helped, 0.2, " s", 3),
-        at_most("first call on the wire, plain transport", asked, 1, " s", 3),
+        at_most("`oversight --help`", helped, 0.05, " s", 3),
+        at_most("first call on the wire, plain transport", asked, 0.35, " s", 3),
     )
     return Measured("start", table, goals)
 
@@ -49,9 +49,9 @@ def _help(folder: Path) -> float:
     return oversight("--help", folder=folder).wall
 
 
-def _first_request(place: str) -> float:
+def _first_request(folder: Path) -> float:
     """Seconds until the first byte of a sweep's first request is here; then it is killed."""
-    folder, model = Path(place), MODELS["plain"]
+    model = MODELS["plain"]
     sweep = write_sweep(
         folder,
         range(50),
@@ -62,7 +62,8 @@ def _first_request(place: str) -> float:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(PATIENCE)
         url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
-        running = Running(("run", sweep, "--run-folder", "run"), folder, url)
+        run = mkdtemp(prefix="run-", dir=folder)
+        running = Running(("run", sweep, "--run-folder", f"{run}/run"), folder, url)
         try:
             first = b"GET "
             # A server of one's own is asked for its context and slots before any call.

@@ -18,7 +18,14 @@ SMALL = Options(rounds=1, size=0.0, cells=40)
 DOCS = f"# How fast\n\n{BEGIN}\n\n{END}\n\nThe end.\n"
 
 
-@pytest.mark.parametrize("name", BENCHES)
+OFTEN = ("calls", "counts", "debates", "rerun", "start", "limits", "batches", "slots", "faults")
+"""One of each kind; the others begin whole fleets and grids, each in processes of its own."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in OFTEN else pytest.param(name, marks=pytest.mark.nightly) for name in BENCHES],
+)
 def test_a_bench_tells_its_figures_and_goals(name: str) -> None:
     measured = BENCHES[name](SMALL)
     assert measured.name == name

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from tests.conftest import Campaign
 from tests.desk import Desk
 
@@ -62,7 +62,7 @@ ROUGH = {"batch": {"delay": 0.2, "expired": 0.05, "overloaded": 0.05, "doubled":
 @pytest.mark.campaign
 def test_kills_send_no_line_twice_and_lose_nothing(campaign: Campaign, tmp_path) -> None:
     chance = random.Random(campaign.seed)
-    wanted = campaign.size(6, 100)
+    wanted = campaign.size(3, 100)
     live = _desk(tmp_path, "live")
     with live.server({}):
         assert live.sit().returncode == 0

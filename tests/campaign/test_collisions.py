@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.rehearsal import Profile
+from oversight.engine.mock import Profile
 from tests.campaign.sweeps import Bench
 from tests.campaign.vendor import Vendor, moody
 from tests.conftest import Campaign
@@ -103,7 +103,9 @@ def test_questions_of_ten_megabytes_are_asked_stored_and_resumed(
         sitting.signal(signal.SIGINT)
         assert sitting.wait() in (0, 130), sitting.told
         stored, seen = bench.stored(), len(vendor.book)
-        assert bench.start().wait() == 0
+        again = bench.start()
+        assert again.wait() == 0, again.told
         assert not stored & set(vendor.prompts(seen))
         assert len(vendor.book) == len(set(vendor.prompts()))
-        assert bench.start(command=("replay",)).wait() == 0
+        replay = bench.start(command=("replay",))
+        assert replay.wait() == 0, replay.told

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.rehearsal import Profile
+from oversight.engine.mock import Profile
 from tests.campaign.sweeps import CONCURRENCY, Bench, Sitting
 from tests.campaign.vendor import Vendor
 from tests.command_line import fleet_of
@@ -39,7 +39,7 @@ def test_p1_kills_lose_nothing_and_repeat_nothing_stored(
     campaign: Campaign, calm: tuple[Vendor, Bench], tmp_path: Path
 ) -> None:
     chance = random.Random(campaign.seed)
-    wanted = campaign.size(5, 100)
+    wanted = campaign.size(3, 100)
     kills = rounds = extra = 0
     vendor, undisturbed = calm
     distinct = len(vendor.book)

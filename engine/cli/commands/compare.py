@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import click
 
 from ....protocols.scoring.contrasts import Family
+from ....protocols.scoring.inference import ErrorKind
 from ...decisions.calls import RunCalls, calls_of_run
 from ...decisions.comparison import (
     CallShare,
@@ -16,7 +17,7 @@ from ...decisions.comparison import (
     comparison_finding,
     differences_meant,
 )
-from ...decisions.judged import TABLE, compare_tables
+from ...decisions.judged import compare_tables, is_table
 from ...decisions.rows import RunRows, read_rows
 from ...decisions.sequential import saved_decision
 from ...decisions.statement import Condition, read_condition
@@ -32,6 +33,7 @@ from ..options import (
     score_option,
 )
 from ..output import say, show, width
+from .score import cluster_option, error_option
 
 
 @click.command()
@@ -71,6 +73,8 @@ from ..output import say, show, width
     "--calls", is_flag=True, help="Add the share of calls that both rows make, from the record."
 )
 @no_store_option
+@cluster_option
+@error_option
 @click.option(
     "--fail-if",
     "conditions",
@@ -90,6 +94,8 @@ def command(
     family: Family,
     equivalence: float,
     calls: bool,
+    ways: tuple[str, ...],
+    error: ErrorKind,
     conditions: tuple[str, ...],
     format: str,
 ) -> None:
@@ -101,8 +107,8 @@ def command(
     agent and judge are compared. Of two runs, differences are the first less the second. Nothing
     is sent.
 
-    RUN, and RUN2, may be judgement tables (.jsonl) as of oversight study score: then the settings
-    of one table, or of both, are compared, paired as far as they judged the same.
+    RUN, and RUN2, may be studies, or judgement tables (.jsonl) as of oversight study score: then
+    the settings of one, or of both, are compared, paired as far as they judged the same.
 
     --fail-if compares the difference of the means with a number; where its names fit several
     contrasts, it is enough that it holds for one of them.
@@ -111,12 +117,20 @@ def command(
     """
     asked = [read_condition(text) for text in conditions]
     words = (*contrasts, *(f"{each.first} - {each.second}" for each in asked))
-    if Path(one).suffix == TABLE and Path(one).is_file():
+    if is_table(Path(one)):
         if baseline or pairs or over or calls or asked:
-            raise click.UsageError("of judgement tables: --contrast, --score, --family alone")
+            raise click.UsageError(
+                "of judgement tables: --contrast, --score, --family, --cluster, --error alone"
+            )
         files = [Path(each) for each in (one, other) if each]
         found = compare_tables(
-            files, contrasts, score=score, family=family, equivalence=equivalence
+            files,
+            contrasts,
+            score=score,
+            family=family,
+            equivalence=equivalence,
+            ways=ways,
+            error=error,
         )
         show(found.text(format, width()))
         return

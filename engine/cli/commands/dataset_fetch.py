@@ -40,12 +40,17 @@ def fetch_all(name: str, folder: Path, pins: Sequence[str], mirror: str | None) 
         base = mirror.rstrip("/")
         files = [replace(each, url=f"{base}/{each.name}") for each in files]
     say(f"{name}: {wanted.page} (licence: {wanted.licence})")
-    with asyncio.Runner(loop_factory=event_loop()) as runner:
-        try:
-            runner.run(_fetch(files, folder))
-        except DownloadError as exc:
-            raise DownloadError(f"{exc}\n  see {wanted.page}; another place: --from URL") from exc
+    try:
+        fetch_files(files, folder)
+    except DownloadError as exc:
+        raise DownloadError(f"{exc}\n  see {wanted.page}; another place: --from URL") from exc
     show(f"problems: {{{wanted.loader.format(folder=folder)}}}")
+
+
+def fetch_files(files: Sequence[Original], folder: Path) -> None:
+    """Download what is missing of some files, each checked. DownloadError."""
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        runner.run(_fetch(files, folder))
 
 
 async def _fetch(files: Sequence[Original], folder: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from ....cache.rows import STORE_FILE
-from ....protocols.datasets.leak import leak_gate
+from ....protocols.claims import claim_lines
+from ....protocols.datasets.leak import leakage_check
 from ...accounting.prices import listed, load_prices
 from ...decisions.judged import TABLE
 from ...decisions.power import power_finding, power_plan
@@ -20,7 +21,6 @@ from ...display.quantity import counted, short
 from ...display.table import Table, as_text
 from ...models.router import RunPolicy
 from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
-from ...planning.guarantees import guarantee_lines, guarantees
 from ...planning.reasoning import cramped
 from ...planning.sharing import Sharing, sharing_of
 from ...providers.catalogue import provider_of
@@ -172,8 +172,8 @@ def command(
     shared = (
         asyncio.run(sharing_of(opened.sweep, opened.models.simulated)) if with_sharing else None
     )
-    gate = leak_gate(opened.sweep.problems).line
-    claims = guarantees(row.protocol for row in opened.sweep.rows)
+    gate = leakage_check(opened.sweep.problems).line
+    claims = opened.sweep.claims
     if as_json:
         told: dict[str, object] = {
             "plan": plan,
@@ -197,7 +197,7 @@ def command(
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     notes = (*_notes(sweep, plan, ending), *cramped(opened.sweep), *opened.file.notes)
-    show("\n".join((*notes, *guarantee_lines(claims))))
+    show("\n".join((*notes, *claim_lines(claims))))
 
 
 def _pilot(word: str) -> RunRows | Path:
@@ -296,6 +296,10 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
             f"in batches: {counted(plan.waves, 'wave')}, each after the one before: typically "
             f"{hours}, and {longest} at most{much if lives else ''}"
         )
+    notes.append(
+        f"up to {counted(plan.max_cells, 'cell')} at once (max_cells); the longest asks "
+        f"{counted(plan.chain, 'call')} one after another: {plan.longest}"
+    )
     unpriced = [model.model for model in plan.models if model.cost is None]
     if unpriced:
         notes.append(f"no price is known of {', '.join(unpriced)}; give a file with --prices")

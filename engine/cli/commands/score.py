@@ -1,15 +1,19 @@
 """`oversight study score`: scores of judgements from people or other tools."""
 
+import sys
 from collections.abc import Sequence
-from typing import BinaryIO
+from pathlib import Path
 
 import click
 
 from ....protocols.scores import ALL_SCORES, SCORES, Compat
 from ....protocols.scoring.inference import ErrorKind
+from ....protocols.scoring.judgements import Judgements
 from ....protocols.scoring.worlds import BETAS
+from ...decisions.judged import lines_of
 from ...reports.scored import score_finding, where
 from ...reports.verdicts import TOLD_APART, read_verdicts
+from ...studies.scoring import is_study, study_judgements, study_parts
 from ..options import format_option
 from ..output import show, width
 
@@ -29,20 +33,29 @@ def _ways(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, .
     )
 
 
-@click.command()
-@click.argument("verdicts", type=click.File("rb"))
-@click.option(
-    "--by", type=click.Choice(TOLD_APART), default="setting", help="Key that separates rows."
-)
-@click.option(
+cluster_option = click.option(
     "--cluster",
     "ways",
     default="",
     metavar="KEY,KEY,…",
     callback=_ways,
-    help="Kinds of clusters that cross: group (the shared text, or the question), judge, speaker, "
-    "line. Default: group, and judge where lines name one.",
+    help="Kinds of clusters that cross: group (the shared text, or the question), question, "
+    "judge, speaker, line. Default: group, and judge where lines name one.",
 )
+error_option = click.option(
+    "--error",
+    type=click.Choice(["cr3", "cr1"]),
+    default="cr3",
+    help="cr1: plain clustered errors without pseudo-clusters, as a check.",
+)
+
+
+@click.command()
+@click.argument("verdicts", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--by", type=click.Choice(TOLD_APART), default="setting", help="Key that separates rows."
+)
+@cluster_option
 @click.option("--where", "conditions", multiple=True, metavar="KEY=VALUE", help="Lines to keep.")
 @click.option(
     "--score",
@@ -51,12 +64,7 @@ def _ways(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, .
     multiple=True,
     help="Scoring rule of the verdicts.",
 )
-@click.option(
-    "--error",
-    type=click.Choice(["cr3", "cr1"]),
-    default="cr3",
-    help="cr1: plain clustered errors without pseudo-clusters, as a check.",
-)
+@error_option
 @click.option(
     "--mixed",
     is_flag=True,
@@ -80,7 +88,7 @@ def _ways(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, .
 )
 @format_option
 def command(
-    verdicts: BinaryIO,
+    verdicts: Path,
     by: str,
     ways: tuple[str, ...],
     conditions: tuple[str, ...],
@@ -91,7 +99,7 @@ def command(
     betas: tuple[float, ...],
     format: str,
 ) -> None:
-    """Score VERDICTS: a file of JSON Lines, or - for standard input.
+    """Score VERDICTS: a study's folder, a file of JSON Lines, or - for standard input.
 
     A line is a judgement: the value of each answer, and the verdict in each world. A world is named
     by the answer that the agent argues for in it. It is null where there is no verdict, and what
@@ -106,9 +114,15 @@ def command(
     "draw". Questions with the same "group" (a shared source text) depend on each other. "first" is
     what the judge believed before anything was said. Log odds are for two answers only.
     """
+    if str(verdicts) == "-":
+        lines = read_verdicts(sys.stdin.buffer, "<stdin>")
+    elif is_study(verdicts):
+        lines = Judgements.of(study_judgements(verdicts, conditions))
+    else:
+        lines = lines_of(verdicts)
     found = score_finding(
-        verdicts.name,
-        where(read_verdicts(verdicts, verdicts.name), conditions),
+        "<stdin>" if str(verdicts) == "-" else str(verdicts),
+        where(lines, conditions),
         betas=betas,
         compat=compat,
         by=by,
@@ -117,4 +131,6 @@ def command(
         error=error,
         mixed=mixed,
     )
+    if is_study(verdicts):
+        found = study_parts(found, verdicts, conditions)
     show(found.text(format, width()))

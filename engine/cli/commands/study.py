@@ -1,14 +1,114 @@
 """`oversight study`: experiments that were made elsewhere."""
 
+from pathlib import Path
+
 import click
 
+from ...display.printable import printable
+from ...display.quantity import counted
 from ..group import NamedGroup
+from ..options import json_option, output_option
+from ..output import say, show, show_json
 from .score import command as score
+
+FORMATS = ("nyu2023", "parrish2022", "khan2024", "dcdebates2026", "records", "run")
+"""Those of `oversight.engine.studies.catalogue`, which is not loaded for `--help`."""
 
 
 @click.group(cls=NamedGroup)
 def command() -> None:
-    """Score the judgements of experiments that were made elsewhere."""
+    """Import experiments that were made elsewhere, check them, score their judgements."""
 
 
 command.add_command(score, "score")
+
+
+@command.command()
+@click.argument("name", type=click.Choice(FORMATS[:4]))
+@click.option(
+    "--from",
+    "mirror",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder that has the files already; they are checked by their checksums.",
+)
+@output_option("studies/NAME")
+def fetch(name: str, mirror: Path | None, output: Path | None) -> None:
+    """Bring the files of a published experiment here, checked, and import them."""
+    from ...errors import UsageError
+    from ...studies.catalogue import FORMATS as known
+    from ...studies.catalogue import checked_files, import_study
+    from ...sweeps.originals import Original
+    from .dataset_fetch import fetch_files
+
+    of = known[name]
+    if mirror is None:
+        if not of.urls:
+            raise UsageError(f"{name} is not one file to download: {of.by_hand}")
+        mirror = Path("studies") / f"{name}-files"
+        mirror.mkdir(parents=True, exist_ok=True)
+        fetch_files([Original(url, of.sha256[file]) for file, url in of.urls.items()], mirror)
+    say(f"{name}: {of.about.source} (licence: {of.about.licence})")
+    say(of.about.attribution)
+    to = output or Path("studies") / name
+    _told(import_study(name, checked_files(name, mirror), to), to)
+
+
+@command.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), required=True, help="Form of the files."
+)
+@click.option("--hash-ids", is_flag=True, help="Replace ids of people that a platform gave them.")
+@click.option("--name", default="", show_default=False, help="Name of the study.")
+@output_option("studies/NAME")
+def import_(
+    files: tuple[Path, ...], form: str, hash_ids: bool, name: str, output: Path | None
+) -> None:
+    """Convert FILES of an experiment into a study folder.
+
+    What is left out is counted, with the reason. Answers are known by their texts: their order and
+    labels may differ from one conversation to the next.
+    """
+    from ...studies.catalogue import import_study
+
+    to = output or Path("studies") / (name or form)
+    _told(import_study(form, files, to, hash_ids=hash_ids, called=name), to)
+
+
+def _told(draft: object, to: Path) -> None:
+    from ...studies.draft import Draft
+
+    assert isinstance(draft, Draft)
+    say(
+        f"{counted(len(draft.conversations), 'conversation')} on "
+        f"{counted(len(draft.problems), 'question')}, {counted(len(draft.judgements), 'judgement')}"
+    )
+    for reason, count in sorted(draft.left_out.items()):
+        say(printable(f"left out: {count:,} × {reason}"))
+    show(str(to))
+
+
+@command.command()
+@click.argument("study", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@json_option
+def check(study: Path, as_json: bool) -> None:
+    """Check a study folder: checksums, contradictions, quotes, rewards, leaks.
+
+    Exit code 1 if something is wrong.
+    """
+    from ...studies.check import check_study
+
+    lines = check_study(study)
+    if as_json:
+        show_json(lines)
+    else:
+        for line in lines:
+            note = f"; {line.note}" if line.note else ""
+            show(printable(f"{line.what}: {line.n:,}{note}"))
+            for wrong in line.wrong[:5]:
+                show(printable(f"  ! {wrong}"))
+            if (more := len(line.wrong) - 5) > 0:
+                show(f"  ! and {more:,} more")
+    if any(line.wrong for line in lines if line.what != "problems that leak"):
+        raise SystemExit(1)

@@ -20,7 +20,7 @@ from oversight.protocols.judges import LogprobJudge
 from oversight.protocols.mechanisms.baselines import OpenTrust
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.scoring.inference import Estimate
+from oversight.protocols.scoring.estimate import Estimate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Verdict
 from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, problem, said, sweep
 from tests.fakes import Scripted, prompt

@@ -69,7 +69,7 @@ def test_settings_without_common_questions_are_compared(place: Path, command: Co
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"values": {"A": -1, "B": 1}}, "line 1 has [1.0, -1.0] for the question"),
+        ({"values": {"A": -1, "B": 1}}, 'line 1 has {"A": 1.0, "B": -1.0} for the question'),
         ({"group": "another"}, "line 1 has"),
         ({"worlds": {"A": {"A": 0.5, "B": 0.4}}}, "probabilities sum to 0.9"),
         ({"worlds": {}}, "no world was run"),

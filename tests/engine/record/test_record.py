@@ -161,6 +161,21 @@ def test_texts_are_packed_with_a_dictionary_of_the_runs_own(tmp_path: Path) -> N
     assert packed[0] < 0.2 * said
 
 
+def test_a_dictionary_may_be_trained_while_somebody_reads(tmp_path: Path) -> None:
+    """The writer itself, in a later session, or a reader of a run that goes on."""
+    file = tmp_path / RECORD
+    before = [spoken(0, "before"), spoken(4, "before")]
+    written(file, before)
+    words = "The shipment weighed less than the ledger says, since two crates were left behind. "
+    of_one_problem = [spoken(n, f"{words} {n}") for n in range(24, 3600, 2) if not n // 4 % 3]
+    with RecordTables.open(file) as tables:
+        assert list(tables.cells([0])) == before[:1]
+        written(file, [spoken(1, "before")], of_one_problem, [spoken(5, "before")])
+        assert count(file, "dictionaries") == 1
+        assert list(tables.cells([0, 4])) == before
+    assert read(file)[:4] == [spoken(place, "before") for place in (0, 1, 4, 5)]
+
+
 def test_a_failed_write_leaves_nothing_and_can_be_repeated(tmp_path: Path) -> None:
     file = tmp_path / RECORD
     writer = RecordWriter(file, PROBLEMS, ROWS)

@@ -103,8 +103,8 @@ def test_cells_that_were_not_run_are_there_as_missing(
     run: Path, command: Command, place: Path
 ) -> None:
     part = Path(copytree(run, place / "part"))
-    landed = written(run).splitlines(keepends=True)[:30]
-    (part / "outcomes.jsonl").write_bytes(b"".join(landed))
+    completed = written(run).splitlines(keepends=True)[:30]
+    (part / "outcomes.jsonl").write_bytes(b"".join(completed))
     words = ("--format", "jsonl", "-o", place / "out", "--no-replies")
     assert command("export", "tables", part, *words).code == 0
     cells = [json.loads(line) for line in (place / "out/cells.jsonl").read_text().splitlines()]

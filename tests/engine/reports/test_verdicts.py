@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.engine.errors import UsageError
-from oversight.engine.reports.verdicts import VerdictsError, read_verdicts
+from oversight.engine.reports.verdicts import VerdictsError, parsed, read_verdicts
 
 SOUND: dict[str, Any] = {
     "id": "q1",
@@ -32,11 +32,11 @@ def without(key: str) -> bytes:
 
 
 def test_a_line_is_one_question_with_its_worlds() -> None:
-    (read,) = read_verdicts(lines(SOUND), "v.jsonl")
-    assert read.id == "q1"
+    (read,) = parsed(lines(SOUND), "v.jsonl")
+    assert read.question == "q1"
     assert read.values == (1.0, -1.0)
     assert read.worlds == ((0.8, 0.2), (0.4, 0.6))
-    assert read.group == ""
+    assert "group" not in read.keys
 
 
 def test_labels_may_stand_in_any_order() -> None:
@@ -44,22 +44,22 @@ def test_labels_may_stand_in_any_order() -> None:
         **SOUND,
         "worlds": {"B": {"B": 0.6, "A": 0.4}, "A": {"B": 0.2, "A": 0.8}},
     }
-    assert read_verdicts(lines(turned), "f") == read_verdicts(lines(SOUND), "f")
+    assert list(parsed(lines(turned), "f")) == list(parsed(lines(SOUND), "f"))
 
 
 def test_a_null_world_has_failed() -> None:
-    (read,) = read_verdicts([world_a(None)], "f")
+    (read,) = parsed([world_a(None)], "f")
     assert read.worlds == (None, (0.4, 0.6))
 
 
 def test_ids_and_groups_may_be_numbers() -> None:
-    (read,) = read_verdicts(lines({**SOUND, "id": 17, "group": 4}), "f")
-    assert (read.id, read.group) == (17, "4")
+    (read,) = parsed(lines({**SOUND, "id": 17, "group": 4}), "f")
+    assert (read.question, read.keys["group"]) == (17, "4")
 
 
 def test_null_is_no_group() -> None:
-    (read,) = read_verdicts(lines({**SOUND, "group": None}), "f")
-    assert read.group == ""
+    (read,) = parsed(lines({**SOUND, "group": None}), "f")
+    assert "group" not in read.keys
 
 
 def test_blank_lines_and_a_byte_order_mark_are_no_matter() -> None:
@@ -68,14 +68,14 @@ def test_blank_lines_and_a_byte_order_mark_are_no_matter() -> None:
 
 
 def test_probabilities_may_miss_one_by_rounding() -> None:
-    (read,) = read_verdicts([world_a({"A": 0.8, "B": 0.2000009})], "f")
+    (read,) = parsed([world_a({"A": 0.8, "B": 0.2000009})], "f")
     assert read.worlds[0] == (0.8, 0.2000009)
 
 
 def test_whole_characters_may_be_escaped() -> None:
     line = json.dumps({**SOUND, "id": "🦉"}).encode()
     assert rb"\ud83e" in line
-    assert read_verdicts([line], "f")[0].id == "🦉"
+    assert read_verdicts([line], "f").questions == ["🦉"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import Record, checked_records, records
 from oversight.engine.accounting.budget import dollars
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 from tests.waiting import PATIENCE
 
@@ -177,6 +177,7 @@ def test_a_killed_run_knows_what_it_paid_and_goes_on_within_its_budget(desk, und
     assert desk.account().dollars + desk.account().doubtful >= 0.8 * whole
 
 
+@pytest.mark.nightly
 def test_p12_however_often_a_run_is_killed_its_ledger_has_all_that_the_server_saw(desk):
     with desk.server({"latency": 0.03, "spread": 0.5}) as url:
         for kills in range(1, 4):
@@ -209,6 +210,7 @@ main()
 """
 
 
+@pytest.mark.nightly
 def test_p13_a_key_stands_in_no_file_log_report_or_store(desk):
     texts = []
     desk.problems = 4

@@ -16,7 +16,7 @@ import pytest
 from oversight.cache.cache import Cache
 from oversight.cache.errors import ReplayMiss, StoreError, StoreGone
 from oversight.cache.reply import Reply
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from oversight.engine.runs.stores import open_store
 from tests.calls import FULL as CALL
 from tests.command_line import Ran, within
@@ -264,6 +264,7 @@ def test_two_runs_of_one_sweep_at_one_moment_pay_each_call_once(desk, url, undis
 
 def test_after_a_kill_the_other_run_goes_on_at_once_and_pays_what_was_in_flight_again(desk, url):
     with desk.server(SLOW) as server:
+        desk.environment["OVERSIGHT_LEASE_SECONDS"] = "6"
         killed = desk.start("--store", url, "--run-folder", "killed")
         other = desk.start("--store", url)
         while counts(server).get("ok", 0) < 20:

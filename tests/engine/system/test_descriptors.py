@@ -5,15 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.rehearsal import Profile
+from oversight.engine.mock import Profile
 from tests.campaign.sweeps import Bench
 from tests.campaign.vendor import Vendor
 
 pytestmark = pytest.mark.wire
 
 
-@pytest.mark.parametrize("files", [64, 256])
-@pytest.mark.parametrize("provider", ["compatible/lab", "openai"])
+@pytest.mark.parametrize(
+    ("provider", "files"),
+    [
+        ("compatible/lab", 64),
+        pytest.param("compatible/lab", 256, marks=pytest.mark.nightly),
+        pytest.param("openai", 64, marks=pytest.mark.nightly),
+        ("openai", 256),
+    ],
+)
 def test_with_few_open_files_nothing_that_was_answered_is_lost(
     tmp_path: Path, files: int, provider: str
 ) -> None:

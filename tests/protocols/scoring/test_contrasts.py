@@ -65,7 +65,7 @@ def test_a_contrast_is_over_the_questions_that_its_rows_share() -> None:
     half = Sample(all_of["r0"].questions[:50], all_of["r0"].values[:50], ends=(-9, 9))
     mixed = contrasts({**all_of, "r0": half})
     alone = contrasts({"r0": half, "r1": all_of["r1"]})
-    assert mixed[0].estimate == alone[0].estimate
+    assert mixed[0].estimate.interval == pytest.approx(alone[0].estimate.interval)
     assert (mixed[0].estimate.n, mixed[3].estimate.n) == (50, 100)
     assert [(each.first, each.second) for each in mixed[:2]] == [("r0", "r1"), ("r0", "r2")]
     assert {len(s.questions) for s in shared_samples({**all_of, "r0": half}).values()} == {50}

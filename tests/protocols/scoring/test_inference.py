@@ -10,8 +10,8 @@ from scipy import special
 from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.components import design_effect
 from oversight.protocols.scoring.contrasts import benjamini_hochberg, holm, t_tails
+from oversight.protocols.scoring.estimate import Estimate
 from oversight.protocols.scoring.inference import (
-    Estimate,
     Influences,
     estimate,
     estimates,

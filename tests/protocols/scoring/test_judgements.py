@@ -14,8 +14,9 @@ import pytest
 
 from oversight.protocols.scoring.calibration import calibration
 from oversight.protocols.scoring.inference import Influences
-from oversight.protocols.scoring.judgements import Judgement, Scored, scored
+from oversight.protocols.scoring.judgements import Judgement, Judgements
 from oversight.protocols.scoring.mixed import mixed_model
+from oversight.protocols.scoring.unpaired import Scored, scored
 
 FOUND = [each / "shared/data/nyu2023/judgements.jsonl.xz" for each in Path(__file__).parents]
 FILE = next((file for file in FOUND if file.exists()), None)
@@ -48,17 +49,18 @@ def judged(line: dict[str, Any]) -> Judgement:
         "judge": line["judge"],
         "line": f"{line['room']} {line['judge']}",
         "question": line["question"],
+        "setting": f"{line['debaters']} {line['protocol']}",
     }
     return Judgement(line["question"], values, tuple(worlds), clusters, first, everywhere)
 
 
-def setting(debaters: str, protocol: str) -> list[Judgement]:
-    chosen = [x for x in lines() if (x["debaters"], x["protocol"]) == (debaters, protocol)]
-    return [judged(line) for line in chosen]
+@cache
+def settings() -> dict[str, Judgements]:
+    return Judgements.of(map(judged, lines())).by("setting")
 
 
 def of(debaters: str, protocol: str, score: str = "brier") -> Scored:
-    found = scored(setting(debaters, protocol), score)
+    found = scored(settings()[f"{debaters} {protocol}"], score)
     assert found is not None
     return found
 
@@ -178,7 +180,7 @@ def pair(question: str, a: float, b: float, judge: str = "j") -> Judgement:
 def test_every_question_in_both_worlds_once_is_the_paired_asd() -> None:
     rng = np.random.default_rng(0)
     every = [pair(f"q{n}", *rng.random(2).tolist()) for n in range(30)]
-    found = scored(every, "brier")
+    found = scored(Judgements.of(every), "brier")
     assert found and found.asd and found.paired
     assert found.asd.value == pytest.approx(found.paired.value)
     one, two = found.asd.by("problem").estimate(), found.paired.estimate()
@@ -188,14 +190,14 @@ def test_every_question_in_both_worlds_once_is_the_paired_asd() -> None:
 def test_one_world_of_each_question_dropped_at_random_changes_nothing_on_average() -> None:
     rng = np.random.default_rng(1)
     every = [pair(f"q{n}", *rng.beta(2, 1, 2).tolist()) for n in range(60)]
-    whole = scored(every, "brier")
+    whole = scored(Judgements.of(every), "brier")
     means = []
     for _ in range(300):
         halves = []
         for each, kept in zip(every, rng.integers(2, size=60).tolist(), strict=True):
             worlds = tuple(world if n == kept else () for n, world in enumerate(each.worlds))
-            halves.append(Judgement(each.question, each.values, worlds, each.clusters))
-        found = scored(halves, "brier")
+            halves.append(Judgement(each.question, each.values, worlds, each.keys))
+        found = scored(Judgements.of(halves), "brier")
         assert found is not None
         means.append(value(found.asd))
     assert whole is not None
@@ -206,14 +208,14 @@ def test_a_judge_who_hears_nothing_has_an_asd_of_0_whatever_the_values() -> None
     values = (1.0, -1.0, -1.0, -1.0)
     deaf = Judgement("q", values, ((0.25,) * 4,) * 4, {"problem": "q"})
     for score in ("brier", "log", "accuracy", "spherical"):
-        found = scored([deaf], score)
+        found = scored(Judgements.of([deaf]), score)
         assert found is not None and value(found.asd) == pytest.approx(0)
-    assert scored([deaf], "logodds") is None
+    assert scored(Judgements.of([deaf]), "logodds") is None
 
 
 def test_a_world_without_a_verdict_leaves_its_judgement_out_and_is_bounded() -> None:
     lost = Judgement("q2", (1.0, -1.0), ((0.8, 0.2), None), {"problem": "q2", "judge": "j"})
-    found = scored([pair("q1", 0.8, 0.4), lost], "brier")
+    found = scored(Judgements.of([pair("q1", 0.8, 0.4), lost]), "brier")
     assert found and found.bounds
     assert value(found.asd) == pytest.approx(0.24)
     worst, best, interval = found.bounds

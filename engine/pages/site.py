@@ -11,8 +11,8 @@ from shutil import copyfile
 from markupsafe import Markup
 
 from ..errors import UsageError
+from ..pictures.completed import MARKS, tallied
 from ..pictures.costs import sampled_costs
-from ..pictures.landed import MARKS, tallied
 from ..pictures.scored_run import asd_by_problem
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
@@ -64,7 +64,7 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
     A third of them for what failed and a third for what is in doubt, at most; of the rest, half
     those where the lie won by most and half those where the truth did. most: None for all.
     """
-    landed = tallied(run)
+    completed = tallied(run)
     sweep = run.sweep
     if most is None:
         every = (
@@ -74,13 +74,13 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
             for draw in range(sweep.draws)
         )
         return [place for place in every if _landed(run, place)]
-    failed = list(dict.fromkeys(run.where(at)[0] for at in sorted(landed.failures)))
+    failed = list(dict.fromkeys(run.where(at)[0] for at in sorted(completed.failures)))
     doubtful = [
         run.where(at)[0]
-        for at, counts in sorted(landed.counts.items())
+        for at, counts in sorted(completed.counts.items())
         if any(counts.get(name) for name in MARKS)
     ]
-    values = asd_by_problem(run.sweep, landed.results)
+    values = asd_by_problem(run.sweep, completed.results)
     known = [
         (float(values[problem, row]), Place(row, problem))
         for problem in range(len(sweep.problems))
@@ -107,8 +107,10 @@ def _spread(places: list[Place], most: int) -> list[Place]:
 
 
 def _landed(run: RunReader, place: Place) -> bool:
-    landed = tallied(run)
-    return all(at in landed.failures or not isnan(landed.probs[at, 0]) for at in run.worlds(place))
+    completed = tallied(run)
+    return all(
+        at in completed.failures or not isnan(completed.probs[at, 0]) for at in run.worlds(place)
+    )
 
 
 def write_bundle(

@@ -15,9 +15,9 @@ from ...cache.reply import Reply
 from ...protocols.agents.agent import Agent
 from ...protocols.judges import StatedJudge
 from ...protocols.protocol import Protocol
-from ...protocols.transcript import Failure
+from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import UsageError
-from ..providers.capabilities import Lack, Reach, missing_abilities, plain_reach
+from ..providers.capabilities import Endpoint, Unsupported, default_endpoint, missing_abilities
 from ..providers.retirements import Retirement
 from ..simulation import GroundTruth, SimModel, SimProvider
 from ..simulation.chance import chance_of, share
@@ -96,7 +96,7 @@ async def require_distinct(sweep: Sweep) -> None:
             apart += [each for each in told.values() if len(each) > 1]
         alike = apart
     if alike:
-        pairs = "\n  ".join(" = ".join(map(_named, rows)) for rows in alike)
+        pairs = "\n  ".join(" = ".join(map(named, rows)) for rows in alike)
         raise UsageError(
             f"these rows would ask the same calls and end with the same verdicts:\n  {pairs}\n"
             "leave out what their protocols have no use for, or give each a sweep of its own"
@@ -123,6 +123,8 @@ async def _probe(sweep: Sweep, row: Row, provider: SimProvider, salt: int) -> ob
         await attempt(Cell(0, row, problem, side, salt, ""), ask)
         for side in range(len(problem.values))
     ]
+    if all(isinstance(each, Failure) and each.kind == NOT_RUN for each in outcomes):
+        return row.address  # it tells nothing: another problem is this row's
     told = tuple(
         (each.kind, each.message) if isinstance(each, Failure) else (each.probs, each.measures)
         for each in outcomes
@@ -206,27 +208,29 @@ async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> int:
 
 
 async def require_abilities(
-    sweep: Sweep, simulated: Mapping[str, SimModel], reach: Callable[[str], Reach] = plain_reach
+    sweep: Sweep,
+    simulated: Mapping[str, SimModel],
+    reach: Callable[[str], Endpoint] = default_endpoint,
 ) -> dict[Call, Row]:
-    """UsageError if a model is to be asked for what it cannot do: who, what, and the mend.
+    """UsageError if a model is to be asked for what it cannot do: who, what, and the remedy.
 
     reach: how each model is asked. Each of the `shapes`, which are returned, is checked against
     what its model supports.
     """
     await require_distinct(sweep)
     found = await shapes(sweep, simulated)
-    lacks: dict[Lack, Row] = {}
+    lacks: dict[Unsupported, Row] = {}
     for shape, row in found.items():
         for lack in missing_abilities(shape, reach(shape.model)):
             lacks.setdefault(lack, row)
     if lacks:
-        told = "\n".join(f"{lack}\n  asked for in: {_named(row)}" for lack, row in lacks.items())
+        told = "\n".join(f"{lack}\n  asked for in: {named(row)}" for lack, row in lacks.items())
         raise UsageError(f"{told}\nNothing was sent.")
     return found
 
 
 def require_service(retirements: Iterable[Retirement], today: date) -> None:
-    """UsageError, with the mend, if a model is no longer served."""
+    """UsageError, with the remedy, if a model is no longer served."""
     gone = [told for told in retirements if told.past(today)]
     if gone:
         lines = "\n".join(
@@ -238,5 +242,5 @@ def require_service(retirements: Iterable[Retirement], today: date) -> None:
         )
 
 
-def _named(row: Row) -> str:
+def named(row: Row) -> str:
     return " · ".join(filter(None, (row.kind, row.agent, row.judge)))

@@ -1,0 +1,1 @@
+"""Entries of a benchmark: registered, published, verified, and laid out on a board."""

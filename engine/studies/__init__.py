@@ -1,0 +1,1 @@
+"""Published experiments as data: imported, checked, scored, judged again."""

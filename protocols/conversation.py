@@ -1,0 +1,70 @@
+"""Conversations held elsewhere, by people or models, with what judges believed of them."""
+
+from dataclasses import dataclass
+
+from .question import Question
+from .quotes import Quote
+
+Probabilities = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SaidTurn:
+    """One contribution to a recorded conversation."""
+
+    round: int
+    """From 1; of a judge's remark, the round that it was made after, from 0."""
+    speaker: str
+    """The seat: `Debater A`, `Judge`."""
+    text: str
+    side: str = ""
+    """Label of the answer argued for; empty for a speaker without one."""
+    quotes: tuple[Quote, ...] = ()
+    """The quotes in it, between <quote> and </quote>, as they were checked by their places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """What one judge believed of a recorded conversation, round by round."""
+
+    judge: str
+    mode: str
+    """How it was judged: `live`, as it went on; `stepped`, afterwards; `timed`; …"""
+    beliefs: tuple[tuple[int, Probabilities], ...]
+    """(rounds heard, probability of each answer in question order), ascending; the last is the
+    verdict."""
+
+    def after(self, rounds: int | None) -> Probabilities:
+        """The belief after so many rounds, carried forward where it was not stated anew; the
+        verdict for None. IndexError where nothing was stated by then."""
+        heard = [probs for n, probs in self.beliefs if rounds is None or n <= rounds]
+        return heard[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldConversation:
+    """What was said once about a question, and how it was judged."""
+
+    setting: str
+    """Of the experiment: `human debate`."""
+    turns: tuple[SaidTurn, ...]
+    argued: str = ""
+    """Label of the one answer that was argued for; empty: every answer was."""
+    judged: tuple[Believed, ...] = ()
+
+    def until(self, rounds: int) -> tuple[SaidTurn, ...]:
+        """What had been said after so many rounds (0: all of them) when the judge was to decide:
+        not what the judge itself remarked then."""
+        last = min(rounds or self.rounds, self.rounds)
+        return tuple(turn for turn in self.turns if turn.round <= last - (not turn.side))
+
+    @property
+    def rounds(self) -> int:
+        return max((turn.round for turn in self.turns if turn.side), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscussedQuestion(Question):
+    """A question about which a conversation was held elsewhere."""
+
+    held: HeldConversation | None = None

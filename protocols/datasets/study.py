@@ -1,0 +1,280 @@
+"""A study: somebody's finished experiment, as files that are read and judged again.
+
+A study folder holds `study.json` (name, source, licence, attribution, paper, sha256 of each file),
+`problems.jsonl` (our own format, without passages), `sources.jsonl` (source texts, if there are
+any), `conversations.jsonl` (what was said once) and `judgements.jsonl` (what one judge believed of
+one conversation). An answer is known by the digest of its text, never by its label, since labels
+may be in another order in another conversation on the same question.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from ..conversation import Believed, DiscussedQuestion, HeldConversation, SaidTurn
+from ..errors import DatasetError
+from ..question import LABELS, Problem
+from ..quotes import Quote, find_quotes
+from .jsonl import problems
+from .loader import FileLoader
+from .rows import DataRow, Text, json_rows, read_bytes
+
+PROBLEMS, SOURCES = "problems.jsonl", "sources.jsonl"
+CONVERSATIONS, JUDGEMENTS = "conversations.jsonl", "judgements.jsonl"
+
+SUM_TOLERANCE = 1e-6
+
+_RECRUITED = re.compile(r"[0-9a-f]{24}|A[0-9A-Z]{11,13}")
+"""Ids of people as Prolific and Mechanical Turk give them."""
+
+
+class StudyRow(DataRow):
+    model_config = ConfigDict(extra="forbid")
+
+
+class QuoteRow(StudyRow):
+    text: str
+    at: Annotated[list[int], Field(min_length=2, max_length=2)] | None = None
+    """Its place in the source text: first character, and the one after the last."""
+
+
+class TurnRow(StudyRow):
+    round: Annotated[int, Field(ge=0)]
+    speaker: Text
+    side: str | None = None
+    text: str
+    quotes: list[QuoteRow] = Field(default_factory=list)
+    at: int | None = None
+    """When, in milliseconds since 1970."""
+
+
+class ConversationRow(StudyRow):
+    id: Text
+    problem: Text
+    setting: Text
+    order: Annotated[list[str], Field(min_length=2)]
+    """Digests of the answers as they were labelled: A, B, C …"""
+    argued: str | None = None
+    """Label of the one answer that was argued for; null: all were."""
+    source: str = ""
+    """Id of the source text that places are in."""
+    turns: list[TurnRow] = Field(default_factory=list)
+    speakers: dict[str, str] = Field(default_factory=dict)
+    """By seat, a pseudonym."""
+    included: bool = True
+    """Whether the study's own figures count it."""
+    why: str = ""
+
+
+class BeliefRow(StudyRow):
+    round: Annotated[int, Field(ge=0)]
+    probs: list[float]
+    """One for each answer, in the order of the conversation."""
+    text: str = ""
+    at: int | None = None
+
+
+class JudgementRow(StudyRow):
+    conversation: Text
+    judge: Text
+    kind: Literal["person", "model"] = "person"
+    mode: Text = "live"
+    beliefs: Annotated[list[BeliefRow], Field(min_length=1)]
+    """In order; the last is the verdict."""
+    reward: float | None = None
+    included: bool = True
+    why: str = ""
+
+
+class SourceRow(StudyRow):
+    id: Text
+    text: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyData:
+    """The files of a study, read and checked against one another."""
+
+    problems: dict[str, Problem]
+    conversations: dict[str, ConversationRow]
+    judgements: tuple[JudgementRow, ...]
+    sources: dict[str, SourceRow]
+
+    def question(self, row: ConversationRow) -> Problem:
+        """The problem of a conversation, with the answers in its order and under its labels."""
+        problem = self.problems[row.problem]
+        known = {answer_digest(answer.text): n for n, answer in enumerate(problem.question.answers)}
+        places = [known[digest] for digest in row.order]
+        answers = tuple(
+            replace(problem.question.answers[place], label=label)
+            for label, place in zip(LABELS, places, strict=False)
+        )
+        question = replace(problem.question, answers=answers)
+        values = tuple(problem.values[place] for place in places)
+        return replace(problem, id=row.id, question=question, values=values, flaws=())
+
+    def quotes(self, row: ConversationRow, turn: TurnRow) -> tuple[Quote, ...]:
+        """The quotes of a turn: verified by their places, else by their words."""
+        source = self.sources[row.source].text if row.source else ""
+        found: list[Quote] = []
+        for quote in turn.quotes:
+            if quote.at is None:
+                found += find_quotes(f"<quote>{quote.text}</quote>", source) if source else []
+            else:
+                first, end = quote.at
+                found.append(Quote(quote.text, source[first:end] == quote.text))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Study(FileLoader):
+    """The conversations of a published experiment, to be judged again (protocol `recorded`).
+
+    Each conversation is a problem of its own, under its own id and in its own order of answers;
+    those on one source text are of one group. `path` is the study's folder.
+    """
+
+    names_rows: ClassVar[bool] = True
+
+    setting: str = ""
+    """Only the conversations of this setting; empty: of all."""
+    excluded: bool = False
+    """Also the conversations that the study's own figures leave out."""
+    passages: bool = False
+    """Attach the source texts, for protocols whose agents read them."""
+
+    def _problems(self, path: Path) -> Iterator[Problem]:
+        data = read_study(path)
+        judged: dict[str, list[JudgementRow]] = {}
+        for each in data.judgements:
+            judged.setdefault(each.conversation, []).append(each)
+        rows = [
+            row
+            for row in data.conversations.values()
+            if (row.included or self.excluded) and self.setting in ("", row.setting)
+        ]
+        if not rows:
+            there = ", ".join(sorted({row.setting for row in data.conversations.values()}))
+            raise ValueError(f"setting: {self.setting!r} has no conversation; there are {there}")
+        for row in rows:
+            problem = data.question(row)
+            passage = data.sources[row.source].text if self.passages and row.source else ""
+            held = HeldConversation(
+                row.setting,
+                tuple(
+                    SaidTurn(t.round, t.speaker, t.text, t.side or "", data.quotes(row, t))
+                    for t in row.turns
+                ),
+                row.argued or "",
+                tuple(
+                    Believed(
+                        each.judge,
+                        each.mode,
+                        tuple((b.round, tuple(b.probs)) for b in each.beliefs),
+                    )
+                    for each in judged.get(row.id, ())
+                ),
+            )
+            asked = problem.question
+            question = DiscussedQuestion(
+                asked.text, asked.answers, passage, asked.graded, held=held
+            )
+            yield replace(problem, question=question)
+
+
+def answer_digest(text: str) -> str:
+    """What an answer is known by: 16 hex digits of its text."""
+    return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
+
+
+def looks_recruited(name: str) -> bool:
+    """Whether an identity looks like the id of a recruiting platform, which names a person."""
+    return _RECRUITED.fullmatch(name) is not None
+
+
+def read_study(folder: Path) -> StudyData:
+    """The files of a study folder. DatasetError, with file and line, where one is wrong or
+    contradicts another."""
+    file = folder / PROBLEMS
+    known = {problem.id: problem for problem in problems(str(file), read_bytes(file))}
+    sources: dict[str, SourceRow] = {}
+    if (folder / SOURCES).exists():
+        for line, source in _lines(folder / SOURCES, SourceRow):
+            _once(sources, source.id, folder / SOURCES, line)
+            sources[source.id] = source
+    conversations: dict[str, ConversationRow] = {}
+    file = folder / CONVERSATIONS
+    for line, row in _lines(file, ConversationRow):
+        _once(conversations, row.id, file, line)
+        if row.problem not in known:
+            raise DatasetError(str(file), line, f"problem: {row.problem!r} is not in {PROBLEMS}")
+        answers = [answer_digest(a.text) for a in known[row.problem].question.answers]
+        if sorted(row.order) != sorted(answers):
+            raise DatasetError(
+                str(file),
+                line,
+                f"order: {row.order} are not the answers of {row.problem}, {answers}",
+            )
+        labels = LABELS[: len(answers)]
+        for name, label in [("argued", row.argued), *(("side", t.side) for t in row.turns)]:
+            if label is not None and label not in labels:
+                raise DatasetError(str(file), line, f"{name}: {label!r} is none of {list(labels)}")
+        if row.source and row.source not in sources:
+            raise DatasetError(str(file), line, f"source: {row.source!r} is not in {SOURCES}")
+        for name in row.speakers.values():
+            _named(name, file, line)
+        conversations[row.id] = row
+    file, judged = folder / JUDGEMENTS, []
+    seen: dict[tuple[str, str, str], int] = {}
+    for line, each in _lines(file, JudgementRow):
+        if each.conversation not in conversations:
+            raise DatasetError(
+                str(file), line, f"conversation: {each.conversation!r} is not in {CONVERSATIONS}"
+            )
+        key = (each.conversation, each.judge, each.mode)
+        if (first := seen.setdefault(key, line)) != line:
+            raise DatasetError(
+                str(file), line, f"judge: {each.judge!r} judged it {each.mode} on line {first} too"
+            )
+        _named(each.judge, file, line)
+        for belief in each.beliefs:
+            _check(belief, len(conversations[each.conversation].order), file, line)
+        if [b.round for b in each.beliefs] != sorted(b.round for b in each.beliefs):
+            raise DatasetError(str(file), line, "beliefs: their rounds are not in order")
+        judged.append(each)
+    return StudyData(known, conversations, tuple(judged), sources)
+
+
+def _lines(file: Path, model: Any) -> Iterator[tuple[int, Any]]:
+    data = read_bytes(file)
+    return json_rows(str(file), data, model) if data.strip() else iter(())
+
+
+def _once(seen: dict[str, Any], id: str, file: Path, line: int) -> None:
+    if id in seen:
+        raise DatasetError(str(file), line, f"id: {id!r} stands twice; rename one")
+
+
+def _named(name: str, file: Path, line: int) -> None:
+    if looks_recruited(name):
+        raise DatasetError(
+            str(file),
+            line,
+            f"{name[:4]}… looks like the id of a recruiting platform, by which a person can be "
+            "found: import it again with --hash-ids",
+        )
+
+
+def _check(belief: BeliefRow, answers: int, file: Path, line: int) -> None:
+    probs = belief.probs
+    if len(probs) != answers or min(probs) < 0 or abs(math.fsum(probs) - 1) > SUM_TOLERANCE:
+        raise DatasetError(
+            str(file), line, f"probs: {probs} are no probabilities of {answers} answers"
+        )

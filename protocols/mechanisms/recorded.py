@@ -1,0 +1,73 @@
+"""Conversations that were held elsewhere, judged again."""
+
+from dataclasses import dataclass
+
+from ...cache.call import Ask
+from ..claims import Claim
+from ..conversation import DiscussedQuestion
+from ..errors import NotRun
+from ..prompts.escape import escape_and_count
+from ..protocol import Conversation
+from ..question import Answer, Question
+from ..transcript import Transcript, Turn
+
+
+@dataclass(frozen=True)
+class Recorded(Conversation):
+    """What was said in a published experiment, before a judge of ours; no agent is asked.
+
+    World a: the judge reads the recorded conversation on the question. Where every answer was
+    argued, its verdict counts in every world. Where one was, it counts in that one, and the others
+    were not run: neither failed nor missing.
+    Shared: everything.
+    """
+
+    setting: str = ""
+    """Of the experiment, such as `human debate`; conversations of others are not run. Empty: all
+    of them."""
+    rounds: int = 0
+    """After how many rounds the judge decides; 0: after all. A conversation that was shorter counts
+    as it ended."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rounds < 0:
+            raise ValueError(f"rounds: {self.rounds} is less than none; 0 stands for all")
+
+    @property
+    def name(self) -> str:
+        told = f" after {self.rounds}" if self.rounds else ""
+        return f"recorded {self.setting}".rstrip() + told
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        given = "nothing: no agent of ours has a seat"
+        return (
+            Claim(
+                0.0, "what the judge believes of what was said", given, "exhaustive", error_gain=0.0
+            ),
+        )
+
+    def check(self, question: Question) -> None:
+        super().check(question)
+        if not isinstance(question, DiscussedQuestion):
+            raise ValueError(
+                f"{self.name} needs conversations that were held: problems: {{study: FOLDER}}"
+            )
+
+    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
+        question = floor.question
+        held = question.held if isinstance(question, DiscussedQuestion) else None
+        if held is None:
+            return floor  # nothing was said: a sweep of such questions is refused
+        if self.setting not in ("", held.setting):
+            raise NotRun("the conversation on it was held in another setting")
+        if held.argued not in ("", side.label):
+            raise NotRun(f"({held.argued}) alone was argued for in this conversation")
+        sides = {answer.label: answer for answer in question.answers}
+        for said in held.until(self.rounds):
+            text, forged = escape_and_count(said.text)
+            floor = floor.then(
+                Turn(said.speaker, text, sides.get(said.side), forged=forged, quotes=said.quotes)
+            )
+        return floor

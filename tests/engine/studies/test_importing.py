@@ -1,0 +1,262 @@
+"""Importers of studies on small files of each form, and what they refuse."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oversight.protocols.scores import brier
+from tests.command_line import Command
+
+pytestmark = pytest.mark.wire
+
+ANSWERS = [{"text": "red", "value": 1}, {"text": "blue", "value": -1}]
+
+
+def record(id: str = "c1", **changes: Any) -> dict[str, Any]:
+    return {
+        "id": id,
+        "question": "Which colour?",
+        "answers": ANSWERS,
+        "setting": "debate",
+        "turns": [
+            {"round": 1, "speaker": "Debater A", "side": "A", "text": "red"},
+            {"round": 1, "speaker": "Debater B", "side": "B", "text": "blue"},
+        ],
+        "judge": "Ann",
+        "beliefs": [[0.5, 0.5], [0.8, 0.2]],
+    } | changes
+
+
+def lines(file: Path, *rows: dict[str, Any]) -> str:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
+
+
+def loaded(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+def test_answers_in_another_order_are_one_question(place: Path, command: Command) -> None:
+    turned = record("c2", answers=ANSWERS[::-1], judge="Ben", beliefs=[[0.5, 0.5], [0.1, 0.9]])
+    file = lines(place / "r.jsonl", record(), turned)
+    done = command("study", "import", file, "--format", "records", "-o", "s")
+    assert done.code == 0, done.err
+    assert "2 conversations on 1 question" in done.err
+    found = json.loads(command("study", "score", "s", "--score", "brier", "--json").out)
+    truth = (brier((0.8, 0.2), 0) + brier((0.9, 0.1), 0)) / 2
+    assert found["rows"][0]["truth"]["value"] == pytest.approx(truth)
+    assert command("study", "check", "s").code == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([record(), record(answers=[ANSWERS[0] | {"value": -1}, ANSWERS[1] | {"value": 1}])],
+         "the right answer differs between two conversations"),
+        ([record(), record(setting="consultancy")], "'c1': two of them contradict each other"),
+        ([record(judge="5f2a6c1e9b7d4a3c2e1f0a9b")], "recruiting platform"),
+        ([record(answers=ANSWERS[:1])], "needs two or more distinct answers"),
+        ([{k: v for k, v in record().items() if k != "setting"}], "r.jsonl:1: it has no 'setting'"),
+    ],
+)  # fmt: skip
+def test_contradictions_and_names_of_people_are_refused(
+    place: Path, command: Command, rows: list[dict[str, Any]], said: str
+) -> None:
+    file = lines(place / "r.jsonl", *rows)
+    done = command("study", "import", file, "--format", "records", "-o", "s")
+    assert done.code == 2 and said in done.err, done.err
+    assert not (place / "s").exists()
+
+
+def test_ids_of_people_are_replaced_where_that_is_asked_for(place: Path, command: Command) -> None:
+    file = lines(place / "r.jsonl", record(judge="5f2a6c1e9b7d4a3c2e1f0a9b"))
+    done = command("study", "import", file, "--format", "records", "--hash-ids", "-o", "s")
+    assert done.code == 0, done.err
+    (row,) = loaded(place / "s", "judgements")
+    assert row["judge"].startswith("rater-") and "5f2a" not in row["judge"]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        ("judgements", '"c1"', '"c9"', "judgements.jsonl:1: conversation: 'c9' is not in"),
+        ("judgements", "0.8", "0.9", "probs: [0.9, 0.2] are no probabilities"),
+        ("conversations", '"side":"A"', '"side":"Z"', "conversations.jsonl:1: side: 'Z' is none"),
+        ("problems", '"red"', '"rod"', "order:"),
+        ("judgements", '"Ann"', '"A1B2C3D4E5F6G7"', "recruiting platform"),
+    ],
+)
+def test_a_study_that_was_changed_is_refused_with_the_line(
+    place: Path, command: Command, name: str, old: str, new: str, said: str
+) -> None:
+    file = lines(place / "r.jsonl", record())
+    assert command("study", "import", file, "--format", "records", "-o", "s").code == 0
+    changed = place / "s" / f"{name}.jsonl"
+    changed.write_text(changed.read_text().replace(old, new))
+    done = command("study", "score", "s")
+    assert done.code == 2 and said in done.err, done.err
+
+
+def test_a_change_that_contradicts_nothing_is_found_by_its_checksum(
+    place: Path, command: Command
+) -> None:
+    file = lines(place / "r.jsonl", record())
+    assert command("study", "import", file, "--format", "records", "-o", "s").code == 0
+    changed = place / "s/judgements.jsonl"
+    changed.write_text(changed.read_text().replace("0.8,0.2", "0.7,0.3"))
+    done = command("study", "check", "s")
+    assert done.code == 1 and "judgements.jsonl is not what study.json says" in done.out
+
+
+def test_a_finished_run_becomes_a_study_with_the_figures_of_its_report(
+    place: Path, command: Command
+) -> None:
+    (place / "sweep.yaml").write_text(
+        "problems: {bundled: {name: arithmetic, limit: 8}}\nagents: sim/strong\n"
+        "judges: {kind: stated, model: sim/judge}\n"
+        "protocols: [naive_judge, propaganda, debate]\n"
+    )
+    done = command("run", "sweep.yaml", "--run-folder", "run", "--json")
+    assert done.code == 0, done.err
+    reported = {row["protocol"]: row["asd"]["value"] for row in json.loads(done.out)["rows"]}
+    assert command("study", "import", "run", "--format", "run", "-o", "s").code == 0
+    found = json.loads(command("study", "score", "s", "--score", "brier", "--json").out)
+    scored = {row["setting"].partition(" sim/")[0]: row["asd"]["value"] for row in found["rows"]}
+    assert scored == pytest.approx(reported, rel=1e-15)
+
+
+def khan(**changes: str) -> dict[str, str]:
+    transcript = {
+        "answers": {"correct": "red", "incorrect": "blue"},
+        "names": {},
+        "rounds": [{"correct": "It is red.", "incorrect": "It is blue.", "judge": "Why?"}],
+    }
+    return {
+        "debate_id": "d1",
+        "judge_id": "12",
+        "experiment_name": "8",
+        "story_title": "T",
+        "question": "Which colour?",
+        "debate_method": "debate",
+        "consultant_type": "",
+        "interactive_judge": "False",
+        "swap": "True",
+        "turns_used": "1",
+        "confidence_correct": "0.85",
+        "transcript": json.dumps(transcript),
+    } | changes
+
+
+def table(file: Path, *rows: dict[str, str]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    file.write_text(out.getvalue())
+    return str(file)
+
+
+def test_khan_2024_is_read_by_its_schema(place: Path, command: Command) -> None:
+    consulted = khan(debate_id="d2", debate_method="consultancy", consultant_type="incorrect")
+    early = khan(debate_id="d3", experiment_name="8_v0")
+    none = khan(debate_id="d4", confidence_correct="")
+    file = table(place / "k.csv", khan(), consulted, early, none)
+    done = command("study", "import", file, "--format", "khan2024", "-o", "s")
+    assert done.code == 0, done.err
+    assert "left out: 1 × a judgement without a confidence" in done.err
+    debate, consultancy, iteration = loaded(place / "s", "conversations")
+    # The correct answer was swapped into position B.
+    assert [turn["speaker"] for turn in debate["turns"]] == ["Debater A", "Debater B", "Judge"]
+    assert debate["turns"][0]["text"] == "It is blue." and consultancy["argued"] == "A"
+    assert iteration["included"] is False
+    beliefs = loaded(place / "s", "judgements")[0]["beliefs"]
+    assert beliefs[0]["probs"] == pytest.approx([0.15, 0.85])
+    lacking = table(place / "l.csv", {k: v for k, v in khan().items() if k != "swap"})
+    refused = command("study", "import", lacking, "--format", "khan2024", "-o", "t")
+    assert refused.code == 2 and "it has no column swap" in refused.err
+
+
+def test_parrish_2022_pairs_arguments_and_leaves_out_catch_trials(
+    place: Path, command: Command
+) -> None:
+    def argument(worker: str, side: str, other: str, right: bool) -> dict[str, Any]:
+        said = {
+            "passage_id": "7",
+            "question_id": "1",
+            "question_text": "Which colour?",
+            "argue_for": side,
+            "argue_against": other,
+            "argue_for_id": int(side == "blue"),
+            "selected_snippets": ["the sky", ""],
+            "argue_for_correct": right,
+            "argument": f"It is {side}.",
+        }
+        return {"worker_id": worker, "output_data": [said]}
+
+    file = lines(
+        place / "a.jsonl", argument("w1", "red", "blue", True), argument("w2", "blue", "red", False)
+    )
+    row = {
+        "passage_id": "7",
+        "question_id": "1",
+        "mode": "psa",
+        "chosen_answer_text": "blue",
+        "anonid": "j1",
+    }
+    judged = table(place / "j.csv", row, row | {"question_id": "ct_1"}, row | {"mode": "p"})
+    done = command("study", "import", file, judged, "--format", "parrish2022", "-o", "s")
+    assert done.code == 0, done.err
+    assert "left out: 1 × a catch trial" in done.err
+    held = {each["setting"]: each for each in loaded(place / "s", "conversations")}
+    assert set(held) == {"arguments", "passage"}
+    assert held["passage"].get("turns", []) == []
+    assert [each["beliefs"][0]["probs"] for each in loaded(place / "s", "judgements")] == [
+        [0.0, 1.0]
+    ] * 2
+
+
+def test_dc_debates_are_trees_with_two_beliefs(place: Path, command: Command) -> None:
+    def claim(id: int, debater: str, text: str, *children: Any, level: int = 1) -> dict[str, Any]:
+        return {
+            "id": id, "debater": debater, "text": text, "level": level, "children": list(children),
+        }  # fmt: skip
+
+    root = claim(
+        *(0, "questioner", "Which?"),
+        claim(1, "honest", "Red.", claim(3, "dishonest", "Not <a xdef='x'>so</a>.", level=2)),
+        claim(2, "dishonest", "Blue."),
+        level=0,
+    )
+    (place / "d.json").write_text(json.dumps({"root": root}))
+    table(
+        place / "debate-to-name-and-sourcetype-mapping.csv",
+        {"index": "1", "json": "d.json", "sourcetype": "quote"},
+    )
+    table(
+        place / "x-beta-long.csv",
+        {"participant_id": "p-1", "transcript": "1", "section": "1", "p": "0.6"},
+        {"participant_id": "p-1", "transcript": "1", "section": "4", "p": "0.9"},
+    )
+    done = command("study", "import", str(place), "--format", "dcdebates2026", "-o", "s")
+    assert done.code == 0, done.err
+    (row,) = loaded(place / "s", "conversations")
+    assert [turn["text"] for turn in row["turns"]] == ["[1] Red.", "[2] Blue.", "[3] Not so."]
+    found = json.loads(command("study", "score", "s", "--score", "brier", "--json").out)
+    steps = [step["score"]["value"] for step in found["trajectory"]]
+    assert steps[-1] == pytest.approx(brier((0.9, 0.1), 0))
+
+
+def test_a_quote_has_one_of_three_marks(place: Path, command: Command) -> None:
+    from oversight.protocols.quotes import find_quotes, marked
+
+    long = " ".join(f"word{n}" for n in range(51))
+    said = f"<quote>one two</quote> <quote>three</quote> <quote>{long}</quote>"
+    quotes = find_quotes(said, f"one two {long}")
+    assert [quote.verified for quote in quotes] == [True, False, None]
+    assert marked(said, quotes) == (
+        f"<verified>one two</verified> <unverified>three</unverified> <unchecked>{long}</unchecked>"
+    )
