@@ -103,8 +103,14 @@ def _data(run: RunReader) -> str:
     except (EngineError, ValueError, AttributeError, OSError):
         return ""
     if isinstance(told, dict):
-        return ": " + ", ".join(f"{name} {value}" for name, value in list(told.items())[:4])
+        return ": " + ", ".join(_named(name, value) for name, value in list(told.items())[:4])
     return f": {told}" if isinstance(told, str) else ""
+
+
+def _named(name: str, value: object) -> str:
+    if isinstance(value, dict):
+        return f"{name} ({', '.join(f'{key} {each}' for key, each in value.items())})"
+    return f"{name} {value}"
 
 
 def _report(run: RunReader) -> dict[str, Any]:
