@@ -193,8 +193,7 @@ class RaterServer(Server):
         except EngineError as unwritten:
             return _unsaved(rater, unwritten)
         progress = desk.progress(rater)
-        done = desk.finished(rater) or (desk.pool.planned and progress.answered)
-        if offer is None and done:
+        if offer is None and desk.finished(rater):
             self._here.discard(rater.name)
             if desk.over:
                 desk.finish()

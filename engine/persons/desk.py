@@ -212,7 +212,12 @@ class Desk(Provider):
         """Whether nothing more will come for a rater: all is over, they have had their share, or
         withdrew."""
         history, quota = self.history.of[rater.name], self.settings.study.items
-        return self.over or history.withdrawn or (quota is not None and history.answers >= quota)
+        if self.over or history.withdrawn or (quota is not None and history.answers >= quota):
+            return True
+        if not (self.pool.planned and history.answers):
+            return False
+        now = asyncio.get_running_loop().time()
+        return not self.pool.open_to(rater, now) and self._items.due(history, False) is None
 
     def feedback(self, rater: Rater) -> str:
         """What is said after a practice item."""

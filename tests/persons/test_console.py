@@ -10,8 +10,11 @@ import orjson
 import pytest
 
 from oversight.engine.errors import UsageError
+from oversight.engine.pages.addresses import Served
+from oversight.engine.pages.people import people_page
 from oversight.engine.persons.journal import StudyRegistered, TaskAnswered, read_journal
 from oversight.engine.persons.study import read_study
+from oversight.engine.runs.reader import RunReader
 from tests.command_line import run_in, running, within
 from tests.persons.raters import ScriptedRater
 from tests.waiting import PATIENCE
@@ -110,7 +113,9 @@ async def lead(place: Path, run: Path) -> str:
                 assert any(b"Seven is one more" in b for r in raters for b in r.sent) or first
                 last = await first.get("/")
                 assert "C1A2" in last and "complete?cc=C1A2" in last and "about arguments" in last
-                shown = await coordinator.get("/study")
+                shown = ""
+                while "End the study" not in shown:
+                    shown = await coordinator.get("/study")
                 assert shown.count(">done<") == 3, shown[-4000:]
                 assert "60 of 60" in shown
                 pay = await coordinator.get("/study/pay.csv")
@@ -144,6 +149,9 @@ def test_three_raters_judge_twenty_items_each_and_the_export_scores(place: Path)
     assert (place / "people.jsonl").read_text() == told
     scored = within("study", "score", "people.jsonl", cwd=place)
     assert scored.code == 0 and "60 judgements" in scored.out, scored.err
+
+    page = people_page(RunReader(run), Served(run.name))
+    assert "The same transcripts before persons and before the judge" in page
 
     gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=place)
     assert gone.code == 0, gone.err
