@@ -75,10 +75,10 @@ class Assignment:
     """Number of cells that had failed and are run again."""
     keeps_going: bool = False
     """Whether rows whose cells all fail for one cause are gone on with."""
-    later: AnsweredLater | None = None
     batches: Batches | None = None
     """Yields missing cells of the folder, batch by batch; the next is requested when one has
     completed, and the run ends after the last. None: all missing cells in one batch."""
+    later: AnsweredLater | None = None
 
 
 class Executor(ABC):

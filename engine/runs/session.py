@@ -94,8 +94,8 @@ class RunSession(LocalExecutor):
         paid = set[str]()
         super().__init__(loaded.models, assignment.store, assignment.mode, assignment.run_id, paid)
         self._assignment = assignment
-        later = assignment.later
-        self._twice = ComposedTwice(self.cache, later and later.ask_of)
+        ask_of = None if assignment.later is None else assignment.later.ask_of
+        self._twice = ComposedTwice(self.cache, ask_of)
         self._under_way = 0
         """Cells without an end, of those that were begun last."""
         self._capture = Capture(
