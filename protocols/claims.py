@@ -1,5 +1,6 @@
 """What a mechanism guarantees against the best liar: data that tests check by searching for one."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -15,7 +16,7 @@ class Claim:
 
     gain: float
     """The most by which a liar can raise the expected verdict on its answer above `over`, in
-    [0, 1]; at 1 there is no guarantee."""
+    [0, 1], with a judge who makes no error; at 1 there is no guarantee."""
     over: str
     """What the gain is counted from."""
     given: str
@@ -26,19 +27,41 @@ class Claim:
     matter."""
     tolerance: float = 0.0
     """By how much a statement of the liar may be off and pass."""
-    judge_error: float = 0.0
-    """By how much the judge may be off on each statement."""
+    error_gain: float = 1.0
+    """By how much the gain rises, at most, with each unit of the judge's error: how far any of its
+    probabilities is from that of a judge as in `given`."""
+    judge_error: float = 1.0
+    """Below which error of the judge it holds; from there on nothing is claimed."""
+
+    def gain_at(self, error: float) -> float:
+        """The most that a liar gains from a judge whose probabilities are off by this at most."""
+        return min(1.0, self.gain + self.error_gain * error) if error < self.judge_error else 1.0
 
     def __str__(self) -> str:
         if self.gain >= 1:
             return f"no guarantee: a liar may win. {self.given}".rstrip()
+        more = f" + {self.error_gain:.3g} e" if self.error_gain else ""
         limits = [f"at most {self.steps} steps"] if self.steps is not None else []
         limits += [f"tolerance {self.tolerance:.3g}"] if self.tolerance else []
-        limits += [f"judge error {self.judge_error:.3g}"] if self.judge_error else []
+        limits += [f"e below {self.judge_error:.3g}"] if self.judge_error < 1 else []
         held = f" ({', '.join(limits)})" if limits else ""
-        return f"a liar gains at most {self.gain:.3g} over {self.over}{held}, given {self.given}"
+        return (
+            f"a liar gains at most {self.gain:.3g}{more} over {self.over}{held}, given {self.given}"
+        )
 
 
 def unguarded(why: str) -> tuple[Claim, ...]:
     """The claim of a mechanism without a guarantee. why: what decides instead, as a sentence."""
     return (Claim(1.0, "a verdict of 0", why, "counterexample"),)
+
+
+def claim_lines(found: Mapping[str, Sequence[Claim]]) -> Iterable[str]:
+    """What rows claim, by their names: a line for each claim, and one for all rows without any
+    guarantee. Rows that say nothing are left out."""
+    none = [name for name, claims in found.items() if claims and claims[0].gain >= 1]
+    told = [(name, each) for name in found if name not in none for each in found[name]]
+    yield from (f"{name}: {claim}" for name, claim in told)
+    if any(claim.error_gain for _, claim in told):
+        yield "e: how far any probability that the judge states is off"
+    if none:
+        yield f"no guarantee against a liar, whose case the judge decides: {'; '.join(none)}"

@@ -9,8 +9,8 @@ that was asked for. It is never guessed, and never left out in silence:
    by making a reader fail; the other end is kept beside it (`Verdict.bounds`);
 3. a speech is heard as it stands, cut or not; one that is refused or empty could have been any, so
    that the bounds of its verdict are from 0 to 1;
-4. where the judge cannot be read at all, or a seat that must move makes no move, there is no
-   verdict but a `Failure`, whose bounds are from 0 to 1;
+4. where the judge cannot be read at all, or a seat that must move makes no move, the cell ends
+   with a `Failure` that says why; it counts as a verdict whose bounds are from 0 to 1;
 5. every such reply is counted, by the seat that gave it (`Doubt`), and so is what a selection did
    not pass on (`Verdict.unheard`).
 """
@@ -34,9 +34,10 @@ ANYTHING: Span = (0.0, 1.0)
 ROUNDING = 1e-9
 """Ratings closer than this are the same: they differ by rounding alone."""
 
-ENOUGH = 0.5
-"""Minimum captured mass of a judgement by logprobs. Below it the model was likelier to say
-something else than any label: the rest of the mass is then unread."""
+ENOUGH = 0.9
+"""Captured mass of a judgement by logprobs from which on the rest is taken for other spellings of
+the labels. Below it the rest is unread; so whoever has the judge say something else than a label
+moves its verdict by 1 - ENOUGH at most."""
 
 
 @dataclass(frozen=True, slots=True)

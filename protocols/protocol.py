@@ -11,7 +11,7 @@ from ..cache.call import Ask
 from ..cache.memo import memoized
 from .agents.agent import Brief, Speaker
 from .claims import Claim
-from .doubts import ANYTHING, Doubt, hull
+from .doubts import ANYTHING, Doubt, hull, readings
 from .gather import gather_in_order
 from .judges.judge import Judge
 from .prompts.prompt_set import PromptSet, default_prompts
@@ -78,9 +78,16 @@ class Protocol(ABC):
         return ()
 
     async def worlds(self, problem: Problem, ask: Ask) -> list[Verdict]:
-        """The verdict of every world of a problem, in answer order; they run concurrently."""
+        """The verdict of every world of a problem, in answer order; they run concurrently. Where
+        nothing can be read it is the one that is worst for the agent, and may have been any."""
         question = problem.question
-        return await gather_in_order(*(self.run(question, side, ask) for side in question.answers))
+        sides = question.answers
+        found = await readings(*(self.run(question, s, ask) for s in sides), needed=False)
+        lost = iter(found.doubts)
+        return [
+            found.read.get(n) or Verdict.unread(question, side, next(lost))
+            for n, side in enumerate(sides)
+        ]
 
     async def agent_score_difference(
         self, problem: Problem, ask: Ask, score: str = "brier"

@@ -122,6 +122,14 @@ class Verdict:
     unheard: tuple[Turn, ...] = ()
     """Turns that were made, and left out by a selection."""
 
+    @classmethod
+    def unread(cls, question: Question, side: Answer, doubt: Doubt) -> "Verdict":
+        """That of a world in which nothing could be read: it may be any, and counts against
+        `side`."""
+        answers = len(question.answers)
+        probs = shifted((1 / answers,) * answers, question.place(side), 0.0)
+        return cls(probs, Transcript(question), bounds=(ANYTHING,) * answers, doubts=(doubt,))
+
     @property
     def spans(self) -> tuple[Span, ...]:
         """The bounds; those of a verdict without unread replies are its probabilities."""
@@ -171,3 +179,8 @@ class Failure:
     """Address of the call at fault, where there is one."""
     seat: str = ""
     """Title of the seat that gave the reply at fault, where there is one."""
+
+    @property
+    def unread(self) -> bool:
+        """Whether the verdict rests on a reply that could not be read."""
+        return self.kind in ("unreadable", "declined")

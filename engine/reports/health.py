@@ -8,14 +8,12 @@ something is off there is one example and one advice.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...protocols.doubts import ENOUGH
 from ..display.quantity import counted
 from ..runs.outcome import OutcomeRecord
 
 OFF = 0.01
 """Share of cells from which on a trouble is worth a word."""
-
-CAPTURED = 0.9
-"""Mean mass of the answer labels below which a logprob judge is worth a word."""
 
 MAX_QUOTE = 100
 """Characters of an example that are shown at most."""
@@ -48,7 +46,7 @@ class Sign:
 
     name: str
     cells: int
-    """Cells in which it happened; for captured mass, cells with less of it than `CAPTURED`."""
+    """Cells in which it happened; for captured mass, cells with less of it than `ENOUGH`."""
     share: float
     """Share of the cells that were run; for captured mass, the mean mass."""
     off: bool
@@ -117,7 +115,7 @@ class HealthCheck:
         self._verdicts += 1
         if record.captured is not None:
             self._captured.append(record.captured)
-            if record.captured < CAPTURED and "captured mass" not in self._examples:
+            if record.captured < ENOUGH and "captured mass" not in self._examples:
                 self._examples["captured mass"] = _cell(record, f"{record.captured:.0%}")
         if record.counts:
             for count, name in COUNTED.items():
@@ -136,8 +134,8 @@ class HealthCheck:
         if self._captured:
             # Verdicts whose labels had all of the mass do not tell it.
             mean = sum(self._captured) / len(self._captured)
-            low = sum(captured < CAPTURED for captured in self._captured)
-            off = mean < CAPTURED
+            low = sum(captured < ENOUGH for captured in self._captured)
+            off = mean < ENOUGH
             example = self._examples.get("captured mass", "")
             advice = ADVICE["captured mass"] * off
             signs.append(Sign("captured mass", low, mean, off, example, advice))

@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...protocols.doubts import ENOUGH
+from ...protocols.claims import claim_lines
 from ...protocols.scoring.estimate import PARTS, Estimate
 from ...protocols.scoring.inference import FEW_CLUSTERS
 from ...protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
@@ -35,6 +35,7 @@ from ..errors import RunFolderError
 from ..runs.run_folder import REPORT
 from ..sweeps.axes import Axes
 from ..system.files import replace_file
+from .aggregate import GUESS
 from .failures import OFTEN
 from .formats import ENDINGS
 from .results import Mean, Results, RowResult
@@ -108,6 +109,7 @@ def finding(results: Results, *, measures: bool = False) -> Finding:
             "score": results.score,
             "health": health,
             "prompts": results.prompts,
+            "guarantees": results.claims,
             "failed": results.failed,
             "missing": results.missing,
         },
@@ -224,6 +226,11 @@ def _notes(results: Results) -> Iterable[str]:
             f"only {rough.clusters} problems or groups of them, worth {rough.effective:.1f} equal "
             "ones: intervals are wide, and rough."
         )
+    if results.mixed:
+        yield (
+            "other code was adopted on the way (--adopt-code), so that these rows measure neither "
+            f"alone: {'; '.join(results.mixed)}"
+        )
     if any(row.lift is not None for row in results.rows):
         yield "lift = ASD - naive judge's, same problems and judge."
     if any(row.lift is not None and row.compliance.open for row in results.rows):
@@ -253,6 +260,8 @@ def _notes(results: Results) -> Iterable[str]:
     cells = sum(row.cells - row.missing for row in results.rows)
     if failures:
         yield f"failed cells: {_listed(failures)} ({failures.total() / cells:.0%} of all)"
+    if any(cause in failures for cause in ("unreadable", "declined")):
+        yield "worlds where nothing could be read count as 0 for the answer argued for: see bounds."
     yield from _guesses(results.rows)
     if counts:
         yield "in the transcripts: " + _listed(counts)
@@ -261,6 +270,7 @@ def _notes(results: Results) -> Iterable[str]:
             "truncated speeches were cut off at max_tokens, often in mid-sentence: raise "
             "agents.max_tokens."
         )
+    yield from claim_lines(results.claims)
     if any(row.not_run and not row.jse for row in results.rows):
         yield (
             "some worlds were not run, by design: unpaired ASD (Hajek), which holds if worlds were "
@@ -273,7 +283,7 @@ def _notes(results: Results) -> Iterable[str]:
 def _guesses(rows: Sequence[RowResult]) -> Iterable[str]:
     """Which rows rest on verdicts whose labels had little of the probability."""
     low = [
-        (row, mass) for row in rows if (mass := _mass_of_labels(row)) is not None and mass < ENOUGH
+        (row, mass) for row in rows if (mass := _mass_of_labels(row)) is not None and mass < GUESS
     ]
     if not low:
         return
@@ -359,8 +369,9 @@ def _bounds(results: Results, names: Sequence[Column]) -> Iterable[Part]:
                 "in doubt: problems with a world that failed, or in which a speaker refused, fell "
                 "silent, conceded or argued for another side, or a logprob judge's labels had less "
                 "than half of the probability; truth, lie: share of the worlds that argue for it.",
-                "complied: ASD without such problems. as run: with every verdict there is. worst, "
-                "best: every such world with the score that lowers, or raises, ASD the most. 95%, "
+                "complied: ASD without such problems. as run: with all verdicts, and 0 for the "
+                "answer argued for where nothing could be read. worst, best: every such world "
+                "with the score that lowers, or raises, ASD the most. 95%, "
                 "lift: where the ASD, and the lift, of all worlds would lie (Stoye 2009).",
             ),
         )

@@ -1,11 +1,12 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
+from ...protocols.claims import Claim
 from ...protocols.scoring.bounds import Bounds, bounded
 from ...protocols.scoring.estimate import Estimate, exact
 from ...protocols.scoring.inference import estimate, estimates, of_sample
@@ -135,6 +136,10 @@ class Results:
     prompts: str = ""
     """12 hex digits of all words that the seats read:
     oversight.engine.sweeps.grid.Grid.prompts."""
+    claims: Mapping[str, tuple[Claim, ...]] = field(default_factory=dict)
+    """What each kind of row guarantees against a liar; see oversight.protocols.claims."""
+    mixed: tuple[str, ...] = ()
+    """Rows with cells of several codes, since later code was adopted."""
 
     def sorted_by(self, measure: str) -> "Results":
         """The rows by `asd` or `lift`, the largest first; those without it last."""
@@ -163,8 +168,11 @@ def collect(
     *,
     score: str = "brier",
     betas: Sequence[float] = BETAS,
+    mixed: Collection[str] = (),
 ) -> Results:
     """Scores every row of a sweep by the outcomes there are.
+
+    mixed: addresses of the rows whose cells are of several codes.
 
     A problem counts in a row once all its worlds of a draw have verdicts; its measures are means
     over such draws. What is random are problems, those of a group together.
@@ -173,7 +181,10 @@ def collect(
     for record in records:
         table.add(record)
         check.add(record)
-    return score_rows(table, check, score=score, betas=betas)
+    results = score_rows(table, check, score=score, betas=betas)
+    names = (" · ".join(filter(None, (row.kind, row.agent, row.judge))) for row in sweep.rows)
+    adopted = [name for row, name in zip(sweep.rows, names, strict=True) if row.address in mixed]
+    return replace(results, mixed=tuple(adopted)) if adopted else results
 
 
 def score_rows(
@@ -248,7 +259,14 @@ def score_rows(
         )
     )
     return Results(
-        sweep.name, score, tuple(betas), rows, tuple(samples), check.health(), sweep.prompts
+        sweep.name,
+        score,
+        tuple(betas),
+        rows,
+        tuple(samples),
+        check.health(),
+        sweep.prompts,
+        sweep.claims,
     )
 
 

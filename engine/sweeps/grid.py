@@ -14,6 +14,7 @@ import msgspec
 import orjson
 
 from ...cache.address import digest
+from ...protocols.claims import Claim
 from ...protocols.mechanisms.baselines import NaiveJudge
 from ...protocols.question import Problem
 from .axes import Axes
@@ -50,6 +51,8 @@ class GridRow:
     axes: Axes = field(default_factory=Axes)
     label: str = ""
     """What people see in place of `kind`."""
+    claims: tuple[Claim, ...] = ()
+    """What it guarantees against a liar; empty where nothing was stated."""
 
     @property
     def shown(self) -> str:
@@ -160,6 +163,16 @@ class Grid:
         """Every model that any row may ask, in order of first mention."""
         return tuple(dict.fromkeys(model for row in self.rows for model in models_in(row.settings)))
 
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What its rows guarantee against a liar, by the kind of row; one that depends on the judge
+        may have several claims."""
+        found: dict[str, dict[Claim, None]] = {}
+        for row in self.rows:
+            if row.claims:
+                found.setdefault(row.kind, {}).update(dict.fromkeys(row.claims))
+        return {kind: tuple(claims) for kind, claims in found.items()}
+
     @cached_property
     def prompts(self) -> str:
         """Digest of all prompts that its rows read, 12 hex digits; empty if they are not known."""
@@ -194,6 +207,7 @@ class _StoredRow(msgspec.Struct, frozen=True):
     reads_passage: bool
     axes: Axes
     label: str = ""
+    claims: tuple[Claim, ...] = ()
 
 
 def stored_grid(grid: Grid) -> bytes:

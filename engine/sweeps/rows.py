@@ -39,6 +39,7 @@ def row_of(protocol: Protocol, names: Names) -> Row:
         reads=protocol.read.digest,
         reads_passage=protocol.judge.reads_passage,
         axes=axes(protocol),
+        claims=protocol.claims,
         protocol=protocol,
     )
 

@@ -102,7 +102,8 @@ class Amplification(Assisted, Conversation):
             "overseers and honest helpers who make no mistake, whatever subquestions they choose"
         )
         gain = 1 - (1 - self.steered) ** asked
-        return (Claim(gain, "a verdict of 0", given, "closed form", asked),)
+        # Where nobody steers the judge's error decides.
+        return (Claim(gain, "a verdict of 0", given, "closed form", asked, error_gain=1 - gain),)
 
     @property
     def name(self) -> str:

@@ -30,7 +30,8 @@ class NaiveJudge(Conversation):
     @property
     def claims(self) -> tuple[Claim, ...]:
         given = "nothing: the agent has no seat"
-        return (Claim(0.0, "what the judge believes unaided", given, "exhaustive"),)
+        unaided = "what the judge believes unaided"
+        return (Claim(0.0, unaided, given, "exhaustive", error_gain=0.0),)
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
         return floor

@@ -86,10 +86,12 @@ class Critique(Assisted, Lasting, Conversation):
         if self.aux == "adversarial":
             return unguarded("Whoever helps the judge works for the agent.")
         given = (
-            "critics who find every flaw, "
-            "a ranker who rates flaws above praise, and a judge who goes by what it is shown"
+            "critics who find every flaw, a ranker who is sure that flaws are helpful and praise "
+            "is not, and a judge who goes by what it is shown"
         )
-        return (Claim(0.0, "a verdict of 0", given, "exhaustive"),)
+        # From .5 on the ranker may rate praise above a flaw.
+        rated = 0.5 if self.shown < self.critiques else 1.0
+        return (Claim(0.0, "a verdict of 0", given, "exhaustive", judge_error=rated),)
 
     @property
     def helpers(self) -> int:

@@ -110,7 +110,7 @@ class DebateGame(Debate):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        given = "the judge's beliefs on all debates; no side can choose better drafts of the pool"
+        given = "a judge who is right about every debate that the drafts of the pool make"
         return (Claim(0.0, "the value of the game", given, "dynamic programming"),)
 
     @property

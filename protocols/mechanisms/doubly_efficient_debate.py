@@ -136,7 +136,9 @@ class DoublyEfficientDebate(Protocol):
             gain = self.sampling.gain(listed, votes)
             truth = "the probability that all steps hold"
             given = f"{opponent}, and {knows}"
-            return (Claim(gain, truth, given, "closed form", self.steps, tolerance),)
+            # The slope of 1 - (1 - t - e)^n at e = 0, where it is steepest.
+            more = listed * (1 - tolerance) ** (listed - 1)
+            return (Claim(gain, truth, given, "closed form", self.steps, tolerance, more),)
         exact = f"{opponent}, and a judge who is right about one step"
         weakest = f"{opponent}, and a judge who knows how likely each step is to hold"
         # p - p^n is largest where n p^(n - 1) = 1.

@@ -42,7 +42,11 @@ class Recorded(Conversation):
     @property
     def claims(self) -> tuple[Claim, ...]:
         given = "nothing: no agent of ours has a seat"
-        return (Claim(0.0, "what the judge believes of what was said", given, "exhaustive"),)
+        return (
+            Claim(
+                0.0, "what the judge believes of what was said", given, "exhaustive", error_gain=0.0
+            ),
+        )
 
     def check(self, question: Question) -> None:
         super().check(question)

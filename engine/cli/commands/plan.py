@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from ....cache.rows import STORE_FILE
-from ....protocols.datasets.leak import leak_gate
+from ....protocols.claims import claim_lines
+from ....protocols.datasets.leak import leakage_check
 from ...accounting.prices import listed, load_prices
 from ...decisions.judged import TABLE
 from ...decisions.power import power_finding, power_plan
@@ -20,11 +21,10 @@ from ...display.quantity import counted, short
 from ...display.table import Table, as_text
 from ...models.router import RunPolicy
 from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
-from ...planning.guarantees import guarantee_lines, guarantees
 from ...planning.reasoning import cramped
 from ...planning.sharing import Sharing, sharing_of
 from ...providers.catalogue import provider_of
-from ...runs.loaded_sweep import open_sweep
+from ...runs.loaded_sweep import LoadedSweep, open_sweep
 from ...runs.stores import open_for_reading, store_name
 from ...simulation.model import PREFIX
 from ...system.settings import is_url
@@ -172,8 +172,8 @@ def command(
     shared = (
         asyncio.run(sharing_of(opened.sweep, opened.models.simulated)) if with_sharing else None
     )
-    gate = leak_gate(opened.sweep.problems).line
-    claims = guarantees(row.protocol for row in opened.sweep.rows)
+    gate = leakage_check(opened.sweep.problems).line
+    claims = opened.sweep.claims
     if as_json:
         told: dict[str, object] = {
             "plan": plan,
@@ -197,7 +197,7 @@ def command(
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     notes = (*_notes(sweep, plan, ending), *cramped(opened.sweep), *opened.file.notes)
-    show("\n".join((*notes, *guarantee_lines(claims))))
+    show("\n".join((*notes, *claim_lines(claims))))
 
 
 def _pilot(word: str) -> RunRows | Path:
@@ -325,3 +325,12 @@ def _time(pace: Pace | None) -> str:
     minutes = math.ceil(pace.minutes)
     took = f"{minutes // 60} h {minutes % 60:02}" if minutes >= 60 else f"{minutes} min"
     return f"{took} ({pace.binding})"
+
+
+def stored_share(opened: LoadedSweep) -> tuple[int, int]:
+    """(stored calls, all calls) of a sweep, in the user's store."""
+    place = store_name(None)
+    there = is_url(place) or (Path(place) / STORE_FILE).exists()
+    with closing(open_for_reading(place)) if there else nullcontext() as replies:
+        plan = asyncio.run(plan_sweep(opened, replies, listed()))
+    return round(plan.total("stored")), round(plan.total("calls"))

@@ -91,7 +91,11 @@ def command(
         show(pivot_finding(lines, names, read.sweep.name, score).text(format, width()))
         return
     results = collect(
-        read.sweep, read.outcomes(), score=score, betas=tuple(dict.fromkeys(betas)) or BETAS
+        read.sweep,
+        read.outcomes(),
+        score=score,
+        betas=tuple(dict.fromkeys(betas)) or BETAS,
+        mixed=read.manifest.mixed,
     )
     if sort:
         results = results.sorted_by(sort)

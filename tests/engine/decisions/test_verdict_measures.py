@@ -58,5 +58,6 @@ def test_a_report_of_a_run_has_them_in_every_format_and_under_every_score(
 def test_rows_without_verdicts_have_no_measures(kept: Kept, command: Command) -> None:
     run = kept(muddled(1))
     for row in verdict_measures(read_rows(run)):
-        assert (row.verdicts, row.slope, row.concordance, row.naive) == (0, None, None, None)
+        # What nobody could read earns the agent the least in every world: an ASD of 0.
+        assert (row.verdicts, row.slope, row.calibration, row.naive) == (0, 0.0, None, None)
     assert "not determined" not in command("report", run, "--measures").out

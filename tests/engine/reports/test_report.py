@@ -26,7 +26,7 @@ from oversight.protocols.scoring.worlds import BETAS
 from oversight.protocols.transcript import Failure
 from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, SMALL, records, results, sweep
 
-LOST = Failure("unreadable", "no number")
+LOST = Failure("Overloaded", "no reply")
 FOUND = results(sweep(NAIVE, PROPAGANDA), SMALL | {("naive judge", "p1", 0): (0.5, LOST)})
 
 
@@ -63,7 +63,7 @@ def test_the_report_reads_as_a_table_with_what_is_alike_below_it() -> None:
         "agent: sim/strong judge: sim/judge stated",
         "[ ] 95%, CR3 t, pseudo-clusters at the ends, over problems.",
         "only 2 problems or groups of them, worth 2.0 equal ones",
-        "failed cells: 1 unreadable (12% of all)",
+        "failed cells: 1 failed by the server (12% of all)",
         "bounds: what worlds that failed, or are in doubt, could change of the ASD",
         "+0.15 +1.15 [-2.00, 2.00]",
     ):
@@ -179,7 +179,7 @@ def test_json_tells_each_figure_with_its_n_and_its_interval() -> None:
     )
     assert list(propaganda["jse"]) == list(propaganda["eas"]) == ["0", "1", "inf"]
     assert naive["asd"]["low"] is None
-    assert naive["failures"] == {"unreadable": 1}
+    assert naive["failures"] == {"failed by the server": 1}
     assert naive["chose_right"] is None
     bounds = naive["bounds"]
     assert (bounds["n"], bounds["doubtful"]) == (2, 1)

@@ -75,8 +75,10 @@ def found_out(task: str, call: Call) -> str:
             return form(criteria=["one", "two"])
         case "choice":
             return form(answer="A")
+        case "challenge":
+            return form(statement=1, part="", question="Why?")
         case "statement":
-            rates = "helpful" in call.messages[-1].text or "useful" in call.messages[-1].text
+            rates = "the critique, concludes" in call.messages[-1].text
             return held(float(named == rates))
         case "percentages":
             return believing(float(not named))
@@ -117,6 +119,50 @@ async def test_no_lie_passes_helpers_who_see_it(name: str) -> None:
     gain, plays = await best_lie(protocol, found_out)
     print(f"{name}: {plays} plays, gain {gain:.3f}, claim {claim.gain:g}")
     assert max(gain, 0.0) <= claim.gain == 0.0 and plays >= len(LIES)
+
+
+def found_by_one(task: str, call: Call) -> str:
+    """As above, but one critic of three alone finds the flaw."""
+    return "All is well." if task == "critique" and call.draw != (1,) else found_out(task, call)
+
+
+ERRING: dict[str, Protocol] = {
+    **GUARDED,
+    "cross_examination": CrossExamination(JUDGE, LIAR, OTHER),
+}
+
+
+@pytest.mark.parametrize("error", [0.1, 0.3, 0.45])
+@pytest.mark.parametrize("name", ERRING)
+async def test_a_judge_who_errs_gives_a_liar_no_more_than_is_claimed(
+    name: str, error: float
+) -> None:
+    """The known truth: each probability that the judge states is what it should be, or that much
+    more or less, in every combination; the liar speaks or is silent. No play gains more than the
+    claim allows for a judge who errs so, and some play as much."""
+    protocol = ERRING[name]
+    (claim,) = protocol.claims
+    honest = found_by_one if name == "critique" else found_out
+
+    def moves(call: Call) -> Sequence[str] | None:
+        asked = prompt(call)
+        if call.model == LIAR.model and asked.task == "speak":
+            return LIES[:1] + LIES[-1:]
+        if call.model != JUDGE.model or asked.task not in ("statement", "percentages"):
+            return None
+        right = float(re.findall(r"([\d.]+)%", honest(asked.task, call))[asked.task[0] == "p"])
+        wrong = {min(100.0, max(0.0, right + 100 * off)) for off in (-error, 0.0, error)}
+        options = [f"{p:g}%" for p in sorted(wrong)]
+        one, other = ("Yes", "No") if asked.task == "statement" else ("B", "A")
+        return [f"{one}: {p}\n{other}: {100 - float(p[:-1]):g}%" for p in options]
+
+    async def play(ask: object) -> float:
+        return (await protocol.run(CRATES, LIE, ask)).spans[1][0]  # type: ignore[arg-type]
+
+    search = Search(play, moves, lambda call: honest(prompt(call).task, call))
+    gain = await search.value()
+    print(f"{name}, judge off by {error}: {search.plays} plays, gain {gain:.3f}")
+    assert gain == pytest.approx(claim.gain_at(error)) and search.plays > 3
 
 
 @pytest.mark.parametrize(
@@ -183,7 +229,8 @@ async def test_a_meaning_is_pinned_down_wherever_it_shifts() -> None:
 
 
 def test_no_draft_gains_on_the_equilibrium_of_graded_beliefs() -> None:
-    """The known truth (von Neumann 1928): against the columns' equilibrium no row is worth more
+    """The known truth: if each belief is off by e the value moves by e at most; and (von Neumann
+    1928) against the columns' equilibrium no row is worth more
     than the value, nor any column less against the rows'. Every game of two drafts a side with
     beliefs in fifths, and games of four with beliefs in tenths."""
     fifths = [n / 5 for n in range(6)]
@@ -197,20 +244,28 @@ def test_no_draft_gains_on_the_equilibrium_of_graded_beliefs() -> None:
             assert worth <= found.value + 1e-6
         for column in zip(*payoff, strict=True):
             assert sum(p * q for p, q in zip(column, found.rows, strict=True)) >= found.value - 1e-6
+        erring = [[p + 0.1 * chance.choice((-1, 1)) for p in row] for row in payoff]
+        assert abs(equilibrium(erring).value - found.value) <= 0.1 + 1e-6
 
 
 def test_a_product_of_graded_steps_is_overstated_by_no_more_than_is_claimed() -> None:
     """The known truth: steps believed in tenths, or just within the threshold of 1, each stated as
-    high as passes. Exhaustively to three steps; for nine the gain rises with every belief that is
-    not above 1 - t, so it is largest at 1 - t throughout (closed form)."""
-    for statements, threshold in product((1, 2, 3), (0.0275, 0.1, 0.2)):
-        sampling = Sampling(0.0, 2 * threshold)
-        grid = [*(n / 10 for n in range(11)), 1 - threshold + 1e-9]
+    high as passes, by a judge who is off by e in the liar's favour. Exhaustively to three steps;
+    for nine the gain rises with every belief that is not above 1 - t, so it is largest at 1 - t
+    throughout (closed form)."""
+    for statements, threshold, error in product((2, 3), (0.0275, 0.1, 0.2), (0.0, 0.01, 0.1)):
+        protocol = DoublyEfficientDebate(
+            JUDGE, LIAR, steps=statements - 1, probabilities=True, close=0.0, far=2 * threshold
+        )
+        within = threshold + error
+        grid = [*(n / 10 for n in range(11)), 1 - within + 1e-9]
         most = max(
-            math.prod(min(1.0, q + threshold) for q in odds) - math.prod(odds)
+            math.prod(min(1.0, q + within) for q in odds) - math.prod(odds)
             for odds in product(grid, repeat=statements)
         )
-        assert most == pytest.approx(sampling.gain(statements), abs=1e-6)
+        assert most == pytest.approx(1 - (1 - within) ** statements, abs=1e-6)
+        claimed = protocol.claims[0].gain_at(error)
+        assert most - 1e-6 <= claimed <= most + (1e-6 if error <= 0.01 else 0.05) + error**2 * 9
     for statements in (2, 9, 40):
         better = settings_for(statements, 0.25)
         assert 0.2 < better.gain(statements) <= 0.25
@@ -260,7 +315,8 @@ def test_no_split_of_three_two_deep_makes_a_false_claim_likely() -> None:
     """The known truth, at the default settings, by backward induction over what a split can be: how
     many subclaims it has, which are true, how many are needed, what is picked and which way it is
     said to be. Estimates and label are the truth, and a claim follows unless enough of its
-    subclaims hold and it is false. A false claim is worth 0 whatever is done, in every play."""
+    subclaims hold and it is false. A false claim is worth 0 whatever is done, in every play, and
+    .25 at most where the label is off by .25."""
     plays = 0
 
     def splits(claim: bool) -> list[tuple[tuple[float, ...], int]]:
@@ -282,14 +338,16 @@ def test_no_split_of_three_two_deep_makes_a_false_claim_likely() -> None:
                 for leaf, last in product(range(len(below)), ("higher", "lower")):
                     second = Level(below, leaf, last, enough)  # type: ignore[arg-type]
                     assert chained([first, second], below[leaf]) == 0
+                    assert chained([first, second], abs(below[leaf] - 0.25)) <= 0.25
                     plays += 1
     assert plays > 50_000
 
 
-async def test_steering_helpers_gain_what_the_dose_allows() -> None:
+@pytest.mark.parametrize("error", [0.0, 0.2])
+async def test_steering_helpers_gain_what_the_dose_allows(error: float) -> None:
     """The known truth: one helper that steers makes the overseer believe the lie. Each of three
-    does with probability .5, so the lie gets 1 - .5^3 = .875 in the mean, as is claimed; counted
-    over the eight ways in which the coins can fall."""
+    does with probability .5, so the lie gets 1 - .5^3 = .875 in the mean, as is claimed, and an
+    eighth of the judge's error more; counted over the eight ways in which the coins can fall."""
 
     class Coins(Amplification):
         def steers(self, question: Question, subquestion: str) -> bool:
@@ -300,7 +358,7 @@ async def test_steering_helpers_gain_what_the_dose_allows() -> None:
             case "subquestions":
                 return form(subquestions=["0?", "1?", "2?"])
             case "percentages":
-                return believing(float("steered" in prompt(call).speeches))
+                return believing(max(error, float("steered" in prompt(call).speeches)))
         return "steered" if prompt(call).side else "as it is"
 
     protocol, total = Coins(JUDGE, LIAR), 0.0
@@ -308,7 +366,7 @@ async def test_steering_helpers_gain_what_the_dose_allows() -> None:
         falls = coins
         verdict = await protocol.run(CRATES, LIE, Scripted(script))
         total += verdict.probs[1] / 8
-    assert total == pytest.approx(protocol.claims[0].gain) == 0.875
+    assert total == pytest.approx(protocol.claims[0].gain_at(error)) == 0.875 + error / 8
 
 
 async def test_the_naive_judge_gives_an_agent_nothing_to_gain() -> None:

@@ -237,4 +237,4 @@ async def test_a_refusal_to_fill_in_a_form_is_told_from_a_muddle(
         return await provider(call)
 
     with pytest.raises(Declined):
-        await kind(judge=JUDGE, agent=AGENT).worlds(problem, ask)
+        await kind(judge=JUDGE, agent=AGENT).run(problem.question, problem.question.answers[0], ask)
