@@ -7,7 +7,6 @@ most. No call is made.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -42,17 +41,12 @@ from ..display.quantity import signed
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from .instruments import instrument_notes
+from .row_pairs import pairs_across, pairs_between, pairs_within
 from .row_verdicts import DifferenceBounds, RowVerdicts
 from .rows import (
     RunRows,
-    against_naive,
-    distinct,
-    matched,
     pairs_meant,
-    rows_meant,
-    same_roles,
 )
-from .statement import read_pair
 
 RowPlace: TypeAlias = tuple[int, int]
 """A row: the index of its run, and its index in that run."""
@@ -157,7 +151,7 @@ def compare_rows(
     notes: tuple[str, ...] = ()
     if second is None:
         name, names = first.sweep.name, first.names
-        places = [((0, one), (0, two)) for one, two in _within(first, baseline, pairs, named)]
+        places = [((0, one), (0, two)) for one, two in pairs_within(first, baseline, pairs, named)]
     else:
         if baseline is not None or pairs is not None:
             raise UsageError("--baseline and --pairs are of one run; of two: --contrast A,B")
@@ -167,7 +161,7 @@ def compare_rows(
             for run, label in zip(runs, _labels(first, second), strict=True)
             for row in run.names
         )
-        matches = _between(first, second, named)
+        matches = pairs_between(first, second, named)
         notes = tuple(instrument_notes(first, second, matches))
         places = [((0, one), (1, two)) for one, two in matches]
     result = _compared(name, runs, names, places, score, family, equivalence, share)
@@ -175,58 +169,12 @@ def compare_rows(
     return replace(result, notes=(*notes, *result.notes), ranks=ranks)
 
 
-def _within(
-    run: RunRows, baseline: str | None, pairs: Literal["all"] | None, named: Sequence[str]
-) -> list[tuple[int, int]]:
-    """Pairs of rows of one run to compare."""
-    rows, names = run.sweep.rows, run.names
-    if len(rows) < 2:
-        raise UsageError(f"{run.folder} has one row, {names[0]}: a contrast needs two")
-    chosen: list[tuple[int, int]] = []
-    for words in named:
-        chosen += pairs_meant(*read_pair(words), rows, names)
-    if baseline is not None:
-        base = rows_meant(baseline, rows, names)
-        every = [(n, one) for one in base for n in range(len(rows)) if n not in base]
-        alike = [(n, one) for n, one in every if rows[n].judge == rows[one].judge]
-        chosen += alike or every
-    if not named and baseline is None and pairs is None:
-        chosen = against_naive(rows)
-    if pairs == "all" or not chosen:
-        chosen = list(combinations(range(len(rows)), 2))
-    return distinct(chosen)
-
-
-def _between(first: RunRows, second: RunRows, named: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of rows of two runs to compare."""
-    pairs = list(matched(first.sweep.rows, second.sweep.rows).items())
-    if named:
-        pairs = [pair for words in named for pair in _across(first, second, *read_pair(words))]
-    if not pairs:
-        raise UsageError(
-            f"{first.folder} and {second.folder} have no row in common; name two: --contrast "
-            f"'{first.names[0]},{second.names[0]}'"
-        )
-    return list(dict.fromkeys(pairs))
-
-
-def _across(first: RunRows, second: RunRows, one: str, two: str) -> list[tuple[int, int]]:
-    ours, theirs = first.sweep.rows, second.sweep.rows
-    every = [
-        (a, b)
-        for a in rows_meant(one, ours, first.names)
-        for b in rows_meant(two, theirs, second.names)
-    ]
-    alike = [(a, b) for a, b in every if same_roles(ours[a], theirs[b])]
-    return alike or every
-
-
 def differences_meant(
     comparison: Comparison, one: str, two: str, first: RunRows, second: RunRows | None = None
 ) -> Iterator[tuple[Contrast, float]]:
     """Contrasts between rows matching `one` and `two`, each with the difference one minus two."""
     if second is not None:
-        pairs = [((0, a), (1, b)) for a, b in _across(first, second, one, two)]
+        pairs = [((0, a), (1, b)) for a, b in pairs_across(first, second, one, two)]
     else:
         rows = first.sweep.rows
         pairs = [((0, a), (0, b)) for a, b in pairs_meant(one, two, rows, first.names)]
