@@ -5,25 +5,19 @@ by failed worlds, the share of calls that both rows make, and the questions on w
 most. No call is made.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-import numpy as np
-
-from ...protocols.scores import TIE
-from ...protocols.scoring.arrays import codes_of
 from ...protocols.scoring.contrasts import (
     Contrast,
     Family,
     RankSet,
     contrasts,
-    rank_sets,
-    shared_samples,
 )
-from ...protocols.scoring.inference import FEW_CLUSTERS, of_sample
-from ...protocols.scoring.sample import Sample, paired
-from ...protocols.scoring.scarce import Powered, prediction_powered
+from ...protocols.scoring.inference import FEW_CLUSTERS
+from ...protocols.scoring.sample import Sample
+from ...protocols.scoring.scarce import Powered
 from ...protocols.scoring.verdict_measures import Flips
 from ..display.finding import (
     Finding,
@@ -47,6 +41,7 @@ from .rows import (
     RunRows,
     pairs_meant,
 )
+from .sample_pairs import comparable, most_apart, powered_by, ranks_of, swayed
 
 RowPlace: TypeAlias = tuple[int, int]
 """A row: the index of its run, and its index in that run."""
@@ -55,8 +50,6 @@ CallShare: TypeAlias = Callable[[RowPlace, RowPlace], float | None]
 
 DETAILED = 100
 """Most contrasts for which the questions that differ most are listed."""
-
-MAX_DIFFERENT = 3
 
 NAMED = 5
 """Most contrasts for which the notes list the questions that differ most."""
@@ -165,7 +158,7 @@ def compare_rows(
         notes = tuple(instrument_notes(first, second, matches))
         places = [((0, one), (1, two)) for one, two in matches]
     result = _compared(name, runs, names, places, score, family, equivalence, share)
-    ranks = _ranks(first.asd(score)) if pairs == "all" else ()
+    ranks = ranks_of(first.asd(score)) if pairs == "all" else ()
     return replace(result, notes=(*notes, *result.notes), ranks=ranks)
 
 
@@ -249,70 +242,14 @@ def _compared(
                 flips[k],
                 bounds[k],
                 share(*complete[k]) if share else None,
-                _apart(samples, pairs[k]) if len(tested) <= DETAILED else (),
-                _swayed(samples, pairs[k]) if len(tested) <= DETAILED else False,
-                _powered(*(samples[name] for name in pairs[k])),
+                most_apart(samples, pairs[k]) if len(tested) <= DETAILED else (),
+                swayed(samples, pairs[k]) if len(tested) <= DETAILED else False,
+                powered_by(*(samples[name] for name in pairs[k])),
             )
             for k, contrast in enumerate(tested)
         ),
         (left_out,) if dropped else (),
     )
-
-
-def comparable(first: Sample | None, second: Sample | None) -> bool:
-    """Whether two rows share at least two clusters of questions."""
-    if first is None or second is None:
-        return False
-    if first.questions == second.questions:
-        return len(first.questions) > 1 and len(set(first.clusters)) > 1
-    both = set(second.questions)
-    shared = {key for id, key in zip(first.questions, first.clusters, strict=True) if id in both}
-    return len(shared) > 1
-
-
-def _ranks(samples: Mapping[str, Sample]) -> tuple[tuple[str, RankSet], ...]:
-    """Rank sets over the problems that all rows have; () for fewer than two clusters of them."""
-    try:
-        return tuple(rank_sets(contrasts(shared_samples(samples))).items())
-    except ValueError:
-        return ()
-
-
-def _swayed(samples: Mapping[str, Sample], pair: tuple[str, str]) -> bool:
-    """Whether leaving out some one cluster moves the difference by more than its standard error."""
-    apart = of_sample(paired(samples[pair[0]], samples[pair[1]]))
-    codes = codes_of(apart.ways["problem"].tolist())
-    share = np.bincount(codes) / len(codes)
-    moved = np.abs(np.bincount(codes, apart.psi) / (1 - share)).max()
-    return bool(moved > apart.estimate().sampling * (1 + 1e-9) > 0)
-
-
-def _powered(first: Sample, second: Sample) -> Powered | None:
-    """The first row's mean, with the second row's verdicts (on any scale) as predictions."""
-    if len(second.questions) <= len(first.questions):
-        return None
-    predicted = dict(zip(second.questions, second.values, strict=True))
-    cluster = dict(zip(second.questions, map("\0".join, second.clusters), strict=True))
-    shared = [n for n, id in enumerate(first.questions) if id in predicted]
-    ids = [first.questions[n] for n in shared]
-    others = [id for id in predicted if id not in set(ids)]
-    if len(shared) < 2 or len(others) < 2:
-        return None
-    return prediction_powered(
-        np.array([first.values[n] for n in shared]),
-        np.array([predicted[id] for id in ids]),
-        np.array([predicted[id] for id in others]),
-        (np.array([cluster[id] for id in ids]), np.array([cluster[id] for id in others])),
-        first.ends,
-    )
-
-
-def _apart(samples: Mapping[str, Sample], pair: tuple[str, str]) -> tuple[tuple[str, float], ...]:
-    apart = paired(samples[pair[0]], samples[pair[1]])
-    by_size = sorted(
-        zip(apart.questions, apart.values, strict=True), key=lambda one: (-abs(one[1]), one[0])
-    )
-    return tuple(one for one in by_size[:MAX_DIFFERENT] if abs(one[1]) > TIE)
 
 
 def comparison_finding(comparison: Comparison) -> Finding:
