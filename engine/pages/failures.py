@@ -1,7 +1,9 @@
 """The page of failures: the cells of a run that failed, and those in doubt."""
 
+from collections import Counter
 from dataclasses import dataclass
 
+from ..decisions.rows import row_names
 from ..pictures.completed import MARKS, tallied
 from ..reports.failures import called, failure_lines
 from ..runs.reader import RunReader
@@ -25,6 +27,16 @@ class ListedCell:
     link: str
 
 
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """Cells of one row that failed for one cause."""
+
+    row: str
+    link: str
+    cause: str
+    count: int
+
+
 def failures_page(run: RunReader, links: Addresses) -> str:
     """Failures by cause, then each of them; then each cell in doubt."""
     completed = tallied(run)
@@ -41,7 +53,14 @@ def failures_page(run: RunReader, links: Addresses) -> str:
         _listed(run, links, at, ", ".join(name.replace("_", " ") for name in names), "")
         for at, names in sorted(doubts.items())[:MAX_LISTED]
     ]
-    causes = list(failure_lines(run.sweep, outcomes(run.folder))) if completed.failures else []
+    names, counted = row_names(run.sweep.rows), Counter[tuple[int, str]]()
+    for at, failure in completed.failures.items():
+        counted[run.sweep.row_at(at), called(failure.kind)] += 1
+    causes = [
+        FailedRow(names[row], links.row(row, names[row], "failed"), cause, count)
+        for (row, cause), count in counted.most_common(MAX_LISTED)
+    ]
+    advice = list(failure_lines(run.sweep, outcomes(run.folder))) if completed.failures else []
     return run_page(
         "failures",
         run,
@@ -52,6 +71,7 @@ def failures_page(run: RunReader, links: Addresses) -> str:
         failed=len(completed.failures),
         failures=failed,
         causes=causes,
+        advice=advice,
         doubts=doubted,
         doubt_count=len(doubts),
         again=f"oversight run {run.folder / 'sweep.yaml'} --run-folder {run.folder} --retry-failed",

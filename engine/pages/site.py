@@ -26,11 +26,12 @@ from .failures import failures_page
 from .grid import map_page, pages_of, problem_page
 from .overview import REPORT_FILES, overview
 from .people import has_people, people_page
+from .provenance import check_leakage
 from .reader import calls_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
 from .searched import SearchedTexts, search_page
 
-READINGS_A_FILE = 50
+READINGS_A_FILE = 4
 
 SCORES = ("brier", "log", "accuracy")
 BUNDLE_MARKER = ".oversight-bundle"
@@ -144,6 +145,7 @@ def write_bundle(
     links = BundleAddresses(shelf)
     links.taken = _taken(run, len(places), most)
     texts = SearchedTexts()
+    check_leakage(run)
     written = Written(to)
     for name, content in _figures(run, links, shelf):
         written.add(name, content)

@@ -17,7 +17,7 @@ from oversight import plot
 from oversight.engine.errors import UsageError
 from oversight.engine.pages.guard import is_loopback
 from oversight.engine.pages.site import telling
-from oversight.engine.pictures.drawing import ALL_KINDS, data_of, pictured
+from oversight.engine.pictures.drawing import ALL_KINDS, caption, data_of, pictured
 from oversight.engine.pictures.figures import draw, save
 from oversight.engine.runs.probing import read_probes
 from oversight.engine.runs.reader import RunReader
@@ -163,7 +163,8 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
     words = ("plot", opened.folder, "--kind", "worlds", "--style", "column", "-o", one)
     done = within(*words, cwd=tmp_path)
     assert done.code == 0, done.err
-    figure = draw(pictured(opened, "worlds"), "column")
+    picture = pictured(opened, "worlds")
+    figure = draw(picture, "column", caption(opened, picture))
     save(figure, other, opened.manifest.identity[:12], "column")
     assert one.read_bytes() == other.read_bytes()
     if ending == "pdf":

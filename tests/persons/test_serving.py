@@ -110,7 +110,7 @@ def served(what: Path | str, cwd: Path, *flags: str) -> Iterator[tuple[Running, 
     words = ("human", "serve", what, *(() if "--port" in flags else ("--port", "0")), *flags)
     with running(*words, cwd=cwd) as server:
         server.until(r"send each link to one person")
-        yield server, re.findall(r"http://\S+\?token=\S+", server.err)
+        yield server, re.findall(r"-\d+  (http://\S+\?token=\S+)", server.err)
 
 
 async def ended(server: Running) -> Ran:
