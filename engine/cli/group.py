@@ -40,6 +40,7 @@ SECTIONS = {
     "Share": {
         "export": "Write the replies of a run into one file, or the run as tables.",
         "export-training": "Write a run as data for supervised, preference or reward training.",
+        "entry": "Register, publish and verify entries of a benchmark; lay out its board.",
         "pack": "Make one file of a run for others, or open one.",
     },
     "Stores": {
