@@ -38,8 +38,7 @@ SECTIONS = {
         "study": "Score the judgements of experiments made elsewhere.",
     },
     "Share": {
-        "export": "Write the replies of a run into one file, or the run as tables.",
-        "export-training": "Write a run as data for supervised, preference or reward training.",
+        "export": "Write a run as tables, as training data, or its replies into one file.",
         "entry": "Register, publish and verify entries of a benchmark; lay out its board.",
         "pack": "Make one file of a run for others, or open one.",
     },
@@ -54,6 +53,7 @@ COMMANDS = {name: summary for section in SECTIONS.values() for name, summary in 
 
 OLD_NAMES = {
     "bundle": "view",
+    "export-training": "export training",
     "frontier": "measure frontier",
     "gather": "cache gather",
     "pressure": "measure pressure",

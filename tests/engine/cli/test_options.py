@@ -43,7 +43,7 @@ VARIANTS = {
     "--contrast": 3,  # to be planned for, to be registered, and to be looked at
     "--limit": 2,  # problems, and lines of a list
     "--json": 2,  # beside --format, too
-    "--output": 13,  # each default is named
+    "--output": 14,  # each default is named
     "--beta": 3,  # instead of the usual ones, beside them, and of the tilt
     "--model": 2,  # of stored replies, and to write answers
     "--dry-run": 3,  # checks a sweep, counts questions, and counts what would go
