@@ -36,8 +36,9 @@ def seconds_of(variable: str, usual: float) -> float:
     return seconds
 
 
-MAX_OUTAGE_SECONDS = seconds_of("OVERSIGHT_OUTAGE_SECONDS", 60.0)
-"""How long to wait for a database that restarts, or that does not answer."""
+MAX_OUTAGE_SECONDS = 60.0
+"""How long to wait for a database that restarts, or that does not answer, unless
+$OVERSIGHT_OUTAGE_SECONDS says otherwise."""
 RETRY_PAUSE, MAX_RETRY_PAUSE = 0.05, 2.0
 """Seconds between two tries: each is twice the one before."""
 CONNECT_SECONDS = 4
