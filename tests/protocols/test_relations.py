@@ -227,7 +227,7 @@ def test_a_row_is_named_by_its_settings(name: str) -> None:
     for claim in (claim for protocol in rows for claim in protocol.claims):
         assert "XX" not in str(claim) and str(claim).count("  ") == 0
     for protocol in rows:
-        if getattr(protocol, "aux", "") == "adversarial" and name != "prover_estimator_debate":
+        if getattr(protocol, "aux", "") == "adversarial":
             assert protocol.claims[0].gain == 1
 
 
