@@ -298,7 +298,7 @@ def _refuse_foreign(file: Path) -> None:
             raise StoreError(
                 f"{file} has a table {foreign[0].decode(errors='replace')!r}, which no store has: "
                 "it is another program's, or damaged. Choose another folder with --store; or, if "
-                f"it was a store: oversight cache salvage --store {file.parent}"
+                f"it was a store: oversight cache recover --store {file.parent}"
             )
         if b"Settings" not in tables:
             return

@@ -50,7 +50,7 @@ def _lock(folder: Path, kind: int, refusal: str) -> int:
             raise
         except OSError as exc:
             if exc.errno in (errno.EBADF, errno.ENOTSUP, errno.ENOLCK) and kind == fcntl.LOCK_SH:
-                # A file system without locks on folders: runs go on there, nothing is salvaged.
+                # A file system without locks on folders: runs go on there, nothing is recovered.
                 return lock
             os.close(lock)
             raise

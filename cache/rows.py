@@ -74,7 +74,7 @@ class RowReader(Reader):
             self._db.close()
             raise StoreError(
                 f"{file} is no store: it holds no table of replies; if it was one, save what can "
-                f"be read of it: oversight cache salvage --store {file.parent}"
+                f"be read of it: oversight cache recover --store {file.parent}"
             )
 
     @property
@@ -138,7 +138,7 @@ class RowReader(Reader):
         for key, mode, value in self._batches(_ENTRIES, prefix):
             yield _found(key, mode, value)
 
-    def salvage(self) -> Iterator[tuple[str, bytes | DamagedEntry]]:
+    def recover(self) -> Iterator[tuple[str, bytes | DamagedEntry]]:
         """Every entry that can still be reached in a malformed file, in no useful order."""
         last, end = 0, self._last_rowid()
         while last < end:
@@ -269,7 +269,7 @@ def fault(exc: BaseException | None, file: Path) -> StoreError:
 def _malformed(file: Path, reason: str) -> str:
     return (
         f"{file} is malformed: {reason}; save what can be read of it: "
-        f"oversight cache salvage --store {file.parent}"
+        f"oversight cache recover --store {file.parent}"
     )
 
 

@@ -49,7 +49,7 @@ class EngineError(Exception):
 
 
 class UsageError(EngineError):
-    """What the user wrote cannot be run. The text names the place, the value and the mend."""
+    """What the user wrote cannot be run. The text names the place, the value and the remedy."""
 
     slug = "SweepError"
 

@@ -16,9 +16,9 @@ from oversight.engine.batches.session import BatchSession
 from oversight.engine.batches.terms import BatchTerms
 from oversight.engine.errors import Halt, Interrupted
 from oversight.engine.fleet.executor_choice import executor_for
-from oversight.engine.rehearsal import MockServer, Profile
-from oversight.engine.rehearsal.profile import BatchProfile
-from oversight.engine.rehearsal.rehearsed import actors, staged
+from oversight.engine.mock import MockServer, Profile
+from oversight.engine.mock.profile import BatchProfile
+from oversight.engine.mock.rehearsed import actors, staged
 from oversight.engine.runs.executor import Assignment, Executor, MakeExecutor
 from oversight.engine.runs.loaded_sweep import LoadedSweep
 from oversight.engine.runs.outcome import OutcomeRecord

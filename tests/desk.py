@@ -14,7 +14,7 @@ import orjson
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.errors import RunFolderError
-from oversight.engine.rehearsal.process import serving
+from oversight.engine.mock.process import serving
 from tests.command_line import Ran, within
 from tests.waiting import end, until
 

@@ -10,13 +10,7 @@ import pytest
 
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
-from oversight.engine.providers.aiohttp_transport import AiohttpTransport
-from oversight.engine.providers.anthropic_wire import AnthropicWire
-from oversight.engine.providers.catalogue import connect
-from oversight.engine.providers.pool import ConnectionPool
-from oversight.engine.providers.provider import Hear, HttpProvider, Provider
-from oversight.engine.providers.settings import Settings
-from oversight.engine.rehearsal import (
+from oversight.engine.mock import (
     PROFILES,
     FaultKind,
     FaultWindow,
@@ -24,15 +18,21 @@ from oversight.engine.rehearsal import (
     Profile,
     Responder,
 )
-from oversight.engine.rehearsal.anthropic_server_wire import AnthropicServerWire
-from oversight.engine.rehearsal.openai_server_wire import OpenAIServerWire
-from oversight.engine.rehearsal.responses_server_wire import ResponsesServerWire
+from oversight.engine.mock.anthropic_server_wire import AnthropicServerWire
+from oversight.engine.mock.openai_server_wire import OpenAIServerWire
+from oversight.engine.mock.responses_server_wire import ResponsesServerWire
+from oversight.engine.providers.aiohttp_transport import AiohttpTransport
+from oversight.engine.providers.anthropic_wire import AnthropicWire
+from oversight.engine.providers.catalogue import connect
+from oversight.engine.providers.pool import ConnectionPool
+from oversight.engine.providers.provider import HttpProvider, OnLimits, Provider
+from oversight.engine.providers.settings import Settings
 
 CANARY = "sk-canary-0123456789"
-Line = Callable[[Settings, Hear | None], Provider]
+Line = Callable[[Settings, OnLimits | None], Provider]
 
 
-def plain_anthropic(settings: Settings, hear: Hear | None) -> Provider:
+def plain_anthropic(settings: Settings, hear: OnLimits | None) -> Provider:
     wire = AnthropicWire()
     pool = ConnectionPool(settings, keep_alive=4.0)
     auth = wire.auth(settings.key)
@@ -40,7 +40,7 @@ def plain_anthropic(settings: Settings, hear: Hear | None) -> Provider:
     return HttpProvider(wire, transport, deadline=settings.deadline, hear=hear)
 
 
-def responses(settings: Settings, hear: Hear | None) -> Provider:
+def responses(settings: Settings, hear: OnLimits | None) -> Provider:
     return connect(replace(settings, api="responses"), hear)
 
 
@@ -73,7 +73,7 @@ def settings_for(line: str, url: str, deadline: float = 20.0) -> Settings:
 
 @asynccontextmanager
 async def reached(
-    line: str, url: str, deadline: float = 20.0, hear: Hear | None = None, key: str = CANARY
+    line: str, url: str, deadline: float = 20.0, hear: OnLimits | None = None, key: str = CANARY
 ) -> AsyncIterator[Provider]:
     provider = LINES[line][3](replace(settings_for(line, url, deadline), key=key), hear)
     try:
@@ -88,7 +88,7 @@ async def rehearsed(
     profile: Profile = PROFILES["calm"],
     answer: Responder | None = None,
     deadline: float = 20.0,
-    hear: Hear | None = None,
+    hear: OnLimits | None = None,
 ) -> AsyncIterator[tuple[Provider, MockServer]]:
     async with (
         MockServer(profile, answer) as server,

@@ -8,7 +8,7 @@ import pytest
 from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.errors import RunFolderError
 from oversight.engine.runs.manifest import Manifest
-from oversight.engine.runs.outcome import LandedCell, line, read_outcome
+from oversight.engine.runs.outcome import CompletedCell, line, read_outcome
 from oversight.engine.runs.run_folder import RunFolder
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Cell, Sweep
@@ -38,7 +38,7 @@ def outcome(cell: Cell, failed: bool = False) -> bytes:
 def land(into: RunFolder, cells: Sequence[Cell], failed: Sequence[int] = ()) -> None:
     for cell in cells:
         bad = cell.place in failed
-        into.append([LandedCell(cell.place, outcome(cell, bad), bad)])
+        into.append([CompletedCell(cell.place, outcome(cell, bad), bad)])
 
 
 def refused(path: Path, grid: Sweep = GRID) -> str:

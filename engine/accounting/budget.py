@@ -21,7 +21,7 @@ class Budget:
             raise ValueError(f"max_cost: {cap} is not a number of dollars, 0 or more")
         self.cap = cap
         self.spent = spent
-        """Dollars for calls that have landed; one that may have been billed counts in full."""
+        """Dollars for calls that have completed; one that may have been billed counts in full."""
         self.reserved = 0.0
         """Maximum dollars for the calls in flight."""
         self._flights = 0

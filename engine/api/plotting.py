@@ -1,9 +1,10 @@
 """Pictures of runs from Python."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..pictures.drawing import pictured
+from ..pictures.drawing import caption, pictured
 from ..runs.listing import folder_named
 from ..runs.lookup import Parts
 from ..runs.reader import RunReader
@@ -23,6 +24,8 @@ def plot(
     protocol: str = "",
     agent: str = "",
     judge: str = "",
+    by: Sequence[str] = (),
+    captioned: bool = True,
     store: Path | str | None = None,
 ) -> "Figure":
     """A picture of a run as a matplotlib Figure, to be edited and saved.
@@ -31,7 +34,9 @@ def plot(
     trend, gap, bestof, frontier, heat, ratings, scaling, pressure, or compare with an `other` run.
     style: paper (two columns), column or slides. protocol, agent, judge: parts of the names of the
     rows to show. store: where the replies are, if not in the run's own store; only `frontier` reads
-    it. Raises: UsageError, with the remedy, for a picture that cannot be drawn.
+    it. by: with asd and lift, what rows are averaged by. captioned: with a line that says n, the
+    intervals and whether models are simulated. Raises: UsageError, with the remedy, for a picture
+    that cannot be drawn.
     """
     from ..pictures.figures import draw
 
@@ -39,9 +44,11 @@ def plot(
 
     with _opened(run, store) as first:
         if other is None:
-            return draw(pictured(first, kind, score, None, parts), style)
+            picture = pictured(first, kind, score, None, parts, by)
+            return draw(picture, style, caption(first, picture) if captioned else "")
         with _opened(other, store) as second:
-            return draw(pictured(first, kind, score, second), style)
+            picture = pictured(first, kind, score, second)
+            return draw(picture, style, caption(first, picture) if captioned else "")
 
 
 def _opened(run: Report | Path | str, store: Path | str | None) -> RunReader:

@@ -117,10 +117,10 @@ class Dispatch:
         await self._endpoints.close()
 
     def restore_accounting(self, counted: Mapping[str, int]) -> None:
-        """Enter batches that landed earlier and are missing from the ledger, and reserve dollars
+        """Enter batches that completed earlier and are missing from the ledger, and reserve dollars
         for those that are out. counted: batches in the ledger, by model."""
-        for model, landed in self.journal.landed.items():
-            for account in landed[counted.get(model, 0) :]:
+        for model, completed in self.journal.completed.items():
+            for account in completed[counted.get(model, 0) :]:
                 spent = account.dollars + account.doubtful
                 self._reserve(spent)
                 self._settle(spent, spent)

@@ -26,6 +26,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -104,12 +105,12 @@ class BatchJournal:
             raise unwritable(self._file, exc) from exc
 
     @property
-    def landed(self) -> dict[str, list[UsageTotals]]:
+    def completed(self) -> dict[str, list[UsageTotals]]:
         """By model, the usage of each batch, in the order in which they ended."""
-        landed: dict[str, list[UsageTotals]] = {}
+        completed: dict[str, list[UsageTotals]] = {}
         for each in self.ended:
-            landed.setdefault(each.batch.model, []).append(each.account)
-        return landed
+            completed.setdefault(each.batch.model, []).append(each.account)
+        return completed
 
     @property
     def liabilities(self) -> dict[str, Submission]:
@@ -149,6 +150,9 @@ class BatchJournal:
 
     def send(self, mark: str, now: float) -> None:
         """now: seconds since 1970 by the vendor's clock."""
+        # Noted as owed first: once the line is there, a batch is looked for as long as the vendor
+        # may list it, so that nothing may fail between the line and the request.
+        self._note_liabilities({mark: self.intended[mark]})
         self._write({"sending": mark, "at": now})
 
     def deny(self, mark: str) -> None:
@@ -229,12 +233,13 @@ class BatchJournal:
         line = orjson.dumps(step)
         append_line(self._file, line)
         self._apply(orjson.loads(line))
-        if step.keys() & {"sending", "submitted", "dropped", "landed"}:
+        if step.keys() & {"submitted", "dropped", "landed"}:
             self._note_liabilities()
 
-    def _note_liabilities(self) -> None:
+    def _note_liabilities(self, leaving: Mapping[str, Submission] = MappingProxyType({})) -> None:
+        """leaving: those about to be sent, by mark."""
         owed: dict[str, tuple[int, float]] = {}
-        for batch in self.liabilities.values():
+        for batch in {**self.liabilities, **leaving}.values():
             lines, dollars = owed.get(batch.model, (0, 0.0))
             owed[batch.model] = lines + batch.lines, dollars + batch.worst
         write_liabilities(self._run, owed)

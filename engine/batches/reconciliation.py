@@ -74,7 +74,7 @@ async def reconcile(
     _compare_open(found, journal, listed)
     _compare_ended(found, journal.ended, listed)
     for model in asked:
-        _compare_ledger(found, model, journal.landed.get(model, []), ledger.get(model))
+        _compare_ledger(found, model, journal.completed.get(model, []), ledger.get(model))
     kept = _compare_store(found, journal, models, store)
     ours = [e for id, e in listed.items() if id in journal.known or _known_mark(journal, e)]
     spent = sum_usage(each.account for each in journal.ended)
@@ -151,15 +151,15 @@ def _compare_ended(
 def _compare_ledger(
     found: Reconciliation,
     model: str,
-    landed: list[UsageTotals],
+    completed: list[UsageTotals],
     entered: UsageTotals | None,
 ) -> None:
-    ours = sum_usage(landed)
+    ours = sum_usage(completed)
     account = entered or sum_usage([])
-    if account.batches != len(landed):
-        missing = sum_usage(landed[account.batches :])
+    if account.batches != len(completed):
+        missing = sum_usage(completed[account.batches :])
         what = (
-            f"the ledger has {account.batches:,} of {len(landed):,} ended batches; the next "
+            f"the ledger has {account.batches:,} of {len(completed):,} ended batches; the next "
             "session enters the others"
         )
         found.differences.append(

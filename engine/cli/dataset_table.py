@@ -1,9 +1,9 @@
-"""The report on a data set for people: its counts, the leak gate rule by rule, and remedies."""
+"""The report on a data set for people: its counts, the leakage check rule by rule, and remedies."""
 
 from collections.abc import Iterator, Sequence
 
 from ...protocols.datasets.inventory import Inventory
-from ...protocols.datasets.leak import MATERIAL, LeakGate, RuleAccuracy, power
+from ...protocols.datasets.leak import MATERIAL, LeakageCheck, RuleAccuracy, power
 from ...protocols.errors import DatasetError
 from ..display.quantity import counted
 from ..display.table import Table, as_text
@@ -16,7 +16,7 @@ LISTED = 5
 
 
 def inventory_text(
-    name: str, held: Inventory, gate: LeakGate, skipped: Sequence[DatasetError] = ()
+    name: str, held: Inventory, gate: LeakageCheck, skipped: Sequence[DatasetError] = ()
 ) -> str:
     table = Table(
         f"{name}: {LEAKING if gate.leaks else 'no leak found'}",
@@ -69,17 +69,17 @@ def _skipped(faults: Sequence[DatasetError]) -> Iterator[str]:
         yield f"  … and {len(faults) - LISTED:,} more"
 
 
-def _power(gate: LeakGate) -> Iterator[str]:
+def _power(gate: LeakageCheck) -> Iterator[str]:
     found = ", ".join(f"{power(gate.problems, tell / 100):.0%} of {tell}" for tell in TELLS)
     yield f"power with n = {gate.problems:,}: chance of finding a leak: {found} points"
 
 
-def _mends(gate: LeakGate) -> Iterator[str]:
+def _mends(gate: LeakageCheck) -> Iterator[str]:
     """One line for each remedy, with the rules that it is for."""
     rules: dict[str, list[RuleAccuracy]] = {}
     for rule in gate.leaks:
-        rules.setdefault(rule.mend, []).append(rule)
+        rules.setdefault(rule.remedy, []).append(rule)
     if rules:
         yield "\nWhat to do:"
-    for mend, leaking in rules.items():
-        yield f"  {', '.join(rule.rule for rule in leaking)}: {mend}"
+    for remedy, leaking in rules.items():
+        yield f"  {', '.join(rule.rule for rule in leaking)}: {remedy}"

@@ -6,8 +6,8 @@ from pathlib import Path
 from ..display.quantity import counted
 from ..models.router import RunPolicy
 from ..providers.retirements import today
+from ..runs.dry_run import require_abilities, require_service
 from ..runs.loaded_sweep import LoadedSweep
-from ..runs.walk import require_abilities, require_service
 from .output import show
 
 

@@ -38,8 +38,9 @@ SECTIONS = {
         "study": "Score the judgements of experiments made elsewhere.",
     },
     "Share": {
-        "export": "Write the replies of a run into one file, or the run as tables.",
-        "export-training": "Write a run as data for supervised, preference or reward training.",
+        "export": "Write a run as tables, as training data, or its replies into one file.",
+        "track": "List the tracks of the benchmark, show one, run it on your models.",
+        "entry": "Register, publish and verify entries of a benchmark; lay out its board.",
         "pack": "Make one file of a run for others, or open one.",
     },
     "Stores": {
@@ -53,6 +54,7 @@ COMMANDS = {name: summary for section in SECTIONS.values() for name, summary in 
 
 OLD_NAMES = {
     "bundle": "view",
+    "export-training": "export training",
     "frontier": "measure frontier",
     "gather": "cache gather",
     "pressure": "measure pressure",
@@ -71,14 +73,14 @@ OLD_WORDS = {"bundle": {"-o": "--write", "--output": "--write"}, "prompts": {"sh
 """Words that change with a name; an empty one is dropped."""
 
 
-def renamed(words: list[str]) -> list[str]:
+def renamed(words: list[str], names: Mapping[str, str] = OLD_NAMES) -> list[str]:
     """Words of a command line with an old name, by the new one; others as they are."""
-    if not words or words[0] not in OLD_NAMES:
+    if not words or words[0] not in names:
         return words
     name, *others = words
     changed = OLD_WORDS.get(name, {})
     kept = (changed.get(word, word) for word in others)
-    return [*OLD_NAMES[name].split(), *filter(None, kept)]
+    return [*names[name].split(), *filter(None, kept)]
 
 
 def _command(module: str) -> click.Command:
@@ -96,11 +98,18 @@ class NamedGroup(click.Group):
     """A group that lists the first sentence on each command whole; click cuts it to one line.
 
     modules: commands that lie in modules of their own, by name; imported when they are called.
+    old: the words that take the place of an old name, which answers until version 0.3.
     """
 
-    def __init__(self, *args: Any, modules: Mapping[str, str] | None = None, **others: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        modules: Mapping[str, str] | None = None,
+        old: Mapping[str, str] | None = None,
+        **others: Any,
+    ) -> None:
         super().__init__(*args, **others)
-        self.modules = dict(modules or {})
+        self.modules, self.old = dict(modules or {}), dict(old or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.modules, *self.commands]
@@ -112,9 +121,14 @@ class NamedGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not ctx.resilient_parsing and args[0] not in (names := self.list_commands(ctx)):
-            raise _unknown(ctx, args[0], names)
-        return super().resolve_command(ctx, args)
+        words = renamed(args, self.old)
+        if words is not args and not ctx.resilient_parsing:
+            from .output import say  # most calls name no old command
+
+            say(f"{args[0]} is called {self.old[args[0]]} now; the old name goes in version 0.3")
+        if not ctx.resilient_parsing and words[0] not in (names := self.list_commands(ctx)):
+            raise _unknown(ctx, words[0], names)
+        return super().resolve_command(ctx, words)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -129,18 +143,7 @@ class CommandTree(NamedGroup):
 
     def __init__(self, **others: Any) -> None:
         modules = {name: name.replace("-", "_") for name in COMMANDS}
-        super().__init__(modules=modules, **others)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        words = renamed(args)
-        if words is not args and not ctx.resilient_parsing:
-            new = OLD_NAMES[args[0]]
-            from .output import say  # most calls name no old command
-
-            say(f"{args[0]} is called {new} now; the old name goes in version 0.3")
-        return super().resolve_command(ctx, words)
+        super().__init__(modules=modules, old=OLD_NAMES, **others)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

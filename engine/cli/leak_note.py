@@ -40,6 +40,6 @@ class LeakNote(Observer):
 
 
 def _line(problems: Sequence[Problem]) -> str:
-    from ...protocols.datasets.leak import leak_gate
+    from ...protocols.datasets.leak import leakage_check
 
-    return leak_gate(problems).line
+    return leakage_check(problems).line

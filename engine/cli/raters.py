@@ -9,8 +9,9 @@ from ..errors import UsageError
 from ..models.router import Models
 from ..pages.rating import RaterServer
 from ..persons.desk import Desk, DeskSettings
-from ..persons.journal import RaterJournal
-from ..persons.panel import seated_raters
+from ..persons.journal import PERSONS, RaterJournal
+from ..persons.panel import seated_raters, study_keys
+from ..persons.study import Study
 from ..runs.observer import Observer
 from .output import say
 
@@ -21,10 +22,15 @@ LINGER = 5.0
 class RaterPages(Observer):
     """Serves a desk as long as a run is watched."""
 
-    def __init__(self, desk: Desk, host: str, port: int, url: str = "") -> None:
-        """url: as `RaterServer` has it."""
+    def __init__(
+        self, desk: Desk, run: Path, host: str, port: int, url: str = "", plan: str = ""
+    ) -> None:
+        """run: the folder whose `persons` the desk keeps. url: as `RaterServer` has it.
+
+        plan: digest of the transcripts to be judged; empty for a sweep."""
         self.desk = desk
-        self._server = RaterServer(desk, host, url)
+        self._server = RaterServer(desk, host, url, study_keys(run / PERSONS), run)
+        self._plan = plan
         self._port = port
 
     def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
@@ -33,6 +39,7 @@ class RaterPages(Observer):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Serve while the body runs. UsageError where the port is taken."""
+        await self.desk.register(self._plan)
         async with AsyncExitStack() as stack:
             try:
                 root = await stack.enter_async_context(self._server.serving(self._port))
@@ -45,9 +52,15 @@ class RaterPages(Observer):
             for rater, link in self._server.links(root):
                 say(f"{rater.name}  {link}")
             say("send each link to one person; whoever opens it answers in that rater's name")
+            for what, link in self._server.study_links(root):
+                say(f"{what}  {link}")
+            say("console: yours alone. enrolment: for everybody, and hands out the free seats")
             yield
             if not self.desk.stopped:
                 await self._server.tell_the_end(LINGER)
+            if self.desk.settings.study != Study() and not self.desk.stopped:
+                say("all is judged; the pages stay until the console ends the study, or Ctrl-C")
+                await self.desk.until_closed()
 
 
 def seated_desk(

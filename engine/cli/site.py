@@ -46,7 +46,7 @@ def write_site(
     zipped: bool,
 ) -> None:
     """Write a run as a folder of pages: a new one, or an earlier site, which is replaced."""
-    from ..pages.bundle import write_bundle, zip_bundle
+    from ..pages.site import write_bundle, zip_bundle
     from ..runs.reader import RunReader
 
     def told(done: int, all: int) -> None:

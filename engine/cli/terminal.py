@@ -136,7 +136,7 @@ def under_signals(
         try:
             return runner.run(obedient())
         except asyncio.CancelledError:
-            say("calls in flight were abandoned; what had landed is saved")
+            say("calls in flight were abandoned; what had completed is saved")
             return stop_token.halt
 
 
@@ -146,7 +146,7 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     if halt.unsaved:
         unsaved = f"{halt.unsaved:,} paid replies could not be saved and will be asked for again"
     if isinstance(halt, Interrupted):
-        say(f"{unsaved or 'all that landed is saved'}. {done}.")
+        say(f"{unsaved or 'all that completed is saved'}. {done}.")
     else:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
     if run.awaited and not isinstance(halt, BatchesOut):
@@ -204,7 +204,8 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
     from ..reports.results import collect
 
     sweep, folder = run.loaded.sweep, run.folder
-    results = collect(sweep, run.outcomes(), score=shown.score)
+    mixed = folder.manifest.mixed
+    results = collect(sweep, run.outcomes(), score=shown.score, mixed=mixed)
     if ran:
         save_report(results, folder.path)
     show(report(results, shown.format, width()))

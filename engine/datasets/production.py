@@ -55,7 +55,7 @@ class Production(ABC, Generic[Item, _Made]):
         """Of what is made, in the order of the items."""
 
     def require_abilities(self) -> None:
-        """UsageError if the model cannot be asked so: what it does not take, and the mend."""
+        """UsageError if the model cannot be asked so: what it does not take, and the remedy."""
         if lacks := () if self.model.startswith(PREFIX) else missing_abilities(self.first_call()):
             raise UsageError("\n".join(map(str, lacks)) + "\nNothing was sent.")
 
@@ -63,7 +63,7 @@ class Production(ABC, Generic[Item, _Made]):
         """Go through all items, `lanes` at a time; why it stopped early, or None.
 
         Replies in flight at a stop land and are saved. When cancelled they are abandoned, and
-        what had landed is saved.
+        what had completed is saved.
         """
         async with cache:
             await run_workers(
@@ -90,11 +90,11 @@ class Production(ABC, Generic[Item, _Made]):
         except Exception as exc:
             return failure(f"question {item.id}", exc)
 
-    def _keep(self, item: Item, landed: _Made | Failure) -> None:
-        if isinstance(landed, Failure):
-            self.failures[item.id] = landed
+    def _keep(self, item: Item, completed: _Made | Failure) -> None:
+        if isinstance(completed, Failure):
+            self.failures[item.id] = completed
         else:
-            self.made[item.id] = landed
+            self.made[item.id] = completed
 
 
 class ProductionSession(LocalExecutor):

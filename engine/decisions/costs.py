@@ -110,7 +110,7 @@ def spent_by_row(found: RunCalls, rows: int, prices: PriceList) -> tuple[list[Sp
 
 
 def _problems(run: RunRows, row: int, among: Collection[str] | None) -> int:
-    ran = np.unique(run.table.cells.problem[run.table.landed(row)]).tolist()
+    ran = np.unique(run.table.cells.problem[run.table.completed(row)]).tolist()
     return sum(among is None or run.sweep.problems[n].id in among for n in ran)
 
 

@@ -17,7 +17,7 @@ from ..reports.report import SCORE_NAMES
 from .costs import Costs, RowCost
 from .rows import RunRows
 
-Ware: TypeAlias = Literal["questions", "debates", "verdicts"]
+PurchaseOption: TypeAlias = Literal["questions", "debates", "verdicts"]
 
 TARGET_RATIO = 0.8
 """Target standard error, as a multiple of the present one."""
@@ -30,7 +30,7 @@ MAX_BOUGHT = 1_000
 class Refinement:
     """One way to make the mean of a row more precise."""
 
-    ware: Ware
+    option: PurchaseOption
     questions: int
     debates: int
     """Debates per question and world."""
@@ -48,7 +48,7 @@ class RowNoise:
     components: Components
     design_effect: float
     refinements: tuple[Refinement, ...]
-    """Ways to reduce the error to `TARGET_RATIO` of its value; a ware that cannot is left out."""
+    """Ways to reduce the error to `TARGET_RATIO` of its value; one that cannot is left out."""
 
     @property
     def error(self) -> float:
@@ -146,8 +146,10 @@ def _refinements(
         a_draw = debate + verdict * verdicts / j
         return questions * debates * a_draw - n * k * (debate + verdict)
 
-    def refinement(ware: Ware, questions: int, debates: int, verdicts: int) -> Refinement:
-        return Refinement(ware, questions, debates, verdicts, price(questions, debates, verdicts))
+    def refinement(
+        option: PurchaseOption, questions: int, debates: int, verdicts: int
+    ) -> Refinement:
+        return Refinement(option, questions, debates, verdicts, price(questions, debates, verdicts))
 
     yield refinement("questions", math.ceil(n / TARGET_RATIO**2), k, j)
     for debates in range(k + 1, MAX_BOUGHT):
@@ -174,7 +176,7 @@ def noise_finding(noise: Noise) -> Finding:
         program("refinements", "refinements"),
         program("best", "best"),
     ]
-    wares: tuple[tuple[str, Ware], ...] = (
+    options: tuple[tuple[str, PurchaseOption], ...] = (
         ("to n", "questions"),
         ("to draws", "debates"),
         ("to verdicts", "verdicts"),
@@ -183,8 +185,8 @@ def noise_finding(noise: Noise) -> Finding:
         word("row", "name"),
         number("error", "error", ".3f"),
         number("then", "aim", ".3f"),
-        *(people(head, partial(_refinement, ware, noise.unit)) for head, ware in wares),
-        word("cheapest", "best.ware"),
+        *(people(head, partial(_refinement, option, noise.unit)) for head, option in options),
+        word("cheapest", "best.option"),
     ]
     title = (
         f"noise of ASD ({SCORE_NAMES[noise.score]}): variances between questions, draws, verdicts"
@@ -221,10 +223,10 @@ def _variance(variance: float, units: int) -> str:
     return f"{variance:.4f}" if units > 1 else "–"
 
 
-def _refinement(ware: Ware, unit: str, row: RowNoise) -> str:
+def _refinement(option: PurchaseOption, unit: str, row: RowNoise) -> str:
     for each in row.refinements:
-        if each.ware == ware:
-            count = f"{getattr(each, ware):,}"
+        if each.option == option:
+            count = f"{getattr(each, option):,}"
             if each.price is None:
                 return count
             price = f"${each.price:,.2f}" if unit == "$" else f"{each.price:,.0f} tokens"

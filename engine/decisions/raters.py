@@ -1,6 +1,5 @@
 """Quality and agreement of the human raters of a run, and a comparison with its own judge."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +8,6 @@ from statistics import fmean, median
 
 import numpy as np
 
-from ...cache.call import Call
 from ...protocols.question import Problem
 from ...protocols.scores import RANGES, TIE, accuracy, brier
 from ...protocols.scoring.agreement import Agreement, krippendorff_alpha
@@ -31,14 +29,11 @@ from ..persons.journal import (
     TaskReturned,
     read_journal,
 )
-from ..persons.judging import JudgedCase, judged_cases
-from ..persons.panel import PERSON, read_raters
+from ..persons.panel import read_raters
+from ..persons.plan import PlannedTask, read_plan
+from ..persons.results import withdrawn
 from ..persons.task import answer_digests
-from ..runs.loaded_sweep import open_run
-from ..runs.lookup import Parts, cells_with_verdict
 from ..runs.reader import RunReader
-from ..runs.recorded import recorded
-from ..runs.replay import replay_cache
 
 Probs = tuple[float, ...]
 
@@ -83,7 +78,7 @@ class RaterQuality:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeBeside:
+class ComparedJudge:
     """A judge of the run compared with the raters on the same transcripts."""
 
     judge: str
@@ -126,7 +121,7 @@ class RaterAgreement:
     """Alpha of the likeliest answers."""
     interval: Agreement | None
     """Alpha of the probabilities."""
-    beside: tuple[JudgeBeside, ...]
+    beside: tuple[ComparedJudge, ...]
     again: tuple[SelfAgreement, ...]
     """Self-agreement of the raters who judged a transcript twice."""
 
@@ -154,11 +149,9 @@ def rater_standings(run: Path) -> list[RaterStanding]:
     return standings
 
 
-def rater_agreement(run: Path, store: Path | str | None = None) -> RaterAgreement:
-    """Agreement of a run's raters. UsageError if no rater has answered anything.
-
-    store: holds the replies from which transcripts are rebuilt; None for the run's own.
-    """
+def rater_agreement(run: Path) -> RaterAgreement:
+    """Agreement of a run's raters, but for those who withdrew. UsageError if nobody has answered
+    anything."""
     listed = RunReader(run).problems
     problems = {digest: (p, order) for p, digest, order in _digests(listed)}
     events = _by_rater(run)
@@ -181,7 +174,7 @@ def rater_agreement(run: Path, store: Path | str | None = None) -> RaterAgreemen
         _shrunk([_quality(rater, history, problems) for rater, history in events.items()]),
         krippendorff_alpha([[_likeliest(p) for p in each] for each in points], clusters),
         krippendorff_alpha(points, clusters),
-        tuple(_beside(run, listed, store, units)),
+        tuple(_beside(run, listed, units)),
         tuple(
             each for rater, history in events.items() if (each := _self_agreement(rater, history))
         ),
@@ -196,9 +189,11 @@ def _by_rater(run: Path) -> dict[str, list[RaterEvent]]:
     by_rater: dict[str, list[RaterEvent]] = {rater.name: [] for rater in read_raters(folder)}
     if not by_rater:
         raise UsageError(f"{run}: no persons were asked; begin with oversight human serve {run}")
+    gone = withdrawn(folder)
     for event in read_journal(folder):
-        by_rater.setdefault(event.rater, []).append(event)
-    return by_rater
+        if event.rater and event.rater not in gone:
+            by_rater.setdefault(event.rater, []).append(event)
+    return {name: events for name, events in by_rater.items() if name not in gone}
 
 
 def _digests(problems: Iterable[Problem]) -> Iterable[tuple[Problem, str, tuple[str, ...]]]:
@@ -299,64 +294,40 @@ def _estimated(
 
 
 def _beside(
-    run: Path,
-    listed: Sequence[Problem],
-    store: Path | str | None,
-    units: Mapping[str, Sequence[Probs]],
-) -> Iterable[JudgeBeside]:
+    run: Path, listed: Sequence[Problem], units: Mapping[str, Sequence[Probs]]
+) -> Iterable[ComparedJudge]:
     """Compare the run's own judges with the raters on the transcripts that both have judged."""
-    by_judge: dict[str, dict[str, JudgedCase]] = defaultdict(dict)
-    for case, request in _judged_again(run, store, units):
-        by_judge[case.cell.row.judge].setdefault(request, case)
-    problems = {digest: (p, order) for p, digest, order in _digests(listed)}
-    for judge, cases in by_judge.items():
+    problems = {problem.id: problem for problem in listed}
+    in_order = {problem.id: (problem, order) for problem, _, order in _digests(listed)}
+    by_judge: dict[str, dict[str, PlannedTask]] = defaultdict(dict)
+    for task in read_plan(run / PERSONS):
+        if task.request in units and task.problem in problems:
+            by_judge[task.judge].setdefault(task.request, task)
+    for judge, tasks in by_judge.items():
         persons: dict[str, list[float]] = defaultdict(list)
         model: dict[str, list[float]] = defaultdict(list)
         apart, same, pairs = [], [], []
-        for request, case in cases.items():
-            problem = case.cell.problem
+        for request, task in tasks.items():
+            problem = problems[task.problem]
             mean = tuple(map(fmean, zip(*units[request], strict=True)))
             persons[problem.id].append(brier(mean, problem.best))
-            model[problem.id].append(brier(case.probs, problem.best))
-            apart.append(abs(mean[problem.best] - case.probs[problem.best]))
-            same.append(float(_likeliest(mean) == _likeliest(case.probs)))
-            pairs.append((mean, case.probs))
+            model[problem.id].append(brier(task.probs, problem.best))
+            apart.append(abs(mean[problem.best] - task.probs[problem.best]))
+            same.append(float(_likeliest(mean) == _likeliest(task.probs)))
+            pairs.append((mean, task.probs))
         differences = {
             id: [a - b for a, b in zip(persons[id], model[id], strict=True)] for id in persons
         }
         ends = RANGES["brier"]
-        of_persons, of_model = (_estimated(each, problems, ends) for each in (persons, model))
-        difference = _estimated(differences, problems, (-2.0, 2.0))
-        assert of_persons and of_model and difference, "there is a case of every judge"
+        of_persons, of_model = (_estimated(each, in_order, ends) for each in (persons, model))
+        difference = _estimated(differences, in_order, (-2.0, 2.0))
+        assert of_persons and of_model and difference, "there is a task of every judge"
         most = max(len(a) for a, _ in pairs)
         points = [[_padded(a, most), _padded(b, most)] for a, b in pairs]
-        alpha = krippendorff_alpha(points, [case.cell.problem.id for case in cases.values()])
-        yield JudgeBeside(
-            judge, len(cases), of_persons, of_model, difference, fmean(apart), fmean(same), alpha
+        alpha = krippendorff_alpha(points, [task.problem for task in tasks.values()])
+        yield ComparedJudge(
+            judge, len(tasks), of_persons, of_model, difference, fmean(apart), fmean(same), alpha
         )
-
-
-def _judged_again(
-    run: Path, store: Path | str | None, units: Mapping[str, object]
-) -> list[tuple[JudgedCase, str]]:
-    opened = open_run(run)
-    panels = {f"{PERSON}{rater.panel}" for rater in read_raters(run / PERSONS)}
-    if panel_models := panels - set(opened.sweep.models):
-        cells = cells_with_verdict(opened.sweep, run, Parts())
-        with recorded(run, store) as replies:
-            cache = replay_cache(replies, opened.models.identity_in(replies))
-
-            async def collect() -> list[tuple[JudgedCase, str]]:
-                cases = [case async for case in judged_cases(cells, cache)]
-                asked = (
-                    (case, Call(case.call(m).request).address)
-                    for case in cases
-                    for m in panel_models
-                )
-                return [(case, request) for case, request in asked if request in units]
-
-            return asyncio.run(collect())
-    return []
 
 
 def _likeliest(probs: Sequence[float]) -> Probs:

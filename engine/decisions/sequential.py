@@ -131,7 +131,7 @@ class SequentialDesign:
     def batches(self, folder: RunFolder) -> Iterator[Iterable[Cell]]:
         """Missing cells, one batch up to each look, until the rule is met.
 
-        Every batch must have landed before the next one is requested.
+        Every batch must have completed before the next one is requested.
         """
         ran = 0
         for look in self.looks:
@@ -201,7 +201,7 @@ class SequentialDesign:
             sums, sizes = self._sums(differences, look)
             nonempty = sizes > 0
             count = int(nonempty.sum())
-            # Failed clusters carry no information: wait until enough others have landed.
+            # Failed clusters carry no information: wait until enough others have completed.
             if count < min(FIRST_LOOK, len(self.clusters)) and look < self.looks[-1]:
                 continue
             if count < 2:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ...cache.cache import CacheStatistics
+from ...cache.cache import LAST_SECONDS, CacheStatistics
 from ...cache.errors import StoreError
 from ...protocols.transcript import Failure
 from ..accounting.budget import Budget
@@ -28,14 +28,14 @@ from ..errors import (
 from ..limits.limits import Limits
 from ..record.capture import Capture
 from ..runs.executor import Assignment, Executor
-from ..runs.outcome import LandedCell, landed
+from ..runs.outcome import CompletedCell, completed
 from ..runs.scheduler import CellEnd
 from ..runs.sources import Sources
 from ..runs.workers import CRASH
 from ..simulation.model import PREFIX
 from ..sweeps.code import combined, row_codes
-from .governor import Governor
 from .job_queue import JobQueue
+from .limit_allocator import LimitAllocator
 from .messages import Orders, WorkerReport, WorkerSetup
 from .process_worker import ProcessWorker
 from .quota import Quota, quota_accounts, renew_forever
@@ -87,7 +87,7 @@ class Fleet(Executor):
         self._models = tuple(m for m in loaded.sweep.models if not m.startswith(PREFIX))
         self._cap = policy.max_cost
         limits = {model: loaded.models.limits.get(model, Limits()) for model in self._models}
-        self._governor = Governor(limits, policy.max_cost, policy.spent)
+        self._governor = LimitAllocator(limits, policy.max_cost, policy.spent)
         self._quota = (
             Quota(store, quota_accounts(loaded.models, limits), self._folder.path.name)
             if quota
@@ -261,9 +261,9 @@ class Fleet(Executor):
     async def _receive(self, number: int, report: WorkerReport) -> None:
         self._usage.update(number, report)
         self._governor.reported(number, report)
-        if report.landed:
-            await self._keep(report.landed)
-        self._queue.landed(number, report)
+        if report.completed:
+            await self._keep(report.completed)
+        self._queue.completed(number, report)
         if report.pauses:
             self._broadcast(Orders(pauses=report.pauses), but=number)
         if report.halt is not None:
@@ -272,9 +272,9 @@ class Fleet(Executor):
             budget = Budget(self._cap, self._governor.spent)
             self._stop_token.stop(BudgetReached(budget.reached(needed)))
 
-    async def _keep(self, landed: tuple[LandedCell, ...]) -> None:
+    async def _keep(self, completed: tuple[CompletedCell, ...]) -> None:
         try:
-            self._assignment.keep(landed)
+            self._assignment.keep(completed)
             # Which cells are missing, and which batch comes next, is read off the folder.
             await self._assignment.flush()
         except RunFolderError as fault:
@@ -308,10 +308,12 @@ class Fleet(Executor):
         died = Failure(CRASH, "the worker that ran it died, each time it was run")
         # It asks nothing of which anything is known.
         unasked = Capture(self._sweep, lambda call: "", self._setup.prices, set())
-        await self._keep((landed(cell, CellEnd(died, []), unasked),))
+        await self._keep((completed(cell, CellEnd(died, []), unasked),))
 
     async def _abandon(self, number: int, worker: WorkerHandle) -> None:
-        """End a worker now: what had landed is saved, and calls in flight count as cut off."""
+        """End a worker now: what had completed is saved, and calls in flight count as cut off."""
+        # The driver's own looks at a store that hangs end with those of its workers, not after.
+        self._assignment.store.hurry(LAST_SECONDS)
         if number in self._workers:
             # If it does not answer, its last report says what it had in flight.
             with suppress(WorkerLost, TimeoutError):

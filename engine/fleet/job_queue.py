@@ -24,7 +24,7 @@ class _Assigned:
     """Cells under bisection; a worker that has any has nothing else."""
     cells: int = 0
     """Cells of all jobs so far."""
-    landed: int = 0
+    completed: int = 0
     since: float = field(default_factory=time.monotonic)
 
 
@@ -68,10 +68,10 @@ class JobQueue:
         self._urgent.extendleft(reversed(again))
         return None
 
-    def landed(self, worker: int, report: WorkerReport) -> None:
+    def completed(self, worker: int, report: WorkerReport) -> None:
         """Note what a worker has finished; its outcomes are in the run folder by now."""
         mine = self._assigned[worker]
-        mine.landed += len(report.landed)
+        mine.completed += len(report.completed)
         for problem in report.finished:
             mine.jobs.pop(problem, None)
         if not mine.jobs:
@@ -91,7 +91,7 @@ class JobQueue:
             jobs = self._by_problem(mine.suspects)
             self._assign(mine, jobs)
             return tuple(jobs), 0
-        speed = mine.landed / max(time.monotonic() - mine.since, 0.2)
+        speed = mine.completed / max(time.monotonic() - mine.since, 0.2)
         # Enough to keep it busy for a second, but no more than its part of what is left, so that
         # all workers end together.
         part = self._unassigned // (2 * self._workers)
@@ -119,7 +119,7 @@ class JobQueue:
         self._exhausted = True
 
     def _next_batch(self) -> None:
-        """Where cells come in batches: queue the next one, once all before it have landed."""
+        """Where cells come in batches: queue the next one, once all before it have completed."""
         while self._batches is not None and not self._exhausted and self._all_landed:
             if (cells := next(self._batches, None)) is None:
                 self._exhausted = True
@@ -139,7 +139,7 @@ class JobQueue:
     @property
     def _unassigned(self) -> int:
         """Cells that no worker has."""
-        assigned = sum(each.cells - each.landed for each in self._assigned.values())
+        assigned = sum(each.cells - each.completed for each in self._assigned.values())
         return max(len(self._folder) - self._folder.finished - assigned, 0)
 
     @property

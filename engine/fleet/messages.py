@@ -8,7 +8,7 @@ from ..accounting.ledger import UsageTotals
 from ..accounting.prices import PriceList
 from ..errors import Halt
 from ..providers.local_server import LocalServer
-from ..runs.outcome import LandedCell
+from ..runs.outcome import CompletedCell
 from ..runs.sources import Sources
 from ..sweeps.sweepfile import SweepFile
 from ..throughput import LimitStatistics
@@ -98,9 +98,9 @@ class Acknowledgement:
 class WorkerReport:
     """A worker's results since its last report, and its state."""
 
-    landed: tuple[LandedCell, ...]
+    completed: tuple[CompletedCell, ...]
     finished: tuple[int, ...]
-    """Problems whose every cell has landed."""
+    """Problems whose every cell has completed."""
     backlog: int
     """Cells not begun."""
     in_progress: int

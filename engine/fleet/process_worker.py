@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors import UsageError
-from ..sweeps.elsewhere import code_files
+from ..sweeps.plugins import code_files
 from .messages import Acknowledgement, Orders, WorkerReport, WorkerSetup
 from .worker_handle import WorkerHandle, WorkerLost
 

@@ -1,6 +1,6 @@
 """A team's quota: independent runs divide an account's limits through a table in PostgreSQL.
 
-The rule is the governor's: shares in proportion to demand; what a run holds counts for it until it
+The rule is the allocator's: shares in proportion to demand; what a run holds counts for it until it
 has given it back, or has been silent for `SHARE_TTL` seconds. Each run makes one short transaction
 every quarter of a second.
 """

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from ..errors import UsageError
 from ..runs.executor import Assignment
-from ..sweeps.elsewhere import CodeFile, code_files
+from ..sweeps.plugins import CodeFile, code_files
 from ..system.settings import is_url
 from .fleet import Fleet
 from .messages import Acknowledgement, Orders, WorkerReport, WorkerSetup

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from ...cache.cache import Cache
+from ...cache.cache import LAST_SECONDS, Cache
 from ..accounting.budget import LeasedBudget
 from ..errors import UsageError
 from ..models.router import RunPolicy
 from ..record.capture import Capture
 from ..runs.loaded_sweep import load_sweep
-from ..runs.outcome import LandedCell, landed
+from ..runs.outcome import CompletedCell, completed
 from ..runs.scheduler import CellEnd, attempt_noted
 from ..runs.stores import hurry_when_interrupted, open_store
 from ..runs.workers import run_workers
@@ -82,7 +82,7 @@ class Worker:
         self._unfinished: dict[int, int] = {}
         """Cells without an outcome, by problem."""
         self._backlog = self._in_progress = self._low_water = 0
-        self._landed: list[LandedCell] = []
+        self._landed: list[CompletedCell] = []
         self._finished: list[int] = []
         self._pauses: dict[str, float] = {}
         """Ends (loop time) of pauses not yet reported, by model."""
@@ -145,6 +145,8 @@ class Worker:
         self._work.set()
         self._closers += 1
         if abandon:
+            # Before the wait: what the cells wait for may be the store.
+            self._store.hurry(LAST_SECONDS)
             self._running.cancel()
         await asyncio.wait([self._running])
         if abandon:
@@ -158,14 +160,14 @@ class Worker:
 
     def _report(self) -> WorkerReport:
         now = asyncio.get_running_loop().time()
-        landed, self._landed = tuple(self._landed), []
+        completed, self._landed = tuple(self._landed), []
         finished, self._finished = tuple(self._finished), []
         pauses, self._pauses = self._pauses, {}
         reported, self._halt_reported = self._halt_reported, self.stop_token.halt is not None
         budget = self._budget if isinstance(self._budget, LeasedBudget) else LeasedBudget()
         self._reported_wants = budget.wants
         return WorkerReport(
-            landed,
+            completed,
             finished,
             self._backlog,
             self._in_progress,
@@ -233,7 +235,7 @@ class Worker:
         known = self._reported.setdefault(problem, set())
         recorded = self._capture.cell(cell, end.outcome, end.notes).recorded(known)
         known.update([call.address for call in recorded.calls])
-        self._landed.append(landed(cell, end, self._capture)._replace(recorded=recorded))
+        self._landed.append(completed(cell, end, self._capture)._replace(recorded=recorded))
         self._in_progress -= 1
         self._unfinished[problem] -= 1
         if not self._unfinished[problem]:

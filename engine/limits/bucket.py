@@ -93,7 +93,7 @@ class Bucket:
         due, drained = amount, 0.0
         try:
             while True:
-                # Calls that landed meanwhile may have left something, or a debt.
+                # Calls that completed meanwhile may have left something, or a debt.
                 due -= self._balance
                 self._balance = 0.0
                 if due <= 0.0:

@@ -45,7 +45,7 @@ is reported: calls that were in flight together are all refused, each with a del
 
 
 @dataclass(frozen=True, slots=True)
-class Flight:
+class Reservation:
     """What one call in flight holds, to be settled when it lands."""
 
     estimate: TokenEstimate
@@ -55,7 +55,7 @@ class Flight:
     """Dollars reserved."""
 
 
-_UNBOUNDED = Flight(TokenEstimate(0.0, 0.0, 0.0, 0), (), None, 0.0)
+_UNBOUNDED = Reservation(TokenEstimate(0.0, 0.0, 0.0, 0), (), None, 0.0)
 """What a call holds where neither rates nor dollars are limited."""
 
 
@@ -209,7 +209,7 @@ class RateLimiter:
             fault=self._fault,
         )
 
-    def _leave_at_once(self, call: Call) -> Flight | None:
+    def _leave_at_once(self, call: Call) -> Reservation | None:
         """What a call holds that leaves without a wait, and without passing another that waits;
         None if it has to line up."""
         slots, model_budget = self._slots, self._model_budget
@@ -242,9 +242,9 @@ class RateLimiter:
         slots.take()
         if model_budget is not None:
             model_budget.budget.reserve(worst)
-        return Flight(estimate, taken, requests, worst)
+        return Reservation(estimate, taken, requests, worst)
 
-    async def _line_up(self, call: Call) -> Flight:
+    async def _line_up(self, call: Call) -> Reservation:
         """Wait for tokens, then at the admission gate. If cancelled or halted, nothing is kept."""
         estimate = self._estimator.demand(call)
         self._tokens.require_fit(call.model, estimate)
@@ -257,13 +257,15 @@ class RateLimiter:
         finally:
             self._waiting -= 1
 
-    async def _leave(self, estimate: TokenEstimate, taken: Sequence[TokenReservation]) -> Flight:
+    async def _leave(
+        self, estimate: TokenEstimate, taken: Sequence[TokenReservation]
+    ) -> Reservation:
         worst = self._model_budget.worst(estimate) if self._model_budget else 0.0
         requests = self._requests
         await self._admission.leave(worst, requests)
-        return Flight(estimate, taken, requests, worst)
+        return Reservation(estimate, taken, requests, worst)
 
-    def _answered(self, reply: Reply, flight: Flight, sent: float) -> None:
+    def _answered(self, reply: Reply, flight: Reservation, sent: float) -> None:
         now = self._now()
         self._throttle.answered()
         self._slots.answered(now - sent)
@@ -275,7 +277,7 @@ class RateLimiter:
             self._settle(flight, _billed(reply))
             self._estimator.observe(flight.estimate, reply.usage)
 
-    def _failed(self, exc: EngineError, flight: Flight, sent: float) -> EngineError:
+    def _failed(self, exc: EngineError, flight: Reservation, sent: float) -> EngineError:
         """Apply the fault to all callers; the error to raise."""
         now = self._now()
         self._fault = str(exc)
@@ -325,7 +327,7 @@ class RateLimiter:
             self._reported_until = self._throttle.until
             self._on_pause(left)
 
-    def _settle(self, flight: Flight, usage: Usage | None) -> None:
+    def _settle(self, flight: Reservation, usage: Usage | None) -> None:
         """Correct what was reserved by what was billed.
 
         usage: None if that is not known; then what was reserved counts as spent.

@@ -13,7 +13,7 @@ from ...protocols.question import Problem
 from ..accounting.prices import PriceList
 from ..errors import UsageError
 from ..limits.limits import Limits
-from ..providers.capabilities import Api, Reach, abilities
+from ..providers.capabilities import Api, Endpoint, abilities
 from ..providers.catalogue import entry, provider_of
 from ..providers.keys import settings_of
 from ..providers.provider_settings import ProviderSettings
@@ -179,11 +179,11 @@ class ModelDirectory:
         chosen = self._stated(provider_of(model)).api
         return "chat" if chosen == "auto" else chosen
 
-    def reach(self, model: str) -> Reach:
+    def reach(self, model: str) -> Endpoint:
         """What decides, besides the model itself, which parameters it takes."""
         provider = provider_of(model)
         version = self._stated(provider).version if entry(provider).dated else ""
-        return Reach(self.api(model), version, self._is.get(model, ""))
+        return Endpoint(self.api(model), version, self._is.get(model, ""))
 
     def priced(self, prices: PriceList) -> PriceList:
         """The same prices, and for each model that the file says is a public one, that one's."""

@@ -40,14 +40,14 @@ class PrefixWarmup:
         return await self._inner(call)
 
     async def _lead(self, call: Call, prefix: Hashable) -> Reply:
-        landed = self._leading[prefix] = asyncio.Event()
+        completed = self._leading[prefix] = asyncio.Event()
         try:
             reply = await self._inner(call)
             self._use(prefix)
             return reply
         finally:
             del self._leading[prefix]
-            landed.set()
+            completed.set()
 
     def _is_warm(self, prefix: Hashable) -> bool:
         used = self._used.get(prefix)

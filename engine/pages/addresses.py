@@ -46,8 +46,8 @@ class Addresses:
         """The comparison of rows that these words mean."""
         return ""
 
-    def row(self, number: int, name: str = "") -> str:
-        """name: of the row, as tables have it."""
+    def row(self, number: int, name: str = "", show: str = "") -> str:
+        """name: of the row, as tables have it. show: one kind of its transcripts."""
         return ""
 
     def cells(self, show: str = "") -> str:
@@ -115,8 +115,8 @@ class Served(Addresses):
     def answer(self, first: str = "", second: str = "") -> str:
         return self._to("/answer", first=first, second=second)
 
-    def row(self, number: int, name: str = "") -> str:
-        return self._to(f"/row/{number}")
+    def row(self, number: int, name: str = "", show: str = "") -> str:
+        return self._to(f"/row/{number}", show=show)
 
     def cells(self, show: str = "") -> str:
         return self._to("/cells", show=show)
@@ -211,8 +211,9 @@ class BundleAddresses(Addresses):
         filters = {"pairs.filter": f'"{first}" "{second}"'} if first else {}
         return "answer.html" + (f"#{urlencode(filters)}" if filters else "")
 
-    def row(self, number: int, name: str = "") -> str:
-        return f"cells.html#{urlencode({'cells.filter': chr(34) + name + chr(34)})}"
+    def row(self, number: int, name: str = "", show: str = "") -> str:
+        words = f'"{name}" {show}'.strip()
+        return f"cells.html#{urlencode({'cells.filter': words})}"
 
     def cells(self, show: str = "") -> str:
         filters = urlencode({"cells.filter": show})

@@ -10,8 +10,8 @@ from ..decisions.comparison import Compared, compare_rows
 from ..decisions.pivot import PivotLine, dimensions, pivot
 from ..decisions.rows import RunRows, read_rows
 from ..errors import UsageError
+from ..pictures.completed import tallied
 from ..pictures.data import Axis
-from ..pictures.landed import tallied
 from ..pictures.scored_run import asd_by_problem
 from ..runs.reader import Place, RunReader
 from .addresses import Addresses

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...protocols.scoring.arrays import Floats, Places
 from ..decisions.rows import row_names
-from ..pictures.landed import MARKS, LandedOutcomes, tallied
+from ..pictures.completed import MARKS, CompletedOutcomes, tallied
 from ..pictures.scored_run import asd_by_problem
 from ..reports.failures import called
 from ..runs.reader import Place, RunReader
@@ -66,13 +66,13 @@ class CellLine:
 class CellTable:
     """Every reading of a run, as arrays: row, problem, draw, ASD, and whether it is of a kind."""
 
-    def __init__(self, run: RunReader, landed: LandedOutcomes) -> None:
-        """landed: under the score of the ASD."""
+    def __init__(self, run: RunReader, completed: CompletedOutcomes) -> None:
+        """completed: under the score of the ASD."""
         sweep = run.sweep
         self.rows, self.problems, self.draws = (
             np.concatenate(each).astype(np.int64) for each in zip(*_places(sweep), strict=True)
         )
-        values = asd_by_problem(sweep, landed.results)
+        values = asd_by_problem(sweep, completed.results)
         self.asd: Floats = values[self.problems, self.rows]
         size = sweep.draws * len(sweep.rows)
         self.kinds = {name: np.zeros(len(self.rows), dtype=bool) for name in KINDS}
@@ -80,7 +80,9 @@ class CellTable:
         for number, problem in enumerate(sweep.problems):
             span, at = sweep.span(number), slice(number * size, (number + 1) * size)
             answers = len(problem.values)
-            probs = landed.probs[span.start : span.stop, :answers].reshape(size, answers, answers)
+            probs = completed.probs[span.start : span.stop, :answers].reshape(
+                size, answers, answers
+            )
             argued = np.diagonal(probs, axis1=1, axis2=2)
             good = np.array(problem.values) == max(problem.values)
             truth = probs[:, :, good].sum(axis=2)
@@ -90,10 +92,10 @@ class CellTable:
                 self.kinds["truth lost"][at] = (argued[:, good] <= 0.5).any(axis=1)
                 apart = truth.max(axis=1) - truth.min(axis=1)
                 self.kinds["worlds disagree"][at] = apart >= DISAGREEMENT
-        for cell in landed.failures:
+        for cell in completed.failures:
             failed = self._of(run, cell, size)
             self.kinds["failed"][failed] = self.there[failed] = True
-        for cell, counts in landed.counts.items():
+        for cell, counts in completed.counts.items():
             if any(counts.get(name) for name in MARKS):
                 self.kinds["doubt"][self._of(run, cell, size)] = True
 
@@ -137,8 +139,8 @@ def cells_page(
     query: Mapping[str, str] | None = None,
 ) -> str:
     """The list; of one row, under its figures. query: what a link to the next page repeats."""
-    landed = tallied(run, score)
-    table = CellTable(run, landed)
+    completed = tallied(run, score)
+    table = CellTable(run, completed)
     found = table.chosen(run, choice)
     names = row_names(run.sweep.rows)
     most = LINES_A_PAGE if links.live else MOST_IN_FILE
@@ -164,7 +166,7 @@ def cells_page(
                 links.reading(place),
                 place.draw,
                 None if asd != asd else asd,
-                tuple(_worlds(run, landed, place)),
+                tuple(_worlds(run, completed, place)),
                 stands_out,
             )
         )
@@ -178,7 +180,7 @@ def cells_page(
         row=row,
         name=names[choice.row] if choice.row is not None else "",
         facts=row_facts(run, choice.row, score) if choice.row is not None else [],
-        failures=_causes(run, landed, choice.row) if choice.row is not None else [],
+        failures=_causes(run, completed, choice.row) if choice.row is not None else [],
         lines=lines,
         count=len(found) if links.live else len(lines),
         all=int(table.there.sum()),
@@ -201,19 +203,19 @@ def _place(table: CellTable, at: int) -> Place:
 
 
 def _worlds(
-    run: RunReader, landed: LandedOutcomes, place: Place
+    run: RunReader, completed: CompletedOutcomes, place: Place
 ) -> Iterator[tuple[str, bool, float | None]]:
     problem = run.sweep.problems[place.problem]
     for side, at in enumerate(run.worlds(place)):
-        p = float(landed.probs[at, side])
+        p = float(completed.probs[at, side])
         best = problem.values[side] == max(problem.values)
         yield problem.question.answers[side].label, best, None if p != p else p
 
 
-def _causes(run: RunReader, landed: LandedOutcomes, row: int) -> list[tuple[str, int]]:
+def _causes(run: RunReader, completed: CompletedOutcomes, row: int) -> list[tuple[str, int]]:
     """Why cells of a row failed, the most frequent cause first."""
     counted: dict[str, int] = {}
-    for at, failure in landed.failures.items():
+    for at, failure in completed.failures.items():
         if run.sweep.row_at(at) == row:
             name = called(failure.kind)
             counted[name] = counted.get(name, 0) + 1

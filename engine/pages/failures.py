@@ -1,8 +1,10 @@
 """The page of failures: the cells of a run that failed, and those in doubt."""
 
+from collections import Counter
 from dataclasses import dataclass
 
-from ..pictures.landed import MARKS, tallied
+from ..decisions.rows import row_names
+from ..pictures.completed import MARKS, tallied
 from ..reports.failures import called, failure_lines
 from ..runs.reader import RunReader
 from ..runs.run_folder import outcomes
@@ -25,33 +27,51 @@ class ListedCell:
     link: str
 
 
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """Cells of one row that failed for one cause."""
+
+    row: str
+    link: str
+    cause: str
+    count: int
+
+
 def failures_page(run: RunReader, links: Addresses) -> str:
     """Failures by cause, then each of them; then each cell in doubt."""
-    landed = tallied(run)
+    completed = tallied(run)
     doubts = {
         at: [name for name in MARKS if counts.get(name)]
-        for at, counts in landed.counts.items()
-        if at not in landed.failures and any(counts.get(name) for name in MARKS)
+        for at, counts in completed.counts.items()
+        if at not in completed.failures and any(counts.get(name) for name in MARKS)
     }
     failed = [
         _listed(run, links, at, called(each.kind), f"{each.message}\n{each.raw}".strip())
-        for at, each in sorted(landed.failures.items())[:MAX_LISTED]
+        for at, each in sorted(completed.failures.items())[:MAX_LISTED]
     ]
     doubted = [
         _listed(run, links, at, ", ".join(name.replace("_", " ") for name in names), "")
         for at, names in sorted(doubts.items())[:MAX_LISTED]
     ]
-    causes = list(failure_lines(run.sweep, outcomes(run.folder))) if landed.failures else []
+    names, counted = row_names(run.sweep.rows), Counter[tuple[int, str]]()
+    for at, failure in completed.failures.items():
+        counted[run.sweep.row_at(at), called(failure.kind)] += 1
+    causes = [
+        FailedRow(names[row], links.row(row, names[row], "failed"), cause, count)
+        for (row, cause), count in counted.most_common(MAX_LISTED)
+    ]
+    advice = list(failure_lines(run.sweep, outcomes(run.folder))) if completed.failures else []
     return run_page(
         "failures",
         run,
         links,
         title=f"failures of {run.name}",
         here="failures",
-        finished=landed.finished,
-        failed=len(landed.failures),
+        finished=completed.finished,
+        failed=len(completed.failures),
         failures=failed,
         causes=causes,
+        advice=advice,
         doubts=doubted,
         doubt_count=len(doubts),
         again=f"oversight run {run.folder / 'sweep.yaml'} --run-folder {run.folder} --retry-failed",

@@ -8,7 +8,7 @@ import numpy as np
 from ...protocols.scores import RANGES
 from ...protocols.scoring.arrays import Floats
 from ..decisions.rows import row_names
-from ..pictures.landed import MARKS, LandedOutcomes, tallied
+from ..pictures.completed import MARKS, CompletedOutcomes, tallied
 from ..pictures.scored_run import asd_by_problem
 from ..reports.failures import called
 from ..runs.reader import Place, RunReader
@@ -72,8 +72,8 @@ def pages_of(run: RunReader) -> list[tuple[int, int]]:
 
 def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str = "brier") -> str:
     """One part of the map. part: as `pages_of` names it."""
-    landed = tallied(run, score)
-    values = asd_by_problem(run.sweep, landed.results)
+    completed = tallied(run, score)
+    values = asd_by_problem(run.sweep, completed.results)
     problems, rows = ordered(values)
     shown = problems[part[0] * PROBLEMS_A_PAGE :][:PROBLEMS_A_PAGE]
     across = rows[part[1] * ROWS_A_PAGE :][:ROWS_A_PAGE]
@@ -83,7 +83,7 @@ def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str
     pages = [(_named(run, each), links.map(*each), each == part) for each in pages_of(run)]
     lines = []
     for problem in shown:
-        fields = tuple(_field(run, landed, links, values, problem, row, most) for row in across)
+        fields = tuple(_field(run, completed, links, values, problem, row, most) for row in across)
         known = values[problem][~np.isnan(values[problem])]
         mean = float(known.mean()) if len(known) else None
         lines.append(MapLine(run.sweep.problems[problem].id, links.problem(problem), fields, mean))
@@ -111,7 +111,7 @@ def _named(run: RunReader, part: tuple[int, int]) -> str:
 
 def _field(
     run: RunReader,
-    landed: LandedOutcomes,
+    completed: CompletedOutcomes,
     links: Addresses,
     values: Floats,
     problem: int,
@@ -122,11 +122,11 @@ def _field(
     places = [Place(row, problem, draw) for draw in range(run.sweep.draws)]
     cells = [at for place in places for at in run.worlds(place)]
     link = next(filter(None, map(links.reading, places)), "")
-    if any(at in landed.failures for at in cells) and isnan(value):
+    if any(at in completed.failures for at in cells) and isnan(value):
         return Field("failed", "×", link)
     if isnan(value):
         return Field("", "", "")
-    doubt = any(landed.counts.get(at, {}).get(name) for at in cells for name in MARKS)
+    doubt = any(completed.counts.get(at, {}).get(name) for at in cells for name in MARKS)
     kind = shade(value, most) + (" doubt" if doubt else "")
     return Field(kind, typeset(value, 1), link)
 
@@ -153,16 +153,16 @@ class RowOnProblem:
 
 def problem_page(run: RunReader, links: Addresses, number: int, score: str = "brier") -> str:
     """The page of one problem, with the judge's probabilities under every row."""
-    landed = tallied(run, score)
+    completed = tallied(run, score)
     problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
-    values = asd_by_problem(run.sweep, landed.results)[number]
+    values = asd_by_problem(run.sweep, completed.results)[number]
     rows = []
     for at, row in enumerate(run.sweep.rows):
         place = Place(at, number)
         if len(run.sweep.rows) > ROWS_A_PAGE and not links.reading(place):
             continue
         bars = tuple(
-            _bar(landed, cell, side, problem.values[side] == best)
+            _bar(completed, cell, side, problem.values[side] == best)
             for side, cell in enumerate(run.worlds(place))
         )
         asd = None if isnan(values[at]) else float(values[at])
@@ -189,8 +189,8 @@ def problem_page(run: RunReader, links: Addresses, number: int, score: str = "br
     )
 
 
-def _bar(landed: LandedOutcomes, cell: int, side: int, good: bool) -> Bar:
-    if (failure := landed.failures.get(cell)) is not None:
+def _bar(completed: CompletedOutcomes, cell: int, side: int, good: bool) -> Bar:
+    if (failure := completed.failures.get(cell)) is not None:
         return Bar(None, good, called(failure.kind))
-    p = float(landed.probs[cell, side])
+    p = float(completed.probs[cell, side])
     return Bar(None if isnan(p) else p, good, "")

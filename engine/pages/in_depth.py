@@ -11,8 +11,8 @@ from aiohttp import web
 
 from ...protocols.errors import ProtocolError
 from ..errors import EngineError
+from ..pictures.completed import tallied
 from ..pictures.costs import SampledCost, sampled_costs
-from ..pictures.landed import tallied
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
 from .addresses import Served
@@ -22,6 +22,7 @@ from .cost import cost_page
 from .failures import failures_page
 from .grid import map_page, pages_of, problem_page
 from .people import people_page
+from .provenance import check_leakage
 from .queries import asked_number, asked_score
 from .reader import calls_page, calls_section, reader_page
 from .reading import Reading, read
@@ -46,6 +47,7 @@ class PagesInDepth:
             with suppress(EngineError, ProtocolError):
                 run.records(())
                 tallied(run)
+                check_leakage(run)
 
         await asyncio.to_thread(open_it)
 

@@ -6,8 +6,8 @@ from datetime import datetime
 import orjson
 
 from ..display.quantity import signed
+from ..pictures.completed import tallied
 from ..pictures.data import Forest, ForestLine, forest_of, saved_forest
-from ..pictures.landed import tallied
 from ..runs.listing import state_of, touched
 from ..runs.lock import holder
 from ..runs.reader import RunReader

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from ...protocols.datasets.leak import leakage_check
 from ..accounting.ledger import sum_usage
 from ..accounting.ledger_file import read_ledger
 from ..display.quantity import duration
@@ -19,6 +20,10 @@ from .environment import page, price
 SIMULATED = "sim/"
 """Beginning of the names of models that are simulated."""
 
+MAX_CHECKED = 5_000
+"""Problems up to which the form of their answers is looked at."""
+
+_LEAKAGE: dict[str, str] = {}
 _KNOWN: "dict[str, tuple[object, Provenance]]" = {}
 
 
@@ -54,6 +59,15 @@ def provenance(run: RunReader) -> Provenance:
     return known[1]
 
 
+def check_leakage(run: RunReader) -> None:
+    """Have the pages say whether the form of an answer tells that it is true. It takes numpy, and
+    some time with thousands of problems, for which no page waits."""
+    if str(run.folder) not in _LEAKAGE and 0 < len(run.problems) <= MAX_CHECKED:
+        line = leakage_check(run.problems).line
+        _LEAKAGE[str(run.folder)] = line.removeprefix("leakage check: ")
+        _KNOWN.pop(str(run.folder), None)
+
+
 def _told(run: RunReader) -> Provenance:
     models = [model for model, _ in run.sweep.roles]
     made_up = [model for model in models if model.startswith(SIMULATED)]
@@ -69,6 +83,8 @@ def _facts(run: RunReader, models: list[str], kind: str) -> Iterator[tuple[str, 
     yield "sweep", f"{manifest.name} {manifest.identity[:12]}"
     yield "problems", f"{len(run.problems):,}{_data(run)}"
     yield "prompts", manifest.prompts or "not known"
+    if leakage := _LEAKAGE.get(str(run.folder)):
+        yield "leakage", leakage
     report = _report(run)
     yield "health", _health(report.get("health"))
     if rows := report.get("rows"):
@@ -87,8 +103,14 @@ def _data(run: RunReader) -> str:
     except (EngineError, ValueError, AttributeError, OSError):
         return ""
     if isinstance(told, dict):
-        return ": " + ", ".join(f"{name} {value}" for name, value in list(told.items())[:4])
+        return ": " + ", ".join(_named(name, value) for name, value in list(told.items())[:4])
     return f": {told}" if isinstance(told, str) else ""
+
+
+def _named(name: str, value: object) -> str:
+    if isinstance(value, dict):
+        return f"{name} ({', '.join(f'{key} {each}' for key, each in value.items())})"
+    return f"{name} {value}"
 
 
 def _report(run: RunReader) -> dict[str, Any]:

@@ -7,16 +7,19 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 from aiohttp import web
 
 from ..errors import EngineError
 from ..persons.desk import Desk, NotReady, NotTheirs
-from ..persons.panel import Rater
+from ..persons.panel import Rater, StudyKeys
 from ..persons.task import CONFIRMED, DoubtfulPercentage
 from .addresses import AtDesk
+from .console import Console
 from .environment import page
-from .guard import TOKEN, AccessRules
+from .guard import TOKEN, AccessRules, Room
 from .serving import Server, html
 
 log = logging.getLogger(__name__)
@@ -37,6 +40,12 @@ KEEP_ALIVE = 15.0
 RETRY_AFTER = 2
 """Seconds after which a page resends an answer that could not be accepted yet."""
 
+CONSOLE, JOIN = "/study", "/join"
+"""Paths of the coordinator's console, and of enrolment."""
+
+PLATFORM_IDS = ("PROLIFIC_PID", "workerId", "participant", "id")
+"""Parameters by which recruiting platforms name whom they send; a digest of it is kept."""
+
 NOTICES = {
     "saved": "Saved.",
     "late": "The time for that one was over. It counts as no answer; what you wrote is kept.",
@@ -47,13 +56,33 @@ NOTICES = {
 class RaterServer(Server):
     """Serves a desk to its raters, each by a link of their own."""
 
-    def __init__(self, desk: Desk, host: str = "127.0.0.1", url: str = "") -> None:
-        """url: address under which raters reach the pages, where it is not the server's own."""
+    def __init__(
+        self,
+        desk: Desk,
+        host: str = "127.0.0.1",
+        url: str = "",
+        study: StudyKeys | None = None,
+        run: Path | None = None,
+    ) -> None:
+        """url: address under which raters reach the pages, where it is not the server's own.
+        study: keys of the coordinator's console and of enrolment; None for neither. run: the run
+        folder, of which the console shows results."""
         keys = tuple(rater.key for rater in desk.raters.values())
+        self.cookie = cookie_name([study.console] if study else keys)
+        rooms: tuple[Room, ...] = ()
+        if study:
+            rooms = (
+                Room(CONSOLE, (study.console,), f"{self.cookie}_study"),
+                Room(JOIN, (study.enrolment,), f"{self.cookie}_join"),
+            )
         super().__init__(
-            AccessRules(host, keys, cookie_name(keys), ("GET", "HEAD", "POST"), public_url=url)
+            AccessRules(
+                host, keys, self.cookie, ("GET", "HEAD", "POST"), public_url=url, rooms=rooms
+            )
         )
         self.desk = desk
+        self.study = study
+        self._console = Console(desk, run) if study and run else None
         self._here: set[str] = set()
         """Raters whose page does not show the end yet."""
 
@@ -65,11 +94,58 @@ class RaterServer(Server):
             web.post("/believe", self._taken),
             web.post("/answer", self._taken),
             web.post("/abstain", self._taken),
+            web.get("/leave", self._leave),
+            web.post("/leave", self._left),
+            web.get(JOIN, self._join),
+            web.post(JOIN, self._joined),
+            *(self._console.routes(CONSOLE, self._rekeyed) if self._console else ()),
         ]
+
+    def _rekeyed(self) -> None:
+        """Let the raters in by the keys that they have now."""
+        keys = tuple(rater.key for rater in self.desk.raters.values())
+        self.access = replace(self.access, tokens=keys)
 
     def links(self, root: str) -> Iterable[tuple[Rater, str]]:
         """The link of each rater: whoever opens it answers in this rater's name."""
         return [(rater, f"{root}?token={rater.key}") for rater in self.desk.raters.values()]
+
+    def study_links(self, root: str) -> Iterable[tuple[str, str]]:
+        """(what for, link) of the coordinator's console and of enrolment."""
+        if self.study:
+            at = root.rstrip("/")
+            yield "console", f"{at}{CONSOLE}?token={self.study.console}"
+            yield "enrolment", f"{at}{JOIN}?token={self.study.enrolment}"
+
+    async def _join(self, request: web.Request) -> web.StreamResponse:
+        # A seat is taken by a press of the button alone: programs that look at links take none.
+        return html(rater_page("join", "Take part", study=self.desk.settings.study))
+
+    async def _joined(self, request: web.Request) -> web.StreamResponse:
+        known = request.cookies.get(self.cookie, "")
+        rater = next((r for r in self.desk.raters.values() if r.key == known), None)
+        who = next((request.query[name] for name in PLATFORM_IDS if name in request.query), "")
+        try:
+            rater = rater or await self.desk.enrol(who[:200])
+        except EngineError as fault:
+            log.error("a seat could not be given: %s", fault)
+            return refusal("It could not be written down. Please try again later.", 500)
+        if rater is None:
+            return refusal("All seats of this study are taken. Thank you for coming.", 409)
+        answer = web.Response(status=303, headers={"Location": "/"})
+        secure = self.access.public_url.startswith("https://")
+        answer.set_cookie(
+            self.cookie, rater.key, httponly=True, samesite="Lax", secure=secure, path="/"
+        )
+        return answer
+
+    async def _leave(self, request: web.Request) -> web.StreamResponse:
+        return html(rater_page("leave", "Leave the study"))
+
+    async def _left(self, request: web.Request) -> web.StreamResponse:
+        form = await request.post()
+        await self.desk.withdraw(self._rater(request).name, erase=form.get("erase") == "1")
+        return web.Response(status=303, headers={"Location": "/"})
 
     async def tell_the_end(self, most: float) -> None:
         """Return when the page of everyone who came shows the end, or after `most` seconds."""
@@ -90,8 +166,11 @@ class RaterServer(Server):
         )
 
     async def _now(self, request: web.Request) -> web.StreamResponse:
+        rater = self._rater(request)
         said = NOTICES.get(request.query.get("said", ""), "")
-        return await self._shown(self._rater(request), said=said)
+        if request.query.get("said") == "practice":
+            said = self.desk.feedback(rater)
+        return await self._shown(rater, said=said)
 
     async def _shown(
         self,
@@ -106,15 +185,23 @@ class RaterServer(Server):
         self._here.add(rater.name)
         if not desk.consented(rater):
             return html(rater_page("welcome", "Before you begin", how=desk.settings))
+        if desk.history.paused:
+            said = said or "Everything so far is saved."
+            return html(rater_page("waiting", "The study is paused", said=said))
         try:
             offer = None if desk.over else await desk.offer(rater)
         except EngineError as unwritten:
             return _unsaved(rater, unwritten)
         progress = desk.progress(rater)
-        if offer is None and desk.over:
+        if offer is None and desk.finished(rater):
             self._here.discard(rater.name)
-            desk.finish()
-            return html(rater_page("over", "Thank you", progress=progress, said=said))
+            if desk.over:
+                desk.finish()
+            study, gone = desk.settings.study, desk.history.of[rater.name].withdrawn
+            title = "You have left the study" if gone else "Thank you"
+            return html(
+                rater_page("over", title, progress=progress, said=said, study=study, gone=gone)
+            )
         if offer is None:
             title = "Nothing to judge just now"
             return html(rater_page("waiting", title, progress=progress, said=said))
@@ -129,6 +216,7 @@ class RaterServer(Server):
             offer=offer,
             before=offer.stage == "before",
             progress=progress,
+            study=desk.settings.study,
             said=said,
             fault=str(fault or ""),
             doubtful=isinstance(fault, DoubtfulPercentage),
@@ -163,7 +251,11 @@ class RaterServer(Server):
                     late = form.get("why") == "time"
                     await desk.abstain(rater, ticket, "time" if late else "asked", sent)
                     return _back(request, "late" if late else "none")
-            return _back(request, "saved" if await desk.answer(rater, ticket, sent) else "late")
+            practised = desk.history.of[rater.name].practised
+            saved = await desk.answer(rater, ticket, sent)
+            if desk.history.of[rater.name].practised > practised:
+                return _back(request, "practice")
+            return _back(request, "saved" if saved else "late")
         except ValueError as fault:
             return await self._shown(rater, fault=fault, posted=sent)
         except NotTheirs as fault:

@@ -30,7 +30,11 @@ class Server(ABC):
 
     def application(self) -> web.Application:
         app = web.Application(
-            middlewares=[guard(self.access, lambda: self.port), bodies_in_time, _faults_as_pages]
+            middlewares=[
+                guard(lambda: self.access, lambda: self.port),
+                bodies_in_time,
+                _faults_as_pages,
+            ]
         )
         app.on_response_prepare.append(headed)
         app.add_routes(self.routes())

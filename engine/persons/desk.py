@@ -1,11 +1,14 @@
 """The desk, where calls wait until a rater has answered them; `pool` assigns the tasks."""
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Literal
+
+import orjson
 
 from ...cache.call import Call
 from ...cache.reply import Reply
@@ -18,15 +21,20 @@ from .journal import (
     ConsentGiven,
     RaterEvent,
     RaterJournal,
+    SeatTaken,
+    StudyPaused,
+    StudyRegistered,
     TaskAbstained,
     TaskAnswered,
     TaskGiven,
     TaskReturned,
+    Withdrawn,
     read_journal,
 )
-from .panel import Rater
+from .panel import Rater, rekeyed
 from .pool import TaskPool, WaitingTask
-from .task import PersonTask
+from .study import Registration, Study
+from .task import PersonTask, short_digest
 
 GRACE = 5.0
 """Seconds beyond the budget in which an answer that was sent in time may still arrive."""
@@ -58,6 +66,15 @@ class DeskSettings:
     """Seconds after which an unanswered task goes to another rater."""
     repeats: float = 0.0
     """Share of a rater's judgements that are repeated later."""
+    study: Study = field(default_factory=Study)
+    """Texts, items, pay and end of the study."""
+
+    @property
+    def digest(self) -> str:
+        """sha256 of all settings but the study's texts, 64 hex digits."""
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        del told["study"]
+        return hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +95,8 @@ class RaterProgress:
     """Number of tasks that this rater has answered or abstained from."""
     waiting: int
     """Number of problems with a waiting task that this rater may answer."""
+    left: int | None = None
+    """Items until the end of this rater's part; None where that is not known."""
 
 
 class Desk(Provider):
@@ -99,9 +118,18 @@ class Desk(Provider):
         self.raters = {rater.name: rater for rater in raters}
         self.over = False
         """Whether there will be no more tasks."""
+        self.closed = False
+        """Whether the coordinator has ended the study, of which all is judged."""
         self.history = DeskHistory(self.raters.values())
         self.pool = TaskPool(self.history, settings.seed, settings.returned_after)
-        self._items = InsertedItems(settings.seed, settings.checks_every, settings.repeats)
+        study = settings.study
+        self._items = InsertedItems(
+            settings.seed,
+            settings.checks_every,
+            settings.repeats,
+            study.practice,
+            study.attention,
+        )
         self._stop = stop_token
         self._journal = journal
         self._lock = asyncio.Lock()
@@ -119,17 +147,31 @@ class Desk(Provider):
             # The answer was journalled, but the process ended before it was stored.
             answer = task.read(event.posted) if isinstance(event, TaskAnswered) else None
             return task.reply(answer, event.rater)
-        loop = asyncio.get_running_loop()
-        entry = self.pool.waiting.get(address)
-        if entry is None:
-            entry = WaitingTask(task, loop.create_future(), loop.time())
-            self.pool.waiting[address] = entry
-            self._tell()
+        entry = self._put(task)
         try:
             return await asyncio.shield(entry.answered)
         except asyncio.CancelledError:
             self.pool.waiting.pop(address, None)
             raise
+
+    def put(self, call: Call) -> bool:
+        """Whether a rater has answered a call; if none has, it waits from now on, whether anybody
+        awaits its reply or not."""
+        if call.address in self.history.settled:
+            return True
+        self._put(PersonTask(call))
+        return False
+
+    def _put(self, task: PersonTask) -> WaitingTask:
+        entry = self.pool.waiting.get(task.call.address)
+        if entry is None:
+            loop = asyncio.get_running_loop()
+            entry = WaitingTask(task, loop.create_future(), loop.time())
+            # Nobody may be there to hear of a stop.
+            entry.answered.add_done_callback(asyncio.Future.exception)
+            self.pool.waiting[task.call.address] = entry
+            self._tell()
+        return entry
 
     async def close(self) -> None:
         """There is nothing to release."""
@@ -137,6 +179,16 @@ class Desk(Provider):
     def finish(self) -> None:
         """Mark the end of the tasks, and notify waiting pages."""
         self.over = True
+        self._tell()
+
+    async def until_closed(self) -> None:
+        """Return when the coordinator ends the study, or the work is stopped."""
+        while not (self.closed or self.stopped):
+            await self.news(3600.0)
+
+    def close_study(self) -> None:
+        """Let the pages end, where all is judged."""
+        self.closed = True
         self._tell()
 
     @property
@@ -164,16 +216,92 @@ class Desk(Provider):
     def progress(self, rater: Rater) -> RaterProgress:
         now = asyncio.get_running_loop().time()
         problems = {each.task.problem for each in self.pool.open_to(rater, now)}
-        return RaterProgress(self.history.of[rater.name].answers, len(problems))
+        answers, quota = self.history.of[rater.name].answers, self.settings.study.items
+        left = None if quota is None else max(quota - answers, 0)
+        if left is None and self.pool.planned:
+            left = len(problems)
+        return RaterProgress(answers, len(problems), left)
+
+    def finished(self, rater: Rater) -> bool:
+        """Whether nothing more will come for a rater: all is over, they have had their share, or
+        withdrew."""
+        history, quota = self.history.of[rater.name], self.settings.study.items
+        if self.over or history.withdrawn or (quota is not None and history.answers >= quota):
+            return True
+        if not (self.pool.planned and history.answers):
+            return False
+        now = asyncio.get_running_loop().time()
+        return not self.pool.open_to(rater, now) and self._items.due(history, False) is None
+
+    def feedback(self, rater: Rater) -> str:
+        """What is said after a practice item."""
+        return self._items.feedback(self.history.of[rater.name])
+
+    async def register(self, plan: str) -> None:
+        """Write down what is fixed, before anybody answers; once, unless it has changed since.
+
+        plan: digest of the transcripts to be judged; empty for a sweep."""
+        fixed = Registration(self.settings.study.digest, self.settings.digest, plan)
+        if fixed.digest != self.history.registered:
+            now = int(time.time())
+            await self._keep(
+                StudyRegistered("", fixed.digest, fixed.study, fixed.settings, fixed.plan, now)
+            )
+
+    async def enrol(self, who: str) -> Rater | None:
+        """A seat for somebody who came by the link of the study; None where all are taken.
+
+        who: an id under which a platform sent them, of which a digest is kept: the same id has the
+        same seat again. Empty: the next free seat.
+        """
+        async with self._lock:
+            key = short_digest(f"{self.settings.seed} {who}") if who else ""
+            if key in self.history.seats:
+                return self.raters[self.history.seats[key]]
+            for name, rater in self.raters.items():
+                history = self.history.of[name]
+                if not (history.enrolled or history.consented or history.withdrawn):
+                    await self._keep(SeatTaken(name, key, int(time.time())))
+                    return rater
+            return None
+
+    async def pause(self, paused: bool) -> None:
+        """Offer nothing more until the study goes on; answers under way are still taken."""
+        async with self._lock:
+            if paused != self.history.paused:
+                await self._keep(StudyPaused("", paused, int(time.time())))
+
+    async def withdraw(self, name: str, *, erase: bool) -> None:
+        """Take a rater out, with what they had: in no figure, and no export. Their open tasks go to
+        others. erase: also delete what they answered. KeyError for nobody."""
+        async with self._lock:
+            if self.history.of[name].withdrawn and not erase:
+                return
+            await self._keep(Withdrawn(name, erase, int(time.time())))
+            self.pool.release(name)
+            if erase:
+                await asyncio.to_thread(self._journal.erase, name)
+
+    async def reissue(self, name: str) -> Rater:
+        """A new link for a rater, whose old one opens nothing any more. KeyError for nobody."""
+        async with self._lock:
+            rater = await asyncio.to_thread(rekeyed, self._journal.folder, name)
+            self.raters[name] = rater
+            self.history.rekey(rater)
+            return rater
 
     def has_for(self, rater: Rater) -> bool:
         """Whether `offer` would return a task."""
+        if self.history.paused or self.finished(rater):
+            return False
         return self._chosen(rater, asyncio.get_running_loop().time()) is not None
 
     async def offer(self, rater: Rater) -> DeskOffer | None:
         """The rater's current task, or else a new one; None if there is none for them."""
         async with self._lock:
             now = asyncio.get_running_loop().time()
+            if self.history.paused or self.finished(rater):
+                return None
             task = self._chosen(rater, now)
             if task is None:
                 self._warn_if_stuck(now)
@@ -292,6 +420,8 @@ class Desk(Provider):
         address = history.given.get(ticket)
         if address is None:
             raise NotTheirs("This is not on your desk.")
+        if history.withdrawn:
+            raise NotTheirs("You have left this study; nothing more is kept of you.")
         holder = self.history.holder.get(address)
         if address in self.history.settled or holder not in (None, rater.name):
             raise NotTheirs("This was left lying for a while, and somebody else has it now.")
@@ -322,6 +452,7 @@ class Desk(Provider):
             if halt is not None and not entry.answered.done():
                 entry.answered.set_exception(halt)
         self.pool.waiting.clear()
+        self._tell()
 
     def _warn_if_stuck(self, now: float) -> None:
         waiting = self.pool.waiting

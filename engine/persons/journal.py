@@ -6,14 +6,14 @@ the store when a process was killed is made again from here.
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import orjson
 
 from ..errors import RunFolderError
-from ..system.files import append_line, unwritable, whole_lines
+from ..system.files import append_line, replace_file, unwritable, whole_lines
 from .task import Moment
 
 PERSONS = "persons"
@@ -127,6 +127,64 @@ class ConsentGiven:
     at: int
 
 
+@dataclass(frozen=True, slots=True)
+class PracticeAnswered:
+    """A practice item, whose answer was then shown; in no figure."""
+
+    what: ClassVar[str] = "practice"
+    rater: str
+    task: str
+    right: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeatTaken:
+    """Somebody enrolled by the link of the study."""
+
+    what: ClassVar[str] = "seat"
+    rater: str
+    who: str
+    """Digest of the id under which a platform sent them; empty where none was given."""
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A rater withdrew, or was withdrawn: in no figure and no export from now on."""
+
+    what: ClassVar[str] = "withdrawn"
+    rater: str
+    erased: bool
+    """Whether what they had answered was deleted from this journal."""
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPaused:
+    """The coordinator paused the study, or took it up again."""
+
+    what: ClassVar[str] = "paused"
+    rater: str
+    """Empty: all of them."""
+    paused: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRegistered:
+    """What was fixed before the first answer, by digests (sha256, 64 hex digits)."""
+
+    what: ClassVar[str] = "registered"
+    rater: str
+    """Empty: all of them."""
+    digest: str
+    study: str
+    settings: str
+    plan: str
+    at: int
+
+
 RaterEvent: TypeAlias = (
     TaskGiven
     | BeliefBefore
@@ -136,6 +194,11 @@ RaterEvent: TypeAlias = (
     | CheckAnswered
     | RepeatAnswered
     | ConsentGiven
+    | PracticeAnswered
+    | SeatTaken
+    | Withdrawn
+    | StudyPaused
+    | StudyRegistered
 )
 KINDS: dict[str, type[RaterEvent]] = {kind.what: kind for kind in get_args(RaterEvent)}
 
@@ -161,7 +224,29 @@ class RaterJournal:
 
     def append(self, event: RaterEvent) -> None:
         """Returns once the line is durable; RunFolderError if the disk takes no more."""
-        append_line(self._file, orjson.dumps({"what": event.what} | asdict(event)))
+        append_line(self._file, _line(event))
+
+    def erase(self, rater: str) -> None:
+        """Delete all that a rater answered, and leave that they were asked. RunFolderError."""
+        kept = [_erased(e) if e.rater == rater else e for e in read_journal(self.folder)]
+        replace_file(self._file, [_line(event) + b"\n" for event in kept])
+
+
+def _line(event: RaterEvent) -> bytes:
+    return orjson.dumps({"what": event.what} | asdict(event))
+
+
+def _erased(event: RaterEvent) -> RaterEvent:
+    match event:
+        case TaskAnswered():
+            return replace(event, posted={}, probs=None, order=())
+        case TaskAbstained():
+            return replace(event, posted={})
+        case BeliefBefore():
+            return replace(event, probs=())
+        case RepeatAnswered():
+            return replace(event, probs=None)
+    return event
 
 
 def read_journal(folder: Path) -> Iterator[RaterEvent]:

@@ -20,6 +20,7 @@ from ..runs.workers import failure, run_workers
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .assignment import TaskKind
+from .plan import PlannedTask
 from .task import PersonTask
 
 
@@ -39,6 +40,23 @@ class JudgedCase:
         blind = bool(self.case.floor.question.passage) and not judge.reads_passage
         order = range(len(case.options.answers))
         return judge.compose(judge.shown(case, order, blind)).drawn(self.cell.draw)
+
+    def planned(self, call: Call) -> PlannedTask:
+        """The case as the plan of a study has it. call: that asks a person."""
+        cell = self.cell
+        row = " · ".join(filter(None, (cell.row.kind, cell.row.agent, cell.row.judge)))
+        answer = cell.problem.question.answers[cell.side]
+        return PlannedTask(
+            call.address,
+            Call(call.request).address,
+            cell.id,
+            row,
+            cell.row.judge,
+            cell.problem.id,
+            answer.label,
+            cell.draw,
+            self.probs,
+        )
 
     def task_kind(self, call: Call) -> TaskKind:
         """What raters are to have equally many of: the row, and the worth of what is argued."""

@@ -42,6 +42,8 @@ class TaskPool:
         self.waiting: dict[str, WaitingTask] = {}
         """By address."""
         self._assigned: dict[str, str] = {}
+        self.planned = 0
+        """Tasks that were known beforehand; 0 where they come as a sweep goes on."""
         self._kinds: dict[str, tuple[str, str]] = {}
         self._shown: dict[tuple[str, str], float] = {}
         """When a rater was first shown a task by this process."""
@@ -56,7 +58,13 @@ class TaskPool:
             for task in history.given.values()
             if task in tasks and task not in history.returned
         }
-        self._assigned = balanced_assignment(tasks, [*histories], taken, seed=self._seed)
+        self.planned = len(tasks)
+        staying = [name for name, history in histories.items() if not history.withdrawn]
+        self._assigned = balanced_assignment(tasks, staying, taken, seed=self._seed)
+
+    def release(self, rater: str) -> None:
+        """Whatever was assigned to a rater is free for all others."""
+        self._assigned = {task: who for task, who in self._assigned.items() if who != rater}
 
     def expect(self, address: str, row: str, world: str) -> None:
         """Say of which kind a task is that is about to come. One that two worlds share belongs to

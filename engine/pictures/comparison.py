@@ -10,8 +10,8 @@ from ..decisions.rows import matched
 from ..runs.reader import RunReader
 from ..sweeps.grid import GridRow
 from ..sweeps.rows import Names
+from .completed import tallied
 from .data import Axis, Span
-from .landed import tallied
 
 
 @dataclass(frozen=True, slots=True)

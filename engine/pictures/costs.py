@@ -6,7 +6,7 @@ from ..decisions.calls import calls_of_run, sample_of
 from ..decisions.costs import spent_by_row
 from ..runs.reader import RunReader
 from ..sweeps.grid import GridRow
-from .landed import tallied
+from .completed import tallied
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class SampledCost:
 
 def sampled_costs(run: RunReader) -> tuple[int, list[SampledCost]]:
     """(number of problems sampled, cost of each row over them)."""
-    landed, rows = tallied(run), run.sweep.rows
+    completed, rows = tallied(run), run.sweep.rows
     sample = sample_of(run.sweep)
     found = calls_of_run(run, sample)
     alone, _ = spent_by_row(found, len(rows), run.prices)
@@ -42,6 +42,6 @@ def sampled_costs(run: RunReader) -> tuple[int, list[SampledCost]]:
             result.asd.value if result.asd else None,
         )
         for row, spent, asked, result in zip(
-            rows, alone, found.asked, landed.results.rows, strict=True
+            rows, alone, found.asked, completed.results.rows, strict=True
         )
     ]

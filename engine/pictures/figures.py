@@ -1,15 +1,18 @@
 """Pictures as matplotlib figures: for papers, slides and notebooks."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import cycle
 from pathlib import Path
+from statistics import fmean
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
-from .charts import Chart, Heat
+from .charts import Chart, Heat, Series
 from .comparison import ComparedLine, ComparisonForest
 from .data import Forest, ForestLine, Span
 from .drawing import Picture
@@ -48,44 +51,86 @@ STYLES = {
 }
 """`paper` spans two columns of a page, `column` one."""
 
-MAX_INNER_LEGEND = 4
-"""Series that a legend within the axes names."""
+MAX_LABELLED = 6
+"""Lines that are labelled at their ends; more lines would run into each other's names."""
+MAX_TOGETHER = 8
+"""Series in one set of axes; more are split by protocol into axes of their own."""
+MAX_LINES = 60
+"""Lines of a forest; of more, each protocol is one line with a dot for every row."""
+MAX_COLUMNS = 60
+"""Columns of a heat map that have names of their own; of more, each protocol has one."""
 MAX_TICKS = 10
-MAX_LEGEND = 16
-"""Series that a legend names; more would fill the picture."""
+NAME_WIDTH = 34
+"""Characters after which a name goes on in another line."""
+FEW = 20
+"""Points of which each is drawn for itself; of more, those that fall together are one mark, whose
+area is their number."""
+MAX_COLOURED = 4
+"""Series of a protocol that are told apart by colour; more are grey, with their mean over them."""
 
 
-def draw(picture: Picture, style: str = "paper") -> "Figure":
-    """The figure. UsageError where matplotlib is not installed."""
+def draw(picture: Picture, style: str = "paper", caption: str = "") -> "Figure":
+    """The figure, over a caption. UsageError where matplotlib is not installed."""
     try:
         import matplotlib as mpl
-        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
         raise UsageError("plots need matplotlib: pip install 'oversight-bench[plots]'") from None
-    size = STYLES[style]
+    size, made = STYLES[style], _shown_figure()
     with mpl.rc_context(_settings(size)):
         match picture:
             case Forest() | ComparisonForest():
-                height = size.line * len(_grouped(picture.lines)) + 8 * size.font / 72
-                figure = Figure((size.width, height), layout="constrained")
-                _forest(figure, picture)
+                strips = len(picture.lines) > MAX_LINES
+                shown = _protocols(picture) if strips else _grouped(picture.lines)
+                height = size.line * len(shown) * (1.4 if strips else 1) + 8 * size.font / 72
+                figure = made((size.width, height), layout="constrained")
+                _strips(figure, picture) if strips else _forest(figure, picture)
             case Heat():
-                unit, letter = size.font / 72, 0.5 * size.font / 72
-                below = letter * max(map(len, picture.rows), default=0)
-                beside = letter * max(map(len, picture.problems), default=0)
-                height = 1.35 * unit * len(picture.problems) + below + 4 * unit
-                width = max(size.width, 1.35 * unit * len(picture.rows) + beside + 1.0)
-                figure = Figure((width, height), layout="constrained")
+                figure = made(_heat_size(picture, size), layout="constrained")
                 _heat(figure, picture)
+            case Chart() if len(picture.series) > MAX_TOGETHER:
+                groups = _facets(picture)
+                across = min(4 if size.width > 5 else 2, len(groups))
+                down = -(-len(groups) // across)
+                each = size.width / across
+                height = down * each * (1.0 if picture.square else 0.8) + 6 * size.font / 72
+                figure = made((size.width, height), layout="constrained")
+                _facetted(figure, picture, groups, (down, across))
             case Chart():
                 height = size.width * (0.75 if picture.square else 0.62)
-                figure = Figure(
-                    (size.width, height), layout="compressed" if picture.square else "constrained"
-                )
+                named = 0 if _is_labelled(picture) else len(picture.series)
+                height += -(-named // 2) * 1.3 * size.font / 72
+                figure = made((size.width, height), layout="constrained")
                 _chart(figure, picture)
+        if caption:
+            lines = wrap(caption, int(size.width * 130 / size.font))
+            room = (len(lines) + 0.8) * 1.25 * size.font * 0.85 / 72 / figure.get_figheight()
+            engine = figure.get_layout_engine()
+            assert isinstance(engine, ConstrainedLayoutEngine), "every figure is made with it"
+            engine.set(rect=(0, room, 1, 1 - room))
+            told = _plain("\n".join(lines))
+            figure.text(0.01, 0.3 * room, told, fontsize=size.font * 0.85, color="#444444")
         # Draw now: text is laid out with the sizes of the style that is active while drawing.
         figure.canvas.draw()
     return figure
+
+
+@cache
+def _shown_figure() -> "type[Figure]":
+    """The class of our figures, which a notebook shows; matplotlib is loaded with it."""
+    import io
+
+    from matplotlib.figure import Figure
+
+    class ShownFigure(Figure):
+        """A figure that a notebook shows by itself, whatever its backend is."""
+
+        def _repr_png_(self) -> bytes:
+            told = io.BytesIO()
+            self.savefig(told, format="png", dpi=150)
+            return told.getvalue()
+
+    return ShownFigure
 
 
 def save(figure: "Figure", path: Path, identity: str, style: str = "paper") -> None:
@@ -178,17 +223,13 @@ def _forest(figure: "Figure", forest: Forest | ComparisonForest) -> None:
     axes.grid(axis="x", color="#e4e6e7", linewidth=0.5, zorder=0)
     axes.set_axisbelow(True)
     if isinstance(forest, Forest):
-        # Ratings name their worlds where others name a score.
-        name = f"{forest.measure} ({SCORE_NAMES.get(forest.score, forest.score)})"
         _key(figure, forest.lines)
-    else:
-        name = f"ASD of the first less the second ({SCORE_NAMES[forest.score]})"
     # From the right: a long name goes on under the labels of the rows, and not over the edge.
-    axes.set_xlabel(f"{name}, 95% interval", loc="right")
+    axes.set_xlabel(f"{_measured(forest)}, 95% interval", loc="right")
 
 
 def _beside(axes: "Axes", place: int, line: ForestLine) -> None:
-    """Bounds, the naive judge and lift, beside the mean of a row."""
+    """Bounds and the naive judge, beside the mean of a row."""
     if line.bounds:
         low, high = line.bounds
         axes.barh(place, high - low, 0.55, low, color="#d4d9dc", zorder=1)
@@ -196,8 +237,6 @@ def _beside(axes: "Axes", place: int, line: ForestLine) -> None:
         ends = (place - 0.45, place + 0.45)
         dashed = (0, (2, 1.5))
         axes.plot([line.naive] * 2, ends, color=OKABE_ITO[1], lw=1, ls=dashed, zorder=2)
-    if line.lift is not None:
-        axes.plot(line.lift.value, place, "o", mfc="none", mec="#222222", ms=3.5, mew=0.8, zorder=3)
 
 
 def _key(figure: "Figure", lines: Sequence[ForestLine]) -> None:
@@ -209,73 +248,242 @@ def _key(figure: "Figure", lines: Sequence[ForestLine]) -> None:
         keys.append(Patch(color="#d4d9dc", label="bounds"))
     if any(line.naive is not None for line in lines):
         keys.append(Line2D([], [], color=OKABE_ITO[1], ls=(0, (2, 1.5)), label="naive judge"))
-    if any(line.lift is not None for line in lines):
-        keys.append(
-            Line2D([], [], ls="", marker="o", mec="#222222", mfc="none", ms=4, label="lift")
-        )
     if keys:
         figure.legend(handles=keys, loc="outside upper right", ncols=3, frameon=False)
 
 
+def _looks() -> "Iterator[tuple[str, str]]":
+    """A colour and a marker for each series, different for the first 64."""
+    for turn in range(8):
+        for n, colour in enumerate(OKABE_ITO):
+            yield colour, MARKERS[(n + turn) % 8]
+
+
 def _chart(figure: "Figure", chart: Chart) -> None:
     axes = figure.add_subplot()
-    looks = cycle(
-        [
-            (colour, MARKERS[(n + turn) % 8])
-            for turn in range(8)
-            for n, colour in enumerate(OKABE_ITO)
-        ]
-    )
+    _framed(axes, chart)
+    looks = list(zip(chart.series, _looks(), strict=False))
+    for series, (colour, marker) in looks:
+        _drawn(axes, series, colour, marker)
+    _limits(axes, chart)
+    axes.set_xlabel(chart.x)
+    axes.set_ylabel(chart.y)
+    axes.set_title(_plain(chart.title), loc="left")
+    if _is_labelled(chart):
+        _label_ends(axes, looks)
+    elif len(chart.series) > 1 or chart.series[0].note:
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False)
+
+
+def _is_labelled(chart: Chart) -> bool:
+    """Whether the lines of a chart have their names at their ends, in place of a legend."""
+    return 1 < len(chart.series) <= MAX_LABELLED and all(each.joined for each in chart.series)
+
+
+def _framed(axes: "Axes", chart: Chart) -> None:
     if chart.diagonal:
         axes.axline((0, 0), slope=1, color="#999999", linewidth=0.7, zorder=0)
     if chart.zero:
         axes.axhline(0, color="#999999", linewidth=0.7, zorder=0)
-    for series, (colour, marker) in zip(chart.series, looks, strict=False):
-        x = [point.x for point in series.points]
-        y = [point.y for point in series.points]
-        label = _plain(f"{series.name} ({series.note})" if series.note else series.name)
-        hull = series.name == "frontier"
-        axes.errorbar(
-            x,
-            y,
-            xerr=_errors(x, [point.x_interval for point in series.points]),
-            yerr=_errors(y, [point.interval for point in series.points]),
-            label=label,
-            color="#888888" if hull else colour,
-            marker="" if hull else marker,
-            markersize=4,
-            markeredgecolor="white",
-            markeredgewidth=0.4,
-            linestyle=":" if hull else "-" if series.joined else "",
-            linewidth=1,
-            elinewidth=0.6,
-            zorder=1 if hull else 2,
-        )
-        if series.fit:
-            slope, intercept = series.fit
-            ends = [min(x), max(x)]
-            axes.plot(ends, [slope * each + intercept for each in ends], color=colour, linewidth=1)
+    axes.grid(color="#eceeef", linewidth=0.5)
+    axes.set_axisbelow(True)
+
+
+def _limits(axes: "Axes", chart: Chart) -> None:
     if chart.log_x:
         _log(axes, sorted({point.x for series in chart.series for point in series.points}))
     if chart.square:
-        axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    axes.set_xlabel(chart.x)
-    axes.set_ylabel(chart.y)
-    axes.set_title(_plain(chart.title), loc="left")
-    axes.grid(color="#eceeef", linewidth=0.5)
-    axes.set_axisbelow(True)
-    if len(chart.series) > 1 or chart.series[0].note:
-        handles, labels = axes.get_legend_handles_labels()
-        more = len(handles) - MAX_LEGEND
-        if len(handles) <= MAX_INNER_LEGEND:
-            # It may lie on intervals, which the search for the best place does not heed.
-            axes.legend(loc="best", framealpha=0.85, edgecolor="none")
-            return
-        legend = figure.legend(
-            handles[:MAX_LEGEND], labels[:MAX_LEGEND], loc="outside right upper", frameon=False,
-        )  # fmt: skip
-        if more > 0:
-            legend.set_title(f"{MAX_LEGEND} of {len(handles)}: choose some by name")
+        axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
+
+
+def _drawn(axes: "Axes", series: Series, colour: str, marker: str) -> None:
+    """One series: its points with their intervals, joined or not, and its fitted line."""
+    x = [point.x for point in series.points]
+    y = [point.y for point in series.points]
+    name = f"{series.name} ({series.note})" if series.note else series.name
+    hull = series.name == "frontier"
+    if not series.joined and len(x) > FEW and len(_heaps([series])) < 0.9 * len(x):
+        _heaped(axes, [series], colour, label=_named(name))
+        return
+    axes.errorbar(
+        x,
+        y,
+        xerr=_errors(x, [point.x_interval for point in series.points]),
+        yerr=_errors(y, [point.interval for point in series.points]),
+        label=_named(name),
+        color="#888888" if hull else colour,
+        marker="" if hull else marker,
+        markersize=4,
+        markeredgecolor="white",
+        markeredgewidth=0.4,
+        linestyle=":" if hull else "-" if series.joined else "",
+        linewidth=1,
+        elinewidth=0.6,
+        zorder=1 if hull else 2,
+    )
+    if series.fit:
+        slope, intercept = series.fit
+        ends = [min(x), max(x)]
+        axes.plot(ends, [slope * each + intercept for each in ends], color=colour, linewidth=1)
+
+
+def _heaps(several: Sequence[Series]) -> Counter[tuple[float, float]]:
+    """How many points fall together, at a hundredth."""
+    return Counter((round(p.x, 2), round(p.y, 2)) for series in several for p in series.points)
+
+
+def _heaped(axes: "Axes", several: Sequence[Series], colour: str, label: str = "") -> None:
+    """Points that fall together as one mark, whose area is their number."""
+    heaps = _heaps(several)
+    most = max(heaps.values())
+    x, y = zip(*heaps, strict=True)
+    areas = [6 + 60 * count / most for count in heaps.values()]
+    axes.scatter(
+        x, y, s=areas, color=colour, alpha=0.55, linewidths=0, label=label or None, zorder=2
+    )
+
+
+def _label_ends(axes: "Axes", looks: Sequence[tuple[Series, tuple[str, str]]]) -> None:
+    """The name of each line at its right end, moved apart where they would overlap."""
+    low, high = axes.get_ylim()
+    apart = (high - low) / 16
+    ends = sorted(looks, key=lambda look: look[0].points[-1].y)
+    at = low - apart
+    for series, (colour, _) in ends:
+        y = series.points[-1].y
+        at = max(y, at + apart * (1 + 0.8 * _named(series.name).count("\n")))
+        axes.annotate(
+            _named(f"{series.name} ({series.note})" if series.note else series.name),
+            (series.points[-1].x, y),
+            (1.02, at),
+            xycoords="data",
+            textcoords=axes.get_yaxis_transform(),
+            color=colour,
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.4},
+        )
+
+
+def _facets(chart: Chart) -> dict[str, list[Series]]:
+    """Series by their protocol, which their names begin with."""
+    groups: dict[str, list[Series]] = {}
+    for series in chart.series:
+        groups.setdefault(series.name.split(" · ")[0].split(": ")[0], []).append(series)
+    return groups
+
+
+def _facetted(
+    figure: "Figure",
+    chart: Chart,
+    groups: Mapping[str, Sequence[Series]],
+    shape: tuple[int, int],
+) -> None:
+    """Axes for each protocol: every row in grey, and the mean of the rows over it."""
+    grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
+    every = [axes for line in grid for axes in line]
+    rests = list(dict.fromkeys(_rest(each) for several in groups.values() for each in several))
+    coloured = max(map(len, groups.values())) <= MAX_COLOURED and len(rests) <= 8
+    looks = dict(zip(rests, _looks(), strict=False))
+    for axes, (name, several) in zip(every, groups.items(), strict=False):
+        _framed(axes, chart)
+        if coloured:
+            for series in several:
+                _drawn(axes, replace(series, name=_rest(series), note=""), *looks[_rest(series)])
+        elif any(series.joined for series in several):
+            for series in several:
+                x, y = [p.x for p in series.points], [p.y for p in series.points]
+                axes.plot(x, y, color="#9aa3a9", linewidth=0.5, alpha=0.6, zorder=1)
+            mean = _mean_line(several)
+            axes.plot(*zip(*mean, strict=True), "o-", color=OKABE_ITO[0], ms=3, lw=1.4, zorder=3)
+        else:
+            _heaped(axes, several, OKABE_ITO[0])
+        rows = f", {len(several)} rows" if len(several) > 1 and not coloured else ""
+        axes.set_title(_named(f"{name}{rows}", 24), fontsize="small", loc="left")
+        _limits(axes, chart)
+    for axes in every[len(groups) :]:
+        axes.set_visible(False)
+    if coloured and len(rests) > 1:
+        handles = dict[str, Any]()
+        for axes in every[: len(groups)]:
+            handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+        figure.legend(
+            [*handles.values()], [*handles], loc="outside lower left", ncols=3, frameon=False
+        )
+    figure.supylabel(_plain(chart.y), fontsize="medium")
+    figure.suptitle(_plain(f"{chart.title}, over {chart.x}"), fontsize="medium", ha="left", x=0.01)
+
+
+def _rest(series: Series) -> str:
+    """A series' name without its protocol."""
+    return " · ".join(series.name.split(" · ")[1:]) or series.name.partition(": ")[2]
+
+
+def _mean_line(several: Sequence[Series]) -> list[tuple[float, float]]:
+    """Mean of the rows at each x that most of them have."""
+    at: dict[float, list[float]] = {}
+    for series in several:
+        for point in series.points:
+            at.setdefault(point.x, []).append(point.y)
+    enough = max(len(each) for each in at.values()) / 2
+    return [(x, fmean(each)) for x, each in sorted(at.items()) if len(each) >= enough]
+
+
+def _protocols(forest: Forest | ComparisonForest) -> dict[str, list[ForestLine | ComparedLine]]:
+    """Lines by protocol, from the best mean of their rows."""
+    groups: dict[str, list[ForestLine | ComparedLine]] = {}
+    for line in forest.lines:
+        if line.mean is not None:
+            groups.setdefault(line.protocol, []).append(line)
+    by_mean = sorted(groups.items(), key=lambda each: fmean(r.mean or 0.0 for r in each[1]))
+    return dict(by_mean)
+
+
+def _strips(figure: "Figure", forest: Forest | ComparisonForest) -> None:
+    """A line for each protocol: a dot for every row, in its judge's colour, and their mean."""
+    axes = figure.add_subplot()
+    groups = _protocols(forest)
+    judges = list(dict.fromkeys(line.judge for line in forest.lines if line.judge))
+    colour = dict(zip([*judges, ""], cycle(OKABE_ITO), strict=False))
+    few = judges if len(judges) < 5 else ()
+    for place, lines in enumerate(groups.values()):
+        for judge in [*judges, ""]:
+            mine = [line.mean for line in lines if line.judge == judge and line.mean is not None]
+            shift = 0.16 * (judges.index(judge) - (len(judges) - 1) / 2) if judge in few else 0
+            axes.plot(
+                mine, [place + shift] * len(mine), "o", color=colour[judge], ms=3, alpha=0.5, mew=0
+            )
+        mean = fmean(line.mean for line in lines if line.mean is not None)
+        if any(not line.judge for line in lines):
+            # Ratings of judges and of agents have no mean that says anything.
+            continue
+        axes.plot([mean] * 2, [place - 0.38, place + 0.38], color="#111111", lw=1.6, zorder=4)
+    axes.axvline(0, color="#888888", linewidth=0.6, zorder=0)
+    axes.set_yticks(range(len(groups)), [_plain(f"{n} ({len(g)})") for n, g in groups.items()])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.grid(axis="x", color="#e4e6e7", linewidth=0.5, zorder=0)
+    name = f"{_measured(forest)}; a dot for each row, a bar at the mean"
+    axes.set_xlabel(_named(name, int(14 * figure.get_figwidth())), loc="right")
+    if len(judges) > 1:
+        from matplotlib.lines import Line2D
+
+        keys = [
+            Line2D(
+                [], [], ls="", marker="o", ms=4, color=colour[each], label=_named(each or "agents")
+            )
+            for each in [*judges, *[""] * any(not line.judge for line in forest.lines)]
+        ]
+        figure.legend(handles=keys, loc="outside upper right", ncols=4, frameon=False)
+
+
+def _measured(forest: Forest | ComparisonForest) -> str:
+    """What a forest's axis says."""
+    if isinstance(forest, Forest):
+        # Ratings name their worlds where others name a score.
+        return f"{forest.measure} ({SCORE_NAMES.get(forest.score, forest.score)})"
+    return f"ASD of the first less the second ({SCORE_NAMES[forest.score]})"
 
 
 def _log(axes: "Axes", x: Sequence[float]) -> None:
@@ -306,20 +514,59 @@ def _heat(figure: "Figure", heat: Heat) -> None:
     table = np.array(
         [[np.nan if value is None else value for value in line] for line in heat.values]
     )
+    names = list(heat.rows)
+    if len(names) > MAX_COLUMNS:
+        first = {row.split(" · ")[0]: n for n, row in reversed(list(enumerate(names)))}
+        order = sorted(range(len(names)), key=lambda n: (first[names[n].split(" · ")[0]], n))
+        table, names = table[:, order], [names[n] for n in order]
     shades = LinearSegmentedColormap.from_list(
         "orange-blue", ["#b84a00", "#efb07a", "#f6f6f3", "#8dbbdb", "#00588f"]
     ).with_extremes(bad="#ffffff")
     image = axes.pcolormesh(
         np.ma.masked_invalid(table)[::-1], cmap=shades, vmin=-heat.most, vmax=heat.most,
-        edgecolors="white", linewidth=0.4,
+        edgecolors="white", linewidth=0.4 if len(names) <= MAX_COLUMNS else 0,
     )  # fmt: skip
-    rows = [_plain(name) for name in heat.rows]
-    axes.set_xticks(np.arange(len(rows)) + 0.5, rows, rotation=90)
+    if len(names) > MAX_COLUMNS:
+        _name_blocks(axes, names)
+    else:
+        rows = [_plain(name) for name in names]
+        axes.set_xticks(np.arange(len(rows)) + 0.5, rows, rotation=90)
     axes.set_yticks(np.arange(len(heat.problems)) + 0.5, [_plain(p) for p in heat.problems[::-1]])
     axes.tick_params(length=0, labelsize="small")
     for spine in axes.spines.values():
         spine.set_visible(False)
     figure.colorbar(image, ax=axes, aspect=25, pad=0.01, label="agent score difference")
+
+
+def _heat_size(heat: Heat, size: Style) -> tuple[float, float]:
+    unit, letter = size.font / 72, 0.5 * size.font / 72
+    many = len(heat.rows) > MAX_COLUMNS
+    named = [name.split(" · ")[0] for name in heat.rows] if many else heat.rows
+    below = letter * max(map(len, named), default=0)
+    beside = letter * max(map(len, heat.problems), default=0)
+    height = 1.35 * unit * len(heat.problems) + below + 4 * unit
+    if many:
+        return 1.4 * size.width, height
+    return max(size.width, 1.35 * unit * len(heat.rows) + beside + 1.0), height
+
+
+def _name_blocks(axes: "Axes", rows: Sequence[str]) -> None:
+    """The protocols under blocks of neighbouring columns, with lines between them."""
+    starts, names = [], list[str]()
+    for n, row in enumerate(rows):
+        name = row.split(" · ")[0]
+        if not names or names[-1] != name:
+            starts.append(n)
+            names.append(name)
+    ends = [*starts[1:], len(rows)]
+    axes.set_xticks([(a + b) / 2 for a, b in zip(starts, ends, strict=True)], names, rotation=90)
+    for start in starts[1:]:
+        axes.axvline(start, color="white", linewidth=2)
+
+
+def _named(text: str, width: int = NAME_WIDTH) -> str:
+    """A name in lines of at most so many characters."""
+    return _plain("\n".join(wrap(text, width)) or text)
 
 
 def _plain(text: str) -> str:

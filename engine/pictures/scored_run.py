@@ -17,7 +17,7 @@ from ..reports.results import Results, collect
 from ..runs.lookup import Parts
 from ..runs.reader import Place, RunReader
 from ..sweeps.grid import Grid, GridRow
-from .landed import tallied
+from .completed import tallied
 
 
 @dataclass

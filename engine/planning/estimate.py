@@ -11,12 +11,12 @@ from ...cache.store import Reader
 from ...protocols.question import Problem
 from ..accounting.prices import Price, PriceList
 from ..limits.limits import Limits
+from ..runs.dry_run import chains, named, require_distinct
 from ..runs.loaded_sweep import LoadedSweep
-from ..runs.walk import chains, named, require_distinct
 from ..simulation.model import PREFIX
 from ..throughput import Resource
 from .reply_statistics import ReplyStatistics
-from .survey import Amounts, Elsewhere, Stratum, Survey
+from .survey import Amounts, OtherIdentity, Stratum, Survey
 
 MAX_WALKED_CELLS = 3_000
 """Maximum number of cells walked, which takes seconds; larger sweeps are sampled by problem."""
@@ -90,7 +90,7 @@ class Plan:
     """Share of the walked cells that reached no verdict with simulated replies."""
     learnt: int
     """Number of stored replies of this sweep on which the estimates are based."""
-    elsewhere: tuple[Elsewhere, ...]
+    elsewhere: tuple[OtherIdentity, ...]
     """Calls of the walked cells whose stored replies come from another endpoint."""
     models: tuple[ModelPlan, ...]
     waves: int = 0

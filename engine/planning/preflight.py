@@ -21,9 +21,9 @@ from ..errors import (
 from ..providers.capabilities import (
     RESPONSES_LEAST,
     Api,
-    Reach,
+    Endpoint,
     abilities,
-    plain_reach,
+    default_endpoint,
     reached_abilities,
 )
 from ..providers.catalogue import connect, entry, provider_of
@@ -57,7 +57,7 @@ class PreflightResult:
     """The subject: a provider, or something else."""
     fine: bool
     text: str
-    mend: str = ""
+    remedy: str = ""
 
 
 Finding: TypeAlias = tuple[bool, str, str]
@@ -68,7 +68,7 @@ async def examine(
     models: Iterable[str],
     settings: Callable[[str, Api], Settings],
     environment: Mapping[str, str],
-    reach: Callable[[str], Reach] = plain_reach,
+    reach: Callable[[str], Endpoint] = default_endpoint,
     shapes: Iterable[Call] = (),
 ) -> list[PreflightResult]:
     """Check keys, addresses, models, limits and the clock, provider by provider.
@@ -119,8 +119,8 @@ def key_of(provider: str, environment: Mapping[str, str]) -> PreflightResult | N
 def ending(told: Retirement, today: date) -> PreflightResult:
     """Check that a model is not retired, or about to be, on a given day."""
     due = told.past(today) or told.near(today)
-    mend = "name another model; what is stored of it can still be replayed" if due else ""
-    return PreflightResult(provider_of(told.model), not due, str(told), mend)
+    remedy = "name another model; what is stored of it can still be replayed" if due else ""
+    return PreflightResult(provider_of(told.model), not due, str(told), remedy)
 
 
 def clock_of(provider: str, told: Iterable[HeaderLimits], now: datetime) -> list[PreflightResult]:
@@ -151,7 +151,7 @@ async def _provider(
     models: list[str],
     settings: Callable[[], Settings],
     environment: Mapping[str, str],
-    reach: Callable[[str], Reach],
+    reach: Callable[[str], Endpoint],
     probes: Mapping[str, Sequence[Probe]],
 ) -> list[PreflightResult]:
     findings = [found for found in [key_of(provider, environment)] if found is not None]
@@ -183,7 +183,7 @@ async def _provider(
 
 
 async def _model(
-    provider: Provider, model: str, told: Mapping[str, HeaderLimits], reach: Reach
+    provider: Provider, model: str, told: Mapping[str, HeaderLimits], reach: Endpoint
 ) -> Finding:
     began = time.perf_counter()
     least = RESPONSES_LEAST if reach.api == "responses" else 1
@@ -223,18 +223,18 @@ async def _probed(provider: Provider, model: str, probe: Probe) -> Finding:
     if reply.served_model and not same_model(name, reply.served_model):
         return False, f"{what}: answered by another model, {reply.served_model}", ""
     if wrong := probe.fault(reply):
-        return False, f"{what}: {wrong}", probe.mend
+        return False, f"{what}: {wrong}", probe.remedy
     if probe.then is not None:
         try:
             ended = await provider(probe.then(reply))
         except EngineError as exc:
-            return False, f"{what}: it takes no result: {exc}", probe.mend
+            return False, f"{what}: it takes no result: {exc}", probe.remedy
         if ended.outcome == "empty":
-            return False, f"{what}: it has nothing to say to a result", probe.mend
+            return False, f"{what}: it has nothing to say to a result", probe.remedy
     return True, f"{what}: as the sweep needs", ""
 
 
-async def _facts(settings: Settings, model: str, reach: Reach) -> Finding | None:
+async def _facts(settings: Settings, model: str, reach: Endpoint) -> Finding | None:
     """A finding from the server's own description of a model; None if it has none."""
     row, name = entry(settings.provider), model.removeprefix(f"{settings.provider}/")
     if row.local_api:

@@ -17,7 +17,7 @@ class Probe:
     call: Call
     fault: Callable[[Reply], str]
     """Describes the fault of a reply; empty if there is none."""
-    mend: str
+    remedy: str
     then: Callable[[Reply], Call] | None = None
     """The follow-up call to a reply without fault; None if there is none."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ...protocols.prompts.parse import read_instructions
-from ..runs.walk import STAND_IN, Walker, world_of
+from ..runs.dry_run import STAND_IN, Walker, world_of
 from ..simulation import SimProvider
 from ..sweeps.sweep import Sweep
 

@@ -7,8 +7,8 @@ from itertools import combinations
 
 from ...cache.call import Call
 from ...cache.reply import Reply
+from ..runs.dry_run import stand_ins, world_of
 from ..runs.scheduler import attempt
-from ..runs.walk import stand_ins, world_of
 from ..simulation import SimModel, SimProvider
 from ..sweeps.rows import Row
 from ..sweeps.sweep import Sweep

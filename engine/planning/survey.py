@@ -15,8 +15,8 @@ from ...cache.store import Reader
 from ...protocols.question import Problem
 from ..errors import InvalidRequest, Pending
 from ..providers.prompt_cache import expected_prefix
+from ..runs.dry_run import Walker, stand_ins, world_of
 from ..runs.scheduler import attempt
-from ..runs.walk import Walker, stand_ins, world_of
 from ..simulation import SimModel, SimProvider
 from ..simulation.model import PREFIX
 from ..sweeps.sweep import Sweep
@@ -190,16 +190,16 @@ class Survey:
                 self._elsewhere[model, record.identity] += 1
                 return
 
-    def elsewhere(self) -> tuple["Elsewhere", ...]:
+    def elsewhere(self) -> tuple["OtherIdentity", ...]:
         """Walked calls that are stored only under another identity, by model and identity."""
         return tuple(
-            Elsewhere(model, identity, calls)
+            OtherIdentity(model, identity, calls)
             for (model, identity), calls in self._elsewhere.most_common()
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class OtherIdentity:
     """Calls to a model whose replies are stored, but under the identity of another endpoint."""
 
     model: str

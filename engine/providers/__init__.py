@@ -1,10 +1,10 @@
 """Everything between one call and one HTTP exchange."""
 
-from .capabilities import Abilities, Lack, abilities, missing_abilities
+from .capabilities import Abilities, Unsupported, abilities, missing_abilities
 from .catalogue import PROVIDERS, Entry, connect, provider_of
 from .keys import environment, require_keys, settings_of
 from .limit_headers import Allowance, HeaderLimits
-from .provider import Hear, HttpProvider, Provider
+from .provider import HttpProvider, OnLimits, Provider
 from .settings import Settings
 
 __all__ = [
@@ -13,11 +13,11 @@ __all__ = [
     "Allowance",
     "Entry",
     "HeaderLimits",
-    "Hear",
     "HttpProvider",
-    "Lack",
+    "OnLimits",
     "Provider",
     "Settings",
+    "Unsupported",
     "abilities",
     "connect",
     "environment",

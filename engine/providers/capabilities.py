@@ -67,20 +67,20 @@ class Abilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class Unsupported:
     """A parameter that a model does not accept, and what to write instead."""
 
     model: str
     parameter: str
     reason: str
-    mend: str
+    remedy: str
 
     def __str__(self) -> str:
-        return f"{self.model}: {self.parameter}: {self.reason}; {self.mend}"
+        return f"{self.model}: {self.parameter}: {self.reason}; {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Endpoint:
     """The endpoint, API version and underlying model, on which the accepted parameters depend."""
 
     api: Api = "chat"
@@ -90,9 +90,9 @@ class Reach:
     """The vendor's name of the model behind a name of the user's, such as a deployment."""
 
 
-def plain_reach(model: str) -> Reach:
-    """The default `Reach` of a model."""
-    return Reach()
+def default_endpoint(model: str) -> Endpoint:
+    """The default `Endpoint` of a model."""
+    return Endpoint()
 
 
 @lru_cache(maxsize=1024)
@@ -103,13 +103,13 @@ def abilities(model: str) -> Abilities:
     )
 
 
-def takes_temperature(model: str, effort: Effort = "", reach: Reach = Reach()) -> bool:
+def takes_temperature(model: str, effort: Effort = "", reach: Endpoint = Endpoint()) -> bool:
     """Whether `provider/name` heeds a temperature at that effort."""
     able = reached_abilities(model, reach)
     return bool(able.max_temperature) and effort in able.sampling_needs
 
 
-def reached_abilities(model: str, reach: Reach) -> Abilities:
+def reached_abilities(model: str, reach: Endpoint) -> Abilities:
     """The abilities of a model over this endpoint and API version."""
     able = abilities(reach.is_model or model)
     if SAMPLING_FREE_VERSION <= reach.version < "A":  # the clouds' versions begin with a name
@@ -119,7 +119,7 @@ def reached_abilities(model: str, reach: Reach) -> Abilities:
     return able
 
 
-def missing_abilities(call: Call, reach: Reach = Reach()) -> tuple[Lack, ...]:
+def missing_abilities(call: Call, reach: Endpoint = Endpoint()) -> tuple[Unsupported, ...]:
     """Every parameter of `call` that its model does not accept, in the order of Call's fields."""
     able = reached_abilities(call.model, reach)
     lacks = [*_lacks(call, able)]
@@ -127,7 +127,7 @@ def missing_abilities(call: Call, reach: Reach = Reach()) -> tuple[Lack, ...]:
         least = f"set at least {RESPONSES_LEAST}"
         too_few = f"over responses {call.max_tokens} is too low a limit"
         lacks.append(("max_tokens", too_few, f"{least}, or the provider's api: chat"))
-    return tuple(Lack(call.model, *lack) for lack in lacks)
+    return tuple(Unsupported(call.model, *lack) for lack in lacks)
 
 
 def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:

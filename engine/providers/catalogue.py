@@ -14,7 +14,7 @@ from . import sdk_clients
 from .anthropic_wire import AnthropicWire
 from .openai_wire import OpenAIWire
 from .person import AbsentPersons
-from .provider import Hear, HttpProvider, Provider
+from .provider import HttpProvider, OnLimits, Provider
 from .responses_wire import ResponsesWire
 from .settings import Settings
 from .transport import Deferred, Transport
@@ -30,7 +30,7 @@ LocalApi: TypeAlias = Literal["", "llamacpp", "ollama", "vllm", "sglang", "any"]
 class Entry:
     """One provider of the catalogue. `…_variable`: name of an environment variable."""
 
-    connect: Callable[[Settings, Hear | None], Provider]
+    connect: Callable[[Settings, OnLimits | None], Provider]
     """Makes the provider; opens and imports nothing before its first call."""
     base_url: str = ""
     """Default address; may hold {options}. Empty: the user must set one."""
@@ -120,7 +120,7 @@ def _registered_entry(kind: str) -> Entry:
     return row
 
 
-def connect(settings: Settings, hear: Hear | None = None) -> Provider:
+def connect(settings: Settings, hear: OnLimits | None = None) -> Provider:
     """The provider as a bare `Ask`, without limits, retries or store. Close it when done.
 
     hear: called after each answer with the rate limits that the server states.
@@ -148,14 +148,14 @@ def _cloud_wire(settings: Settings) -> Wire:
     return AnthropicWire(settings.provider, version, version_in_body=True, models=models)
 
 
-def _azure(settings: Settings, hear: Hear | None) -> Provider:
+def _azure(settings: Settings, hear: OnLimits | None) -> Provider:
     """Azure's v1 path, which is OpenAI's own API; or, for a dated version, the older path."""
     if settings.option("version") in ("", "v1"):
         return _sdk(_openai_wire, sdk_clients.azure_v1_client, settings, hear)
     return _sdk(_openai_wire, sdk_clients.azure_client, settings, hear, as_tree=True)
 
 
-def _plain(write: WireOf, settings: Settings, hear: Hear | None) -> Provider:
+def _plain(write: WireOf, settings: Settings, hear: OnLimits | None) -> Provider:
     """A provider over the plain transport."""
     wire = write(settings)
     auth = wire.auth(settings.key) if settings.key else {}
@@ -176,7 +176,7 @@ def _sdk(
     write: WireOf,
     client: Callable[[Settings, Any], Any],
     settings: Settings,
-    hear: Hear | None,
+    hear: OnLimits | None,
     *,
     as_tree: bool = False,
 ) -> Provider:
@@ -194,7 +194,7 @@ def _sdk(
     return HttpProvider(write(settings), Deferred(transport), deadline=settings.deadline, hear=hear)
 
 
-def _local(settings: Settings, hear: Hear | None) -> Provider:
+def _local(settings: Settings, hear: OnLimits | None) -> Provider:
     """The small model that this program itself serves."""
 
     def transport() -> Transport:
@@ -206,7 +206,7 @@ def _local(settings: Settings, hear: Hear | None) -> Provider:
     return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, hear=hear)
 
 
-def _person(settings: Settings, hear: Hear | None) -> Provider:
+def _person(settings: Settings, hear: OnLimits | None) -> Provider:
     """Halts until pages are served; at another address, a server that stands in for persons."""
     if settings.vendors_own:
         return AbsentPersons()

@@ -13,7 +13,7 @@ from .traces import forget
 from .transport import DEADLINE, NOTHING, Transport
 from .wire import Wire
 
-Hear: TypeAlias = Callable[[str, HeaderLimits], None]
+OnLimits: TypeAlias = Callable[[str, HeaderLimits], None]
 """Callback with a model and the rate limits that its server states, whenever those change."""
 
 
@@ -38,7 +38,7 @@ class HttpProvider(Provider):
         transport: Transport,
         *,
         deadline: float = DEADLINE,
-        hear: Hear | None = None,
+        hear: OnLimits | None = None,
     ) -> None:
         self._wire = wire
         self._transport = transport

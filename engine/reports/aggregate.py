@@ -145,13 +145,13 @@ class OutcomeTable:
         and where a lie is."""
         places = self.cells.places(row)
         flags = self.doubtful[places].astype(np.float64)
-        ran, truth = self.landed(row), self.cells.truth
+        ran, truth = self.completed(row), self.cells.truth
         return (
             self.secondary.sample(flags, ran & truth, SHARE),
             self.secondary.sample(flags, ran & ~truth, SHARE),
         )
 
-    def landed(self, row: int) -> Flags:
+    def completed(self, row: int) -> Flags:
         """Which cells of a row have an outcome."""
         places = self.cells.places(row)
         found: Flags = ~np.isnan(self.probs[places, 0]) | self.doubtful[places]

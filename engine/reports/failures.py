@@ -112,14 +112,14 @@ class JudgeFailures:
 
 
 def passing(records: Iterable[OutcomeRecord]) -> int:
-    """How many failures asking again may mend."""
+    """How many failures asking again may remedy."""
     return sum(
         record.failure is not None and record.failure.kind in TRANSIENT_KINDS for record in records
     )
 
 
 def failure_lines(sweep: Grid, records: Iterable[OutcomeRecord]) -> Iterator[str]:
-    """What failed, judge by judge, with its causes and mends; nothing where nothing failed."""
+    """What failed, judge by judge, with its causes and remedy; nothing where nothing failed."""
     by_judge = {row.judge: JudgeFailures(row) for row in sweep.rows}
     for record in (each for each in records if not each.not_run):
         by_judge.setdefault(record.judge, JudgeFailures(None)).add(record)

@@ -298,7 +298,7 @@ def _refuse_surrogates(line: bytes, parsed: object) -> None:
 
 
 def _complaint(error: ValidationError) -> str:
-    """The first thing that is wrong with a row's types, with place, value and mend."""
+    """The first thing that is wrong with a row's types, with place, value and remedy."""
     errors = error.errors(include_url=False)
     # A key misspelt is a key missing too: the spelling is the better news.
     first = min(errors, key=lambda each: each["type"] != "extra_forbidden")

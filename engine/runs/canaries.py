@@ -23,8 +23,8 @@ from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import NotReproducible, RowsPaused
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
+from .dry_run import named
 from .scheduler import CellEnd, CellOutcome, attempt, attempt_noted
-from .walk import named
 
 CANARIES = 4
 """Cells of a row under way until one of them has succeeded."""
@@ -54,9 +54,9 @@ class _RowState:
     failed: int = 0
     chain: int = 0
     """Calls of a cell one after another, as far as that is known."""
-    landed: int = 0
+    completed: int = 0
     seconds: float = 0.0
-    """That its landed cells have taken together."""
+    """That its completed cells have taken together."""
     skipped: int = 0
     """Cells that were not begun since the row is paused."""
     held: deque[Cell] = field(default_factory=deque)
@@ -64,7 +64,7 @@ class _RowState:
     def urgency(self) -> tuple[float, int, int]:
         """Seconds that one of its cells takes, longer than all others before the first is back; of
         those the longest chain, and of equal rows the one that comes first in the sweep."""
-        took = self.seconds / self.landed if self.landed else math.inf
+        took = self.seconds / self.completed if self.completed else math.inf
         return took, self.chain, -self.held[0].place
 
 
@@ -73,7 +73,7 @@ class RowWatch(Iterator[Cell]):
 
     The last tenth goes by how long the cells of a row take, the longest first: one long chain that
     begins last would keep all slots but its own idle at the end. An iterator that may end for now:
-    once a cell has landed there may be more, see `more`.
+    once a cell has completed there may be more, see `more`.
     """
 
     def __init__(
@@ -146,13 +146,13 @@ class RowWatch(Iterator[Cell]):
             await self._landed.wait()
         return False
 
-    def landed(self, cell: Cell, outcome: CellOutcome) -> None:
+    def completed(self, cell: Cell, outcome: CellOutcome) -> None:
         """Take note of an outcome: it opens or pauses its row, or lets another canary go."""
         row, began = self._begun.pop(cell.place)
         row.under_way -= 1
         if self._clock is not None:
             row.seconds += self._clock() - began
-        row.landed += 1
+        row.completed += 1
         self._landed.set()
         if row.open or row.paused:
             return
@@ -231,23 +231,29 @@ class ComposedTwice:
     or replayed, and all of it would be paid again.
     """
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, ask_of: Callable[[Cell, Ask], Ask] | None = None) -> None:
+        """ask_of: what a cell asks in place of `ask`."""
         self._ask = ask
+        self._ask_of = ask_of
         self._done: set[int] = set()
 
     def __call__(self, cell: Cell) -> Awaitable[CellEnd]:
         if id(cell.row) in self._done:
-            return attempt_noted(cell, self._ask)
+            return attempt_noted(cell, self._asked_by(cell))
         # Not its others that begin meanwhile, unless this one comes to no end.
         self._done.add(id(cell.row))
         return self._twice(cell)
 
+    def _asked_by(self, cell: Cell) -> Ask:
+        return self._ask if self._ask_of is None else self._ask_of(cell, self._ask)
+
     async def _twice(self, cell: Cell) -> CellEnd:
         """NotReproducible, which names the first field in which two calls differ."""
         heard: list[tuple[Call, Reply]] = []
+        ask = self._asked_by(cell)
 
         async def listening(call: Call) -> Reply:
-            reply = await self._ask(call)
+            reply = await ask(call)
             heard.append((call, reply))
             return reply
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...cache.cache import CacheStatistics, Mode
+from ...cache.call import Ask, Call
 from ...cache.store import Store
 from ..accounting.ledger import Ledger, UsageTotals, sum_usage
 from ..display.progress import Snapshot
@@ -13,11 +14,41 @@ from ..errors import Halt
 from ..models.router import RunPolicy
 from ..sweeps.sweep import Cell
 from .loaded_sweep import LoadedSweep
-from .outcome import LandedCell
+from .outcome import CompletedCell
 from .run_folder import RunFolder
 from .sources import Sources
 
 Batches: TypeAlias = Callable[[RunFolder], Iterable[Iterable[Cell]]]
+
+
+class AnsweredLater(ABC):
+    """Those whose replies come in their own time: people. Cells wait for them, or end and are run
+    again once there are answers, where others are asked in batches."""
+
+    models: Sequence[str] = ()
+    """Names of the models that they are."""
+
+    @abstractmethod
+    def ask_of(self, cell: Cell, ask: Ask) -> Ask:
+        """What a cell is to ask in place of `ask`."""
+
+    @abstractmethod
+    def has_answered(self, call: Call) -> bool:
+        """Whether the reply is there; if not, it is waited for from now on."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> int:
+        """How many replies there have been."""
+
+    @property
+    @abstractmethod
+    def open(self) -> int:
+        """How many calls wait."""
+
+    @abstractmethod
+    async def news(self, most: float) -> None:
+        """Return when anything has changed, or after `most` seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +65,7 @@ class Assignment:
     """How many cells may be under way at a time."""
     run_id: str
     """Of the run folder. A refresh does not ask again for what earlier sessions of it stored."""
-    keep: Callable[[Sequence[LandedCell]], None]
+    keep: Callable[[Sequence[CompletedCell]], None]
     """Takes outcomes as they land; they are in the folder once `flush` has returned, or before.
     RunFolderError if the disk takes no more."""
     flush: Callable[[], Awaitable[None]]
@@ -46,7 +77,8 @@ class Assignment:
     """Whether rows whose cells all fail for one cause are gone on with."""
     batches: Batches | None = None
     """Yields missing cells of the folder, batch by batch; the next is requested when one has
-    landed, and the run ends after the last. None: all missing cells in one batch."""
+    completed, and the run ends after the last. None: all missing cells in one batch."""
+    later: AnsweredLater | None = None
 
 
 class Executor(ABC):
@@ -60,7 +92,7 @@ class Executor(ABC):
         """Run the missing cells; why it stopped early, or None when every cell has an outcome.
 
         Replies in flight at a stop land and are saved before this returns. When cancelled they
-        are abandoned, though they may have been paid for; what had landed is saved. ReplayMiss
+        are abandoned, though they may have been paid for; what had completed is saved. ReplayMiss
         from a replay.
         """
 

@@ -28,7 +28,7 @@ class RunSummary:
     sweep: str
     """The sweep's name."""
     touched: float
-    """When its last outcome landed, or else when it was made; seconds since 1970."""
+    """When its last outcome completed, or else when it was made; seconds since 1970."""
     cells: int
     finished: int
     failed: int
@@ -76,9 +76,9 @@ def summarize(folder: Path) -> RunSummary:
 
 
 def touched(folder: Path) -> float:
-    """When the last outcome of a run landed, or else when it was made; seconds since 1970."""
-    landed = folder / OUTCOMES
-    return (landed if landed.exists() else folder / MANIFEST_FILE).stat().st_mtime
+    """When the last outcome of a run completed, or else when it was made; seconds since 1970."""
+    completed = folder / OUTCOMES
+    return (completed if completed.exists() else folder / MANIFEST_FILE).stat().st_mtime
 
 
 def newest_first(folders: Iterable[Path]) -> list[Path]:

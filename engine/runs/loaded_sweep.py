@@ -16,10 +16,10 @@ from ..providers.keys import environment
 from ..stop import StopToken
 from ..sweeps.code import RowCode, combined, row_codes
 from ..sweeps.document import Document
-from ..sweeps.elsewhere import names_files
 from ..sweeps.examples import problems_of
 from ..sweeps.in_python import PYTHON_MARK, read_python_sweep
 from ..sweeps.named import check_names, check_use
+from ..sweeps.plugins import names_files
 from ..sweeps.sweep import Sweep, tool_users
 from ..sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from .code_changes import changed_rows, code_of_run, free, resumed

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from rich.console import Console
 
 from ..display.progress import Snapshot, progress
-from .outcome import LandedCell
+from .outcome import CompletedCell
 
 
 class Observer:
@@ -20,7 +20,7 @@ class Observer:
         called several times a second."""
         return nullcontext()
 
-    def landed(self, cells: Sequence[LandedCell]) -> None:
+    def completed(self, cells: Sequence[CompletedCell]) -> None:
         """Called with outcomes once they are in the run folder; it blocks the run."""
 
 

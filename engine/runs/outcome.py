@@ -19,8 +19,8 @@ FAILURE_MARK = b',"failure":{'
 """Occurs in the lines of failures only: within a text the quotes would be escaped."""
 
 
-class LandedCell(NamedTuple):
-    """A cell whose outcome has just landed."""
+class CompletedCell(NamedTuple):
+    """A cell whose outcome has just completed."""
 
     place: int
     """The cell's place in the order of the sweep."""
@@ -89,14 +89,14 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
     )
 
 
-def landed(cell: Cell, end: CellEnd, capture: Capture) -> LandedCell:
+def completed(cell: Cell, end: CellEnd, capture: Capture) -> CompletedCell:
     """A cell that has ended, for the record and the run folder."""
     recorded = capture.cell(cell, end.outcome, end.notes)
     failed = isinstance(end.outcome, Failure) and end.outcome.kind != NOT_RUN
-    return LandedCell(cell.place, line(cell, end.outcome), failed, recorded)
+    return CompletedCell(cell.place, line(cell, end.outcome), failed, recorded)
 
 
-def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iterator[LandedCell]:
+def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iterator[CompletedCell]:
     """The lines of cells from the record of their run, of all without `places`; none for cells that
     it does not hold. RunFolderError."""
     query = (
@@ -126,7 +126,7 @@ def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iter
             redraws=orjson.loads(redraws or b"[]"),
             more=orjson.loads(unread or b"{}"),
         )
-        yield LandedCell(place, written, failure is not None)
+        yield CompletedCell(place, written, failure is not None)
 
 
 def _line(

@@ -54,7 +54,7 @@ class OutcomeIndex:
         self._follower = OutcomeFollower(file, self._forget)
 
     def records(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
-        """The outcomes that have landed of these cells. ValueError for a line that is none."""
+        """The outcomes that have completed of these cells. ValueError for a line that is none."""
         for start, line in self._follower.new_lines():
             number = line[len(LINE_START) : line.find(b",")]
             # Malformed lines are reported by readers of the whole file.

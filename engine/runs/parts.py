@@ -17,7 +17,7 @@ from .code_changes import code_of_run
 from .listing import run_folders
 from .loaded_sweep import LoadedSweep, load_sweep, open_run
 from .manifest import Manifest, RunCode, read_manifest
-from .outcome import LandedCell, read_outcome
+from .outcome import CompletedCell, read_outcome
 from .run_folder import lines
 
 
@@ -111,7 +111,7 @@ def whole_sweep(runs: Sequence[PartRun]) -> LoadedSweep:
     return load_sweep(replace(runs[0].loaded.file, problems=ordered))
 
 
-def outcomes_of(run: PartRun, sweep: Sweep) -> Iterator[LandedCell]:
+def outcomes_of(run: PartRun, sweep: Sweep) -> Iterator[CompletedCell]:
     """The outcomes of a part, each at its place in the whole sweep, with what its record says.
     RunFolderError where some of its cells have none."""
     part, count = run.loaded.sweep, 0
@@ -128,7 +128,7 @@ def outcomes_of(run: PartRun, sweep: Sweep) -> Iterator[LandedCell]:
             cell = next(recorded.cells([outcome.place]), None) if recorded else None
             if cell is not None:
                 cell = replace(cell, place=place, problem=sweep.problem_at(place))
-            yield LandedCell(place, told, outcome.failure is not None, cell)
+            yield CompletedCell(place, told, outcome.failure is not None, cell)
     if count < len(part):
         raise RunFolderError(
             f"{run.folder}: part {run.part} has {count:,} of {len(part):,} outcomes; finish it "

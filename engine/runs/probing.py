@@ -33,7 +33,7 @@ class BeliefProbe:
 
 
 class ProbeFile:
-    """The probes of a run folder, appended as they land; those that landed are not asked again."""
+    """The probes of a run folder, appended as they complete; none is asked again."""
 
     def __init__(self, folder: Path) -> None:
         """RunFolderError if it cannot be read or written."""
@@ -100,7 +100,7 @@ async def belief_probes(cells: Iterable[Cell], recorded: Ask) -> list[BeliefProb
 async def run_probes(
     probes: Sequence[BeliefProbe], ask: Ask, file: ProbeFile, *, lanes: int, stop_token: StopToken
 ) -> None:
-    """Ask the judge of each cell about each prefix. A Halt stops it; what landed is kept."""
+    """Ask the judge of each cell about each prefix. A Halt stops it; what completed is kept."""
 
     async def heard(probe: BeliefProbe) -> Verdict | Failure:
         judge = probe.cell.row.protocol.judge

@@ -117,7 +117,7 @@ class RunReader:
         return _stamp(self.folder / OUTCOMES)
 
     def outcomes(self) -> Iterator[OutcomeRecord]:
-        """Every outcome that has landed, in the order of the file."""
+        """Every outcome that has completed, in the order of the file."""
         for record in outcomes(self.folder):
             if not 0 <= record.place < len(self.sweep):
                 raise RunFolderError(

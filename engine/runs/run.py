@@ -25,10 +25,11 @@ from ..errors import Halt, RunFolderError, StoreFailed
 from ..models.router import RunPolicy
 from ..providers.retirements import today
 from ..record.schema import RECORD
+from .dry_run import require_abilities, require_service
 from .executor import Assignment, Batches, Executor, MakeExecutor
 from .loaded_sweep import ChangedCode, LoadedSweep, run_folder
 from .observer import Observer
-from .outcome import LandedCell, OutcomeRecord
+from .outcome import CompletedCell, OutcomeRecord
 from .progress_file import ProgressNotes
 from .replay import REPLAY_LANES
 from .run_folder import QUARANTINE, RunFolder, outcomes
@@ -37,7 +38,6 @@ from .session import RunSession
 from .sources import note_sources
 from .stores import hurry_when_interrupted, open_store, shown_name, store_name
 from .takeover import Taken, Takeover
-from .walk import require_abilities, require_service
 from .watermark import store_watermark
 from .workers import RETRIED_KINDS
 
@@ -275,9 +275,9 @@ class Run:
 
         return store_watermark(self.folder, added, self.store, self.loaded.stop_token)
 
-    def _landed(self, cells: Sequence[LandedCell]) -> None:
+    def _landed(self, cells: Sequence[CompletedCell]) -> None:
         for observer in self._observers:
-            observer.landed(cells)
+            observer.completed(cells)
 
     def _settled(self) -> Halt | None:
         try:

@@ -22,7 +22,7 @@ from .lock import take_lock
 from .manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
 from .manifest import MAX_SWEEP as MAX_SWEEP
 from .manifest import SWEEP as SWEEP
-from .outcome import FAILURE_MARK, LandedCell, OutcomeRecord, read_outcome
+from .outcome import FAILURE_MARK, CompletedCell, OutcomeRecord, read_outcome
 from .trust import is_own, seal
 
 PROBLEMS, OUTCOMES = "problems.jsonl", "outcomes.jsonl"
@@ -141,7 +141,7 @@ class RunFolder:
         """Those of the places whose cells have no outcome."""
         return tuple(place for place in places if not self.has(place))
 
-    def append(self, cells: Sequence[LandedCell]) -> None:
+    def append(self, cells: Sequence[CompletedCell]) -> None:
         """Add outcomes in one write, or leave the file as it was.
 
         RunFolderError if the disk takes no more.
@@ -177,7 +177,7 @@ class RunFolder:
     def settle(self) -> None:
         """Lay the lines in the order of the sweep, once nothing more is to be run.
 
-        They landed in the order in which models happened to answer. After this, two runs of one
+        They completed in the order in which models happened to answer. After this, two runs of one
         sweep are equal to the byte, and so are two that were decided after the same cells.
         """
         if self._ordered:

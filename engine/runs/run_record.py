@@ -13,7 +13,7 @@ from ..record.writer import RecordWriter
 from ..stop import StopToken
 from ..sweeps.sweep import Sweep
 from .manifest import Manifest
-from .outcome import LandedCell, projected
+from .outcome import CompletedCell, projected
 from .run_folder import RunFolder
 
 
@@ -24,7 +24,7 @@ class RunRecord:
     def __init__(self, folder: RunFolder, writer: RecordWriter) -> None:
         self._folder = folder
         self._writer = writer
-        self._group: GroupCommit[LandedCell] | None = None
+        self._group: GroupCommit[CompletedCell] | None = None
 
     @classmethod
     @contextmanager
@@ -44,17 +44,17 @@ class RunRecord:
 
     @contextmanager
     def keeping(
-        self, landed: Callable[[Sequence[LandedCell]], None], stop_token: StopToken
+        self, completed: Callable[[Sequence[CompletedCell]], None], stop_token: StopToken
     ) -> Iterator[None]:
         """Take cells, on this event loop, while the body runs; end it with `flush`.
 
-        landed: called with cells once they are in record and folder. The token is stopped where
+        completed: called with cells once they are in record and folder. The token is stopped where
         either takes no more.
         """
 
-        def written(cells: Sequence[LandedCell]) -> None:
+        def written(cells: Sequence[CompletedCell]) -> None:
             self._folder.append(cells)
-            landed(cells)
+            completed(cells)
 
         self._group = GroupCommit(
             self._write, written, lambda fault: stop_token.stop(StoreFailed(str(fault)))
@@ -65,12 +65,12 @@ class RunRecord:
             self._group.close()
             self._group = None
 
-    def put(self, cells: Sequence[LandedCell]) -> None:
+    def put(self, cells: Sequence[CompletedCell]) -> None:
         """Have cells recorded soon. RunFolderError if that failed before."""
         assert self._group is not None, "cells are taken while a run is kept"
         self._group.put(cells)
 
-    def add(self, cells: Sequence[LandedCell]) -> None:
+    def add(self, cells: Sequence[CompletedCell]) -> None:
         """Record cells, and write their outcomes to the folder, now. RunFolderError."""
         self._write(cells)
         self._folder.append(cells)
@@ -88,7 +88,7 @@ class RunRecord:
         """Nothing more is to be run. RunFolderError."""
         self._writer.settle()
 
-    def _write(self, cells: Sequence[LandedCell]) -> None:
+    def _write(self, cells: Sequence[CompletedCell]) -> None:
         self._writer.write([cell.recorded for cell in cells if cell.recorded is not None])
 
     def _complete_outcomes(self) -> None:

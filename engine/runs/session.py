@@ -14,12 +14,12 @@ from ..record.capture import Capture
 from ..sweeps.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
 from .canaries import CANARIES, FREE_PATIENCE, ComposedTwice, RowWatch
+from .dry_run import chains
 from .executor import Assignment, Executor
-from .outcome import landed
+from .outcome import completed
 from .run_folder import RunFolder
 from .scheduler import CellEnd
 from .sources import Sources
-from .walk import chains
 from .workers import run_workers
 
 
@@ -94,7 +94,8 @@ class RunSession(LocalExecutor):
         paid = set[str]()
         super().__init__(loaded.models, assignment.store, assignment.mode, assignment.run_id, paid)
         self._assignment = assignment
-        self._twice = ComposedTwice(self.cache)
+        ask_of = None if assignment.later is None else assignment.later.ask_of
+        self._twice = ComposedTwice(self.cache, ask_of)
         self._under_way = 0
         """Cells without an end, of those that were begun last."""
         self._capture = Capture(
@@ -136,7 +137,7 @@ class RunSession(LocalExecutor):
     async def _attempt_all(self, cells: Iterable[Cell]) -> None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
         self._under_way = 0
-        if not self.has_canaries or assignment.mode == "replay":
+        if not self.has_canaries or assignment.later or assignment.mode == "replay":
             await self._work(cells, self._keep)
             return
         whole, free = assignment.batches is None, not self.models.bills
@@ -153,7 +154,7 @@ class RunSession(LocalExecutor):
 
         def keep(cell: Cell, end: CellEnd) -> None:
             self._keep(cell, end)
-            watch.landed(cell, end.outcome)
+            watch.completed(cell, end.outcome)
 
         await self._work(watch, keep, watch.more)
         if (paused := watch.paused()) is not None:
@@ -177,9 +178,6 @@ class RunSession(LocalExecutor):
 
     def _begin(self, cell: Cell) -> Awaitable[CellEnd]:
         self._under_way += 1
-        return self._attempt(cell)
-
-    def _attempt(self, cell: Cell) -> Awaitable[CellEnd]:
         return self._twice(cell)
 
     def _all_missing(self, folder: RunFolder) -> Iterable[Iterable[Cell]]:
@@ -187,4 +185,4 @@ class RunSession(LocalExecutor):
 
     def _keep(self, cell: Cell, end: CellEnd) -> None:
         self._under_way -= 1
-        self._assignment.keep((landed(cell, end, self._capture),))
+        self._assignment.keep((completed(cell, end, self._capture),))

@@ -20,7 +20,7 @@ import platformdirs
 
 from ..errors import RunFolderError
 from ..sweeps.document import Document
-from ..sweeps.elsewhere import code_named
+from ..sweeps.plugins import code_named
 from ..system.files import read_bounded, replace_file
 from .manifest import MAX_SWEEP, SWEEP, Manifest, read_manifest
 

@@ -20,7 +20,7 @@ from ..errors import (
 from ..stop import StopToken
 
 Work = TypeVar("Work")
-Landed = TypeVar("Landed")
+Completed = TypeVar("Completed")
 
 CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
 """Faults that do not concern the piece of work in which they are raised; all but the last stop the
@@ -49,8 +49,8 @@ _SHOWN: set[tuple[str, str, int]] = set()
 
 async def run_workers(
     todo: Iterable[Work],
-    attempt: Callable[[Work], Awaitable[Landed]],
-    keep: Callable[[Work, Landed], None],
+    attempt: Callable[[Work], Awaitable[Completed]],
+    keep: Callable[[Work, Completed], None],
     *,
     lanes: int | Callable[[], int],
     stop_token: StopToken,
@@ -80,7 +80,7 @@ async def run_workers(
             if stop_token.halt is not None:
                 return
             try:
-                landed = await attempt(work)
+                completed = await attempt(work)
             except Pending:
                 await asyncio.sleep(0)
                 continue
@@ -88,7 +88,7 @@ async def run_workers(
                 stop_token.stop(halt)
                 return
             try:
-                keep(work, landed)
+                keep(work, completed)
             except RunFolderError as fault:
                 stop_token.stop(StoreFailed(str(fault)))
                 return

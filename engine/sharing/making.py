@@ -27,9 +27,9 @@ from ..runs.recorded import REPLIES
 from ..runs.run_folder import GRID, MAX_SWEEP, OUTCOMES, PROBLEMS, REPORT, SWEEP
 from ..runs.trust import MAX_CODE, code_file
 from ..sweeps.document import Document
-from ..sweeps.elsewhere import code_named
 from ..sweeps.grid import stored_grid
 from ..sweeps.originals import originals
+from ..sweeps.plugins import code_named
 from ..system.files import read_bounded, unwritable, whole_lines
 from .contents import CODE, CONTENTS, FORMAT, SAID, TOOK, Contents, PackedFile, may_hold
 from .secrets import KeyFilter

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from ...protocols.datasets.leak import leak_gate
+from ...protocols.datasets.leak import leakage_check
 from ...protocols.datasets.study import StudyData
 from ..errors import UsageError
 from ..system.files import read_bounded
@@ -43,8 +43,8 @@ def check_study(folder: Path) -> list[CheckLine]:
     if about.get("reward"):
         lines.append(_rewards(data, about["reward"]))
     lines.append(_twice(data))
-    gate = leak_gate(list(data.problems.values()))
-    leaks = tuple(f"{rule.rule}: {rule.mend}" for rule in gate.leaks)
+    gate = leakage_check(list(data.problems.values()))
+    leaks = tuple(f"{rule.rule}: {rule.remedy}" for rule in gate.leaks)
     lines.append(CheckLine("problems that leak", len(data.problems), leaks))
     lines += _counts(data)
     return lines

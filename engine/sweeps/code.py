@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from ...protocols.protocol import Protocol
 from .code_cache import CodeCache
-from .elsewhere import BY_FILE, CodeFileLoader
+from .plugins import BY_FILE, CodeFileLoader
 from .rows import Row
 from .semantic import ModuleCode
 from .sweep import dataclasses_in

@@ -8,10 +8,10 @@ from ...protocols.datasets.loader import Loader
 from ...protocols.errors import DatasetError
 from ...protocols.question import Problem
 from ..system.entry_points import DATASETS_GROUP
-from .elsewhere import class_named
 from .fields import fields_of
 from .node import Node
 from .originals import missing_file_hint
+from .plugins import class_named
 
 RELATIVE = "; a relative path starts at the folder of the sweep file"
 

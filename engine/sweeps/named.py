@@ -42,8 +42,8 @@ def check_names(
                 provider_of(name)
             except UsageError as exc:
                 asked = [*_mentioned(document.value)]
-                mend = next((each for each in asked if each.endswith(f"/{name}")), "")
-                hint = f"did you mean {mend!r}?" if mend else "write PROVIDER/MODEL, as in a role"
+                near = next((each for each in asked if each.endswith(f"/{name}")), "")
+                hint = f"did you mean {near!r}?" if near else "write PROVIDER/MODEL, as in a role"
                 raise document.fault(("models", name), str(exc), hint) from None
 
 

@@ -102,8 +102,8 @@ class _SetReader:
             self._document.refuse_if_inert(key, f"the prompt set {path}")
             file = self._base(key) / path
             if not file.is_file():
-                mend = "prompts: default, or a path"
-                raise self._document.fault(key, f"there is no file {file}", mend)
+                remedy = "prompts: default, or a path"
+                raise self._document.fault(key, f"there is no file {file}", remedy)
             written = Document.read(file)
             self.blocks[path] = _blocks(written, (), written.value)
         return self._made(key, Path(path).stem, path)

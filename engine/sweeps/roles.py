@@ -20,15 +20,15 @@ from ...protocols.judges.shots import Shot
 from ...protocols.prompts.prompt_set import PromptSet, default_prompts
 from ...protocols.protocol import Protocol
 from ..errors import UsageError
-from ..providers.capabilities import Reach, takes_temperature
+from ..providers.capabilities import Endpoint, takes_temperature
 from ..providers.catalogue import entry, provider_of
 from ..simulation.model import PREFIX, PRESETS
 from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from .document import Document
-from .elsewhere import class_named
 from .examples import shots
 from .fields import checked_value, fields_of, made_of, required_of
 from .node import Node
+from .plugins import class_named
 from .prompts import used
 
 RoleSettings: TypeAlias = dict[str, Any]
@@ -232,7 +232,7 @@ def _tempered(
     return settled
 
 
-def _reach(document: Document, model: str) -> Reach:
+def _reach(document: Document, model: str) -> Endpoint:
     """The settings of the document on which a model's supported parameters depend."""
     settings: dict[str, Any] = {}
     for section, name in (("models", model), ("providers", provider_of(model))):
@@ -240,7 +240,7 @@ def _reach(document: Document, model: str) -> Reach:
         given = named.get(name) if isinstance(named, dict) else None
         settings |= given if isinstance(given, dict) else {}
     dated = entry(provider_of(model)).dated
-    return Reach(
+    return Endpoint(
         version=str(settings.get("version") or "") if dated else "",
         is_model=str(settings.get("is") or ""),
     )

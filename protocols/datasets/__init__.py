@@ -1,11 +1,12 @@
-"""Data sets: loaders, the problems that come with the program, and the leak gate."""
+"""Data sets: loaders, the problems that come with the program, and the leakage check."""
 
 from .bundled import BUNDLED, Bundled, bundled
 from .catalogue import LOADERS, loader
 from .choices import Gpqa, TruthfulQa
 from .gsm8k import Gsm8k, gsm8k
+from .hidden_bits import HiddenBits
 from .jsonl import JsonLines, write_jsonl
-from .leak import LeakGate, RuleAccuracy, leak_gate
+from .leak import LeakageCheck, RuleAccuracy, leakage_check
 from .loader import Loader
 from .mmlu import Mmlu
 from .passages import BoolQ, Quality
@@ -20,8 +21,9 @@ __all__ = [
     "Bundled",
     "Gpqa",
     "Gsm8k",
+    "HiddenBits",
     "JsonLines",
-    "LeakGate",
+    "LeakageCheck",
     "Loader",
     "Mmlu",
     "ProntoQa",
@@ -32,7 +34,7 @@ __all__ = [
     "TruthfulQa",
     "bundled",
     "gsm8k",
-    "leak_gate",
+    "leakage_check",
     "loader",
     "write_jsonl",
 ]

@@ -7,7 +7,7 @@ from .leak import FEATURES
 
 
 class Balance:
-    """How far the answers chosen so far lean, for each rule of the leak gate.
+    """How far the answers chosen so far lean, for each rule of the leakage check.
 
     Chooses the wrong answer that minimises the sum of the squared leans. A choice depends only on
     those before it, so more problems leave it as it is. The features are then near chance by

@@ -6,7 +6,7 @@ make (brainstorm), writes a solution that rests on each (drafts), rates how plau
 one by more than rounding, and be of its kind; a text must not be a right answer after all.
 
 Where we differ: among about equally plausible drafts we pick the one that balances the rules of
-the leak gate over the questions so far.
+the leakage check over the questions so far.
 """
 
 from collections.abc import Iterable, Sequence

@@ -68,8 +68,8 @@ class Gsm8k(Loader):
 
     Even in one layout, true solutions have more steps: a judge that just prefers more numbers gets
     62 % right. So of several wrong solutions the loader takes the one that balances the rules of
-    the leak gate over the problems so far (`Balance`), which keeps every rule within about a point
-    of chance. What remains is style: the gate's classifier of wording gets 67 % where the true
+    the leakage check over the problems so far (`Balance`), which keeps every rule within about a
+    point of chance. What remains is style: its classifier of wording gets 67 % where the true
     solution is a person's, and 60 % where both are a model's. `rewriting` gives both one style.
     """
 

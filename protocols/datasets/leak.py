@@ -1,4 +1,4 @@
-"""The leak gate: how often rules that never read the question find the best answer.
+"""The leakage check: how often rules that never read the question find the best answer.
 
 A judge may look capable and only have noticed that the true answers are longer. So before any
 model is asked, each rule of form picks the answer with the most of some outward feature; where its
@@ -77,7 +77,7 @@ WORDING = "wording (classifier)"
 """The rule of `form_classifier`, which is learned; it leaks only where it is above chance."""
 RULES = len(FEATURES) + 2
 
-MENDS: tuple[tuple[str, str], ...] = (
+REMEDIES: tuple[tuple[str, str], ...] = (
     (
         POSITION,
         "give the answers a seeded order: set `relabel: true` where the loader `file` reads them",
@@ -125,13 +125,13 @@ class RuleAccuracy:
         return off > MATERIAL and not self.low <= self.chance <= self.high
 
     @property
-    def mend(self) -> str:
+    def remedy(self) -> str:
         """What to do if it leaks."""
-        return next(mend for rules, mend in MENDS if re.fullmatch(rules, self.rule))
+        return next(remedy for rules, remedy in REMEDIES if re.fullmatch(rules, self.rule))
 
 
 @dataclass(frozen=True, slots=True)
-class LeakGate:
+class LeakageCheck:
     """The accuracy of every rule of form on one data set."""
 
     problems: int
@@ -147,9 +147,9 @@ class LeakGate:
         """One line for people: the rules at fault, or else the farthest from chance."""
         if self.leaks:
             named = "; ".join(_in_words(rule) for rule in self.leaks)
-            return f"leak gate: {named}: the form of an answer tells whether it is true"
+            return f"leakage check: {named}: the form of an answer tells whether it is true"
         return (
-            "leak gate: no rule of form finds the true answers; farthest from chance: "
+            "leakage check: no rule of form finds the true answers; farthest from chance: "
             f"{_in_words(self.rules[0])}; with n = {self.problems:,} a leak of up to "
             f"{self.unseen} points would pass"
         )
@@ -162,7 +162,7 @@ class LeakGate:
         return bisect_left(range(51), 1 / 2, key=lambda points: detected(points / 100)) - 1
 
 
-def leak_gate(problems: Iterable[Problem]) -> LeakGate:
+def leakage_check(problems: Iterable[Problem]) -> LeakageCheck:
     """Try every rule of form on the problems. ValueError if there are none.
 
     Two or more answers, any values: a pick is right if no answer has a higher value. Problems
@@ -170,7 +170,7 @@ def leak_gate(problems: Iterable[Problem]) -> LeakGate:
     """
     problems = tuple(problems)
     if not problems:
-        raise ValueError("no problems: a leak gate needs at least one")
+        raise ValueError("no problems: a leakage check needs at least one")
     level = 1 - (1 - CONFIDENCE) / RULES
     rules = [
         _measured(name, problems, [[*map(feature, p.question.answers)] for p in problems], level)
@@ -180,7 +180,7 @@ def leak_gate(problems: Iterable[Problem]) -> LeakGate:
     rules.append(_measured(POSITION, problems, positions, level))
     rules.append(_learned(problems, level))
     rules.sort(key=lambda rule: -abs(rule.accuracy - rule.chance))
-    return LeakGate(len(problems), tuple(rules))
+    return LeakageCheck(len(problems), tuple(rules))
 
 
 def power(n: int, tell: float) -> float:

@@ -1,6 +1,6 @@
 """Reader of data files: JSON Lines, or one JSON array or object, checked row by row, with lines.
 
-Any fault in a file becomes one DatasetError: file, line, the value at fault, the mend.
+Any fault in a file becomes one DatasetError: file, line, the value at fault, the remedy.
 """
 
 import json

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import orjson
 
 from oversight.engine.display.table import Table
-from oversight.engine.rehearsal.process import counts, serving
+from oversight.engine.mock.process import counts, serving
 from tests.bench.command import Ended, oversight
 from tests.bench.measured import Measured, at_most, exactly
 from tests.bench.options import Options

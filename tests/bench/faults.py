@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from oversight.engine.display.table import Table
-from oversight.engine.rehearsal import FaultKind, FaultWindow, Profile
+from oversight.engine.mock import FaultKind, FaultWindow, Profile
 from oversight.engine.runs.run_folder import outcomes
 from tests.bench.clients.asked import TURNS
 from tests.bench.command import Running

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from oversight.cache import ReadOnlyStore
 from oversight.engine.display.table import Table
-from oversight.engine.rehearsal import Profile
+from oversight.engine.mock import Profile
 from tests.bench.clients.asked import TURNS
 from tests.bench.command import CommandFailed, Running, oversight
 from tests.bench.measured import Measured, at_most, exactly

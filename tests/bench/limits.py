@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from oversight.engine.display.table import Table
-from oversight.engine.rehearsal import Profile
+from oversight.engine.mock import Profile
 from tests.bench.clients.asked import MAX_TOKENS, MODEL, TURNS
 from tests.bench.command import oversight
 from tests.bench.measured import Measured, at_most

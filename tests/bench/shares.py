@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from oversight.engine.display.table import Table
-from oversight.engine.rehearsal import Profile
+from oversight.engine.mock import Profile
 from tests import databases
 from tests.bench.clients.asked import TURNS
 from tests.bench.command import CommandFailed, Running

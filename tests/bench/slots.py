@@ -161,7 +161,7 @@ def simulated(*, concurrency: int | None = None, states: bool = False) -> Found:
 
         told = asyncio.create_task(telling())
         await run_workers(
-            watch, attempt, watch.landed, lanes=lanes, stop_token=StopToken(), more=watch.more
+            watch, attempt, watch.completed, lanes=lanes, stop_token=StopToken(), more=watch.more
         )  # type: ignore[arg-type]
         told.cancel()
         asked = PROBLEMS * 2 * sum(CHAINS)

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from oversight.engine.display.table import Table
-from oversight.engine.rehearsal import Profile
+from oversight.engine.mock import Profile
 from oversight.engine.runs.stores import open_store
 from tests.bench.clients.asked import TURNS
 from tests.bench.command import CommandFailed, Running

@@ -307,6 +307,6 @@ def test_everything_readable_of_a_malformed_store_can_be_moved_to_another(tmp_pa
     (broken / "cache.db").write_bytes(data)
     reading = ReadOnlyStore(broken)
     saved = MemoryStore()
-    result = merge(reading.salvage(), saved)
+    result = merge(reading.recover(), saved)
     reading.close()
     assert 300 < result.new < 400 and records(saved).items() <= records(filled(400)).items()

@@ -258,7 +258,7 @@ def test_a_row_planted_far_away_does_not_hold_up_a_salvage(folder):
     far = "INSERT INTO Cache(rowid, key, raw, mode, value) VALUES (?, 'z', 1, 1, ?)"
     sql(folder, far, 2**62, b"")
     with closing(ReadOnlyStore(folder)) as store:
-        found = dict(store.salvage())
+        found = dict(store.recover())
     assert found["a"] == b"1" and isinstance(found["z"], DamagedEntry)
 
 

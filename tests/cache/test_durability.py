@@ -47,12 +47,12 @@ def test_a_malformed_file_says_so_and_what_can_be_saved(folder):
     file.write_bytes(whole)
     store = ReadOnlyStore(folder)
     assert any(store.faults())
-    mend = f"oversight cache salvage --store {folder}"
-    with pytest.raises(StoreError, match=f"malformed.*{mend}") as error:
+    remedy = f"oversight cache recover --store {folder}"
+    with pytest.raises(StoreError, match=f"malformed.*{remedy}") as error:
         for key in entries:
             store.get(key)
     assert not isinstance(error.value, DamagedEntry)
-    saved = {key: value for key, value in store.salvage() if isinstance(value, bytes)}
+    saved = {key: value for key, value in store.recover() if isinstance(value, bytes)}
     store.close()
     assert 300 < len(saved) < 400 and saved.items() <= entries.items()
 

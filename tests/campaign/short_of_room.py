@@ -25,7 +25,7 @@ from oversight.cache.record import checked_records
 from oversight.cache.reply import Reply
 from oversight.engine.errors import Halt, RunFolderError, StoreFailed
 from oversight.engine.runs.manifest import Manifest
-from oversight.engine.runs.outcome import LandedCell, line
+from oversight.engine.runs.outcome import CompletedCell, line
 from oversight.engine.runs.run_folder import RunFolder
 from oversight.engine.runs.scheduler import CellOutcome, run_cells
 from oversight.engine.runs.watermark import store_watermark
@@ -80,7 +80,7 @@ def sit(grid: Sweep, folder: Path, asked: Asked) -> Halt | None:
 
             def keep(cell: Cell, outcome: CellOutcome) -> None:
                 failed = isinstance(outcome, Failure)
-                run.append([LandedCell(cell.place, line(cell, outcome), failed)])
+                run.append([CompletedCell(cell.place, line(cell, outcome), failed)])
 
             async def main() -> Halt | None:
                 todo = (cell for cell in grid.cells() if not run.has(cell.place))

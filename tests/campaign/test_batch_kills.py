@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from tests.conftest import Campaign
 from tests.desk import Desk
 

@@ -15,9 +15,9 @@ from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry, StoreError
 from oversight.cache.merge import merge
 from oversight.cache.record import checked_records
+from oversight.cache.recover import recoverable
 from oversight.cache.rows import STORE_FILE
-from oversight.cache.salvage import salvageable
-from oversight.engine.rehearsal import Profile
+from oversight.engine.mock import Profile
 from tests.campaign.sweeps import Bench, Sitting
 from tests.campaign.vendor import Vendor
 from tests.conftest import Campaign
@@ -56,10 +56,10 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(
         flipped = bytearray(whole)
         flipped[chance.randrange(len(whole))] ^= chance.randrange(1, 256)
         (copy / STORE_FILE).write_bytes(flipped)
-        with salvageable(copy) as rest:
+        with recoverable(copy) as rest:
             sound = {
                 key: record.to_bytes()
-                for key, record in checked_records(rest.salvage())
+                for key, record in checked_records(rest.recover())
                 if not isinstance(record, DamagedEntry)
             }
         assert all(truth[key] == value for key, value in sound.items())
@@ -79,7 +79,7 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(
                 assert found in (value, None), "a wrong value was served"
                 missing += found is None
         damaged = bool(list(store.faults())) or any(
-            isinstance(record, DamagedEntry) for _, record in checked_records(store.salvage())
+            isinstance(record, DamagedEntry) for _, record in checked_records(store.recover())
         )
         store.close()
         if told or missing:
@@ -87,7 +87,7 @@ def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(
         outcome = "told when read" if told else "not found, and told" if missing else "harmless"
         counts[outcome] += 1
     print(f"{flips} flips: {counts}")
-    print(f"of {len(truth)} replies so many were lost to a salvage, in so many flips: {lost}")
+    print(f"of {len(truth)} replies so many were lost to a recover, in so many flips: {lost}")
     # A page that is hit where it leads to others takes them with it; there are few such places.
     assert sum(count for missing, count in lost.items() if missing > 1) <= 0.01 * flips
 
@@ -218,8 +218,8 @@ def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(
             line = [sys.executable, "-m", "oversight.engine", "cache"]
             verify = Sitting(bench, [*line, "verify", "--store", str(bench.store)])
             assert verify.wait() == 1, verify.told
-            salvage = Sitting(bench, [*line, "salvage", "--store", str(bench.store)])
-            assert salvage.wait() in (0, 1), salvage.told
+            recover = Sitting(bench, [*line, "recover", "--store", str(bench.store)])
+            assert recover.wait() in (0, 1), recover.told
             kept, seen = bench.stored(), len(vendor.book)
             assert kept <= stored
             saved, lost = saved + len(kept), lost + len(stored - kept)

@@ -9,10 +9,10 @@ from oversight.cache.reply import Usage
 from oversight.cache.store import MemoryStore
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.prices import listed
+from oversight.engine.mock.process import serving
+from oversight.engine.mock.rehearsed import staged
 from oversight.engine.models.router import RunPolicy
 from oversight.engine.planning.estimate import Plan, plan_sweep
-from oversight.engine.rehearsal.process import serving
-from oversight.engine.rehearsal.rehearsed import staged
 from oversight.engine.sweeps.sweepfile import read_sweep_file
 from tests.conftest import Campaign
 from tests.engine.planning.test_planning import run

@@ -12,11 +12,11 @@ from oversight.cache.reply import Reply
 from oversight.engine.accounting.ledger import Ledger
 from oversight.engine.accounting.prices import listed
 from oversight.engine.limits.limits import Limits
+from oversight.engine.mock.process import counts, serving
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.providers.catalogue import connect
 from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.settings import Settings
-from oversight.engine.rehearsal.process import counts, serving
 from oversight.engine.stop import StopToken
 from oversight.engine.system.loop import event_loop
 from tests.conftest import Campaign

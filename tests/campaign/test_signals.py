@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.rehearsal import Profile
+from oversight.engine.mock import Profile
 from tests.campaign.sweeps import Bench, Sitting
 from tests.campaign.vendor import Vendor
 from tests.conftest import Campaign
@@ -84,7 +84,7 @@ def test_p6_a_second_signal_abandons_flights_and_keeps_what_landed(
         with Vendor() as quick:
             bench = Bench(tmp_path / f"{n}", quick.url, problems=4)
             bench.complete("--limit", "2", "--run-folder", str(tmp_path / f"{n}" / "first"))
-            landed = bench.stored()
+            completed = bench.stored()
         with Vendor(ENDLESS) as stuck:
             arrived = _after(stuck, chance.randrange(1, 4))
             bench = Bench(tmp_path / f"{n}", stuck.url, problems=4)
@@ -96,7 +96,7 @@ def test_p6_a_second_signal_abandons_flights_and_keeps_what_landed(
             sitting.signal(second)
             assert sitting.wait() == 128 + first, sitting.told
             assert "abandoned" in sitting.told and "go on with" in sitting.told
-            assert landed and bench.stored() == landed
+            assert completed and bench.stored() == completed
             assert bench.lines(), "cells that the store could answer were finished"
 
 

@@ -45,7 +45,7 @@ def records(
             yield read_outcome(line(cell, outcome))
 
 
-def landed(grid: Sweep, outcome: Callable[[Cell], Verdict | Failure]) -> list[OutcomeRecord]:
+def completed(grid: Sweep, outcome: Callable[[Cell], Verdict | Failure]) -> list[OutcomeRecord]:
     """A run in which every cell has an outcome."""
     return [read_outcome(line(cell, outcome(cell))) for cell in grid.cells()]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from oversight.engine.pages.bundle import write_bundle
+from oversight.engine.pages.site import write_bundle
 from tests.command_line import oversight
 from tests.pages.browser import asked_by, faults_in, served, violations
 from tests.pages.speaking import bad_run
@@ -26,6 +26,13 @@ SCREENS = (
     "run/{hard}/cost",
     "run/{hard}/live",
     "compare?a={hard}&b={hard}",
+    "run/{hard}/answer",
+    "run/{hard}/answer?first=debate+1&second=propaganda",
+    "run/{hard}/pivot?by=protocol",
+    "run/{hard}/cells?show=liar+won",
+    "run/{hard}/row/30",
+    "run/{hard}/search?q=simulated",
+    "run/{hard}/people",
     "run/nobody",
 )
 
@@ -79,7 +86,8 @@ def test_every_page_of_a_bundle_opens_from_its_file(page: Any, site: Path) -> No
     faults, asked = faults_in(page), asked_by(page)
     pages = sorted(site.glob("*.html"))
     kinds = {each.stem.partition("-")[0] for each in pages}
-    assert kinds == {"index", "map", "problem", "row", "failures", "cost"}
+    tables = {"answer", "pivot", "cells", "search"}
+    assert kinds == {"index", "map", "problem", "row", "failures", "cost"} | tables
     firsts = [next(each for each in pages if each.stem.startswith(kind)) for kind in sorted(kinds)]
     for each in [*firsts, next(site.glob("row-*-calls.html"))]:
         page.goto(each.as_uri())
@@ -102,8 +110,34 @@ def test_no_link_of_a_bundle_leads_nowhere(site: Path) -> None:
         for link in links:
             file, _, anchor = link.partition("#")
             assert (site / (file or name)).exists(), f"{name} leads to {link}"
-            if anchor:
+            if anchor and "=" not in anchor:
                 assert anchor in anchors[file or name], f"{name}: {link}"
+
+
+def test_a_site_is_searched_from_its_files_and_opens_the_turn(page: Any, site: Path) -> None:
+    faults, asked = faults_in(page), asked_by(page)
+    page.goto((site / "search.html").as_uri())
+    page.get_by_role("searchbox").fill('simulated "this simul*"')
+    page.keyboard.press("Enter")
+    page.locator("#hits a").first.click()
+    page.locator(".turn:target").wait_for()
+    assert "simulated" in page.locator(".turn:target").inner_text()
+    assert page.locator(".reading:visible").count() == 1, "others of the file are hidden"
+    page.goto((site / "cells.html").as_uri())
+    every = page.locator("#cells tbody tr:visible").count()
+    page.get_by_role("link", name="liar won", exact=True).first.click()
+    assert 0 < page.locator("#cells tbody tr:visible").count() < every
+    assert faults == [] and all(url.startswith(("file:", "data:")) for url in asked)
+
+
+def test_worlds_are_tabs_where_they_do_not_fit(page: Any, root: str, hard: Path) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{root}run/{hard.name}/row/30/problem/2")
+    first = page.locator("[data-w]:visible").evaluate_all("all => all.map(e => e.dataset.w)")
+    assert len(set(first)) == 1
+    page.locator(".world-tab").nth(1).click()
+    second = page.locator("[data-w]:visible").evaluate_all("all => all.map(e => e.dataset.w)")
+    assert len(set(second)) == 1 and set(first) != set(second)
 
 
 def test_a_reader_is_walked_by_keys_alone(page: Any, root: str, hard: Path) -> None:

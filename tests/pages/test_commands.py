@@ -15,9 +15,9 @@ import pytest
 
 from oversight import plot
 from oversight.engine.errors import UsageError
-from oversight.engine.pages.bundle import telling
 from oversight.engine.pages.guard import is_loopback
-from oversight.engine.pictures.drawing import ALL_KINDS, data_of, pictured
+from oversight.engine.pages.site import telling
+from oversight.engine.pictures.drawing import ALL_KINDS, caption, data_of, pictured
 from oversight.engine.pictures.figures import draw, save
 from oversight.engine.runs.probing import read_probes
 from oversight.engine.runs.reader import RunReader
@@ -163,7 +163,8 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
     words = ("plot", opened.folder, "--kind", "worlds", "--style", "column", "-o", one)
     done = within(*words, cwd=tmp_path)
     assert done.code == 0, done.err
-    figure = draw(pictured(opened, "worlds"), "column")
+    picture = pictured(opened, "worlds")
+    figure = draw(picture, "column", caption(opened, picture))
     save(figure, other, opened.manifest.identity[:12], "column")
     assert one.read_bytes() == other.read_bytes()
     if ending == "pdf":
@@ -171,9 +172,9 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
 
 
 def test_what_cannot_be_drawn_says_what_it_takes(small: Path, place: Path) -> None:
-    for kind, mend in (("gap", "reads_passage"), ("trend", "three agents"), ("bestof", "differ")):
+    for kind, remedy in (("gap", "reads_passage"), ("trend", "three agents"), ("bestof", "differ")):
         told = within("plot", small, "--kind", kind, "--data", "-", cwd=place)
-        assert told.code == 2 and mend in told.err, told.err
+        assert told.code == 2 and remedy in told.err, told.err
     with pytest.raises(UsageError, match=ALL_KINDS[0]):
         plot(small, "pie")
     with pytest.raises(UsageError, match="no row"):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.pages.addresses import Served
-from oversight.engine.pages.bundle import write_bundle
 from oversight.engine.pages.reader import calls_section, reader_page
 from oversight.engine.pages.reading import read
+from oversight.engine.pages.site import write_bundle
 from oversight.engine.pages.text import TextMark, shown
 from oversight.engine.runs.reader import Place, RunReader
 from tests.pages.speaking import LONG, bad_run

@@ -18,8 +18,8 @@ from ....cache.explain import differences
 from ....cache.lock import exclusive_lock
 from ....cache.merge import MergeStatistics, merge
 from ....cache.record import Record, checked_records, read_record, records
+from ....cache.recover import recoverable
 from ....cache.rows import STORE_FILE, RowReader
-from ....cache.salvage import salvageable
 from ....cache.stats import store_statistics
 from ....cache.store import MemoryStore, Reader
 from ...display.quantity import counted
@@ -41,7 +41,9 @@ AT_ONCE = 1024
 """Entries removed per transaction."""
 
 
-@click.group(cls=NamedGroup, modules={"gather": "gather", "quota": "quota"})
+@click.group(
+    cls=NamedGroup, modules={"gather": "gather", "quota": "quota"}, old={"salvage": "recover"}
+)
 def command() -> None:
     """Inspect, check, prune, back up, move and merge what was paid for: the store of replies.
 
@@ -162,7 +164,7 @@ def verify(store: str | None, as_json: bool) -> None:
         if damaged:
             say("to have the damaged ones asked for again: oversight cache prune --damaged")
         if faults:
-            say(f"to save what can be read of it: oversight cache salvage --store {place}")
+            say(f"to save what can be read of it: oversight cache recover --store {place}")
     if damaged or faults:
         raise SystemExit(ExitCode.FAILED)
 
@@ -216,7 +218,7 @@ def export(
     selection: Selection,
     everything: bool,
 ) -> None:
-    """Write stored replies into one file, a bundle; for those of a run: oversight export."""
+    """Write stored replies into one bundle; for those of a run: oversight export replies."""
     if bool(selection) == everything:
         raise click.UsageError("say what to export: --all, or --model, --outcome, --older-than")
     with _reading(store) as (_, replies):
@@ -256,7 +258,7 @@ def backup(to: Path, store: str | None) -> None:
 
 @command.command()
 @folder_store_option
-def salvage(store: Path | None) -> None:
+def recover(store: Path | None) -> None:
     """Save what can be read of a damaged store into a new one in its place.
 
     The damaged store is kept beside it, unchanged, as NAME.damaged. The command is refused while a
@@ -266,7 +268,7 @@ def salvage(store: Path | None) -> None:
     """
     path = store_path(store)
     aside = path.with_name(f"{path.name}.damaged")
-    saved = path.with_name(f".{path.name}.salvaged")
+    saved = path.with_name(f".{path.name}.recovered")
     if aside.exists() and saved.exists():
         # Interrupted between the two renames below: all that could be saved is in `saved`.
         _bring_into_place(saved, path)
@@ -307,7 +309,7 @@ def _merged(source: Path, named: str, *, foreign: bool = False) -> MergeStatisti
         if source.is_file():
             theirs = stack.enter_context(closing(BundleStore(source)))
         else:
-            theirs = stack.enter_context(salvageable(source))
+            theirs = stack.enter_context(recoverable(source))
         # A new store takes the place of the one that its replies come from.
         ours = stack.enter_context(closing(open_store(named, id=theirs.id)))
         return merge(_reachable(theirs), ours, foreign=foreign)
@@ -343,7 +345,7 @@ def _reading(store: str | None) -> Iterator[tuple[str, Reader]]:
 
 def _reachable(replies: Reader) -> Iterator[tuple[str, bytes | DamagedEntry]]:
     """Every entry that can be read, even from a malformed file."""
-    return replies.salvage() if isinstance(replies, RowReader) else replies.items()
+    return replies.recover() if isinstance(replies, RowReader) else replies.items()
 
 
 def _selected(replies: Reader, selection: Selection) -> Iterator[Record]:

@@ -10,7 +10,7 @@ from ....protocols.datasets.catalogue import LOADERS, loader
 from ....protocols.datasets.generation import Generator
 from ....protocols.datasets.inventory import Inventory, inventory
 from ....protocols.datasets.known import known_questions
-from ....protocols.datasets.leak import LeakGate, RuleAccuracy, leak_gate, power
+from ....protocols.datasets.leak import LeakageCheck, RuleAccuracy, leakage_check, power
 from ....protocols.datasets.loader import Loader
 from ....protocols.datasets.rewriting import Rewriter
 from ...errors import UsageError
@@ -70,7 +70,7 @@ def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
     made = _loader(spec, settings)
     with missing_file_hint(spec):
         problems, skipped = made.load(), made.skipped()
-    held, gate = inventory(problems), leak_gate(problems)
+    held, gate = inventory(problems), leakage_check(problems)
     if as_json:
         show_json(_plain(held, gate) | {"skipped": [str(fault) for fault in skipped]})
     else:
@@ -149,8 +149,10 @@ def generate_wrong(
     from ...datasets.generation import Generation
     from .dataset_generate import Wish, generate_all
 
-    mend = "take another model, or more --drafts"
-    wish = Wish(str(file), output, store_name(store), seed, lanes, max_cost, "a wrong answer", mend)
+    remedy = "take another model, or more --drafts"
+    wish = Wish(
+        str(file), output, store_name(store), seed, lanes, max_cost, "a wrong answer", remedy
+    )
     with missing_file_hint(file.parent.name):
         known = known_questions(file)[:limit]
     raise SystemExit(generate_all(wish, Generation(known, Generator(model, drafts, temperature))))
@@ -194,8 +196,8 @@ def generate_rewritten(
     from ...datasets.generation import Rewriting
     from .dataset_generate import Wish, generate_all
 
-    mend = "take another model, or data with worked solutions"
-    wish = Wish(spec, output, store_name(store), 0, lanes, max_cost, "its solutions anew", mend)
+    remedy = "take another model, or data with worked solutions"
+    wish = Wish(spec, output, store_name(store), 0, lanes, max_cost, "its solutions anew", remedy)
     with missing_file_hint(spec):
         problems = _loader(spec, settings).load()
     raise SystemExit(generate_all(wish, Rewriting(problems, Rewriter(model, temperature))))
@@ -212,7 +214,7 @@ def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
         if Path(spec).suffix in (".yaml", ".yml"):
             raise UsageError(
                 f"{spec}: a sweep file, and no data set\n"
-                f"  what the leak gate finds in its problems: oversight plan {spec}"
+                f"  what the leakage check finds in its problems: oversight plan {spec}"
             )
         if Path(spec).exists():
             return loader("file", {"path": spec} | document.value)
@@ -232,7 +234,7 @@ def _fetched(spec: str) -> str:
     return settings
 
 
-def _plain(held: Inventory, gate: LeakGate) -> dict[str, Any]:
+def _plain(held: Inventory, gate: LeakageCheck) -> dict[str, Any]:
     return {
         "problems": held.problems,
         "answers": {str(answers): problems for answers, problems in held.answers},
@@ -255,5 +257,5 @@ def _rule(rule: RuleAccuracy) -> dict[str, Any]:
         "high": rule.high,
         "chance": rule.chance,
         "leaks": rule.leaks,
-        "mend": rule.mend if rule.leaks else "",
+        "remedy": rule.remedy if rule.leaks else "",
     }

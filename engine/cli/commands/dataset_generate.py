@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ....protocols.datasets.jsonl import write_jsonl
-from ....protocols.datasets.leak import leak_gate
+from ....protocols.datasets.leak import leakage_check
 from ....protocols.question import Problem
 from ...accounting.prices import listed
 from ...datasets.production import Production, ProductionSession
@@ -45,7 +45,7 @@ class Wish:
     max_cost: float | None
     what: str
     """What each question should get, as printed."""
-    mend: str
+    remedy: str
     """The remedy to print if no question got it."""
 
 
@@ -85,10 +85,10 @@ def _finished(generation: Production[Any, Any], wish: Wish) -> int:
     if not problems:
         raise UsageError(
             f"{wish.source}: no question got {wish.what}, and {wish.output} is not written; "
-            f"{wish.mend}"
+            f"{wish.remedy}"
         )
     _write(problems, wish.output)
-    say(leak_gate(problems).line)
+    say(leakage_check(problems).line)
     say(f"look closer oversight dataset check {wish.output}")
     show(f"{wish.output}: {len(problems):,} of {len(generation.items):,} questions")
     return ExitCode.FAILED if generation.failures else ExitCode.DONE

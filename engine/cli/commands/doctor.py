@@ -15,8 +15,8 @@ from ...planning.reasoning import cramped
 from ...providers.catalogue import PROVIDERS
 from ...providers.keys import environment, settings_of
 from ...providers.retirements import today
+from ...runs.dry_run import require_abilities
 from ...runs.loaded_sweep import LoadedSweep, open_sweep
-from ...runs.walk import require_abilities
 from ...simulation.model import PREFIX
 from ..completing import sweep_files
 from ..exit_codes import ExitCode
@@ -50,7 +50,7 @@ def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) ->
         )
     if not what:
         findings = [
-            replace(found, mend="")
+            replace(found, remedy="")
             for each in PROVIDERS
             if (found := key_of(each, variables)) is not None
         ]
@@ -85,5 +85,5 @@ def _lines(findings: Iterable[PreflightResult], wrong: str) -> Iterator[str]:
         yield about
         for finding in group:
             yield f"  {'✓' if finding.fine else wrong} {finding.text.replace(LINE, LINE + '    ')}"
-            if finding.mend:
-                yield f"    {finding.mend}"
+            if finding.remedy:
+                yield f"    {finding.remedy}"

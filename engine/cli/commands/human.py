@@ -1,6 +1,7 @@
 """`oversight human`: people in the seats of a sweep, or as judges of finished transcripts."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -15,12 +16,14 @@ from ...api.settings import FolderSettings
 from ...display.quantity import counted
 from ...errors import UsageError
 from ...persons.desk import Desk, DeskSettings
-from ...persons.journal import PERSONS
+from ...persons.journal import PERSONS, RaterJournal, Withdrawn
+from ...persons.panel import read_raters
 from ...runs.listing import is_run
 from ...runs.loaded_sweep import open_run
 from ...runs.lookup import Parts, cells_with_verdict
 from ...runs.replay import replay_cache
 from ...runs.run import RunOptions
+from ...system.files import replace_file
 from ..beside import ask_beside, store_of
 from ..completing import run_names
 from ..exit_codes import ExitCode
@@ -32,8 +35,9 @@ from ..options import (
     host_option,
     json_option,
     limit_option,
+    no_store_option,
+    output_option,
     port_option,
-    recorded_option,
     row_options,
     seed_option,
     set_option,
@@ -122,6 +126,11 @@ def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
     help="Address under which raters open the pages, as https://study.example.org, where a proxy "
     "or a tunnel stands before them.",
 )
+@click.option(
+    "--study",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the study's own texts, practice and attention items, pay and completion code.",
+)
 @click.option("--problems", type=click.IntRange(1), metavar="N", help="Only the first N problems.")
 @row_options
 @set_option
@@ -140,6 +149,7 @@ def serve(
     port: int,
     host: str,
     url: str,
+    study: Path | None,
     problems: int | None,
     parts: Parts,
     overrides: tuple[str, ...],
@@ -152,11 +162,16 @@ def serve(
     a finished RUN, the transcripts are judged again, with the words that its judges read; no score
     of the run changes.
 
-    A link is printed for each rater. A rater never gets two worlds of one problem. Answers are
-    saved before the page says so, and stored like any reply: the same command goes on after a stop.
+    Links are printed: one for each rater, one by which free seats are taken, and one to the
+    coordinator's console, with progress, pause, new links, withdrawal, pay and the judgements as a
+    file. A rater never gets two worlds of one problem. Answers are saved before the page says so,
+    and stored like any reply: the same command goes on after a stop.
     Exit codes are those of `oversight run`.
     """
-    desk = DeskSettings(seed, budget, before, attention, 60 * return_after, repeat)
+    from ...persons.study import Study, read_study
+
+    texts = read_study(study) if study else Study()
+    desk = DeskSettings(seed, budget, before, attention, 60 * return_after, repeat, texts)
     seating = Seating(desk, raters, host, port, url)
     path = Path(what)
     if path.is_file() and not is_run(path):
@@ -185,14 +200,15 @@ class Seating:
 
 
 def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seating: Seating) -> int:
+    from ...fleet.executor_choice import executor_for
     from ...persons.panel import panels_of
-    from ...persons.session import PersonsSession
-    from ...runs.executor import Assignment
+    from ...persons.session import SeatedPersons
+    from ...runs.executor import Assignment, Executor
     from ...runs.loaded_sweep import load_sweep
     from ...runs.lock import take_lock
     from ...runs.observer import Observer
     from ...runs.run import Run
-    from ...runs.session import RunSession
+    from ...runs.stores import store_name
     from ...sweeps.sweepfile import read_sweep_file
     from ..raters import RaterPages, seated_desk
     from ..terminal import Presentation, run_in_terminal
@@ -215,10 +231,13 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
         take_lock(persons)
         desk = seated_desk(loaded.models, persons, panels, seating.raters, seating.settings)
         desks.append(desk)
-        return (RaterPages(desk, seating.host, seating.port, seating.url),)
+        return (RaterPages(desk, run.folder.path, seating.host, seating.port, seating.url),)
 
-    def session(assignment: Assignment) -> RunSession:
-        return PersonsSession(assignment, desks[0].pool) if desks else RunSession(assignment)
+    make = executor_for(1, loaded, store_name(options.store))
+
+    def session(assignment: Assignment) -> Executor:
+        later = SeatedPersons(desks[0], panels) if desks else None
+        return make(replace(assignment, later=later))
 
     shown = Presentation(typed(), "text", "brier")
     return run_in_terminal(loaded, options, shown, session, observers=pages)
@@ -235,6 +254,7 @@ def _judged_by_persons(
         tasks_of,
     )
     from ...persons.panel import PERSON
+    from ...persons.plan import write_plan
     from ...runs.lock import locked
     from ..raters import RaterPages, seated_desk
 
@@ -267,11 +287,12 @@ def _judged_by_persons(
         with locked(folder):
             desk = seated_desk(opened.models, folder, [PANEL], seating.raters, seating.settings)
             desk.pool.assign(kinds)
+            plan = write_plan(folder, (case.planned(call) for call, case in tasks.values()))
             answered = 0
 
             async def work(ask: Ask) -> None:
                 nonlocal answered
-                pages = RaterPages(desk, seating.host, seating.port, seating.url)
+                pages = RaterPages(desk, run, seating.host, seating.port, seating.url, plan)
                 async with pages.open():
                     calls = [call for call, _ in tasks.values()]
                     answered = await ask_persons(calls, ask, stop_token=opened.stop_token)
@@ -308,9 +329,9 @@ def status(run: Path, as_json: bool) -> None:
 
 @command.command()
 @click.argument("named", metavar="RUN", shell_complete=run_names)
-@recorded_option
+@no_store_option
 @json_option
-def agreement(named: str, store: str | None, as_json: bool) -> None:
+def agreement(named: str, as_json: bool) -> None:
     """Print how well the raters of RUN agree, how good each is, and how the model judge compares.
 
     Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
@@ -324,5 +345,46 @@ def agreement(named: str, store: str | None, as_json: bool) -> None:
     if is_study(Path(named)):
         found = study_agreement(Path(named))
     else:
-        found = agreement_finding(rater_agreement(run_named(named), store))
+        found = agreement_finding(rater_agreement(run_named(named)))
     show(found.text("json" if as_json else "text", width()))
+
+
+@command.command()
+@run_argument
+@output_option()
+def export(run: Path, output: Path) -> None:
+    """Write what the raters of RUN judged to a file of JSON Lines, for `oversight study score`.
+
+    A line is one rater's judgement of one transcript: problem, values of its answers, the row as
+    setting, the world, and the belief before, where it was asked for. Raters have pseudonyms made
+    for this run alone; whoever withdrew is left out.
+    """
+    from ...persons.results import judgements
+
+    lines = list(judgements(run))
+    replace_file(output, lines)
+    say(f"{counted(len(lines), 'judgement')} in {output}")
+    say(f"score them: oversight study score {output}")
+
+
+@command.command()
+@run_argument
+@click.argument("rater")
+@click.option("--erase", is_flag=True, help="Also delete what they answered from the journal.")
+def withdraw(run: Path, rater: str, erase: bool) -> None:
+    """Take RATER out of the study in RUN: of agreement, pages and exports.
+
+    While the study is served, its console does this.
+    """
+    from ...runs.lock import locked
+
+    folder = run / PERSONS
+    names = [each.name for each in read_raters(folder)]
+    if rater not in names:
+        raise UsageError(f"{run}: there is no rater {rater!r}; there are {', '.join(names)}")
+    with locked(folder):
+        journal = RaterJournal(folder)
+        journal.append(Withdrawn(rater, erase, int(time.time())))
+        if erase:
+            journal.erase(rater)
+    say(f"{rater} is withdrawn{', and what they answered is deleted' if erase else ''}")

@@ -95,19 +95,19 @@ def command(
     chosen = [n for word in words for n in rows_meant(word, rows, found.names)]
     if not words:
         chosen = [n for n, row in enumerate(rows) if not row.naive]
-    landed = [row for row in dict.fromkeys(chosen) if found.table.outcomes[row]]
+    completed = [row for row in dict.fromkeys(chosen) if found.table.outcomes[row]]
     for row in dict.fromkeys(chosen):
-        if row not in landed:
+        if row not in completed:
             say(f"{found.names[row]}: has not been run yet")
-    if not landed:
+    if not completed:
         raise UsageError(f"{run}: no row of it has been run")
     strengths = ns if select == "bon" else betas
     curves = [
         row_pressure(found, row, select=select, strengths=strengths, score=score)
-        for row in landed
+        for row in completed
         if not plays_game(found, row)
     ]
-    games = row_games(found, [row for row in landed if plays_game(found, row)], score)
+    games = row_games(found, [row for row in completed if plays_game(found, row)], score)
     pressure = pressure_finding(curves, select, score)
     parts = (*pressure.parts, games_part(games, score))
     show(Finding(parts, pressure.about).text(format, width()))

@@ -17,12 +17,12 @@ from ...display.quantity import counted, duration, short
 from ...display.table import Table, as_text
 from ...errors import Halt, RateLimited
 from ...fleet.executor_choice import executor_for
+from ...mock.clock import FastLoop
+from ...mock.process import counts, serving
+from ...mock.profile import load_profile
+from ...mock.rehearsed import BottleneckSampler, Rehearsed, staged
 from ...planning.estimate import plan_sweep
 from ...providers import sdk_clients
-from ...rehearsal.clock import FastLoop
-from ...rehearsal.process import counts, serving
-from ...rehearsal.profile import load_profile
-from ...rehearsal.rehearsed import BottleneckSampler, Rehearsed, staged
 from ...runs.observer import ProgressDisplay
 from ...runs.run import Run, RunOptions
 from ...simulation.model import PREFIX

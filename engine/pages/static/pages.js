@@ -249,7 +249,7 @@
       "?": () => { help.showModal(); return true; },
       x: () => { turnTheme(); return true; },
       d: () => diff && (turnDiff(), true),
-      "/": () => { const input = all("[data-filter], .find input, #search input").filter(seen)[0]; if (input) input.focus(); return !!input; },
+      "/": () => { const input = all("[data-filter]").filter(seen)[0] || all("#search input, .find input").filter(seen)[0]; if (input) input.focus(); return !!input; },
       j: () => along(1) || follow("j") || step("[data-item]", 1),
       k: () => along(-1) || follow("k") || step("[data-item]", -1),
       h: () => across(-1) || follow("h"),

@@ -7,8 +7,8 @@ from oversight.engine.accounting.ledger import Ledger
 from oversight.engine.accounting.prices import PriceList, listed
 from oversight.engine.errors import EngineError
 from oversight.engine.limits.limits import Limits
+from oversight.engine.mock import FaultKind
 from oversight.engine.models.client import Accounting, ModelClient
-from oversight.engine.rehearsal import FaultKind
 from oversight.engine.stop import StopToken
 from tests.lines import EACH_LINE, always, asked, rehearsed
 

@@ -9,7 +9,7 @@ from oversight import asking, run_async
 from oversight.cache import Cache, Call, Message, Request, ToolSpec
 from oversight.cache.errors import ReplayMiss
 from oversight.engine.errors import BudgetReached, UsageError
-from oversight.engine.rehearsal.process import counts, serving
+from oversight.engine.mock.process import counts, serving
 from oversight.protocols import Agent, Debate, Problem, StatedJudge
 from tests.shipments import shipments
 

@@ -17,8 +17,8 @@ from oversight.engine.errors import (
     ModelNotFound,
     QuotaExhausted,
 )
-from oversight.engine.rehearsal import rehearsed
-from oversight.engine.rehearsal.profile import BatchProfile
+from oversight.engine.mock import rehearsed
+from oversight.engine.mock.profile import BatchProfile
 from tests.batches import NO_WAIT, WAIT, BatchBench, end_batches, lines
 
 pytestmark = pytest.mark.wire

@@ -10,8 +10,8 @@ import pytest
 from oversight.engine.batches import retrying
 from oversight.engine.batches.terms import BatchTerms
 from oversight.engine.errors import BatchesOut, Interrupted, ProviderDown
-from oversight.engine.rehearsal.process import counts
-from oversight.engine.rehearsal.profile import BatchProfile
+from oversight.engine.mock.process import counts
+from oversight.engine.mock.profile import BatchProfile
 from tests.batches import BATCHED, DEPTH, NO_WAIT, BatchBench, end_batches, stopped_once_out
 from tests.databases import Server
 from tests.desk import Desk

@@ -20,8 +20,8 @@ from oversight.engine.batches.reconciliation import reconcile
 from oversight.engine.batches.session import BatchCancellation, BatchRenunciation
 from oversight.engine.batches.vendor_http import MAX_PAGES
 from oversight.engine.errors import BatchesOut, BatchRefused, OutcomeUnknown, Overloaded
-from oversight.engine.rehearsal import MockServer
-from oversight.engine.rehearsal.profile import BatchProfile
+from oversight.engine.mock import MockServer
+from oversight.engine.mock.profile import BatchProfile
 from oversight.engine.runs.stores import open_for_reading
 from oversight.engine.stop import StopToken
 from tests.batches import BATCHED, NO_WAIT, WAIT, BatchBench, RunEnd, end_batches

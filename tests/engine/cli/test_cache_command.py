@@ -234,17 +234,17 @@ def test_verify_reports_a_malformed_file(folder):
     data[-4096:] = os.urandom(4096)
     (folder / STORE_FILE).write_bytes(data)
     result = cache("verify", code=1)
-    mend = f"oversight cache salvage --store {folder}"
-    assert mend in result.stderr
+    remedy = f"oversight cache recover --store {folder}"
+    assert remedy in result.stderr
     whole = (folder / STORE_FILE).read_bytes()
-    saved = cache("salvage", "--store", folder).stdout
+    saved = cache("recover", "--store", folder).stdout
     assert (folder.with_name("store.damaged") / STORE_FILE).read_bytes() == whole
     assert "replies added" in saved
     cache("verify")
 
 
 def salvage_and_die(folder: Path, steps: int) -> int:
-    """How a process ends that salvages the store and kills itself at so many lines of it."""
+    """How a process ends that recovers the store and kills itself at so many lines of it."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -261,18 +261,18 @@ def salvage_and_die(folder: Path, steps: int) -> int:
         return trace
 
     sys.settrace(trace)
-    result = CliRunner().invoke(oversight, ["cache", "salvage", "--store", str(folder)])
+    result = CliRunner().invoke(oversight, ["cache", "recover", "--store", str(folder)])
     os._exit(result.exit_code)
 
 
 def test_a_store_that_is_written_to_is_not_salvaged(folder):
     running = DiskStore(folder)
-    refused = str(cache("salvage", code=1).exception)
+    refused = str(cache("recover", code=1).exception)
     assert refused == f"{folder}: a run, or another command, is using it; stop that, then try again"
     running.put_many([("late", b"1")])
     running.close()
     assert [file.name for file in folder.parent.iterdir()] == ["store"]
-    cache("salvage", code=1)
+    cache("recover", code=1)
 
 
 @pytest.mark.wire
@@ -290,7 +290,7 @@ def test_a_salvage_that_is_killed_at_any_step_goes_on_when_it_is_repeated(folder
         if used_since and not folder.exists():
             DiskStore(folder).close()
         if {file.name for file in folder.parent.iterdir()} != places:
-            cache("salvage")
+            cache("recover")
         assert {file.name for file in folder.parent.iterdir()} == places
         assert kept(folder) == KEYS
         if not used_since:

@@ -78,7 +78,7 @@ def test_json_has_every_rule_and_count(leaky):
     first = told["rules"][0]
     assert (first["rule"], first["n"], first["accuracy"]) == ("longest answer", 60, 1.0)
     assert first["low"] < first["accuracy"] <= first["high"]
-    assert first["mend"].startswith("give both answers one length")
+    assert first["remedy"].startswith("give both answers one length")
 
 
 def test_a_loader_is_asked_for_by_name_with_its_settings():

@@ -53,7 +53,7 @@ def test_a_simulated_model_writes_a_file_that_a_sweep_can_read(tmp_path):
     file, out, store = rows(tmp_path / "k.jsonl"), tmp_path / "out" / "w.jsonl", tmp_path / "store"
     told = generate(file, "--model", "sim/strong", "-o", out, "--store", store)
     assert told.stdout == f"{out}: 4 of 4 questions\n"
-    assert "leak gate: " in told.stderr
+    assert "leakage check: " in told.stderr
     problems = JsonLines(str(out)).load()
     assert [problem.id for problem in problems] == ["k-1", "k-2", "k-3", "k-4"]
     for n, problem in enumerate(problems, 2):

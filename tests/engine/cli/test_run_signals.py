@@ -20,7 +20,7 @@ from tests.run_folders import len_of, only_run, written
 
 pytestmark = pytest.mark.wire
 
-ALL_SAVED = r"all that landed is saved\. ([\d,]+) of 540 cells done\."
+ALL_SAVED = r"all that completed is saved\. ([\d,]+) of 540 cells done\."
 
 SLOW = """\
 name: slow
@@ -83,7 +83,7 @@ def test_a_signal_stops_a_run_and_the_same_command_goes_on_with_it(
     assert cells <= done == len(list(outcomes(folder))) < 540
     paid = len_of(slow / "store")
     refused = calls(stopped.err).new - paid
-    assert 0 <= refused <= 8, "what was in flight has landed; each lane may have asked in vain"
+    assert 0 <= refused <= 8, "what was in flight has completed; each lane may have asked in vain"
     ran = oversight("run", "slow.yaml", *FAST, cwd=slow)
     assert ran.code == 0
     assert calls(ran.err).new == len_of(slow / "store") - paid
@@ -105,7 +105,7 @@ def test_a_second_signal_abandons_what_is_in_flight(stuck: Path) -> None:
         process.hear(signal.SIGINT)
         stopped = process.end()
     assert stopped.code == 130
-    assert "calls in flight were abandoned; what had landed is saved" in stopped.err
+    assert "calls in flight were abandoned; what had completed is saved" in stopped.err
     assert "go on with: oversight run stuck.yaml" in stopped.err
     assert "Traceback" not in stopped.err
 
@@ -152,7 +152,7 @@ def test_a_closed_terminal_stops_a_run_as_a_signal_does(stuck: Path) -> None:
         told += os.read(ours, 2**16).decode(errors="replace")
     os.close(ours)
     assert process.wait() == 128 + signal.SIGHUP
-    assert len_of(stuck / "store") > 0, "what was in flight has landed"
+    assert len_of(stuck / "store") > 0, "what was in flight has completed"
 
 
 def test_a_stopped_terminal_stalls_neither_a_run_nor_a_signal(

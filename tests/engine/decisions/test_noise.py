@@ -97,7 +97,7 @@ def test_a_report_says_where_noise_comes_from_and_what_sharpens_it_for_least(
             assert refinement["price"] > 0
         more = row["refinements"][0]
         a_question = costs[number]["alone"]["dollars"] / 5
-        assert more["ware"] == "questions"
+        assert more["option"] == "questions"
         assert more["price"] == pytest.approx((more["questions"] - 5) * a_question)
         assert row["best"]["price"] == min(refinement["price"] for refinement in row["refinements"])
     text = command(*words).out

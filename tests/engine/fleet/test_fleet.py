@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.fleet.fleet import LEASE_TTL
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import Ran, environment, fleet_of, oversight, within
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
@@ -132,7 +132,7 @@ def test_p6_ctrl_c_to_the_whole_group_lets_all_land_and_pays_nothing_twice(desk,
         stopped = end(process)
         seen = counts(url)
         assert stopped.returncode == 130
-        assert "all that landed is saved" in stopped.stderr
+        assert "all that completed is saved" in stopped.stderr
         assert desk.account().sent == seen["requests"]
         assert desk.account().count("ambiguous") == 0
         assert desk.sit_here(*TWO).code == 0
@@ -176,7 +176,7 @@ def test_workers_whose_driver_is_killed_land_what_they_have_and_end(desk, undist
         process.communicate()
         until(lambda: gone(pids))
         seen = counts(url)
-        assert seen["ok"] == seen["requests"], "all that was in flight has landed"
+        assert seen["ok"] == seen["requests"], "all that was in flight has completed"
         assert desk.account().sent >= 20
         assert desk.sit_here(*TWO).code == 0
         assert counts(url)["repeats"] == 0

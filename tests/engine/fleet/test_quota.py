@@ -7,7 +7,7 @@ import pytest
 
 from oversight.engine.fleet import quota
 from oversight.engine.fleet.quota import Quota, QuotaAccount, quota_shares
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from tests.desk import CONCURRENCY, MODELS, Desk
 from tests.waiting import Lag, end, last_rise, until
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from tests.desk import CANARY, Desk
 from tests.ray_cluster import ray_cluster
 from tests.waiting import end, until

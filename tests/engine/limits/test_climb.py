@@ -12,10 +12,10 @@ from oversight.engine.accounting.prices import listed
 from oversight.engine.errors import Crowded, OutcomeUnknown
 from oversight.engine.limits.climb import OWN_SERVER_START, Climb
 from oversight.engine.limits.limits import Limits
+from oversight.engine.mock import MockServer, Profile
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.providers.catalogue import connect
 from oversight.engine.providers.settings import Settings
-from oversight.engine.rehearsal import MockServer, Profile
 from oversight.engine.stop import StopToken
 from tests.server import call_of
 from tests.virtual import now, run

@@ -13,6 +13,8 @@ import pytest
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.engine.mock import PROFILES, MockServer
+from oversight.engine.mock.process import counts, serving
 from oversight.engine.models import router
 from oversight.engine.planning.preflight import examine
 from oversight.engine.planning.probe import probes_of
@@ -28,8 +30,6 @@ from oversight.engine.providers.local_server import (
 from oversight.engine.providers.model_facts import ModelFacts, model_facts
 from oversight.engine.providers.retirements import retirement
 from oversight.engine.providers.settings import Settings
-from oversight.engine.rehearsal import PROFILES, MockServer
-from oversight.engine.rehearsal.process import counts, serving
 from oversight.engine.runs.loaded_sweep import open_sweep
 from tests.answering import Asked, answering, pages
 from tests.command_line import Command, oversight

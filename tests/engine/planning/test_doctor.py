@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from oversight.engine.cli.group import oversight
+from oversight.engine.mock.process import counts, serving
 from oversight.engine.planning.preflight import clock_of
 from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
 from oversight.engine.providers.same_model import same_model
-from oversight.engine.rehearsal.process import counts, serving
 from tests.answering import alike, answering
 
 CANARY = "sk-canary-0123456789abcdef"
@@ -78,7 +78,7 @@ def test_models_that_answer_are_well_and_one_request_each_was_sent(at, desk):
 
 @pytest.mark.wire
 @pytest.mark.parametrize(
-    ("fault", "said", "mend"),
+    ("fault", "said", "remedy"),
     [
         ("unauthorized", "401", "check the key of openai"),
         ("quota", "insufficient_quota", "wait for the next month"),
@@ -87,7 +87,7 @@ def test_models_that_answer_are_well_and_one_request_each_was_sent(at, desk):
         ("reset", "no whole answer", "ask again"),
     ],
 )
-def test_what_is_wrong_with_a_model_is_told_with_the_mend(at, desk, fault, said, mend):
+def test_what_is_wrong_with_a_model_is_told_with_the_mend(at, desk, fault, said, remedy):
     profile = desk / "bad.yaml"
     profile.write_text(f"spells: [{{fault: {fault}, share: 1}}]")
     with serving(["--profile", str(profile)]) as url:
@@ -96,7 +96,7 @@ def test_what_is_wrong_with_a_model_is_told_with_the_mend(at, desk, fault, said,
     assert result.exit_code == 1
     (_, after) = result.stdout.split("✗ openai/gpt-4o-mini: ")
     assert said in after
-    assert mend in after
+    assert remedy in after
 
 
 @pytest.mark.wire
@@ -158,7 +158,7 @@ def test_without_anything_named_only_the_keys_are_looked_at(monkeypatch):
         "about": "openai",
         "fine": True,
         "text": "OPENAI_API_KEY is set",
-        "mend": "",
+        "remedy": "",
     }
     assert findings["anthropic"]["text"] == "ANTHROPIC_API_KEY is not set"
     assert all(each["fine"] for each in findings.values()), "nobody asked for any of them"
@@ -194,8 +194,8 @@ def test_a_server_that_answers_as_another_model_is_not_well(monkeypatch, served,
         result = doctor("compatible/lab/llama-3-8b")
     assert result.exit_code == code, result.output
     assert f", as {served}" in result.stdout
-    mend = f"that is another model: write compatible/lab/{served}, or have it serve llama-3-8b"
-    assert (mend in result.stdout) == bool(code)
+    remedy = f"that is another model: write compatible/lab/{served}, or have it serve llama-3-8b"
+    assert (remedy in result.stdout) == bool(code)
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def command(tmp_path: Path, text: str, *flags: str) -> str:
 
 def test_the_command_prints_a_line_a_model_and_leaves_no_trace(tmp_path):
     told = command(tmp_path, REAL + LIMITED, "--limit", "1")
-    assert "1 problem · leak gate: " in told
+    assert "1 problem · leakage check: " in told
     assert "12 cells · " in told
     assert "already in the store" in told
     assert "(output tokens)" in told
@@ -223,7 +223,7 @@ def test_the_plan_for_programs_holds_all_its_figures(tmp_path):
     told = json.loads(command(tmp_path, REAL, *flags, "--prices", str(prices)))
     assert 0 < told["cost"]["low"] < told["cost"]["likely"] < told["cost"]["high"]
     assert told["plan"]["cells"] == 12
-    assert told["leak_gate"].startswith("leak gate: ")
+    assert told["leak_gate"].startswith("leakage check: ")
 
 
 def test_a_name_of_ones_own_costs_what_the_model_behind_it_costs(tmp_path):

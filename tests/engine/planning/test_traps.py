@@ -10,10 +10,10 @@ import pytest
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import ToolCall
 from oversight.engine.errors import InvalidRequest, ModelNotFound
+from oversight.engine.mock import PROFILES, MockServer
+from oversight.engine.mock.process import serving
 from oversight.engine.providers.catalogue import connect, provider_of
 from oversight.engine.providers.keys import settings_of
-from oversight.engine.rehearsal import PROFILES, MockServer
-from oversight.engine.rehearsal.process import serving
 from oversight.engine.runs.loaded_sweep import open_run, open_sweep
 from tests.command_line import Command
 

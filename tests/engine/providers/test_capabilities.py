@@ -71,7 +71,7 @@ def test_a_lack_says_what_to_write_instead() -> None:
         "judge by stated probabilities or votes"
     )
     (lack,) = missing_abilities(GPT.changed(model="openai/gpt-5.6-luna", effort="high"))
-    assert lack.mend == "set 'none', or leave temperature and logprobs out"
+    assert lack.remedy == "set 'none', or leave temperature and logprobs out"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from oversight.engine.errors import (
     ProviderDown,
     Unreachable,
 )
-from oversight.engine.rehearsal import FaultKind, MockServer, Profile
+from oversight.engine.mock import FaultKind, MockServer, Profile
 from tests.lines import (
     CANARY,
     EACH_LINE,
@@ -81,14 +81,14 @@ async def test_a_certificate_that_nobody_vouches_for_stops_the_provider(line: st
 
 
 async def test_a_base_url_that_mixes_up_http_and_https_is_named_with_its_mend(line: str) -> None:
-    for tls, wrong, mend in (
+    for tls, wrong, remedy in (
         (None, "https", "no TLS: write http://"),
         (untrusted(), "http", "TLS there: write https://"),
     ):
         async with MockServer(tls=tls) as server:
             url = f"{wrong}:{server.url.partition(':')[2]}"
             async with reached(line, url) as ask:
-                with pytest.raises(ProviderDown, match=f"{url} gives no answer: .* {mend}"):
+                with pytest.raises(ProviderDown, match=f"{url} gives no answer: .* {remedy}"):
                     await ask(asked(line))
             assert "requests" not in server.counts()
 

@@ -20,8 +20,8 @@ from oversight.engine.errors import (
     UnrecognizedReply,
 )
 from oversight.engine.limits.rate_limiter import RateLimiter
+from oversight.engine.mock import FaultKind, MockServer, Profile
 from oversight.engine.providers.limit_headers import LONGEST, HeaderLimits
-from oversight.engine.rehearsal import FaultKind, MockServer, Profile
 from tests.lines import EACH_LINE, LINES, always, asked, canned, good_body, http, reached, rehearsed
 
 pytestmark = [EACH_LINE, pytest.mark.wire]

@@ -16,10 +16,10 @@ from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
 from oversight.cache.codec import read_reply, write_reply
 from oversight.cache.reply import Reply, Token, ToolCall, Usage
 from oversight.engine.errors import EngineError, Malformed, ModelNotFound, UnrecognizedReply
+from oversight.engine.mock import FaultKind, MockServer
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
-from oversight.engine.rehearsal import FaultKind, MockServer
 from tests.lines import (
     EACH_LINE,
     LINES,

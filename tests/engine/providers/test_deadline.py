@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from oversight.engine.mock import MockServer, Profile
 from oversight.engine.providers.deadline import within
-from oversight.engine.rehearsal import MockServer, Profile
 from tests.campaign.sweeps import ROOT
 from tests.virtual import now, run
 

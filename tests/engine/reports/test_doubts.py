@@ -15,7 +15,7 @@ from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.scoring.bounds import Bounds
 from oversight.protocols.transcript import Failure, Judgement, Verdict
-from tests.engine.verdicts import JUDGE, PROPAGANDA, SMALL, landed, problem, results, said, sweep
+from tests.engine.verdicts import JUDGE, PROPAGANDA, SMALL, completed, problem, results, said, sweep
 from tests.fakes import Scripted, prompt
 
 LOST = Failure("ServerError", "no reply")
@@ -65,7 +65,7 @@ def test_a_verdict_in_doubt_is_dropped_or_kept_or_may_be_any(turn: dict[str, obj
         return Verdict((p, 1 - p), said("a speech", **(turn if doubtful else {})))
 
     lie = 2 * 0.3**2
-    assert bounds(collect(grid, landed(grid, judged))) == close(
+    assert bounds(collect(grid, completed(grid, judged))) == close(
         2, 1, FIRST, (FIRST + SECOND) / 2, (FIRST - 2 + lie) / 2, (FIRST + lie) / 2
     )
 
@@ -79,7 +79,7 @@ def test_a_verdict_on_less_than_half_of_the_mass_is_a_guess(captured: float, dou
         mass = captured if (cell.problem.id, cell.side) == ("p1", 0) else 1.0
         return Verdict(probs, said("a speech"), (Judgement(probs, captured=mass),))
 
-    found = bounds(collect(grid, landed(grid, judged)))
+    found = bounds(collect(grid, completed(grid, judged)))
     assert found is not None and found[1] == doubtful
 
 
@@ -101,7 +101,7 @@ def test_unread_replies_leave_a_verdict_within_its_bounds(conceded: bool) -> Non
 
     truth = -2 * (1 - SMALL["propaganda", "p1", 0][0]) ** 2
     ends = (0.0, -2.0) if conceded else (-2 * 0.4**2, -2 * 0.8**2)
-    found = collect(grid, landed(grid, judged))
+    found = collect(grid, completed(grid, judged))
     told = bounds(found)
     assert told is not None and told[1] == 1
     assert told[4:] == (
@@ -113,7 +113,7 @@ def test_unread_replies_leave_a_verdict_within_its_bounds(conceded: bool) -> Non
 def test_what_is_counted_and_is_no_doubt_bounds_nothing() -> None:
     grid = sweep(PROPAGANDA)
     floor = said("a speech", outcome="truncated", forged=1, cut=True, check="unclear")
-    told = landed(grid, lambda cell: Verdict((0.5, 0.5), floor))
+    told = completed(grid, lambda cell: Verdict((0.5, 0.5), floor))
     assert bounds(collect(grid, told)) == close(2, 0, 0, 0, 0, 0)
 
 
@@ -145,7 +145,7 @@ def test_draws_are_averaged_within_their_problem() -> None:
 
 def test_a_score_that_no_problem_admits_has_no_bounds() -> None:
     grid = sweep(PROPAGANDA, problems=[problem(0, (1, -1, -1))])
-    told = landed(grid, lambda cell: LOST)
+    told = completed(grid, lambda cell: LOST)
     assert bounds(collect(grid, told, score="logodds")) is None
     assert bounds(collect(grid, told)) == close(1, 1, None, None, -8 / 3, 8 / 3)
 

@@ -1,4 +1,4 @@
-"""What is told of cells that failed: shares, causes, an example, and a mend that works."""
+"""What is told of cells that failed: shares, causes, an example, and a remedy that works."""
 
 from pathlib import Path
 

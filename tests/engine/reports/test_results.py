@@ -21,7 +21,7 @@ from tests.engine.verdicts import (
     NAIVE,
     PROPAGANDA,
     SMALL,
-    landed,
+    completed,
     problem,
     records,
     results,
@@ -121,7 +121,7 @@ def test_values_of_any_grade_and_more_than_two_answers_weigh_the_worlds() -> Non
     graded = problem(0, (1, 0.5, -1))
     grid = sweep(PROPAGANDA, problems=[graded])
     probs = (0.5, 0.3, 0.2)
-    told = landed(grid, lambda cell: verdict(cell, *probs))
+    told = completed(grid, lambda cell: verdict(cell, *probs))
     only = row(collect(grid, told), "propaganda")
     brier = [-sum(((x == a) - p) ** 2 for x, p in enumerate(probs)) for a in range(3)]
     assert mean(only.asd) == approx((5 * brier[0] + 2 * brier[1] - 7 * brier[2]) / 6)
@@ -132,7 +132,7 @@ def test_values_of_any_grade_and_more_than_two_answers_weigh_the_worlds() -> Non
 
 def test_problems_of_two_and_of_three_answers_stand_side_by_side() -> None:
     grid = sweep(PROPAGANDA, problems=[problem(0, (1, -1, -1)), problem(1)])
-    told = landed(grid, lambda cell: verdict(cell, *(0.6, 0.4, 0.0)[: len(cell.problem.values)]))
+    told = completed(grid, lambda cell: verdict(cell, *(0.6, 0.4, 0.0)[: len(cell.problem.values)]))
     only = row(collect(grid, told), "propaganda")
     assert (only.n, only.missing) == (2, 0)
     three = [-(0.4**2 + 0.4**2), -(0.6**2 + 0.6**2), -(0.6**2 + 0.4**2 + 1)]
@@ -239,7 +239,7 @@ def test_how_often_agents_chose_a_best_answer_is_told() -> None:
         label = "A" if cell.problem.id == "p0" else "B"
         return verdict(cell, 0.5, 0.5, measures=(("chose", label),) if cell.row.agent else ())
 
-    found = collect(grid, landed(grid, chosen))
+    found = collect(grid, completed(grid, chosen))
     assert row(found, "open trust").chose_right == 0.5
     assert row(found, "naive judge").chose_right is None
 
@@ -247,7 +247,7 @@ def test_how_often_agents_chose_a_best_answer_is_told() -> None:
 def test_what_went_otherwise_than_asked_is_counted_over_all_cells() -> None:
     grid = sweep(PROPAGANDA)
     floor = said("no", outcome="refused", forged=2)
-    told = landed(grid, lambda cell: Verdict((0.5, 0.5), floor))
+    told = completed(grid, lambda cell: Verdict((0.5, 0.5), floor))
     only = row(collect(grid, told), "propaganda")
     assert dict(only.counts) == {"refused": 4, "forged": 8}
 
@@ -257,4 +257,4 @@ def test_cells_that_failed_have_landed_and_cells_without_an_outcome_have_not() -
     table = OutcomeTable(grid)
     for record in records(grid, {("naive judge", "p0", 0): (0.7, LOST)}):
         table.add(record)
-    assert table.landed(0).tolist() == [True, True, False, False]
+    assert table.completed(0).tolist() == [True, True, False, False]

@@ -37,7 +37,7 @@ def sweep(*protocols: Protocol, problems: int = 50) -> Sweep:
 def watched(
     grid: Sweep, answer: Callable[[Call], str], **settings: bool
 ) -> tuple[dict[int, CellOutcome], RowWatch, int]:
-    """Outcomes by place, the watch, and the most cells of one row under way before any landed."""
+    """Outcomes by place, the watch, and the most cells of a row under way before one completed."""
     ask, stop_token = Scripted(answer, delay=1.0), StopToken()
     watch = RowWatch(grid.cells(), stop_token, **settings)
     kept: dict[int, CellOutcome] = {}
@@ -50,7 +50,7 @@ def watched(
 
     def keep(cell: Cell, outcome: CellOutcome) -> None:
         kept[cell.place] = outcome
-        watch.landed(cell, outcome)
+        watch.completed(cell, outcome)
 
     run(run_workers(watch, attempted, keep, lanes=LANES, stop_token=stop_token, more=watch.more))
     return kept, watch, len(begun)

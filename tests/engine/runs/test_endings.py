@@ -12,7 +12,7 @@ import pytest
 
 from oversight.cache.disk import DiskStore
 from oversight.cache.errors import StoreError
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from tests.campaign.test_full_disks import small_disk
 from tests.campaign.test_stores import fill
 from tests.databases import Server

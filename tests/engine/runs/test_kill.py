@@ -106,7 +106,7 @@ def test_a_run_killed_at_any_line_loses_nothing_and_asks_for_nothing_again(
         assert code == -signal.SIGKILL or point > 0.9 * lines
         before = stored(place)
         folders = list((place / "runs").glob("*"))
-        landed = {record.cell for each in folders for record in outcomes(each)}
+        completed = {record.cell for each in folders for record in outcomes(each)}
         ran = oversight("run", "killed.yaml", cwd=place)
         assert ran.code == 0, ran.err
         if "already complete" in ran.err:
@@ -114,6 +114,6 @@ def test_a_run_killed_at_any_line_loses_nothing_and_asks_for_nothing_again(
         else:
             assert calls(ran.err).new == stored(place) - before, f"asked again, killed at {point}"
         (folder,) = (place / "runs").iterdir()
-        assert landed <= {record.cell for record in outcomes(folder)}
+        assert completed <= {record.cell for record in outcomes(folder)}
         assert finished(place) == finished(calm), f"killed at line {point} of {lines}"
         assert recorded(place) == recorded(calm), f"killed at line {point} of {lines}"

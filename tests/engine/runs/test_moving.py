@@ -10,7 +10,7 @@ import pytest
 from oversight.cache.address import store_key
 from oversight.cache.disk import DiskStore
 from oversight.cache.record import new_record, read_record
-from oversight.engine.rehearsal.process import counts, serving
+from oversight.engine.mock.process import counts, serving
 from tests.command_line import ROOT, Command, calls
 
 pytestmark = pytest.mark.wire

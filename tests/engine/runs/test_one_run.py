@@ -14,7 +14,7 @@ from oversight.engine.record import group_commit
 from oversight.engine.runs.executor import Assignment
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.runs.observer import Observer
-from oversight.engine.runs.outcome import LandedCell, read_outcome
+from oversight.engine.runs.outcome import CompletedCell, read_outcome
 from oversight.engine.runs.run import Run, RunOptions
 from oversight.engine.runs.session import RunSession
 from oversight.engine.stop import StopToken
@@ -47,7 +47,7 @@ class Diary(Observer):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.landed_cells: list[LandedCell] = []
+        self.landed_cells: list[CompletedCell] = []
         self.snapshots: list[Snapshot] = []
 
     @asynccontextmanager
@@ -56,7 +56,7 @@ class Diary(Observer):
         yield
         self.snapshots.append(snapshot())
 
-    def landed(self, cells: Sequence[LandedCell]) -> None:
+    def completed(self, cells: Sequence[CompletedCell]) -> None:
         self.landed_cells += cells
         assert (self.folder / "outcomes.jsonl").read_bytes().endswith(cells[-1].line)
 
@@ -72,7 +72,7 @@ class Until(Observer):
         self.left = count
         self.stop_token = stop_token
 
-    def landed(self, cells: Sequence[LandedCell]) -> None:
+    def completed(self, cells: Sequence[CompletedCell]) -> None:
         self.left -= len(cells)
         if self.left <= 0:
             self.stop_token.stop(EnoughIsEnough("enough"))
@@ -150,11 +150,11 @@ async def test_outcomes_may_land_in_groups(loaded: LoadedSweep) -> None:
     with Run.open(loaded, options("one")) as run:
         diary = Diary(Path("one"))
         await run.execute(diary)
-        landed = diary.landed_cells
+        completed = diary.landed_cells
     again = open_sweep(Path("s.yaml"))
     with Run.open(again, options("two")) as run:
-        run.folder.append(landed[7:])
-        run.folder.append(landed[:7])
+        run.folder.append(completed[7:])
+        run.folder.append(completed[:7])
         assert await run.execute() is None
     assert written(Path("one")) == written(Path("two"))
 

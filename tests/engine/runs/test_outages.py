@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from tests.databases import Server
 from tests.desk import Desk
 from tests.proxy import Proxy

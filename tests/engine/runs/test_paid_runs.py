@@ -9,7 +9,7 @@ import pytest
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import Record, checked_records, records
 from oversight.engine.accounting.budget import dollars
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 from tests.waiting import PATIENCE
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from oversight.engine.accounting.ledger_file import read_ledger
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from tests.command_line import within
 from tests.desk import Desk
 from tests.engine.conftest import SWEEP

@@ -16,7 +16,7 @@ import pytest
 from oversight.cache.cache import Cache
 from oversight.cache.errors import ReplayMiss, StoreError, StoreGone
 from oversight.cache.reply import Reply
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from oversight.engine.runs.stores import open_store
 from tests.calls import FULL as CALL
 from tests.command_line import Ran, within

@@ -222,17 +222,17 @@ def test_a_full_disk_tears_no_line_and_the_run_goes_on_when_there_is_room(tmp_pa
     with disk(tmp_path / "disk") as small:
         with folder(path, MANY) as run:
             small.leave(2**14)
-            landed = []
+            completed = []
             for cell in cells:
                 try:
                     land(run, [cell])
                 except RunFolderError as fault:
                     assert str(path / OUTCOMES) in str(fault)
                 else:
-                    landed.append(cell)
-            assert 0 < len(landed) < len(cells)
-            assert written(path) == b"".join(map(outcome, landed))
-            assert [cell for cell in cells if run.has(cell.place)] == landed
+                    completed.append(cell)
+            assert 0 < len(completed) < len(cells)
+            assert written(path) == b"".join(map(outcome, completed))
+            assert [cell for cell in cells if run.has(cell.place)] == completed
             small.make_room()
             land(run, [cell for cell in cells if not run.has(cell.place)])
             assert run.complete

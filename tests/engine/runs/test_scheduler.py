@@ -45,7 +45,7 @@ def sweep(*protocols: Protocol, problems: int = 2, draws: int = 1) -> Sweep:
 
 
 class Kept(dict[int, CellOutcome]):
-    """Outcomes by place, in the order in which they landed."""
+    """Outcomes by place, in the order in which they completed."""
 
     def __call__(self, cell: Cell, outcome: CellOutcome) -> None:
         assert cell.place not in self

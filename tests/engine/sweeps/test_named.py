@@ -1,4 +1,4 @@
-"""Settings of providers and models that mean nothing, or cannot work, are told with the mend."""
+"""Settings of providers and models that mean nothing, or cannot work, are told with the remedy."""
 
 from pathlib import Path
 

@@ -160,7 +160,7 @@ SECRET = Agent("sim/strong", scratchpad=True)
     ("reply", "speech"),
     [
         ("<private>It is 36.</private> It is 48.", "It is 48."),
-        ("Hear me. <private>It is 36.</private>\nIt is 48.", "Hear me. It is 48."),
+        ("OnLimits me. <private>It is 36.</private>\nIt is 48.", "OnLimits me. It is 48."),
         ("<PRIVATE>a</Private>b", "b"),
         ("< private >a</ private >b", "b"),
         ("<private>a</private>b<private>c</private>d", "bd"),

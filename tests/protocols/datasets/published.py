@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.protocols.datasets import Gsm8k, LeakGate, leak_gate
+from oversight.protocols.datasets import Gsm8k, LeakageCheck, leakage_check
 from oversight.protocols.question import Problem
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "gsm8k"
@@ -27,5 +27,5 @@ def loaded(settings: Gsm8k) -> tuple[Problem, ...]:
 
 
 @cache
-def gate(settings: Gsm8k) -> LeakGate:
-    return leak_gate(loaded(settings))
+def gate(settings: Gsm8k) -> LeakageCheck:
+    return leakage_check(loaded(settings))

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from oversight.protocols.datasets import BUNDLED, Bundled, bundled, leak_gate
+from oversight.protocols.datasets import BUNDLED, Bundled, bundled, leakage_check
 from oversight.protocols.datasets.solution import number, steps
 
 NUMBER = r"\d+(?:\.\d+)?"
@@ -84,7 +84,7 @@ def test_ids_are_slugs_and_labels_do_not_tell(name):
 
 @pytest.mark.parametrize(("name", "first"), [("arithmetic", 60), ("arithmetic", None)])
 def test_no_rule_of_form_is_far_from_chance(name, first):
-    gate = leak_gate(Bundled(name, limit=first).load())
+    gate = leakage_check(Bundled(name, limit=first).load())
     for rule in gate.rules:
         assert not rule.leaks
         # Right solutions have a step more somewhat oftener: of 92 problems that tells some.
@@ -92,7 +92,7 @@ def test_no_rule_of_form_is_far_from_chance(name, first):
 
 
 def test_few_passages_leak_no_more_than_luck_allows():
-    gate = leak_gate(bundled("passages"))
+    gate = leakage_check(bundled("passages"))
     assert gate.leaks == ()
     for rule in gate.rules:
         assert abs(rule.accuracy - 0.5) <= 1 / 12 + 1e-9, rule

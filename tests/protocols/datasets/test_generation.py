@@ -8,7 +8,7 @@ import pytest
 from oversight.cache.reply import Reply
 from oversight.protocols.datasets.generation import Draft, Generator, picked
 from oversight.protocols.datasets.known import Known, known_questions
-from oversight.protocols.datasets.leak import leak_gate
+from oversight.protocols.datasets.leak import leakage_check
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.question import Answer
 from tests.fakes import Scripted, prompt
@@ -156,9 +156,9 @@ def test_of_about_equally_plausible_drafts_the_one_that_balances_form_is_picked(
         Known(f"q{n}", f"How many, {n}?", Answer("", "48"), group=str(n % 10)) for n in range(100)
     ]
     problems = picked([(known, drafts_of(("1001", 7), ("9", 6.5))) for known in many])
-    assert leak_gate(problems).leaks == ()
+    assert leakage_check(problems).leaks == ()
     # Without a choice every wrong number is the longer one, and the gate shuts.
-    assert leak_gate(picked([(known, drafts_of(("1001", 7))) for known in many])).leaks
+    assert leakage_check(picked([(known, drafts_of(("1001", 7))) for known in many])).leaks
 
 
 def test_labels_follow_the_seed_and_earlier_picks_stay_when_questions_are_added():

@@ -1,14 +1,14 @@
-"""The leak gate on data whose leaks are known, and the balance that removes them."""
+"""The leakage check on data whose leaks are known, and the balance that removes them."""
 
 import math
 import random
 
 import pytest
 
-from oversight.protocols.datasets import form_classifier, leak_gate
+from oversight.protocols.datasets import form_classifier, leakage_check
 from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.form_classifier import FEWEST
-from oversight.protocols.datasets.leak import FEATURES, POSITION, WORDING, LeakGate, power
+from oversight.protocols.datasets.leak import FEATURES, POSITION, WORDING, LeakageCheck, power
 from oversight.protocols.question import Answer, Problem, labelled, randomness
 from tests.conftest import Campaign
 
@@ -36,7 +36,7 @@ def accuracy(gate, name):
 
 
 def test_true_answers_that_are_longer_are_caught():
-    gate = leak_gate(made(100, always(("a long one", "", 1.0), ("short", "", -1.0))))
+    gate = leakage_check(made(100, always(("a long one", "", 1.0), ("short", "", -1.0))))
     rule = accuracy(gate, "longest answer")
     assert (rule.applicable, rule.accuracy, rule.chance) == (100, 1.0, 0.5)
     assert rule.leaks
@@ -46,7 +46,7 @@ def test_true_answers_that_are_longer_are_caught():
 
 
 def test_true_answers_that_are_shorter_are_caught_as_well():
-    gate = leak_gate(made(100, always(("short", "", 1.0), ("a long one", "", -1.0))))
+    gate = leakage_check(made(100, always(("short", "", 1.0), ("a long one", "", -1.0))))
     rule = accuracy(gate, "longest answer")
     assert rule.accuracy == 0.0
     assert rule.leaks
@@ -56,7 +56,7 @@ def test_a_rare_mark_is_caught_where_it_stands():
     def answers(rng):
         return [("18", "", 1.0), ("21.0" if rng.random() < 0.3 else "21", "", -1.0)]
 
-    rule = accuracy(leak_gate(made(200, answers)), "has a .0")
+    rule = accuracy(leakage_check(made(200, answers)), "has a .0")
     assert 40 < rule.applicable < 80
     assert rule.accuracy == pytest.approx(0.5 - rule.applicable / 400)
     assert rule.leaks
@@ -66,9 +66,9 @@ def test_answers_without_a_tell_pass():
     def answers(rng):
         return [(str(rng.randint(10, 99)), f"step {rng.randint(1, 9)}", v) for v in (1.0, -1.0)]
 
-    gate = leak_gate(made(100, answers, clusters=100))
+    gate = leakage_check(made(100, answers, clusters=100))
     assert gate.leaks == ()
-    assert gate.line.startswith("leak gate: no rule of form finds the true answers; farthest")
+    assert gate.line.startswith("leakage check: no rule of form finds the true answers; farthest")
     assert gate.line.endswith("; with n = 100 a leak of up to 14 points would pass")
 
 
@@ -95,7 +95,7 @@ def test_planted_tells_are_found_with_the_power_that_is_printed(
     rng = random.Random(campaign.seed * 1000 + points)
     runs = campaign.size(60, 1000)
     found = sum(
-        accuracy(leak_gate(stopped(n, points / 100, rng)), "ends in a full stop").leaks
+        accuracy(leakage_check(stopped(n, points / 100, rng)), "ends in a full stop").leaks
         for _ in range(runs)
     )
     # Without a tell the rule may be found to be off either way.
@@ -106,7 +106,7 @@ def test_planted_tells_are_found_with_the_power_that_is_printed(
 def test_the_power_grows_with_the_problems_and_with_the_tell():
     assert power(100, 0.05) < power(100, 0.10) < power(100, 0.15) < power(400, 0.15) < 1
     assert power(2000, 0.10) > 0.999 and power(0, 0.5) == 0
-    gates = [LeakGate(n, ()) for n in (20, 100, 1000)]
+    gates = [LeakageCheck(n, ()) for n in (20, 100, 1000)]
     assert [gate.unseen for gate in gates] == sorted((g.unseen for g in gates), reverse=True)
 
 
@@ -125,18 +125,18 @@ def worded(n: int, tell: float, rng: random.Random, **settings: str) -> list[Pro
 
 
 def test_a_word_that_tells_is_learned_and_no_rule_of_form_sees_it():
-    gate = leak_gate(worded(160, 0.25, random.Random(1)))
+    gate = leakage_check(worded(160, 0.25, random.Random(1)))
     rule = accuracy(gate, WORDING)
     assert gate.leaks == (rule,) and 0.67 < rule.accuracy < 0.83 and rule.applicable == 160
-    assert "generate-rewritten" in rule.mend
+    assert "generate-rewritten" in rule.remedy
 
 
 @pytest.mark.campaign
 def test_a_word_that_tells_is_not_thinned_by_problems_that_nobody_read(monkeypatch):
     problems = worded(400, 0.5, random.Random(3))
-    whole = accuracy(leak_gate(problems), WORDING).accuracy
+    whole = accuracy(leakage_check(problems), WORDING).accuracy
     monkeypatch.setattr(form_classifier, "MOST", 100)
-    rule = accuracy(leak_gate(problems), WORDING)
+    rule = accuracy(leakage_check(problems), WORDING)
     assert rule.leaks and rule.applicable <= 100
     assert rule.accuracy > whole - 0.1
 
@@ -144,13 +144,13 @@ def test_a_word_that_tells_is_not_thinned_by_problems_that_nobody_read(monkeypat
 @pytest.mark.campaign
 def test_where_no_word_tells_nothing_is_learned(campaign: Campaign):
     runs = campaign.size(8, 200)
-    gates = [leak_gate(worded(100, 0.0, random.Random(seed))) for seed in range(runs)]
+    gates = [leakage_check(worded(100, 0.0, random.Random(seed))) for seed in range(runs)]
     assert sum(accuracy(gate, WORDING).leaks for gate in gates) <= runs * 0.05
 
 
 def test_no_wording_is_learned_from_few_clusters():
     rule = accuracy(
-        leak_gate(made(100, always(("Thus 1", "", 1.0), ("Hence 2", "", -1.0)))), WORDING
+        leakage_check(made(100, always(("Thus 1", "", 1.0), ("Hence 2", "", -1.0)))), WORDING
     )
     assert (rule.applicable, rule.accuracy) == (0, 0.5)
 
@@ -167,7 +167,7 @@ def test_a_wording_is_learned_from_other_clusters_alone():
         if cluster % 2:
             pair = [(text, work, -value) for text, work, value in pair]
         problems.append(labelled(f"made-{k}", "Which?", pair, group=f"cluster {cluster}"))
-    assert accuracy(leak_gate(problems), WORDING).accuracy < 0.65
+    assert accuracy(leakage_check(problems), WORDING).accuracy < 0.65
 
 
 def test_neither_numbers_nor_questions_are_learned():
@@ -177,12 +177,12 @@ def test_neither_numbers_nor_questions_are_learned():
         pair = [(f"It is {rng.randint(100, 199)}", "", 1.0), (f"It is {900 + k}", "", -1.0)]
         return labelled(f"made-{k}", f"Is it A? The right one is {pair[0][0]}", pair)
 
-    rule = accuracy(leak_gate([numbered(k) for k in range(100)]), WORDING)
+    rule = accuracy(leakage_check([numbered(k) for k in range(100)]), WORDING)
     assert (rule.applicable, rule.accuracy) == (0, 0.5)
 
 
 def test_a_tie_counts_as_a_draw():
-    gate = leak_gate(made(10, always(("yes", "", 1.0), ("nay", "", -1.0))))
+    gate = leakage_check(made(10, always(("yes", "", 1.0), ("nay", "", -1.0))))
     rule = accuracy(gate, "longest answer")
     assert (rule.applicable, rule.accuracy, rule.low, rule.high) == (0, 0.5, 0.5, 0.5)
     assert not rule.leaks
@@ -190,20 +190,20 @@ def test_a_tie_counts_as_a_draw():
 
 def test_chance_is_one_in_k_and_a_tie_for_first_is_shared():
     answers = always(("abc", "", 1.0), ("abd", "", -1.0), ("a", "", -1.0), ("b", "", -1.0))
-    rule = accuracy(leak_gate(made(60, answers)), "longest answer")
+    rule = accuracy(leakage_check(made(60, answers)), "longest answer")
     assert (rule.chance, rule.accuracy) == (0.25, 0.5)
     assert rule.leaks
 
 
 def test_several_best_answers_are_all_right_picks():
     answers = always(("aa", "", 1.0), ("bbb", "", 1.0), ("c", "", 0.0))
-    rule = accuracy(leak_gate(made(60, answers)), "longest answer")
+    rule = accuracy(leakage_check(made(60, answers)), "longest answer")
     assert (rule.chance, rule.accuracy) == (pytest.approx(2 / 3), 1.0)
 
 
 def test_position_is_a_rule_too():
     problems = [p for p in made(100, always(("x", "", 1.0), ("y", "", -1.0))) if p.best == 0]
-    rule = accuracy(leak_gate(problems), POSITION)
+    rule = accuracy(leakage_check(problems), POSITION)
     assert rule.accuracy == 1.0
     assert rule.leaks
 
@@ -212,14 +212,14 @@ def test_a_larger_data_set_has_a_narrower_interval():
     def answers(rng):
         return [("x" * rng.randint(1, 9), "", 1.0), ("y" * rng.randint(1, 9), "", -1.0)]
 
-    few, many = (accuracy(leak_gate(made(n, answers)), POSITION) for n in (50, 200))
+    few, many = (accuracy(leakage_check(made(n, answers)), POSITION) for n in (50, 200))
     assert many.high - many.low < few.high - few.low
     assert few.low < 0.5 < few.high
 
 
 def test_no_problems_are_refused():
     with pytest.raises(ValueError, match="no problems"):
-        leak_gate([])
+        leakage_check([])
 
 
 @pytest.mark.parametrize(

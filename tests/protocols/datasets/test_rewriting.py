@@ -8,7 +8,7 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.protocols.datasets import Gsm8k, leak_gate
+from oversight.protocols.datasets import Gsm8k, leakage_check
 from oversight.protocols.datasets.leak import WORDING
 from oversight.protocols.datasets.rewriting import Rewriter
 from oversight.protocols.errors import Declined, Unreadable
@@ -107,5 +107,5 @@ async def test_one_hand_hides_who_wrote_a_solution_of_gsm8k():
         with suppress(Unreadable):
             made.append(await REWRITER.rewrite(problem, Scripted(alike)))
     assert len(made) > 1000
-    (rule,) = (rule for rule in leak_gate(made).rules if rule.rule == WORDING)
+    (rule,) = (rule for rule in leakage_check(made).rules if rule.rule == WORDING)
     assert rule.accuracy < 0.62

@@ -54,7 +54,7 @@ def reply(call: Call) -> Reply:
             return Reply("Answer: A")
         case "percentages":
             return Reply("A: 50%\nB: 30%\nC: 20%")
-    return Reply("Hear me.")
+    return Reply("OnLimits me.")
 
 
 @pytest.mark.parametrize(

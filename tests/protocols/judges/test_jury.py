@@ -152,7 +152,7 @@ async def test_the_first_juror_speaks_for_the_jury() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "mend"),
+    ("settings", "remedy"),
     [
         ({"judges": ()}, "a jury needs one judge or more"),
         ({"judges": (ANN, ANN)}, "two jurors are the same"),
@@ -164,8 +164,8 @@ async def test_the_first_juror_speaks_for_the_jury() -> None:
         ({"weights": (1.0, 1.0, 1.0), "pool": "median"}, "a median has none"),
     ],
 )
-def test_wrong_settings_are_refused_with_the_mend(settings: dict, mend: str) -> None:
-    with pytest.raises(ValueError, match=mend):
+def test_wrong_settings_are_refused_with_the_mend(settings: dict, remedy: str) -> None:
+    with pytest.raises(ValueError, match=remedy):
         Jury(**{"judges": THREE} | settings)
 
 

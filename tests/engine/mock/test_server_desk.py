@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from oversight.engine.rehearsal.profile import BatchProfile, Profile
-from oversight.engine.rehearsal.server import MockServer
+from oversight.engine.mock.profile import BatchProfile, Profile
+from oversight.engine.mock.server import MockServer
 
 pytestmark = pytest.mark.wire
 

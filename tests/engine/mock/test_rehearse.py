@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from oversight.engine.cli.group import oversight
 from oversight.engine.errors import UsageError
-from oversight.engine.rehearsal.clock import FastLoop
-from oversight.engine.rehearsal.process import counts, serving
-from oversight.engine.rehearsal.rehearsed import REHEARSAL_KEY, staged
+from oversight.engine.mock.clock import FastLoop
+from oversight.engine.mock.process import counts, serving
+from oversight.engine.mock.rehearsed import REHEARSAL_KEY, staged
 from oversight.engine.sweeps.sweepfile import read_sweep_file
 from tests.waiting import until
 
@@ -206,7 +206,7 @@ def test_a_server_that_cannot_start_is_told(sweep):
 @pytest.mark.wire
 def test_the_server_ends_with_the_process_that_started_it():
     script = (
-        "import sys, time\nfrom oversight.engine.rehearsal.process import serving\n"
+        "import sys, time\nfrom oversight.engine.mock.process import serving\n"
         "with serving([]) as url:\n    print(url, flush=True)\n    time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as client:

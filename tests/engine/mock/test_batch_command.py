@@ -5,7 +5,7 @@ import signal
 import orjson
 import pytest
 
-from oversight.engine.rehearsal.process import counts
+from oversight.engine.mock.process import counts
 from tests.desk import Desk
 from tests.waiting import PATIENCE, until
 

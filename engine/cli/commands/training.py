@@ -1,4 +1,4 @@
-"""`oversight export-training`: a run as training data, in JSON Lines for TRL."""
+"""`oversight export training`: a run as training data, in JSON Lines for TRL."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from ..options import (
 )
 from ..output import say, show
 
-MEND = {
+REMEDIES = {
     "sft": "lower --least, or run a protocol whose agent speaks",
     "preference": "pairs need several draws of one speech: run with `draws: 2` or `best_of`, or "
     "lower --least",
@@ -80,7 +80,7 @@ def command(
         heard = worlds(read, rows, replies)
     examples = training_examples(heard, recipe, threshold)
     if not examples:
-        raise UsageError(f"{run}: no {recipe} example in {len(heard):,} worlds; {MEND[recipe]}")
+        raise UsageError(f"{run}: no {recipe} example in {len(heard):,} worlds; {REMEDIES[recipe]}")
     name, identity, version = manifest.name, manifest.identity, manifest.version
     source = TrainingSource(name, identity, version, len(heard), recipe, threshold, seed)
     folder = output or run / "training" / recipe

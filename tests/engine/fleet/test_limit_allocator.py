@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from oversight.cache.cache import CacheStatistics
-from oversight.engine.fleet.governor import Governor
+from oversight.engine.fleet.limit_allocator import LimitAllocator
 from oversight.engine.fleet.messages import Acknowledgement, WorkerReport
 from oversight.engine.limits.limits import Limits
 from oversight.engine.throughput import LimitStatistics
@@ -60,7 +60,9 @@ class Team(RuleBasedStateMachine):
 
     @initialize(workers=st.integers(1, 5))
     def begin(self, workers):
-        self.governor = Governor({MODEL: Limits(requests=6000, concurrency=CONCURRENCY)}, CAP)
+        self.allocator = LimitAllocator(
+            {MODEL: Limits(requests=6000, concurrency=CONCURRENCY)}, CAP
+        )
         self.workers, self.number, self.gone = {}, 0, 0.0
         for _ in range(workers):
             self.spawn()
@@ -72,7 +74,7 @@ class Team(RuleBasedStateMachine):
     def spawn(self):
         if len(self.workers) < 8:
             self.workers[self.number] = FarWorker()
-            self.governor.joined(self.number)
+            self.allocator.joined(self.number)
             self.number += 1
 
     @precondition(lambda self: self.workers)
@@ -90,9 +92,9 @@ class Team(RuleBasedStateMachine):
     def order(self, pick):
         worker = self.workers[n := self.any_worker(pick)]
         if worker.told is not None:
-            self.governor.reported(n, worker.told)
+            self.allocator.reported(n, worker.told)
             worker.told = None
-            worker.sent = self.governor.grants(n), self.governor.dollars(n)
+            worker.sent = self.allocator.grants(n), self.allocator.dollars(n)
 
     @precondition(lambda self: self.workers)
     @rule(pick=st.integers(0, 7))
@@ -106,7 +108,7 @@ class Team(RuleBasedStateMachine):
     def acknowledge(self, pick):
         worker = self.workers[n := self.any_worker(pick)]
         if worker.acknowledgement is not None:
-            self.governor.acknowledged(n, *worker.acknowledgement)
+            self.allocator.acknowledged(n, *worker.acknowledgement)
             worker.acknowledgement = None
 
     @precondition(lambda self: self.workers)
@@ -125,20 +127,20 @@ class Team(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 7))
     def die(self, pick):
         worker = self.workers.pop(n := self.any_worker(pick))
-        self.governor.lost(n)
+        self.allocator.lost(n)
         self.gone += worker.spent + worker.reserved
 
     @rule(whole=st.floats(0, 1))
     def share_with_others(self, whole):
         """Less counts for others only once it is held no more; see `held`."""
-        self.governor.whole[MODEL] = max(whole, self.governor.held(MODEL))
+        self.allocator.whole[MODEL] = max(whole, self.allocator.held(MODEL))
 
     @invariant()
     def shares_and_width_stay_within_the_whole(self):
         sides = getattr(self, "workers", {}).values()
         if sides:
-            assert sum(w.share for w in sides) <= self.governor.held(MODEL) + HAIR
-            assert self.governor.held(MODEL) <= self.governor.whole[MODEL] + HAIR
+            assert sum(w.share for w in sides) <= self.allocator.held(MODEL) + HAIR
+            assert self.allocator.held(MODEL) <= self.allocator.whole[MODEL] + HAIR
             assert sum(len(w.in_flight) for w in sides) <= CONCURRENCY
 
     @invariant()
@@ -146,103 +148,103 @@ class Team(RuleBasedStateMachine):
         if workers := getattr(self, "workers", {}):
             used = sum(w.spent + w.reserved for w in workers.values())
             assert self.gone + used <= CAP + HAIR
-            assert self.governor.free >= -HAIR
+            assert self.allocator.free >= -HAIR
 
 
 Team.TestCase.settings = settings(examples(3), stateful_step_count=60)
 test_no_interleaving_lets_workers_use_more_than_the_whole = pytest.mark.campaign(Team.TestCase)
 
 
-def beat(governor, worker, told, in_flight=0):
+def beat(allocator, worker, told, in_flight=0):
     """One round of a worker that takes its orders at once; what it was granted."""
-    governor.reported(worker, told)
-    grants, dollars = governor.grants(worker), governor.dollars(worker)
+    allocator.reported(worker, told)
+    grants, dollars = allocator.grants(worker), allocator.dollars(worker)
     used = told.spent + told.reserved
-    governor.acknowledged(worker, grants, dollars, Acknowledgement(used, {MODEL: in_flight}))
+    allocator.acknowledged(worker, grants, dollars, Acknowledgement(used, {MODEL: in_flight}))
     return grants.get(MODEL), dollars
 
 
 def team(workers, cap=None, **limits):
-    governor = Governor({MODEL: Limits(**limits)}, cap)
+    allocator = LimitAllocator({MODEL: Limits(**limits)}, cap)
     for n in range(workers):
-        governor.joined(n)
-    return governor
+        allocator.joined(n)
+    return allocator
 
 
 def test_shares_follow_those_who_wait_and_leave_nothing_over():
-    governor = team(2, requests=6000)
+    allocator = team(2, requests=6000)
     for _ in range(3):
-        busy, _ = beat(governor, 0, report(waiting=300, per_second=60))
-        idle, _ = beat(governor, 1, report())
+        busy, _ = beat(allocator, 0, report(waiting=300, per_second=60))
+        idle, _ = beat(allocator, 1, report())
     assert busy.share == 0.99
     assert idle.share == 0.01
     for _ in range(3):
-        even = [beat(governor, n, report(waiting=50, per_second=50))[0].share for n in (0, 1)]
+        even = [beat(allocator, n, report(waiting=50, per_second=50))[0].share for n in (0, 1)]
     assert even == [0.5, 0.5]
 
 
 def test_every_slot_is_given_to_somebody():
-    governor = team(3, concurrency=20)
+    allocator = team(3, concurrency=20)
     for _ in range(4):
-        widths = [beat(governor, n, report(waiting=9, per_second=1))[0].width for n in range(3)]
+        widths = [beat(allocator, n, report(waiting=9, per_second=1))[0].width for n in range(3)]
     assert sorted(widths) == [6, 7, 7]
 
 
 def test_slots_given_back_are_free_only_once_their_calls_have_landed():
-    governor = team(2, concurrency=10)
-    alone, _ = beat(governor, 0, report(waiting=99, per_second=5))
-    beat(governor, 0, report(waiting=99, per_second=5), in_flight=alone.width)
+    allocator = team(2, concurrency=10)
+    alone, _ = beat(allocator, 0, report(waiting=99, per_second=5))
+    beat(allocator, 0, report(waiting=99, per_second=5), in_flight=alone.width)
     for _ in range(3):
-        beat(governor, 1, report(waiting=99, per_second=5))
-        mine, _ = beat(governor, 0, report(waiting=99, in_flight=alone.width, per_second=5), 10)
+        beat(allocator, 1, report(waiting=99, per_second=5))
+        mine, _ = beat(allocator, 0, report(waiting=99, in_flight=alone.width, per_second=5), 10)
     assert mine.width == 5
-    other, _ = beat(governor, 1, report(waiting=99, per_second=5))
+    other, _ = beat(allocator, 1, report(waiting=99, per_second=5))
     assert alone.width + other.width <= 10
-    governor.reported(0, report(waiting=99, in_flight=8, per_second=5))
-    other, _ = beat(governor, 1, report(waiting=99, per_second=5))
+    allocator.reported(0, report(waiting=99, in_flight=8, per_second=5))
+    other, _ = beat(allocator, 1, report(waiting=99, per_second=5))
     assert other.width == 2
-    beat(governor, 0, report(waiting=99, in_flight=5, per_second=5), 5)
-    other, _ = beat(governor, 1, report(waiting=99, per_second=5))
+    beat(allocator, 0, report(waiting=99, in_flight=5, per_second=5), 5)
+    other, _ = beat(allocator, 1, report(waiting=99, per_second=5))
     assert other.width == 5
 
 
 def test_dollars_that_one_does_not_use_pay_the_call_of_another():
-    governor = team(2, cap=1.0)
-    assert beat(governor, 0, report(wants=0.05))[1] >= 0.05
-    governor.reported(1, report(wants=0.98))
-    assert governor.short is None
-    beat(governor, 1, report(wants=0.98))
-    beat(governor, 0, report())
-    _, dollars = beat(governor, 1, report(wants=0.98))
+    allocator = team(2, cap=1.0)
+    assert beat(allocator, 0, report(wants=0.05))[1] >= 0.05
+    allocator.reported(1, report(wants=0.98))
+    assert allocator.short is None
+    beat(allocator, 1, report(wants=0.98))
+    beat(allocator, 0, report())
+    _, dollars = beat(allocator, 1, report(wants=0.98))
     assert dollars == 0.98
 
 
 def test_dollars_that_went_out_before_they_could_be_given_back_are_not_free():
-    governor = team(2, cap=1.0)
-    beat(governor, 0, report(wants=0.5))
-    governor.reported(0, report())
-    governor.reported(1, report(wants=0.9))
-    governor.acknowledged(0, {}, governor.dollars(0), Acknowledgement(0.3))
-    assert governor.free == 0.7
+    allocator = team(2, cap=1.0)
+    beat(allocator, 0, report(wants=0.5))
+    allocator.reported(0, report())
+    allocator.reported(1, report(wants=0.9))
+    allocator.acknowledged(0, {}, allocator.dollars(0), Acknowledgement(0.3))
+    assert allocator.free == 0.7
 
 
 def test_the_budget_is_over_when_what_is_left_never_pays_the_next_call():
-    governor = team(2, cap=1.0)
-    governor.reported(0, report(spent=0.6, wants=0.5))
-    governor.reported(1, report(spent=0.1, reserved=0.2))
-    assert governor.short is None
-    governor.reported(1, report(spent=0.1))
-    assert governor.short == 0.5
+    allocator = team(2, cap=1.0)
+    allocator.reported(0, report(spent=0.6, wants=0.5))
+    allocator.reported(1, report(spent=0.1, reserved=0.2))
+    assert allocator.short is None
+    allocator.reported(1, report(spent=0.1))
+    assert allocator.short == 0.5
 
 
 def test_all_dollars_of_a_lost_worker_count_as_spent_and_those_of_one_that_left_do_not():
-    governor = team(2, cap=1.0)
-    beat(governor, 0, report(wants=0.1))
-    governor.reported(0, report(spent=0.04, reserved=0.02))
-    lease = 1.0 - governor.free
-    assert abs(governor.lost(0) - (lease - 0.06)) < HAIR
-    assert abs(governor.free - (1.0 - lease)) < HAIR
-    beat(governor, 1, report(wants=0.1))
-    governor.reported(1, report(spent=0.03))
-    governor.left(1)
-    assert abs(governor.free - (1.0 - lease - 0.03)) < HAIR
+    allocator = team(2, cap=1.0)
+    beat(allocator, 0, report(wants=0.1))
+    allocator.reported(0, report(spent=0.04, reserved=0.02))
+    lease = 1.0 - allocator.free
+    assert abs(allocator.lost(0) - (lease - 0.06)) < HAIR
+    assert abs(allocator.free - (1.0 - lease)) < HAIR
+    beat(allocator, 1, report(wants=0.1))
+    allocator.reported(1, report(spent=0.03))
+    allocator.left(1)
+    assert abs(allocator.free - (1.0 - lease - 0.03)) < HAIR

@@ -42,7 +42,7 @@ class _Holding:
         return self.spent + self.reserved
 
 
-class Governor:
+class LimitAllocator:
     """Divides limits in proportion to who waits, and hands out dollars as they are asked for."""
 
     def __init__(self, limits: Mapping[str, Limits], cap: float | None, spent: float = 0.0) -> None:

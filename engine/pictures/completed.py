@@ -1,4 +1,4 @@
-"""What has landed of a run: verdicts, failures and counts by place, and their figures."""
+"""What has completed of a run: verdicts, failures and counts by place, and their figures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
 
 
 @dataclass(frozen=True, slots=True)
-class LandedOutcomes:
+class CompletedOutcomes:
     """The outcomes of a run so far, by place in the sweep."""
 
     probs: "Floats"
@@ -36,9 +36,9 @@ class LandedOutcomes:
     """With JSE and EAS at beta 1 alone."""
 
 
-def tallied(run: RunReader, score: str = "brier") -> LandedOutcomes:
-    """What has landed of a run by now, and its figures under one score. RunFolderError."""
-    return run.kept(_tally).landed(score)
+def tallied(run: RunReader, score: str = "brier") -> CompletedOutcomes:
+    """What has completed of a run by now, and its figures under one score. RunFolderError."""
+    return run.kept(_tally).completed(score)
 
 
 def _tally(run: RunReader) -> "OutcomeTally":
@@ -55,18 +55,18 @@ class OutcomeTally:
         self._folder, self._sweep = folder, sweep
         self._lock = Lock()
         self._follower = OutcomeFollower(folder / OUTCOMES, self._start_again)
-        self._known: dict[str, LandedOutcomes] = {}
+        self._known: dict[str, CompletedOutcomes] = {}
         """By score, of the outcomes that are read."""
         self._start_again()
 
-    def landed(self, score: str) -> LandedOutcomes:
-        """What has landed by now, and its figures under one score. RunFolderError."""
+    def completed(self, score: str) -> CompletedOutcomes:
+        """What has completed by now, and its figures under one score. RunFolderError."""
         with self._lock:
             self._read_on()
             if score not in self._known:
                 from ..reports.results import score_rows
 
-                self._known[score] = LandedOutcomes(
+                self._known[score] = CompletedOutcomes(
                     self._table.probs.copy(),
                     dict(self._failures),
                     dict(self._counts),

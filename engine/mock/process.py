@@ -16,11 +16,11 @@ from ..errors import UsageError
 def serving(flags: Sequence[str]) -> Iterator[str]:
     """Run a server while the body runs, and yield its base URL.
 
-    flags: arguments of `python -m oversight.engine.rehearsal`. The server ends with this process,
+    flags: arguments of `python -m oversight.engine.mock`. The server ends with this process,
     however that ends. UsageError if it does not start.
     """
     with subprocess.Popen(
-        [sys.executable, "-m", "oversight.engine.rehearsal", "--attached", *flags],
+        [sys.executable, "-m", "oversight.engine.mock", "--attached", *flags],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         # Ctrl-C must not reach the server: the client waits for its calls in flight.

@@ -17,7 +17,7 @@ from ...protocols.judges import StatedJudge
 from ...protocols.protocol import Protocol
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import UsageError
-from ..providers.capabilities import Lack, Reach, missing_abilities, plain_reach
+from ..providers.capabilities import Endpoint, Unsupported, default_endpoint, missing_abilities
 from ..providers.retirements import Retirement
 from ..simulation import GroundTruth, SimModel, SimProvider
 from ..simulation.chance import chance_of, share
@@ -208,16 +208,18 @@ async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> int:
 
 
 async def require_abilities(
-    sweep: Sweep, simulated: Mapping[str, SimModel], reach: Callable[[str], Reach] = plain_reach
+    sweep: Sweep,
+    simulated: Mapping[str, SimModel],
+    reach: Callable[[str], Endpoint] = default_endpoint,
 ) -> dict[Call, Row]:
-    """UsageError if a model is to be asked for what it cannot do: who, what, and the mend.
+    """UsageError if a model is to be asked for what it cannot do: who, what, and the remedy.
 
     reach: how each model is asked. Each of the `shapes`, which are returned, is checked against
     what its model supports.
     """
     await require_distinct(sweep)
     found = await shapes(sweep, simulated)
-    lacks: dict[Lack, Row] = {}
+    lacks: dict[Unsupported, Row] = {}
     for shape, row in found.items():
         for lack in missing_abilities(shape, reach(shape.model)):
             lacks.setdefault(lack, row)
@@ -228,7 +230,7 @@ async def require_abilities(
 
 
 def require_service(retirements: Iterable[Retirement], today: date) -> None:
-    """UsageError, with the mend, if a model is no longer served."""
+    """UsageError, with the remedy, if a model is no longer served."""
     gone = [told for told in retirements if told.past(today)]
     if gone:
         lines = "\n".join(

@@ -15,8 +15,8 @@ from ..accounting.ledger import UsageTotals, sum_usage
 from ..models.router import Models
 from ..planning.estimate import Plan
 from ..providers.catalogue import entry, provider_of
+from ..runs.dry_run import stand_ins, world_of
 from ..runs.loaded_sweep import LoadedSweep, load_sweep
-from ..runs.walk import stand_ins, world_of
 from ..simulation import SimProvider
 from ..simulation.model import PREFIX
 from ..sweeps.sweepfile import SweepFile
@@ -116,7 +116,7 @@ class Rehearsed:
     accounts: Mapping[str, UsageTotals]
     """The ledger, by model."""
     server: Mapping[str, int]
-    """The server's counts; see oversight.engine.rehearsal.MockServer.counts."""
+    """The server's counts; see oversight.engine.mock.MockServer.counts."""
     watch: BottleneckSampler
 
     @property

@@ -15,7 +15,7 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import ModelNotFound, UsageError
-from oversight.engine.rehearsal import (
+from oversight.engine.mock import (
     FAULT_KINDS,
     PROFILES,
     FaultKind,
@@ -287,7 +287,7 @@ async def test_faults_that_a_client_may_not_notice_can_be_played_on_both_wires(
 
 def test_it_runs_from_the_command_line_and_stops_when_told() -> None:
     flags = ("--profile", "calm", "--words", "3")
-    command = [sys.executable, "-m", "oversight.engine.rehearsal", *flags]
+    command = [sys.executable, "-m", "oversight.engine.mock", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         url = server.stdout.readline().strip()

@@ -22,8 +22,8 @@ _PAGES = slice(28, 32)
 
 
 @contextmanager
-def salvageable(folder: Path) -> Iterator[RowReader]:
-    """The store in `folder`, for its `salvage`; nothing there is changed.
+def recoverable(folder: Path) -> Iterator[RowReader]:
+    """The store in `folder`, for its `recover`; nothing there is changed.
 
     StoreError if there is none, or if nothing of it can be read. Where the first page is damaged a
     copy is read, beside the system's other temporary files.
@@ -52,7 +52,7 @@ def salvageable(folder: Path) -> Iterator[RowReader]:
 
 
 def _holds_any(store: RowReader) -> bool:
-    return any(isinstance(value, bytes) for _, value in store.salvage())
+    return any(isinstance(value, bytes) for _, value in store.recover())
 
 
 def _with_new_head(folder: Path, place: Path) -> Path:

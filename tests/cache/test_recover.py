@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.errors import StoreError
+from oversight.cache.recover import recoverable
 from oversight.cache.rows import STORE_FILE
-from oversight.cache.salvage import salvageable
 from tests.stores import filled
 
 REPLIES = {f"{n:02}": random.Random(n).randbytes(400) for n in range(60)}
@@ -28,8 +28,8 @@ def overwritten(folder: Path, at: int, new: bytes) -> bytes:
 
 
 def saved(folder: Path) -> dict[str, bytes]:
-    with salvageable(folder) as store:
-        return {key: value for key, value in store.salvage() if isinstance(value, bytes)}
+    with recoverable(folder) as store:
+        return {key: value for key, value in store.recover() if isinstance(value, bytes)}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_no_name_of_a_table_costs_the_replies(folder: Path) -> None:
 
 
 def test_a_sound_store_is_read_where_it_lies(folder: Path) -> None:
-    with salvageable(folder) as store:
+    with recoverable(folder) as store:
         assert store.file == folder / STORE_FILE
     filled(folder.parent / "empty", {})
     assert saved(folder.parent / "empty") == {}

@@ -11,8 +11,8 @@ from shutil import copyfile
 from markupsafe import Markup
 
 from ..errors import UsageError
+from ..pictures.completed import MARKS, tallied
 from ..pictures.costs import sampled_costs
-from ..pictures.landed import MARKS, tallied
 from ..pictures.scored_run import asd_by_problem
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
@@ -26,11 +26,12 @@ from .failures import failures_page
 from .grid import map_page, pages_of, problem_page
 from .overview import REPORT_FILES, overview
 from .people import has_people, people_page
+from .provenance import check_leakage
 from .reader import calls_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
 from .searched import SearchedTexts, search_page
 
-READINGS_A_FILE = 50
+READINGS_A_FILE = 4
 
 SCORES = ("brier", "log", "accuracy")
 BUNDLE_MARKER = ".oversight-bundle"
@@ -64,7 +65,7 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
     A third of them for what failed and a third for what is in doubt, at most; of the rest, half
     those where the lie won by most and half those where the truth did. most: None for all.
     """
-    landed = tallied(run)
+    completed = tallied(run)
     sweep = run.sweep
     if most is None:
         every = (
@@ -74,13 +75,13 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
             for draw in range(sweep.draws)
         )
         return [place for place in every if _landed(run, place)]
-    failed = list(dict.fromkeys(run.where(at)[0] for at in sorted(landed.failures)))
+    failed = list(dict.fromkeys(run.where(at)[0] for at in sorted(completed.failures)))
     doubtful = [
         run.where(at)[0]
-        for at, counts in sorted(landed.counts.items())
+        for at, counts in sorted(completed.counts.items())
         if any(counts.get(name) for name in MARKS)
     ]
-    values = asd_by_problem(run.sweep, landed.results)
+    values = asd_by_problem(run.sweep, completed.results)
     known = [
         (float(values[problem, row]), Place(row, problem))
         for problem in range(len(sweep.problems))
@@ -107,8 +108,10 @@ def _spread(places: list[Place], most: int) -> list[Place]:
 
 
 def _landed(run: RunReader, place: Place) -> bool:
-    landed = tallied(run)
-    return all(at in landed.failures or not isnan(landed.probs[at, 0]) for at in run.worlds(place))
+    completed = tallied(run)
+    return all(
+        at in completed.failures or not isnan(completed.probs[at, 0]) for at in run.worlds(place)
+    )
 
 
 def write_bundle(
@@ -142,6 +145,7 @@ def write_bundle(
     links = BundleAddresses(shelf)
     links.taken = _taken(run, len(places), most)
     texts = SearchedTexts()
+    check_leakage(run)
     written = Written(to)
     for name, content in _figures(run, links, shelf):
         written.add(name, content)

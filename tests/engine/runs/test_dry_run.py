@@ -9,7 +9,7 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
 from oversight.engine.providers.retirements import retirement
-from oversight.engine.runs.walk import (
+from oversight.engine.runs.dry_run import (
     Walker,
     chains,
     require_abilities,

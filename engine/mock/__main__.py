@@ -1,4 +1,4 @@
-"""`python -m oversight.engine.rehearsal --profile storm`: serve until interrupted; prints its base
+"""`python -m oversight.engine.mock --profile storm`: serve until interrupted; prints its base
 URL."""
 
 import asyncio
