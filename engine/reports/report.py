@@ -229,6 +229,11 @@ def _notes(results: Results) -> Iterable[str]:
             f"only {rough.clusters} problems or groups of them, worth {rough.effective:.1f} equal "
             "ones: intervals are wide, and rough."
         )
+    if results.mixed:
+        yield (
+            "other code was adopted on the way (--adopt-code), so that these rows measure neither "
+            f"alone: {'; '.join(results.mixed)}"
+        )
     if any(row.lift is not None for row in results.rows):
         yield "lift = ASD - naive judge's, same problems and judge."
     if any(row.lift is not None and row.compliance.open for row in results.rows):

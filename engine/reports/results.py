@@ -1,6 +1,6 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -135,6 +135,8 @@ class Results:
     oversight.engine.sweeps.grid.Grid.prompts."""
     claims: Mapping[str, tuple[Claim, ...]] = field(default_factory=dict)
     """What each kind of row guarantees against a liar; see oversight.protocols.claims."""
+    mixed: tuple[str, ...] = ()
+    """Rows with cells of several codes, since later code was adopted."""
 
     @property
     def failed(self) -> int:
@@ -151,8 +153,11 @@ def collect(
     *,
     score: str = "brier",
     betas: Sequence[float] = BETAS,
+    mixed: Collection[str] = (),
 ) -> Results:
     """Scores every row of a sweep by the outcomes there are.
+
+    mixed: addresses of the rows whose cells are of several codes.
 
     A problem counts in a row once all its worlds of a draw have verdicts; its measures are means
     over such draws. What is random are problems, those of a group together.
@@ -161,7 +166,10 @@ def collect(
     for record in records:
         table.add(record)
         check.add(record)
-    return score_rows(table, check, score=score, betas=betas)
+    results = score_rows(table, check, score=score, betas=betas)
+    names = (" · ".join(filter(None, (row.kind, row.agent, row.judge))) for row in sweep.rows)
+    adopted = [name for row, name in zip(sweep.rows, names, strict=True) if row.address in mixed]
+    return replace(results, mixed=tuple(adopted)) if adopted else results
 
 
 def score_rows(

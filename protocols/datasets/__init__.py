@@ -4,6 +4,7 @@ from .bundled import BUNDLED, Bundled, bundled
 from .catalogue import LOADERS, loader
 from .choices import Gpqa, TruthfulQa
 from .gsm8k import Gsm8k, gsm8k
+from .hidden_bits import HiddenBits
 from .jsonl import JsonLines, write_jsonl
 from .leak import LeakageCheck, RuleAccuracy, leakage_check
 from .loader import Loader
@@ -20,6 +21,7 @@ __all__ = [
     "Bundled",
     "Gpqa",
     "Gsm8k",
+    "HiddenBits",
     "JsonLines",
     "LeakageCheck",
     "Loader",

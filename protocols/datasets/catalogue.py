@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from .bundled import Bundled
 from .choices import Gpqa, TruthfulQa
 from .gsm8k import Gsm8k
+from .hidden_bits import HiddenBits
 from .jsonl import JsonLines
 from .loader import Loader
 from .mmlu import Mmlu
@@ -31,6 +32,7 @@ LOADERS: dict[str, type[Loader]] = {
     "file": JsonLines,
     "gpqa": Gpqa,
     "gsm8k": Gsm8k,
+    "hidden_bits": HiddenBits,
     "mmlu": Mmlu,
     "prontoqa": ProntoQa,
     "quality": Quality,

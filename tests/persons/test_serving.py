@@ -271,7 +271,7 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
     assert elsewhere.code == 0, elsewhere.err
     assert (tmp_path / "other" / "outcomes.jsonl").read_bytes() == outcomes
     assert "I say (A)" in command("show", run, "apples-and-crates", "--protocol", "debate").out
-    exported = command("export", run, "-o", "replies.bundle")
+    exported = command("export", "replies", run, "-o", "replies.bundle")
     assert exported.code == 0, exported.err
     figures = orjson.loads(command("human", "agreement", run, "--json").out)
     assert {each["rater"] for each in figures["raters"]} == {

@@ -72,7 +72,11 @@ def command(
         raise click.BadParameter("nan is no number", param_hint="--beta")
     read = RunReader(run)
     results = collect(
-        read.sweep, read.outcomes(), score=score, betas=tuple(dict.fromkeys(betas)) or BETAS
+        read.sweep,
+        read.outcomes(),
+        score=score,
+        betas=tuple(dict.fromkeys(betas)) or BETAS,
+        mixed=read.manifest.mixed,
     )
     sections = []
     if measures:
