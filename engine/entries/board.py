@@ -15,7 +15,6 @@ from typing import Any
 
 import orjson
 from markupsafe import Markup, escape
-from scipy import stats
 
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.judgements import Judgements
@@ -158,6 +157,8 @@ def _of_study(folder: Path) -> Iterator[BoardRow]:
 
 def rank_sets(figures: Sequence[Estimate], level: float = LEVEL) -> list[tuple[int, int]]:
     """Best and worst rank that each figure may have, all at once."""
+    from scipy import stats
+
     pairs = []
     for n, one in enumerate(figures):
         for m, other in enumerate(figures[:n]):
