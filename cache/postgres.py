@@ -21,14 +21,13 @@ from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
 from .checksum import add_checksum, strip_checksum
-from .database import MAX_OUTAGE_SECONDS, Patience, Session, checked_url, psycopg, seconds_of
+from .database import Patience, Session, checked_url, outage_seconds, psycopg, seconds_of
 from .errors import DamagedEntry, StoreError, StoreGone
 from .store import REPLACED, Acquired, Store, checked_key
 
 SCHEMA = 1
 LEASE_SECONDS = 30.0
-"""How long a call stays with a process that gives no sign of life, unless
-$OVERSIGHT_LEASE_SECONDS says otherwise."""
+"""How long a call stays with a process that gives no sign of life."""
 FAR_SECONDS, FAR_SESSIONS = 0.02, 4
 """A server whose round trips take longer is far, and has so many of them under way at a time."""
 LONG_STATEMENT = 10.0
@@ -136,9 +135,8 @@ class PostgresStore(Store):
         self.lost = 0
         """Calls that were taken from this process while it was paying for them: it had given no
         sign of life for `LEASE_SECONDS`, or the leases were deleted."""
-        self._owner = f"{uuid4().hex} process {os.getpid()} of {socket.gethostname()}"
-        outage = seconds_of("OVERSIGHT_OUTAGE_SECONDS", MAX_OUTAGE_SECONDS)
         self._lease = seconds_of("OVERSIGHT_LEASE_SECONDS", LEASE_SECONDS)
+        self._owner = f"{uuid4().hex} process {os.getpid()} of {socket.gethostname()}"
         self._patience = Patience()
         self._sessions: list[Session] = []
         self._idle: list[Session] = []
@@ -154,7 +152,7 @@ class PostgresStore(Store):
             self.close()
             raise
         # Who gives a wrong name is told at once; a server that answered once will again.
-        self._patience.seconds = outage
+        self._patience.seconds = outage_seconds()
 
     def _opened(self, id: str) -> str:
         with suppress(StoreGone):

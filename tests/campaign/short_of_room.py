@@ -27,7 +27,7 @@ from oversight.engine.errors import Halt, RunFolderError, StoreFailed
 from oversight.engine.runs.manifest import Manifest
 from oversight.engine.runs.outcome import CompletedCell, line
 from oversight.engine.runs.run_folder import RunFolder
-from oversight.engine.runs.scheduler import CellOutcome
+from oversight.engine.runs.scheduler import CellOutcome, run_cells
 from oversight.engine.runs.watermark import store_watermark
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.rows import report_rows
@@ -38,7 +38,6 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.question import Problem, labelled
 from oversight.protocols.transcript import Failure
 from tests.campaign.vendor import Prompt, opinion, prompt_of
-from tests.cells import run_cells
 
 LANES = 8
 

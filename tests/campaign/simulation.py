@@ -15,7 +15,7 @@ from oversight.engine.accounting.prices import listed
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.runs.outcome import line
-from oversight.engine.runs.scheduler import CellOutcome
+from oversight.engine.runs.scheduler import CellOutcome, run_cells
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Cell, Sweep
@@ -28,7 +28,6 @@ from oversight.protocols.transcript import Failure
 from tests import virtual
 from tests.campaign.troubles import FaultyProvider, FaultyStore
 from tests.campaign.vendor import opinion
-from tests.cells import run_cells
 from tests.server import busiest
 
 MODEL = "openai/gpt-4o"

@@ -12,7 +12,7 @@ import pytest
 from oversight.cache.cache import Cache
 from oversight.cache.disk import DiskStore
 from oversight.engine.runs.loaded_sweep import open_sweep
-from tests.cells import run_cells
+from oversight.engine.runs.scheduler import run_cells
 from tests.command_line import calls
 from tests.fakes import Scripted
 

@@ -18,11 +18,11 @@ from oversight.engine.cli.group import oversight
 from oversight.engine.planning import estimate
 from oversight.engine.planning.estimate import plan_sweep
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
+from oversight.engine.runs.scheduler import run_cells
 from oversight.engine.simulation import GroundTruth, SimModel, SimProvider
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.sweep import Sweep
 from oversight.engine.tokens import prompt_tokens
-from tests.cells import run_cells
 
 SIMULATED = """
 problems: {bundled: arithmetic}

@@ -18,7 +18,7 @@ from oversight.engine.errors import (
     RunFolderError,
     StoreFailed,
 )
-from oversight.engine.runs.scheduler import CellOutcome, Keep, attempt
+from oversight.engine.runs.scheduler import CellOutcome, Keep, attempt, run_cells
 from oversight.engine.runs.workers import WORKERS_FROM_STORE
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.rows import report_rows
@@ -30,7 +30,6 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Failure, Transcript, Verdict
-from tests.cells import run_cells
 from tests.fakes import Scripted, prompt
 from tests.shipments import shipments
 from tests.virtual import run
