@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # As the command line sets it: where each core has a test, further threads only spin.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo check test bench docs pictures campaign mutants real audit clean
+.PHONY: board demo check test bench docs pictures campaign mutants real audit clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
@@ -39,6 +39,14 @@ docs: .venv/installed-dev        ## the reference of sweep file, prompts and mec
 	$(BIN)/python -m oversight.engine.planning.prompt_page > docs/.prompts.md
 	mv docs/.prompts.md docs/prompts.md
 	$(BIN)/python -m tests.mechanisms
+
+board: .venv/installed           ## the board from a study's folder: make board STUDY=studies/nyu2023
+	@test -f "$(STUDY)/study.json" || { echo "make board STUDY=FOLDER of oversight study"; exit 2; }
+	$(BIN)/oversight run examples/again.yaml --set "problems.study.path=$(abspath $(STUDY))" \
+	  --run-folder runs/board > /dev/null
+	rm -rf entries/board
+	$(BIN)/oversight entry publish runs/board --submitter oversight --track people -o entries/board
+	$(BIN)/oversight entry board entries/board "$(STUDY)" -o board
 
 pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and the plots, into pictures/
 	$(BIN)/python -m tests.pages.pictures pictures

@@ -3,6 +3,8 @@
     replies        key (bytes in order), value (sealed, as in SQLite), stored_at
     reservations   key, owner, until: leases of calls that are in flight, or out in a batch
     store          one row: the version of these tables, and the id of the store
+    replies_deleted, replies_replaced
+                   sequences that triggers raise, whoever deletes or replaces replies
 
 What is stored first stays, whoever comes second. A call in flight is leased to the process that
 asks it, which renews the lease as long as it lives: a machine that vanishes holds its calls no
@@ -19,12 +21,12 @@ from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
 from .checksum import add_checksum, strip_checksum
-from .database import MAX_OUTAGE_SECONDS, Patience, Session, checked_url, psycopg, seconds_of
+from .database import Patience, Session, checked_url, outage_seconds, psycopg, seconds_of
 from .errors import DamagedEntry, StoreError, StoreGone
-from .store import Acquired, Store, checked_key
+from .store import REPLACED, Acquired, Store, checked_key
 
 SCHEMA = 1
-LEASE_SECONDS = seconds_of("OVERSIGHT_LEASE_SECONDS", 30.0)
+LEASE_SECONDS = 30.0
 """How long a call stays with a process that gives no sign of life."""
 FAR_SECONDS, FAR_SESSIONS = 0.02, 4
 """A server whose round trips take longer is far, and has so many of them under way at a time."""
@@ -32,6 +34,8 @@ LONG_STATEMENT = 10.0
 """How many times the usual patience a statement over a whole table may take."""
 _BATCH = 256
 """Rows read at a time."""
+_HELD_KEYS = 10_000
+"""Keys looked up by one statement."""
 _SETUP_LOCK = 7_265_001
 """Key of the advisory lock under which the tables are made."""
 
@@ -47,8 +51,40 @@ _TABLES = (
         key text COLLATE "C" PRIMARY KEY, owner text NOT NULL, until timestamptz NOT NULL
     )""",
 )
+_COUNTED = (
+    "CREATE SEQUENCE IF NOT EXISTS replies_deleted",
+    "CREATE SEQUENCE IF NOT EXISTS replies_replaced",
+    # A sequence is raised at once, and holds nobody up until a transaction ends. Who may write
+    # replies need not be allowed to touch it.
+    """CREATE OR REPLACE FUNCTION count_lost_replies() RETURNS trigger LANGUAGE plpgsql
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ BEGIN
+        IF TG_OP = 'TRUNCATE' OR EXISTS (SELECT FROM gone) THEN
+            PERFORM nextval(format('%I.%I', TG_TABLE_SCHEMA, TG_ARGV[0])::regclass);
+        END IF;
+        RETURN NULL;
+    END $$""",
+    *(
+        f"""CREATE OR REPLACE TRIGGER {event}_counted AFTER {event} ON replies {gone}
+        FOR EACH STATEMENT EXECUTE FUNCTION count_lost_replies('{sequence}')"""
+        for event, gone, sequence in (
+            ("delete", "REFERENCING OLD TABLE AS gone", "replies_deleted"),
+            ("truncate", "", "replies_deleted"),
+            ("update", "REFERENCING OLD TABLE AS gone", "replies_replaced"),
+        )
+    ),
+)
+_LOSSES = """SELECT coalesce(pg_sequence_last_value(deleted), 0)
+    + %s * coalesce(pg_sequence_last_value(replaced), 0)
+FROM (SELECT to_regclass('replies_deleted') AS deleted,
+    to_regclass('replies_replaced') AS replaced) AS counted
+WHERE has_sequence_privilege(deleted::oid, 'SELECT')
+    AND has_sequence_privilege(replaced::oid, 'SELECT')"""
+_HELD = "SELECT count(*) FROM replies WHERE key = ANY(%s) AND stored_at <= to_timestamp(%s)"
 _NEW = "INSERT INTO store SELECT %s, %s WHERE NOT EXISTS (SELECT FROM store)"
-_IDENTITY = "SELECT version, id, to_regclass('reservations'), pg_backend_pid() FROM store"
+_IDENTITY = (
+    "SELECT version, id, to_regclass('reservations'), pg_backend_pid(),"
+    " to_regclass('replies_replaced') FROM store"
+)
 _GIVEN = "SELECT * FROM unnest(%s::text[], %s::bytea[])"
 _KEEP = f"INSERT INTO replies (key, value) {_GIVEN} ON CONFLICT (key) DO NOTHING RETURNING key"
 _PUT = f"""INSERT INTO replies (key, value) {_GIVEN}
@@ -99,6 +135,7 @@ class PostgresStore(Store):
         self.lost = 0
         """Calls that were taken from this process while it was paying for them: it had given no
         sign of life for `LEASE_SECONDS`, or the leases were deleted."""
+        self._lease = seconds_of("OVERSIGHT_LEASE_SECONDS", LEASE_SECONDS)
         self._owner = f"{uuid4().hex} process {os.getpid()} of {socket.gethostname()}"
         self._patience = Patience()
         self._sessions: list[Session] = []
@@ -115,23 +152,38 @@ class PostgresStore(Store):
             self.close()
             raise
         # Who gives a wrong name is told at once; a server that answered once will again.
-        self._patience.seconds = MAX_OUTAGE_SECONDS
+        self._patience.seconds = outage_seconds()
 
     def _opened(self, id: str) -> str:
         with suppress(StoreGone):
-            found, whole = self._run(lambda db: _identity(db, self.url))
+            found, whole, counted = self._run(lambda db: _identity(db, self.url))
             # Stores of older versions have no reservations unless a batch was ever submitted.
             if whole:
+                if not counted:
+                    self._run(_count_losses)
                 return found
         self._run(lambda db: _make(db, id or uuid4().hex))
+        self._run(lambda db: _count_losses(db, anew=bool(id)))
         return self._run(lambda db: _identity(db, self.url))[0]
 
     @property
     def id(self) -> str:
         return self._id
 
+    @property
+    def losses(self) -> int | None:
+        found = self._run(lambda db: db.execute(_LOSSES, (REPLACED,)).fetchall())
+        return int(found[0][0]) if found else None
+
+    def held(self, keys: Sequence[str], until: float) -> int:
+        parts = [list(keys[n : n + _HELD_KEYS]) for n in range(0, len(keys), _HELD_KEYS)]
+        return sum(
+            self._run(lambda db: db.execute(_HELD, (part, until)).fetchall()[0][0])  # noqa: B023
+            for part in parts
+        )
+
     def check(self) -> None:
-        found, _ = self._run(lambda db: _identity(db, self.url))
+        found, *_ = self._run(lambda db: _identity(db, self.url))
         if found != self._id:
             raise StoreGone(f"{self.url} was emptied or replaced while it was in use")
 
@@ -182,7 +234,7 @@ class PostgresStore(Store):
 
         def acquire(db: "psycopg.Connection[Any]") -> tuple[list[Any], list[Any], list[Any]]:
             with _one_trip(db):
-                mine = db.execute(_LEASE, (self._owner, LEASE_SECONDS, wanted), prepare=True)
+                mine = db.execute(_LEASE, (self._owner, self._lease, wanted), prepare=True)
                 # After the leases are there: whatever landed before them is seen.
                 found = db.execute(_GET, (wanted,), **_BINARY)
                 theirs = db.execute(_HOLDERS, (wanted, self._owner), prepare=True)
@@ -270,12 +322,12 @@ class PostgresStore(Store):
             self._renewing.start()
 
     def _renew(self) -> None:
-        while not self._ended.wait(LEASE_SECONDS / 3):
+        while not self._ended.wait(self._lease / 3):
             with self._lock:
                 held = sorted(self._held)
             if not held:
                 continue
-            given = (self._owner, LEASE_SECONDS, held)
+            given = (self._owner, self._lease, held)
             try:
                 kept = self._run(lambda db: db.execute(_RENEW, given).fetchall(), once=True)  # noqa: B023
             except StoreError:
@@ -312,8 +364,20 @@ def _make(db: "psycopg.Connection[Any]", id: str) -> None:
         db.execute("COMMIT")
 
 
-def _identity(db: "psycopg.Connection[Any]", url: str) -> tuple[str, bool]:
-    """The id of the store, and whether all of its tables are there."""
+def _count_losses(db: "psycopg.Connection[Any]", anew: bool = False) -> None:
+    """Have losses counted from now on. anew: the store stands in another's place, and may have
+    fewer replies. Where this user may not, or the server is older than 14, nobody counts."""
+    denied = (psycopg.errors.InsufficientPrivilege, psycopg.errors.SyntaxError)
+    with suppress(*denied), db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
+        for statement in _COUNTED:
+            db.execute(statement)
+        if anew:
+            db.execute("SELECT setval('replies_replaced', extract(epoch FROM now())::bigint)")
+
+
+def _identity(db: "psycopg.Connection[Any]", url: str) -> tuple[str, bool, bool]:
+    """The id of the store, whether all of its tables are there, and whether losses are counted."""
     try:
         rows = db.execute(_IDENTITY).fetchall()
     except psycopg.errors.UndefinedTable as exc:
@@ -328,13 +392,13 @@ def _identity(db: "psycopg.Connection[Any]", url: str) -> tuple[str, bool]:
             f"{[row[:2] for row in rows]!r:.60}; install the version of oversight-bench that "
             "wrote it"
         )
-    _, id, reservations, pid = rows[0]
+    _, id, reservations, pid, counted = rows[0]
     if pid != db.info.backend_pid:
         raise StoreError(
             f"{url}: a connection pooler stands before the database, and hands one "
             "session to several: name the database itself, or a pool in session mode"
         )
-    return str(id), reservations is not None
+    return str(id), reservations is not None, counted is not None
 
 
 def _one_trip(db: "psycopg.Connection[Any]") -> Any:

@@ -206,6 +206,8 @@ async def _run(its: PythonRun) -> Report:
     with Run.open(run.loaded, run.options) as under_way:
         display = ProgressDisplay(stderr(its.quiet))
         stopped = await under_way.execute(display, executor=run.executor)
-        results = collect(run.loaded.sweep, under_way.outcomes(), score=its.score)
+        mixed = under_way.folder.manifest.mixed
+        outcomes = under_way.outcomes()
+        results = collect(run.loaded.sweep, outcomes, score=its.score, mixed=mixed)
         save_report(results, under_way.folder.path)
         return Report(results, under_way.folder.path, stopped, run.loaded, str(run.options.store))

@@ -204,7 +204,8 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
     from ..reports.results import collect
 
     sweep, folder = run.loaded.sweep, run.folder
-    results = collect(sweep, run.outcomes(), score=shown.score)
+    mixed = folder.manifest.mixed
+    results = collect(sweep, run.outcomes(), score=shown.score, mixed=mixed)
     if ran:
         save_report(results, folder.path)
     show(report(results, shown.format, width()))

@@ -1,7 +1,6 @@
 """Retirement dates of models: the table of days on which vendors stop serving them."""
 
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
@@ -49,13 +48,6 @@ def retirement(model: str) -> Retirement | None:
     vendor, _, name = model.partition("/")
     days = [day for day, pattern in _table().get(vendor, ()) if fnmatchcase(name, pattern)]
     return Retirement(model, min(days)) if days else None
-
-
-def announced() -> Iterator[tuple[str, str, date]]:
-    """(vendor, name or pattern, day) of every entry of the table."""
-    for vendor, entries in _table().items():
-        for day, pattern in entries:
-            yield vendor, pattern, day
 
 
 @lru_cache(maxsize=1)

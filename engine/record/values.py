@@ -1,6 +1,6 @@
 """The plain values of a record: what one row of each table holds, apart from how it is stored."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from ...cache.frozen import fast_init
@@ -174,9 +174,12 @@ class RecordedCell:
     why: str = ""
     """Why it is left out, or kept in spite of something."""
 
-    @property
-    def failed(self) -> bool:
-        return isinstance(self.outcome, Failure)
+    def moved(self, place: int, row: int, problem: int) -> "RecordedCell":
+        """This cell as one of another run, which takes it over."""
+        calls = tuple(
+            replace(call, cost=replace(call.cost, origin="taken over")) for call in self.calls
+        )
+        return replace(self, place=place, row=row, problem=problem, calls=calls)
 
 
 def unread_in(verdict: Verdict) -> dict[str, Any]:

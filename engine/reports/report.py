@@ -123,7 +123,7 @@ def naming(rows: Sequence[RowResult]) -> list[Column]:
         role for role in ("agent", "judge") if len({getattr(row, role) for row in rows} - {""}) > 1
     ]
     return [
-        word("protocol", "kind", key="protocol"),
+        Column("protocol", attrgetter("shown"), ("protocol",), attrgetter("kind"), words=True),
         *(word(role, role) if role in several else column("", role) for role in ("agent", "judge")),
     ]
 
@@ -158,21 +158,14 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
             )
             for measure, beta in product(("jse", "eas"), betas)
         ),
-        program("bounds.n", "bounds.n"),
-        program("bounds.doubtful", "bounds.doubtful"),
-        program("bounds.drop", "bounds.drop", PARTS),
-        program("bounds.keep", "bounds.keep", PARTS),
-        program("bounds.worst", "bounds.worst"),
-        program("bounds.best", "bounds.best"),
+        *_same("bounds", ("n", "doubtful")),
+        *_same("bounds", ("drop", "keep"), PARTS),
+        *_same("bounds", ("worst", "best")),
         program("bounds.low", partial(_end, 0)),
         program("bounds.high", partial(_end, 1)),
-        program("compliance.checked", "compliance.checked"),
-        program("compliance.truth", "compliance.truth", PARTS),
-        program("compliance.lie", "compliance.lie", PARTS),
-        program("compliance.one_sided", "compliance.one_sided", PARTS),
-        program("compliance.lift_low", "compliance.lift_low", PARTS),
-        program("compliance.lift_high", "compliance.lift_high", PARTS),
-        program("compliance.open", "compliance.open"),
+        *_same("compliance", ("checked",)),
+        *_same("compliance", ("truth", "lie", "one_sided", "lift_low", "lift_high"), PARTS),
+        *_same("compliance", ("open",)),
         share("chose right", "chose_right")
         if any(row.chose_right is not None for row in rows)
         else program("chose_right", "chose_right"),
@@ -183,14 +176,18 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         program("counts", "counts"),
         program("measures", "measures", PARTS),
         program("counts_a_world", "counts_a_world", PARTS),
-        program("captured.truth", "captured.truth", PARTS),
-        program("captured.lie", "captured.lie", PARTS),
+        *_same("captured", ("truth", "lie"), PARTS),
     ]
     title = (
         f"{results.name}: agent score difference ({SCORE_NAMES[results.score]}), "
         "higher is better for the truth"
     )
     return Part("rows", title, columns, rows, tuple(_notes(results)))
+
+
+def _same(of: str, names: Sequence[str], parts: tuple[str, ...] = ()) -> Iterable[Column]:
+    """Columns for programs alone, called as the attributes that they show."""
+    return [program(f"{of}.{name}", f"{of}.{name}", parts) for name in names]
 
 
 def _lift(row: RowResult) -> str:
@@ -228,6 +225,11 @@ def _notes(results: Results) -> Iterable[str]:
         yield (
             f"only {rough.clusters} problems or groups of them, worth {rough.effective:.1f} equal "
             "ones: intervals are wide, and rough."
+        )
+    if results.mixed:
+        yield (
+            "other code was adopted on the way (--adopt-code), so that these rows measure neither "
+            f"alone: {'; '.join(results.mixed)}"
         )
     if any(row.lift is not None for row in results.rows):
         yield "lift = ASD - naive judge's, same problems and judge."
@@ -384,7 +386,7 @@ class _Measured(NamedTuple):
 
 
 UNREAD = "unread, "
-"""Beginning of the counts of replies that were refused, cut off, empty or unreadable, by seat."""
+"""Beginning of the counts of replies that did not do what was asked, by seat."""
 
 
 def _measures(results: Results, names: Sequence[Column], only: str = "") -> Part:
@@ -406,7 +408,10 @@ def _measures(results: Results, names: Sequence[Column], only: str = "") -> Part
         columns.append(figure(head, f"mean.{half}", 2, sign=False))
     title = "measures: means by what the agent argued for"
     if only:
-        title = "replies refused, cut off, empty or unreadable, by the seat that gave them"
+        title = (
+            "replies refused, cut off, empty, unreadable, conceding or off their side, by the seat "
+            "that gave them"
+        )
     return Part("", title, columns, lines, ("n: problems. [ ] 95% over problems.",))
 
 

@@ -1,6 +1,7 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -78,6 +79,8 @@ class RowResult:
     """One line of the report. Estimates are over problems; None where no problem is complete."""
 
     kind: str
+    shown: str
+    """The protocol by its label, if it has one."""
     agent: str
     judge: str
     axes: Axes
@@ -135,6 +138,20 @@ class Results:
     oversight.engine.sweeps.grid.Grid.prompts."""
     claims: Mapping[str, tuple[Claim, ...]] = field(default_factory=dict)
     """What each kind of row guarantees against a liar; see oversight.protocols.claims."""
+    mixed: tuple[str, ...] = ()
+    """Rows with cells of several codes, since later code was adopted."""
+
+    def sorted_by(self, measure: str) -> "Results":
+        """The rows by `asd` or `lift`, the largest first; those without it last."""
+
+        def size(line: tuple[RowResult, RowSamples | None]) -> float:
+            found: Estimate | None = getattr(line[0], measure)
+            return -math.inf if found is None else found.value
+
+        lines = sorted(zip(self.rows, self.samples, strict=True), key=size, reverse=True)
+        return replace(
+            self, rows=tuple(row for row, _ in lines), samples=tuple(its for _, its in lines)
+        )
 
     @property
     def failed(self) -> int:
@@ -151,8 +168,11 @@ def collect(
     *,
     score: str = "brier",
     betas: Sequence[float] = BETAS,
+    mixed: Collection[str] = (),
 ) -> Results:
     """Scores every row of a sweep by the outcomes there are.
+
+    mixed: addresses of the rows whose cells are of several codes.
 
     A problem counts in a row once all its worlds of a draw have verdicts; its measures are means
     over such draws. What is random are problems, those of a group together.
@@ -161,7 +181,10 @@ def collect(
     for record in records:
         table.add(record)
         check.add(record)
-    return score_rows(table, check, score=score, betas=betas)
+    results = score_rows(table, check, score=score, betas=betas)
+    names = (" · ".join(filter(None, (row.kind, row.agent, row.judge))) for row in sweep.rows)
+    adopted = [name for row, name in zip(sweep.rows, names, strict=True) if row.address in mixed]
+    return replace(results, mixed=tuple(adopted)) if adopted else results
 
 
 def score_rows(
@@ -207,6 +230,7 @@ def score_rows(
     rows = tuple(
         RowResult(
             kind=row.kind,
+            shown=row.shown,
             agent=row.agent,
             judge=row.judge,
             axes=replace(row.axes, seed=sweep.seed),

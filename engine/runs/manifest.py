@@ -100,6 +100,12 @@ class Manifest:
     """`Reader.losses` of the store when the run began; None where nobody counts, and in a run of
     version 0.1."""
 
+    @property
+    def mixed(self) -> frozenset[str]:
+        """Addresses of the rows whose cells were run with several codes, one after the other."""
+        codes = self.code.rows if self.code else {}
+        return frozenset(row for row, known in codes.items() if len(set(known)) > 1)
+
 
 _FIELDS = frozenset(each.name for each in fields(Manifest))
 

@@ -1,5 +1,6 @@
 """Where recorded replies come from when nothing may be asked: a store, or a bundle of one run."""
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,6 +14,8 @@ from ..system.settings import STORE_VARIABLE, is_url, store_path
 from .manifest import read_manifest
 from .stores import open_for_reading
 from .trust import is_own
+
+_log = logging.getLogger(__name__)
 
 REPLIES = "replies.bundle"
 """The replies of a run, in its folder, where it was taken from a pack."""
@@ -36,6 +39,15 @@ def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
         raise RunFolderError(
             f"{path}: there is no store there; name the one that has the replies of {run}, or a "
             "bundle of them, with --store"
+        )
+    if not given and str(path) != told:
+        named_there = "is not there" if told else "is not opened, since the run was not made here"
+        _log.warning(
+            "%s: the store that it names %s; replies are looked for in yours, %s (--store names "
+            "another)",
+            run,
+            named_there,
+            path,
         )
     with closing(BundleStore(path) if path.is_file() else ReadOnlyStore(path)) as store:
         yield store

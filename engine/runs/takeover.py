@@ -9,6 +9,7 @@ has been replaced since it began; and if something was deleted, each is looked u
 import asyncio
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -22,6 +23,7 @@ from ...cache.errors import ReplayMiss
 from ...cache.store import REPLACED, Store
 from ..errors import RunFolderError
 from ..record.copying import copy_record
+from ..record.group_commit import MAX_GROUP
 from ..record.schema import RECORD
 from ..record.tables import RecordTables
 from ..sweeps.grid import joined_digest, models_in
@@ -33,6 +35,7 @@ from .outcome import CompletedCell, OutcomeRecord
 from .reader import RunReader
 from .replay import replay_cells
 from .run_folder import RunFolder, count_outcomes, recorded_lines
+from .run_record import record_writer
 from .trust import is_own
 from .workers import CRASH
 
@@ -136,15 +139,25 @@ class Takeover:
         return shared
 
     def _copy_record(self, source: Path, rows: dict[int, int]) -> None:
-        """Begin the record of a new run with that of the source. Where it cannot be, the outcomes
-        stand without one until `oversight replay --record`."""
-        ours = self.folder.path
-        if self.folder.finished or (ours / RECORD).exists() or not (source / RECORD).exists():
+        """Record what was said in the cells that are taken over, as far as the source has it."""
+        if not (source / RECORD).exists():
             return
-        moved = {}
-        for theirs, cell in self._cells(source, rows):
-            moved[theirs] = cell.place, self.sweep.row_at(cell.place)
-        copy_record(source, ours, [problem.id for problem in self.sweep.problems], moved)
+        moved = {theirs: cell.place for theirs, cell in self._cells(source, rows)}
+        row_at, ours = self.sweep.row_at, self.folder.path
+        if not self.folder.finished and not (ours / RECORD).exists():
+            problems = [problem.id for problem in self.sweep.problems]
+            placed = {theirs: (place, row_at(place)) for theirs, place in moved.items()}
+            if copy_record(source, ours, problems, placed):
+                return
+        writer = record_writer(ours, self.sweep, self.folder.manifest, self.store.id)
+        with closing(writer), RecordTables.open(source / RECORD) as tables:
+            cells = tables.cells(sorted(moved))
+            while some := [*islice(cells, MAX_GROUP)]:
+                writer.write(
+                    cell.moved(place, row_at(place), self.sweep.problem_at(place))
+                    for cell in some
+                    for place in [moved[cell.place]]
+                )
 
     def _cells(self, source: Path, rows: dict[int, int]) -> Iterator[tuple[int, CompletedCell]]:
         """The outcomes of the source that this run lacks, as lines of this run; each with its place

@@ -73,6 +73,16 @@ def contents_of(file: Path) -> Contents:
         return _contents(tar)
 
 
+def member_of(file: Path, name: str) -> bytes:
+    """The bytes of one file of a pack; none if it has none of that name. PackError."""
+    with open_plain(file) as packed, _unpacked(packed) as tar:
+        _contents(tar)
+        while member := tar.next():
+            if member.name == name and (content := tar.extractfile(member)) is not None:
+                return content.read()
+    return b""
+
+
 def _unpack(packed: IO[bytes], size: int, to: Path, most: int) -> Contents:
     with _unpacked(packed) as tar:
         contents = _contents(tar)

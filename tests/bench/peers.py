@@ -37,16 +37,6 @@ PEERS: dict[str, Peer] = {
     "inspect_ai": Peer("0.3.285", ("inspect-ai=={version}", "openai==3.52.0"), CHAINS_AND_CACHE),
     "lm_eval": Peer("0.4.13", ("lm_eval[api]=={version}",), ("calls", "rerun")),
     "curator": Peer("0.1.31", ("bespokelabs-curator=={version}",), ("calls", "rerun")),
-    # Editable: its own list of packages leaves out all but the outermost, so that only its
-    # source tree can be imported. It has no release; this is the newest commit that was tried.
-    "safety_tooling": Peer(
-        "272270d18b3f81c4e210e9286eb994c0130bd57d",
-        (
-            "--editable",
-            "git+https://github.com/safety-research/safety-tooling@{version}#egg=safetytooling",
-        ),
-        CHAINS_AND_CACHE,
-    ),
 }
 
 

@@ -62,13 +62,16 @@ def test_a_replay_tells_that_the_run_was_made_with_other_words_and_sends_nothing
 def test_an_export_of_a_run_without_a_record_says_how_to_make_one(
     age: str, name: str, folder: Path, command: Command
 ) -> None:
-    export = command("export", name, "-o", "some.bundle")
+    export = command("export", "replies", name, "-o", "some.bundle")
     assert export.code == ExitCode.USAGE, export.err
     assert "make one with oversight replay --record" in export.err
     assert not (folder / "some.bundle").exists()
-    frames = command("export", name, "--format", "jsonl", "-o", "frames")
+    frames = command("export", "tables", name, "--format", "jsonl", "-o", "frames")
     assert frames.code == ExitCode.USAGE and "make one with oversight replay --record" in frames.err
-    assert command("export", name, "--format", "jsonl", "-o", "rows", "--no-replies").code == 0
+    assert (
+        command("export", "tables", name, "--format", "jsonl", "-o", "rows", "--no-replies").code
+        == 0
+    )
 
 
 @each_age

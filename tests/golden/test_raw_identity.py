@@ -151,6 +151,9 @@ def test_an_edit_of_ones_own_protocol_is_told_row_by_row(
     code = read_manifest(run).code
     assert code is not None
     assert sum(len(set(each)) > 1 for each in code.rows.values()) >= changed
+    # What is mixed is never silent.
+    for told in (adopted.out, command("report", run).out):
+        assert "other code was adopted on the way (--adopt-code)" in " ".join(told.split())
 
 
 def test_a_protocol_that_was_edited_before_it_was_first_opened_needs_to_be_adopted(

@@ -46,7 +46,7 @@ def test_a_run_replays_from_its_bundle(folder: Path, command: Command) -> None:
 
 def test_a_run_exports_the_same_bundle(folder: Path, command: Command) -> None:
     assert command("replay", "--record", "golden").code == 0
-    assert command("export", "golden", "-o", "again.bundle").code == 0
+    assert command("export", "replies", "golden", "-o", "again.bundle").code == 0
     assert (folder / "again.bundle").read_bytes() == (HERE / "made.bundle").read_bytes()
 
 

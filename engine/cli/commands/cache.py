@@ -218,7 +218,7 @@ def export(
     selection: Selection,
     everything: bool,
 ) -> None:
-    """Write stored replies into one file, a bundle; for those of a run: oversight export."""
+    """Write stored replies into one bundle; for those of a run: oversight export replies."""
     if bool(selection) == everything:
         raise click.UsageError("say what to export: --all, or --model, --outcome, --older-than")
     with _reading(store) as (_, replies):

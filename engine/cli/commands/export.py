@@ -1,10 +1,10 @@
-"""`oversight export`: the recorded replies of a run as one file, or the run as tables."""
+"""`oversight export`: a run as tables, as training data, or its replies as one file."""
 
 import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import click
 
@@ -15,6 +15,7 @@ from ...reports.frame_files import FrameFormat, write_frames
 from ...reports.frames import FrameSource
 from ...runs.reader import RunReader
 from ...runs.recorded import recorded
+from ..group import NamedGroup
 from ..naming import run_argument
 from ..options import output_option, prices_option, recorded_option, score_option
 from ..output import say
@@ -23,17 +24,42 @@ MIN_CELLS = 1_000
 """Minimum number of cells per reading process; fewer do not repay its start."""
 
 
-@click.command()
+class ExportGroup(NamedGroup):
+    """`export RUN` answers until version 0.3, and writes what it wrote in 0.1: tables where
+    --format names their form, and else replies."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not ctx.resilient_parsing and args[0] not in self.list_commands(ctx):
+            option = click.Option(["--format"], default="replies")
+            settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+            old = click.Command("export", params=[option], context_settings=settings)
+            told = old.make_context("export RUN", list(args))
+            format = told.params["format"]
+            replies = format in ("replies", "bundle")
+            args = (
+                ["replies", *told.args] if replies else ["tables", *told.args, "--format", format]
+            )
+            say(f"export RUN is called export {args[0]} now; the old name goes in version 0.3")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=ExportGroup, modules={"training": "training"})
+def command() -> None:
+    """Write a run as tables, as training data, or its replies into one file."""
+
+
+@command.command()
 @run_argument
 @click.option(
     "--format",
     "format",
-    type=click.Choice(["replies", "bundle", *get_args(FrameFormat)]),
-    default="replies",
-    help="replies: all of them in one file, once called bundle; the others: tables of rows, cells, "
-    "turns and calls.",
+    type=click.Choice(get_args(FrameFormat)),
+    default="parquet",
+    help="Of the files.",
 )
-@output_option("RUN/replies.bundle, or for tables RUN/frames")
+@output_option("RUN/frames")
 @recorded_option
 @click.option(
     "--no-replies", is_flag=True, help="Only the tables of rows and cells, which need no record."
@@ -43,9 +69,9 @@ MIN_CELLS = 1_000
 )
 @prices_option
 @score_option
-def command(
+def tables(
     run: Path,
-    format: Literal["replies", "bundle"] | FrameFormat,
+    format: FrameFormat,
     output: Path | None,
     store: str | None,
     no_replies: bool,
@@ -53,25 +79,13 @@ def command(
     prices: Path | None,
     score: str,
 ) -> None:
-    """Write every reply that RUN used into one file, or the run as tables.
+    """Write RUN as tables, for pandas, polars, DuckDB and spreadsheets.
 
-    With the file anyone can replay the run: oversight replay RUN --store FILE. The same run gives
-    the same bytes. A reply that the store does not hold ends the export with exit code 5 and no
-    file.
-
-    Tables are for pandas, polars, DuckDB and spreadsheets: one file each, with failed and missing
-    worlds, and a column for each setting in which rows differ. They are read from the record in
-    RUN, which has replies and no requests. Parquet needs the extra `frames`.
+    One file each for rows, cells, turns, judgements and calls, with failed and missing worlds, and
+    a column for each setting in which rows differ. They are read from the record in RUN, which has
+    replies and no requests. Parquet needs the extra `frames`.
     """
     read = RunReader(run)
-    if format == "bundle":
-        say("--format bundle is called replies now, and goes in version 0.3")
-    if format == "replies" or format == "bundle":
-        if no_replies or requests:
-            flag = "--no-replies" if no_replies else "--requests"
-            raise click.UsageError(f"{flag} is for tables: --format parquet, csv or jsonl")
-        _replies(read, output or run / "replies.bundle", store)
-        return
     known = (load_prices(prices) if prices else listed()).named(read.sweep.meanings)
     folder = output or run / "frames"
     folder.mkdir(parents=True, exist_ok=True)
@@ -85,16 +99,26 @@ def command(
         say("the column of requests is empty: --requests fills it from the store")
 
 
+@command.command()
+@run_argument
+@output_option("RUN/replies.bundle")
+@recorded_option
+def replies(run: Path, output: Path | None, store: str | None) -> None:
+    """Write every reply that RUN used into one file, by which anyone can replay it.
+
+    oversight replay RUN --store FILE reads it. The same run gives the same bytes. A reply that the
+    store does not hold ends the export with exit code 5 and no file.
+    """
+    keys = RunReader(run).keys()
+    path = output or run / "replies.bundle"
+    with recorded(run, store) as held:
+        export_bundle(held, keys, path)
+    say(f"{counted(len(keys), 'reply', 'replies')} in {path} ({path.stat().st_size:,} bytes)")
+    say(f"replay it anywhere: oversight replay {run} --store {path}")
+
+
 def _processes(cells: int) -> int:
     """Number of processes that read a run: at most one per usable core. One except on Linux, since
     elsewhere a fork is not safe."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
     return min(cores, cells // MIN_CELLS)
-
-
-def _replies(run: RunReader, path: Path, store: str | None) -> None:
-    keys = run.keys()
-    with recorded(run.folder, store) as replies:
-        export_bundle(replies, keys, path)
-    say(f"{counted(len(keys), 'reply', 'replies')} in {path} ({path.stat().st_size:,} bytes)")
-    say(f"replay it anywhere: oversight replay {run.folder} --store {path}")

@@ -200,14 +200,15 @@ class Seating:
 
 
 def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seating: Seating) -> int:
+    from ...fleet.executor_choice import executor_for
     from ...persons.panel import panels_of
-    from ...persons.session import PersonsSession
-    from ...runs.executor import Assignment
+    from ...persons.session import SeatedPersons
+    from ...runs.executor import Assignment, Executor
     from ...runs.loaded_sweep import load_sweep
     from ...runs.lock import take_lock
     from ...runs.observer import Observer
     from ...runs.run import Run
-    from ...runs.session import RunSession
+    from ...runs.stores import store_name
     from ...sweeps.sweepfile import read_sweep_file
     from ..raters import RaterPages, seated_desk
     from ..terminal import Presentation, run_in_terminal
@@ -232,8 +233,11 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
         desks.append(desk)
         return (RaterPages(desk, run.folder.path, seating.host, seating.port, seating.url),)
 
-    def session(assignment: Assignment) -> RunSession:
-        return PersonsSession(assignment, desks[0].pool) if desks else RunSession(assignment)
+    make = executor_for(1, loaded, store_name(options.store))
+
+    def session(assignment: Assignment) -> Executor:
+        later = SeatedPersons(desks[0], panels) if desks else None
+        return make(replace(assignment, later=later))
 
     shown = Presentation(typed(), "text", "brier")
     return run_in_terminal(loaded, options, shown, session, observers=pages)

@@ -24,7 +24,7 @@ from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from ...planning.reasoning import cramped
 from ...planning.sharing import Sharing, sharing_of
 from ...providers.catalogue import provider_of
-from ...runs.loaded_sweep import open_sweep
+from ...runs.loaded_sweep import LoadedSweep, open_sweep
 from ...runs.stores import open_for_reading, store_name
 from ...simulation.model import PREFIX
 from ...system.settings import is_url
@@ -325,3 +325,12 @@ def _time(pace: Pace | None) -> str:
     minutes = math.ceil(pace.minutes)
     took = f"{minutes // 60} h {minutes % 60:02}" if minutes >= 60 else f"{minutes} min"
     return f"{took} ({pace.binding})"
+
+
+def stored_share(opened: LoadedSweep) -> tuple[int, int]:
+    """(stored calls, all calls) of a sweep, in the user's store."""
+    place = store_name(None)
+    there = is_url(place) or (Path(place) / STORE_FILE).exists()
+    with closing(open_for_reading(place)) if there else nullcontext() as replies:
+        plan = asyncio.run(plan_sweep(opened, replies, listed()))
+    return round(plan.total("stored")), round(plan.total("calls"))

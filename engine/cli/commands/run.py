@@ -92,6 +92,7 @@ def command(
         say(note)
     if is_run(sweep.parent):
         say(f"{sweep} is that of a run: without its replies in your store they are paid again")
-        say(f"whoever has them: oversight export {sweep.parent}; then here: oversight cache import")
+        say(f"whoever has them: oversight export replies {sweep.parent}")
+        say("then here: oversight cache import")
     shown = Presentation(typed(), format, settings.score, run.design, settings.grace)
     raise SystemExit(run_in_terminal(run.loaded, run.options, shown, run.executor))

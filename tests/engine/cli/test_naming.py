@@ -44,8 +44,8 @@ def test_a_run_may_be_named_by_its_folder_by_a_beginning_or_by_its_sweep_file(
         ("report", "sma"),
         ("show", "sma"),
         ("replay", "sma"),
-        ("export", "sma", "-o", "small.bundle"),
-        ("export-training", "sma", "--recipe", "reward", "--least", "0"),
+        ("export", "replies", "sma", "-o", "small.bundle"),
+        ("export", "training", "sma", "--recipe", "reward", "--least", "0"),
     ],
 )
 def test_every_command_on_runs_takes_the_beginning_of_a_name(
@@ -128,7 +128,7 @@ def test_a_replay_of_a_sweep_file_with_flags_is_of_the_run_with_these_flags(
     [
         (("plot", "small.yaml", "-o"), "picture.svg"),
         (("plot", "small.yaml", "--data"), "picture.csv"),
-        (("export", "small.yaml", "-o"), "replies.bundle"),
+        (("export", "replies", "small.yaml", "-o"), "replies.bundle"),
         (("cache", "export", "--all", "-o"), "store.bundle"),
     ],
 )

@@ -38,12 +38,15 @@ OF_ITS_OWN = {
 }
 """Options that set another thing than their namesakes: a loader's setting, the order of labels."""
 VARIANTS = {
+    "--agent": 2,  # of rows, and in a slot
+    "--judge": 2,  # the same
+    "--by": 2,  # a key of judgements, and what rows are averaged over
     "--store": 4,  # to be written to, of a folder, of a run that is read, of one asked more
     "--format": 3,  # of what is printed, of exported files, and of imported ones
-    "--contrast": 2,  # to be planned for, and to be looked at
+    "--contrast": 3,  # to be planned for, to be registered, and to be looked at
     "--limit": 2,  # problems, and lines of a list
     "--json": 2,  # beside --format, too
-    "--output": 9,  # each default is named
+    "--output": 14,  # each default is named
     "--beta": 3,  # instead of the usual ones, beside them, and of the tilt
     "--model": 2,  # of stored replies, and to write answers
     "--dry-run": 3,  # checks a sweep, counts questions, and counts what would go

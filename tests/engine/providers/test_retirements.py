@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.providers.retirements import NOTICE, announced, retirement
+from oversight.engine.providers.retirements import NOTICE, retirement
 
 ROOT = Path(__file__).parents[3]
 
@@ -91,8 +91,3 @@ def test_models_that_the_project_recommends_live_for_a_year() -> None:
     }
     assert named
     assert {model: str(end) for model in named if (end := retirement(model))} == {}
-
-
-def test_no_two_entries_give_one_name_different_days() -> None:
-    names = [(vendor, name) for vendor, name, _ in announced()]
-    assert len(names) == len(set(names))

@@ -1,4 +1,4 @@
-"""`oversight export --format …` and `Report.frames`: a run as tables."""
+"""`oversight export tables` and `Report.frames`: a run as tables."""
 
 import csv
 import json
@@ -46,7 +46,7 @@ def run(kept: Kept) -> Path:
 def test_every_format_has_the_same_tables(run: Path, command: Command, place: Path) -> None:
     lines: dict[str, list[int]] = {}
     for format in ("parquet", "csv", "jsonl"):
-        ran = command("export", run, "--format", format, "-o", place / format)
+        ran = command("export", "tables", run, "--format", format, "-o", place / format)
         assert ran.code == 0 and "40 cells" in ran.err
         for name, columns in TABLES.items():
             file = place / format / f"{name}.{format}"
@@ -67,7 +67,7 @@ def test_every_format_has_the_same_tables(run: Path, command: Command, place: Pa
 
 
 def test_cells_are_the_outcomes_with_their_axes(run: Path, command: Command, place: Path) -> None:
-    assert command("export", run, "--format", "jsonl", "-o", place / "out").code == 0
+    assert command("export", "tables", run, "--format", "jsonl", "-o", place / "out").code == 0
     cells = [json.loads(line) for line in (place / "out/cells.jsonl").read_text().splitlines()]
     records = {record.cell: record for record in outcomes(run)}
     assert {cell["cell"] for cell in cells} == set(records)
@@ -106,13 +106,20 @@ def test_cells_that_were_not_run_are_there_as_missing(
     completed = written(run).splitlines(keepends=True)[:30]
     (part / "outcomes.jsonl").write_bytes(b"".join(completed))
     words = ("--format", "jsonl", "-o", place / "out", "--no-replies")
-    assert command("export", part, *words).code == 0
+    assert command("export", "tables", part, *words).code == 0
     cells = [json.loads(line) for line in (place / "out/cells.jsonl").read_text().splitlines()]
     assert len(cells) == 40
     assert sum(cell["status"] == "missing" for cell in cells) == 10
     assert not (place / "out/turns.jsonl").exists()
+    # Under the names of version 0.1.
+    old = ("export", part, "--format", "csv", "--no-replies", "-o", place / "csv")
+    told = command(*old)
+    assert (told.code, "export RUN is called export tables now" in told.err) == (0, True)
+    assert (place / "csv/cells.csv").exists()
+    replies = command("export", run, "-o", place / "old.bundle")
+    assert (replies.code, "export RUN is called export replies now" in replies.err) == (0, True)
     refused = command("export", run, "--no-replies")
-    assert (refused.code, "--no-replies is for tables" in refused.err) == (2, True)
+    assert (refused.code, "No such option '--no-replies'" in refused.err) == (2, True)
 
 
 @pytest.mark.wire

@@ -46,7 +46,7 @@ READING: tuple[tuple[str, ...], ...] = (
     ("report", "run", "--next", "--json"),
     ("show", "run", "--json"),
     ("search", "run", "nats", "weight", "--json"),
-    ("export", "run", "--format", "jsonl", "-o", "frames"),
+    ("export", "tables", "run", "--format", "jsonl", "-o", "frames"),
     ("bundle", "run", "-o", "site"),
 )
 """Every command that reads a run."""

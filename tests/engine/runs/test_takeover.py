@@ -6,13 +6,16 @@ import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from oversight.cache.disk import DiskStore
+from oversight.cache.store import REPLACED
 from oversight.engine.record.schema import RECORD
 from oversight.engine.record.tables import RecordTables
 from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.runs.stores import open_store
 from oversight.engine.runs.trust import SEAL
 from tests.command_line import Command, calls
 from tests.engine.conftest import SWEEP, Finished
@@ -71,6 +74,22 @@ def test_what_was_said_is_taken_over_with_the_outcomes(
     command("run", "small.yaml", *fewer, "--run-folder", "runs/fewer", "--from", "runs/more")
     assert recorded(Path("runs/fewer")).items() < said.items()
     assert len(recorded(Path("runs/fewer"))) == 24
+
+
+def test_cells_of_several_runs_keep_their_records(command: Command, finished: Finished) -> None:
+    propaganda = ("--set", "protocols={propaganda: {}, naive_judge: }")
+    other = command("run", "small.yaml", *propaganda, "--run-folder", "other")
+    assert other.code == 0, other.err
+    both = ("--from", finished.folder, "--from", "other")
+    more = command("run", "small.yaml", *MORE, "--run-folder", "more", *both)
+    assert more.code == 0 and "taken over from other: 16 cells" in more.err, more.err
+    assert "calls" not in more.err
+    alone = recorded(finished.folder) | recorded(Path("other"))
+    assert recorded(Path("more")) == {id: alone[id] for id in recorded(Path("more"))}
+    assert len(recorded(Path("more"))) == 56
+    assert origins(Path("more")) == {"taken over"}
+    replayed = command("replay", "more")
+    assert "56 of 56 outcomes are equal to the byte" in replayed.err
 
 
 def test_a_larger_grid_runs_only_what_is_new(command: Command, finished: Finished) -> None:
@@ -226,3 +245,29 @@ def test_a_run_to_take_from_must_be_one(place: Path, command: Command, finished:
     (place / "other.yaml").write_text(SWEEP.replace("sim/judge", "sim/weak"))
     refused = command("run", "other.yaml", "--from", finished.folder)
     assert refused.code == 2 and "no row of it has the settings" in refused.err
+
+
+@pytest.mark.wire
+def test_cells_are_taken_over_on_postgres_until_replies_are_lost(
+    place: Path, command: Command, postgres: Any
+) -> None:
+    url = postgres.database()
+    assert command("run", "small.yaml", "--run-folder", "runs/one", "--store", url).code == 0
+    again = command("run", "small.yaml", "--run-folder", "runs/two", "--store", url)
+    assert "taken over from runs/one: 40 cells" in again.err, again.err
+    with closing(open_store(url)) as store:
+        assert store.losses == 0
+        one = next(iter(store.keys()))
+        value = store.get(one)
+        # A reply that is deleted is known by its key, and one that is replaced ends it.
+        assert store.delete_many([one]) == 1 and store.delete_many(["nothing"]) == 0
+        assert store.losses == 1
+        named = ("--from", "runs/one", "--store", url)
+        refused = command("run", "small.yaml", "--run-folder", "three", *named)
+        assert "replies were deleted from its store since it began" in refused.err
+        store.put_many([(one, value)])
+        assert store.losses == 1
+        store.put_many([(one, value)])
+        assert store.losses == 1 + REPLACED
+    refused = command("run", "small.yaml", "--run-folder", "three", *named)
+    assert "replies were replaced in its store since it began" in refused.err

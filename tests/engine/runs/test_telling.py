@@ -74,7 +74,7 @@ def test_the_sweep_of_a_shared_run_says_whence_its_replies_can_be_had(
 ) -> None:
     folder = finished.folder.relative_to(place)
     told = command("run", folder / "sweep.yaml").err
-    assert f"oversight export {folder}; then here: oversight cache import" in told
+    assert f"oversight export replies {folder}\n· then here: oversight cache import" in told
     assert "oversight export" not in command("run", "small.yaml").err
 
 

@@ -40,7 +40,12 @@ def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(
     assert ran.code == 0, ran.err
     rows = json.loads(ran.out)["rows"]
     assert all(row["n"] == 3 and row["failed"] == 0 for row in rows)
-    for words in (("show", "made"), ("replay", "made"), ("report", "made"), ("export", "made")):
+    for words in (
+        ("show", "made"),
+        ("replay", "made"),
+        ("report", "made"),
+        ("export", "replies", "made"),
+    ):
         done = command(*words)
         assert done.code == 0, done.err
     lines = Path("made/outcomes.jsonl").read_text().splitlines(keepends=True)

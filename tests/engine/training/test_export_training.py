@@ -1,4 +1,4 @@
-"""`oversight export-training`, from a sweep on simulated models to files on disk."""
+"""`oversight export training`, from a sweep on simulated models to files on disk."""
 
 from functools import cache
 from pathlib import Path
@@ -42,7 +42,7 @@ def invoked(*arguments: object) -> Result:
 def exported(run: Path, recipe: str, *flags: object) -> Path:
     folder = run.parent / f"{recipe}-{len(flags)}"
     invoked(
-        "export-training", run, "--recipe", recipe, "-o", folder,
+        "export", "training", run, "--recipe", recipe, "-o", folder,
         "--store", run.parent / "store", *flags,
     )  # fmt: skip
     return folder
@@ -139,7 +139,7 @@ def test_rows_can_be_picked_by_name(run: Path) -> None:
 
 def test_a_run_that_teaches_nothing_says_what_to_do(run: Path) -> None:
     store = run.parent / "store"
-    arguments = ["export-training", str(run), "--recipe", "preference", "--store", str(store)]
+    arguments = ["export", "training", str(run), "--recipe", "preference", "--store", str(store)]
     result = CliRunner().invoke(oversight, [*arguments, "--protocol", "naive"])
     assert isinstance(result.exception, UsageError)
     assert "no preference example in 32 worlds; pairs need several draws" in str(result.exception)

@@ -1,4 +1,4 @@
-"""`oversight export-training`: a run as training data, in JSON Lines for TRL."""
+"""`oversight export training`: a run as training data, in JSON Lines for TRL."""
 
 from pathlib import Path
 

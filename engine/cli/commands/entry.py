@@ -1,0 +1,178 @@
+"""`oversight entry`: runs as entries of a benchmark, with the evidence for every figure."""
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from ...display.printable import printable
+from ...display.quantity import counted
+from ...errors import UsageError
+from ...providers.keys import environment
+from ...runs.reader import RunReader
+from ...runs.recorded import recorded
+from ..completing import sweep_files
+from ..exit_codes import ExitCode
+from ..flags import Number
+from ..group import NamedGroup
+from ..naming import run_argument
+from ..options import json_option, output_option, recorded_option, score_option, set_option
+from ..output import say, show, show_json
+
+
+@click.group(cls=NamedGroup)
+def command() -> None:
+    """Register a sweep, publish a run as an entry, verify entries, lay them out on a board."""
+
+
+@command.command()
+@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
+@set_option
+@click.option("--contrast", required=True, metavar="'A - B'", help="The primary contrast.")
+@score_option
+@click.option("--level", type=Number(0, 1), default=0.05, help="Level of its test.")
+@click.option(
+    "--smallest", type=Number(0), required=True, help="Smallest difference that is of interest."
+)
+@click.option("--exclusions", default="none", help="Which problems or cells will not count.")
+@click.option("--stopping", default="all cells", help="When the run ends.")
+@output_option("plan.json")
+def commit(
+    sweep: Path,
+    overrides: tuple[str, ...],
+    contrast: str,
+    score: str,
+    level: float,
+    smallest: float,
+    exclusions: str,
+    stopping: str,
+    output: Path | None,
+) -> None:
+    """Write down what SWEEP is to show, before its first outcome.
+
+    Refused once the sweep's run folder has an outcome. Hand the digest that is printed to others
+    before the first call: only that shows when it was written.
+    """
+    from ...decisions.statement import read_pair
+    from ...entries.plan import Registration, row_names
+    from ...runs.listing import is_run
+    from ...runs.loaded_sweep import folder_of, open_sweep
+    from .plan import stored_share
+
+    opened = open_sweep(sweep, overrides)
+    read_pair(contrast)
+    folder = folder_of(opened.sweep)
+    if is_run(folder) and next(RunReader(folder).outcomes(), None) is not None:
+        raise UsageError(f"{folder} has outcomes of this sweep: it is too late to register it")
+    plan = Registration(
+        opened.sweep.identity,
+        opened.sweep.name,
+        row_names(opened.sweep),
+        len(opened.sweep.problems),
+        contrast,
+        score,
+        level,
+        smallest,
+        exclusions,
+        stopping,
+    )
+    plan.write(output or Path("plan.json"))
+    stored, calls = stored_share(opened)
+    say(f"{stored:,} of about {calls:,} calls are stored already ({stored / max(calls, 1):.0%})")
+    show(plan.digest)
+
+
+@command.command()
+@run_argument
+@click.option("--submitter", required=True, help="Who stands for it.")
+@click.option("--licence", default="CC BY 4.0", help="Of the entry.")
+@click.option("--track", default="", show_default=False, help="Track that it is entered in.")
+@click.option(
+    "--plan",
+    "registration",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Registration of the sweep, as of oversight entry commit.",
+)
+@click.option(
+    "--no-store", is_flag=True, help="Leave out requests and replies, which are in the store."
+)
+@recorded_option
+@output_option("entries/NAME")
+def publish(
+    run: Path,
+    submitter: str,
+    licence: str,
+    track: str,
+    registration: Path | None,
+    no_store: bool,
+    store: str | None,
+    output: Path | None,
+) -> None:
+    """Write RUN as an entry: its pack, digests of every cell, every figure, cards.
+
+    The same run gives the same bytes. Its keys are searched for, as in a pack.
+    """
+    from ...entries.publishing import publish as write
+
+    read = RunReader(run.resolve())
+    to = output or Path("entries") / read.name
+    to.parent.mkdir(parents=True, exist_ok=True)
+    about = {"submitter": submitter, "licence": licence, "track": track}
+    source = None if no_store else partial(recorded, run, store)
+    entry = write(read, to, about, registration, source, environment(Path()))
+    for each in entry.deviations:
+        say(printable(f"not as registered: {each}"))
+    say(f"{counted(entry.cells, 'cell')}, digest {entry.digest}")
+    show(str(to))
+
+
+@command.command()
+@click.argument("entry", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--replay", "replayed", is_flag=True, help="Run every cell again on its replies.")
+@click.option("--trust", is_flag=True, help="Let code of the entry's own run, for --replay.")
+@json_option
+def verify(entry: Path, replayed: bool, trust: bool, as_json: bool) -> None:
+    """Check ENTRY offline: every digest, then every figure from the record.
+
+    With --replay every cell is run again from the replies, by code of this program alone unless you
+    trust that of the entry. Exit code 1 if anything is not as it says, naming cell, figure or file.
+    """
+    from ...entries.replaying import verify_whole
+
+    found = verify_whole(entry, replayed, trust)
+    if as_json:
+        badges = {"badges": found.badges, "wrong": found.wrong, "replayed": found.replayed}
+        show_json({"entry": found.entry.name, "digest": found.entry.digest, **badges})
+    else:
+        for wrong in found.wrong:
+            show(printable(f"! {wrong}"))
+        if not found.wrong:
+            show(printable(f"{found.entry.name}: {', '.join(found.badges)}"))
+            say(f"every figure of {found.entry.cells:,} cells follows from its record")
+    if found.wrong:
+        raise SystemExit(ExitCode.FAILED)
+
+
+@command.command()
+@click.argument(
+    "entries",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+)
+@output_option("board")
+def board(entries: tuple[Path, ...], output: Path | None) -> None:
+    """Lay out verified ENTRIES as static pages that open from a folder.
+
+    A study's folder may stand among them: its settings are rows that people judged. An entry that
+    does not verify is left out, and named.
+    """
+    from ...entries.board import write_board
+
+    to = output or Path("board")
+    left_out = write_board(entries, to)
+    for each in left_out:
+        say(printable(f"left out: {each}"))
+    show(str(to / "index.html"))
+    if left_out:
+        raise SystemExit(ExitCode.FAILED)

@@ -1,0 +1,256 @@
+"""Entries: the same bytes each time, and every single change of one is found and named."""
+
+import hashlib
+import io
+import json
+import random
+import shutil
+import socket
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import zstandard
+
+from oversight.engine.entries.entry import Entry, read_entry
+from oversight.engine.entries.verifying import verify
+from tests.command_line import Command
+
+pytestmark = pytest.mark.wire
+
+OWN = """\
+from dataclasses import dataclass
+from pathlib import Path
+from oversight.protocols import Propaganda
+Path("executed").touch()
+
+@dataclass(frozen=True)
+class Steelman(Propaganda):
+    strength: int = 2
+"""
+SWEEP = """\
+name: own
+problems: {bundled: {name: arithmetic, limit: 6}}
+agents: [sim/strong]
+judges: {kind: stated, model: sim/judge}
+protocols: [naive_judge, debate, {"steel.py:Steelman": {strength: 3}}]
+"""
+US = ("--submitter", "us", "--plan", "plan.json")
+CHANGES = 60
+"""Random single changes; each of them must be found."""
+
+
+@pytest.fixture
+def entry(place: Path, command: Command) -> Path:
+    (place / "steel.py").write_text(OWN)
+    (place / "own.yaml").write_text(SWEEP)
+    plan = ("--contrast", "debate - steelman", "--smallest", "0.1")
+    committed = command("entry", "commit", "own.yaml", *plan)
+    assert committed.code == 0 and "0 of about" in committed.err, committed.err
+    assert command("run", "own.yaml").code == 0
+    late = command("entry", "commit", "own.yaml", *plan, "-o", "late.json")
+    assert late.code == 2 and "it is too late to register it" in late.err
+    (run,) = (place / "runs").iterdir()
+    for to in ("e", "again"):
+        done = command(
+            "entry", "publish", str(run), "--submitter", "us", "--plan", "plan.json", "-o", to
+        )
+        assert done.code == 0, done.err
+    (place / "executed").unlink(missing_ok=True)
+    return place / "e"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+def resealed(folder: Path) -> None:
+    """Make the digests of an entry's files and of itself anew, as whoever changed it would."""
+    told: dict[str, Any] = orjson.loads((folder / "entry.json").read_bytes())
+    told.pop("digest")
+    told["files"] = {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in contents(folder).items()
+        if name != "entry.json"
+    }
+    told["rows"], told["deviations"] = tuple(told["rows"]), tuple(told["deviations"])
+    (folder / "entry.json").write_bytes(Entry(**told).stored())
+
+
+def repacked(folder: Path, change: Callable[[dict[str, bytes]], None]) -> None:
+    """Change members of the pack of an entry, with all digests made anew."""
+    file = folder / "run.oversight"
+    with (
+        file.open("rb") as packed,
+        zstandard.ZstdDecompressor().stream_reader(packed) as raw,
+        tarfile.open(fileobj=raw, mode="r|") as tar,
+    ):
+        members = {m.name: (tar.extractfile(m) or io.BytesIO()).read() for m in tar}
+    listed = json.loads(members.pop("pack.json"))
+    change(members)
+    for each in listed["files"]:
+        content = members[each["path"]]
+        each |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    members = {"pack.json": json.dumps(listed).encode(), **members}
+    with (
+        file.open("wb") as out,
+        zstandard.ZstdCompressor().stream_writer(out) as stream,
+        tarfile.open(fileobj=stream, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        for name, content in members.items():
+            about = tarfile.TarInfo(name)
+            about.size = len(content)
+            tar.addfile(about, io.BytesIO(content))
+    resealed(folder)
+
+
+def test_the_same_run_gives_the_same_bytes_and_verifies_without_a_socket(
+    entry: Path, place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert contents(entry) == contents(place / "again")
+
+    def refused(*parts: Any, **more: Any) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    found = verify(entry)
+    assert found.wrong == () and found.badges == ("consistent", "self-registered", "simulated")
+    assert found.entry.deviations == () and found.entry.registration
+    assert not (place / "executed").exists(), "code of others ran"
+    refused_code = command("entry", "verify", "e", "--replay")
+    assert refused_code.code == 1 and "code/steel.py: not trusted" in refused_code.out
+    assert not (place / "executed").exists()
+    done = command("entry", "verify", "e", "--replay", "--trust", "--json")
+    assert done.code == 0, done.out + done.err
+    assert json.loads(done.out)["replayed"] == 36
+    card = (entry / "cards/result.md").read_text()
+    assert "as registered" in card and "All models are simulated" in card
+
+
+def test_every_single_change_of_a_byte_is_found(entry: Path, tmp_path: Path) -> None:
+    chance = random.Random(27)
+    whole = contents(entry)
+    for number in range(CHANGES):
+        name = chance.choice(sorted(whole))
+        place = chance.randrange(len(whole[name]))
+        changed = bytearray(whole[name])
+        changed[place] ^= 1 << chance.randrange(7)
+        (entry / name).write_bytes(bytes(changed))
+        try:
+            wrong = verify(entry).wrong
+        except Exception as fault:
+            wrong = (str(fault),)
+        assert any(name in each for each in wrong), (number, name, place, wrong)
+        (entry / name).write_bytes(whole[name])
+    assert verify(entry).wrong == ()
+
+
+def test_a_file_that_is_added_or_gone_is_named(entry: Path) -> None:
+    (entry / "cards/data.md").unlink()
+    (entry / "more.txt").write_text("!")
+    wrong = verify(entry).wrong
+    assert "cards/data.md: it is missing" in wrong
+    assert "more.txt: it is not listed in entry.json" in wrong
+
+
+def edited(name: str, old: str, new: str) -> Callable[[dict[str, bytes]], None]:
+    def change(members: dict[str, bytes]) -> None:
+        content = members[name]
+        assert old.encode() in content, (name, old)
+        members[name] = content.replace(old.encode(), new.encode(), 1)
+
+    return change
+
+
+def without_a_cell(members: dict[str, bytes]) -> None:
+    for name in ("outcomes.jsonl", "said.jsonl", "took.jsonl"):
+        lines = members[name].splitlines(keepends=True)
+        members[name] = b"".join(lines[:7] + lines[8:])
+
+
+def another_verdict(members: dict[str, bytes]) -> None:
+    lines = members["outcomes.jsonl"].splitlines(keepends=True)
+    told = orjson.loads(lines[5])
+    told["probs"] = told["probs"][::-1]
+    lines[5] = orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+    members["outcomes.jsonl"] = b"".join(lines)
+
+
+def another_reply(members: dict[str, bytes]) -> None:
+    lines = members["said.jsonl"].splitlines(keepends=True)
+    told = orjson.loads(lines[3])
+    told["calls"][0]["text"] += " indeed"
+    lines[3] = orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+    members["said.jsonl"] = b"".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (without_a_cell, "cell 7 ("),
+        (another_verdict, "cell 5 ("),
+        (another_reply, "cell 3 ("),
+        (edited("problems.jsonl", '"value":1.0', '"value":2.0'), "problems."),
+        (edited("code/steel.py", "strength: int = 2", "strength: int = 9"), "pack.code/steel.py"),
+        (edited("grid.json", '"strength":3', '"strength":4'), "pack.grid.json"),
+    ],
+    ids=["cell", "verdict", "reply", "problem", "code", "settings"],
+)
+def test_a_change_is_named_though_every_digest_was_made_anew(
+    entry: Path, change: Callable[[dict[str, bytes]], None], named: str
+) -> None:
+    repacked(entry, change)
+    wrong = verify(entry).wrong
+    assert wrong and any(named in each for each in wrong), wrong
+
+
+def test_one_changed_digit_of_a_figure_is_named_by_its_place(entry: Path) -> None:
+    file = entry / "figures.json"
+    told = orjson.loads(file.read_bytes())
+    told["brier"]["rows"][1]["asd"]["value"] += 0.001
+    file.write_bytes(orjson.dumps(told, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+    resealed(entry)
+    (wrong,) = verify(entry).wrong
+    assert wrong.startswith("figures.json: brier.rows[1].asd.value: ")
+
+
+def test_a_claim_of_another_registration_or_of_real_models_is_named(entry: Path) -> None:
+    told = orjson.loads((entry / "entry.json").read_bytes())
+    for key, value in (("simulated", False), ("registration", "0" * 64), ("prompts", "0" * 12)):
+        (entry / "entry.json").write_bytes(orjson.dumps(told | {key: value}))
+        resealed(entry)
+        assert any(key in each for each in verify(entry).wrong)
+
+
+def test_a_run_that_is_not_as_registered_says_so(
+    entry: Path, place: Path, command: Command
+) -> None:
+    (place / "other.yaml").write_text(SWEEP.replace("naive_judge, debate", "naive_judge"))
+    assert command("run", "other.yaml", "--run-folder", "other").code == 0
+    done = command(
+        "entry", "publish", "other", "--submitter", "us", "--plan", "plan.json", "-o", "d"
+    )
+    assert done.code == 0 and "not as registered: the sweep is another one" in done.err
+    found, _ = read_entry(place / "d")
+    assert any("debate" in each and "is missing" in each for each in found.deviations)
+
+
+def test_a_board_has_verified_entries_alone(entry: Path, place: Path, command: Command) -> None:
+    shutil.copytree(entry, place / "bad")
+    (place / "bad/figures.json").write_text("{}")
+    done = command("entry", "board", "e", "bad", "-o", "board")
+    assert done.code == 1 and "left out: bad: figures.json: it was changed" in done.err
+    page = (place / "board/index.html").read_text()
+    assert "debate simultaneous 2" in page and 'href="entries/1/index.html"' in page
+    assert (place / "board/entries/1/index.html").exists()
+    assert "http" not in page.replace("http-equiv", "")
+    (place / "theirs").mkdir()
+    refused = command("entry", "board", "e", "-o", "theirs")
+    assert refused.code == 2 and "no board" in refused.err
