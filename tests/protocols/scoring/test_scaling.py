@@ -1,3 +1,5 @@
+"""Planted ratings, lines and surfaces, and published notebooks: known truths."""
+
 import math
 
 import numpy as np
