@@ -85,12 +85,14 @@ def ring(item: pytest.Item) -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each test in its ring, the longest rings first, so that what two workers end with is short;
-    and those marked whose docstrings say that they are of a planted world in which the right
-    outcome is known."""
+    and those marked whose docstrings, or whose module's, say that they are of a planted world in
+    which the right outcome is known."""
     for item in items:
         item.add_marker(ring(item))
-        told = getattr(item, "function", None)
-        if "known truth" in (getattr(told, "__doc__", None) or "").lower():
+        function, module = (getattr(item, name, None) for name in ("function", "module"))
+        if "known truth" in (getattr(function, "__doc__", None) or "").lower() or (
+            "known truths" in (getattr(module, "__doc__", None) or "").lower()
+        ):
             item.add_marker("known_truth")
     items.sort(key=lambda item: RINGS.index(ring(item)))
     config = items[0].config if items else None

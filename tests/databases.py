@@ -20,10 +20,16 @@ SYSTEM_USER = "postgres"
 class Server:
     """A server that can be stopped and started while somebody uses it."""
 
-    def __init__(self, folder: Path, *, durable: bool = False) -> None:
-        """durable: whether what it says is written is on the disk; tests have no need of that."""
+    def __init__(
+        self, folder: Path, *, durable: bool = False, settings: str = "", namespace: str = ""
+    ) -> None:
+        """durable: whether what it says is written is on the disk; tests have no need of that.
+
+        settings: more of them, as `-c` takes them. namespace: of the network that it is in."""
         self.folder = folder
         self._durable = durable
+        self.settings = settings
+        self._within = ["ip", "netns", "exec", namespace] if namespace else []
         self._names = count()
         self._run("initdb", "-D", "data", "-U", "oversight", "-A", "trust", "--no-sync")
         self.start()
@@ -32,6 +38,7 @@ class Server:
         settings = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}'"
         if not self._durable:
             settings += " -c fsync=off"
+        settings += self.settings
         self._run("pg_ctl", "-D", "data", "-w", "-l", "log", "-o", settings, "start")
 
     def stop(self, how: str = "fast") -> None:
@@ -52,7 +59,7 @@ class Server:
     def _run(self, program: str, *words: str) -> None:
         as_user = ["runuser", "-u", SYSTEM_USER, "--"] if os.getuid() == 0 else []
         done = subprocess.run(
-            [*as_user, _found(program), *words],
+            [*self._within, *as_user, _found(program), *words],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -64,14 +71,14 @@ class Server:
 
 
 @contextmanager
-def serving(*, durable: bool = False) -> Iterator[Server]:
+def serving(*, durable: bool = False, settings: str = "", namespace: str = "") -> Iterator[Server]:
     """A server for as long as the body runs. Its folder's path is short, as sockets need it."""
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     if os.getuid() == 0:
         user = pwd.getpwnam(SYSTEM_USER)
         os.chown(folder, user.pw_uid, user.pw_gid)
     try:
-        server = Server(folder, durable=durable)
+        server = Server(folder, durable=durable, settings=settings, namespace=namespace)
         try:
             yield server
         finally:

@@ -12,7 +12,7 @@ Append-only, and each line is durable before the next step is taken:
     dropped    it was never made: its calls are free again
     refused    the vendor refused it as a whole; its calls are free again
     give_up    the user accepts what can be had of a batch; the rest counts as lost
-    completed     its replies are in the store; its usage, and the fate of its other lines
+    landed     its replies are in the store; its usage, and the fate of its other lines
     room       how many tokens the queue of a model takes, as learnt so far
     forgiven   failed cells are run again: no fault stands any more
 
@@ -26,6 +26,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -149,6 +150,9 @@ class BatchJournal:
 
     def send(self, mark: str, now: float) -> None:
         """now: seconds since 1970 by the vendor's clock."""
+        # Noted as owed first: once the line is there, a batch is looked for as long as the vendor
+        # may list it, so that nothing may fail between the line and the request.
+        self._note_liabilities({mark: self.intended[mark]})
         self._write({"sending": mark, "at": now})
 
     def deny(self, mark: str) -> None:
@@ -179,7 +183,7 @@ class BatchJournal:
     ) -> None:
         """faults: answers to lines that can never be served, by address. again: ask once more."""
         answers = {address: [status, body.decode()] for address, (status, body) in faults.items()}
-        self._write({"completed": id, "account": account, "faults": answers, "again": list(again)})
+        self._write({"landed": id, "account": account, "faults": answers, "again": list(again)})
 
     def learn(self, model: str, tokens: float) -> None:
         self._write({"room": model, "tokens": tokens})
@@ -229,12 +233,13 @@ class BatchJournal:
         line = orjson.dumps(step)
         append_line(self._file, line)
         self._apply(orjson.loads(line))
-        if step.keys() & {"sending", "submitted", "dropped", "completed"}:
+        if step.keys() & {"submitted", "dropped", "landed"}:
             self._note_liabilities()
 
-    def _note_liabilities(self) -> None:
+    def _note_liabilities(self, leaving: Mapping[str, Submission] = MappingProxyType({})) -> None:
+        """leaving: those about to be sent, by mark."""
         owed: dict[str, tuple[int, float]] = {}
-        for batch in self.liabilities.values():
+        for batch in {**self.liabilities, **leaving}.values():
             lines, dollars = owed.get(batch.model, (0, 0.0))
             owed[batch.model] = lines + batch.lines, dollars + batch.worst
         write_liabilities(self._run, owed)
@@ -271,7 +276,7 @@ class BatchJournal:
                 self._ended(id)
             case {"give_up": name}:
                 self.given_up.add(name)
-            case {"completed": id, "account": account, "faults": faults, "again": again}:
+            case {"landed": id, "account": account, "faults": faults, "again": again}:
                 batch = self._ended(id)
                 self.ended.append(EndedBatch(id, batch, _TOTALS.validate_python(account)))
                 for address, (status, body) in faults.items():

@@ -11,12 +11,15 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ...cache.cache import CacheStatistics
+from ...cache.call import Call
+from ...cache.reply import Reply
 from ..display.quantity import counted
-from ..errors import BatchesOut, Halt, RunFolderError, StoreFailed, UsageError
-from ..runs.executor import Assignment
+from ..errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed, UsageError
+from ..runs.executor import AnsweredLater, Assignment
 from ..runs.session import RunSession
 from ..sweeps.sweep import Cell
 from ..throughput import clipped
@@ -75,11 +78,22 @@ class BatchSession(RunSession):
             goes_live = self._goes_live if model in batched else lambda address: True
             collector = Collector(self.journal, model, wire, self.models.live, goes_live)
             self._collectors[model] = self.models.diverted[model] = collector
+        self._later = assignment.later
+        self._answers = 0
+        """Of those who answer later, before this walk."""
+        if self._later is not None:
+            for model in self._later.models:
+                self.models.diverted[model] = partial(self._ask_later, self._later)
         if assignment.run_again:
             self.journal.forgive()
         self._dispatch.restore_accounting(
             {m: account.batches for m, account in assignment.before.items()}
         )
+
+    async def _ask_later(self, later: AnsweredLater, call: Call) -> Reply:
+        if later.has_answered(call):
+            return await self.models.live(call)
+        raise Pending(call.address)
 
     async def close(self) -> None:
         for collector in self._collectors.values():
@@ -169,11 +183,12 @@ class BatchSession(RunSession):
 
     def _begin_walk(self) -> None:
         self._patience_over = self._patience_over or self._left() <= 0
+        self._answers = self._later.answers if self._later else 0
         for collector in self._collectors.values():
             collector.reset()
 
     async def _wait(self, elsewhere: int) -> None:
-        """Until something is new, or nothing is out any more.
+        """Until something is new, or nothing is waited for any more.
 
         elsewhere: calls that other runs of the store have out. No poll shows their replies: the
         next walk finds them there.
@@ -182,12 +197,17 @@ class BatchSession(RunSession):
         began = loop.time()
         if not elsewhere:
             self._idle_waits = 0
-        while (self._dispatch.pending or elsewhere) and not await self._dispatch.poll():
+        later = self._later
+        while self._dispatch.pending or elsewhere or (later and later.open):
+            if later and later.answers > self._answers:
+                return
+            if await self._dispatch.poll():
+                return
             left = self._left()
             if left <= 0:
                 await self._dispatch.cancel()
                 left = MAX_POLL
-            if not self._terms.waits:
+            if not self._terms.waits and not later:
                 theirs = (
                     f"{counted(elsewhere, 'call')} of another run's batches" if elsewhere else ""
                 )
@@ -197,7 +217,10 @@ class BatchSession(RunSession):
                 pause = min(MIN_POLL * 2**self._idle_waits, MAX_POLL, max(left, MIN_POLL))
                 return await self._stop.sleep(pause)
             pause = min(max(POLL_FRACTION * (loop.time() - began), MIN_POLL), MAX_POLL, left)
-            await self._stop.sleep(pause)
+            if later is None:
+                await self._stop.sleep(pause)
+            else:
+                await self._stop.until_stopped(later.news(pause))
 
     async def _cancel_rest(self) -> None:
         """Cancel what is out, and collect what is paid for."""

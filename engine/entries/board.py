@@ -15,7 +15,6 @@ from typing import Any
 
 import orjson
 from markupsafe import Markup, escape
-from scipy import stats
 
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.judgements import Judgements
@@ -42,6 +41,7 @@ SCORES = ("brier", "log", "accuracy")
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:76rem;margin:2rem auto;padding:0 1rem;
 color:#1b1b1b;background:#fff}
+.wide{overflow-x:auto}
 table{border-collapse:collapse;width:100%;margin:1rem 0}
 caption{text-align:left;font-weight:600;padding:.4rem 0}
 th,td{padding:.35rem .7rem;border-bottom:1px solid #ccc;text-align:left;vertical-align:top}
@@ -157,6 +157,8 @@ def _of_study(folder: Path) -> Iterator[BoardRow]:
 
 def rank_sets(figures: Sequence[Estimate], level: float = LEVEL) -> list[tuple[int, int]]:
     """Best and worst rank that each figure may have, all at once."""
+    from scipy import stats
+
     pairs = []
     for n, one in enumerate(figures):
         for m, other in enumerate(figures[:n]):
@@ -213,8 +215,9 @@ def _table(track: str, score: str, rows: Sequence[BoardRow]) -> Markup:
     head = Markup("").join(Markup('<th scope="col">{}</th>').format(each) for each in heads)
     told = f"{track}, {SCORE_NAMES[score]}"
     return Markup(
-        "<table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table>"
-    ).format(told, head, lines)
+        '<div class="wide" tabindex="0" role="region" aria-label="{}"><table><caption>{}</caption>'
+        "<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>"
+    ).format(told, told, head, lines)
 
 
 def _line(row: BoardRow, rank: tuple[int, int]) -> Markup:

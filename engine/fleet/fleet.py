@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ...cache.cache import CacheStatistics
+from ...cache.cache import LAST_SECONDS, CacheStatistics
 from ...cache.errors import StoreError
 from ...protocols.transcript import Failure
 from ..accounting.budget import Budget
@@ -312,6 +312,8 @@ class Fleet(Executor):
 
     async def _abandon(self, number: int, worker: WorkerHandle) -> None:
         """End a worker now: what had completed is saved, and calls in flight count as cut off."""
+        # The driver's own looks at a store that hangs end with those of its workers, not after.
+        self._assignment.store.hurry(LAST_SECONDS)
         if number in self._workers:
             # If it does not answer, its last report says what it had in flight.
             with suppress(WorkerLost, TimeoutError):

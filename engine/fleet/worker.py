@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from ...cache.cache import Cache
+from ...cache.cache import LAST_SECONDS, Cache
 from ..accounting.budget import LeasedBudget
 from ..errors import UsageError
 from ..models.router import RunPolicy
@@ -145,6 +145,8 @@ class Worker:
         self._work.set()
         self._closers += 1
         if abandon:
+            # Before the wait: what the cells wait for may be the store.
+            self._store.hurry(LAST_SECONDS)
             self._running.cancel()
         await asyncio.wait([self._running])
         if abandon:

@@ -147,17 +147,31 @@ class Desk(Provider):
             # The answer was journalled, but the process ended before it was stored.
             answer = task.read(event.posted) if isinstance(event, TaskAnswered) else None
             return task.reply(answer, event.rater)
-        loop = asyncio.get_running_loop()
-        entry = self.pool.waiting.get(address)
-        if entry is None:
-            entry = WaitingTask(task, loop.create_future(), loop.time())
-            self.pool.waiting[address] = entry
-            self._tell()
+        entry = self._put(task)
         try:
             return await asyncio.shield(entry.answered)
         except asyncio.CancelledError:
             self.pool.waiting.pop(address, None)
             raise
+
+    def put(self, call: Call) -> bool:
+        """Whether a rater has answered a call; if none has, it waits from now on, whether anybody
+        awaits its reply or not."""
+        if call.address in self.history.settled:
+            return True
+        self._put(PersonTask(call))
+        return False
+
+    def _put(self, task: PersonTask) -> WaitingTask:
+        entry = self.pool.waiting.get(task.call.address)
+        if entry is None:
+            loop = asyncio.get_running_loop()
+            entry = WaitingTask(task, loop.create_future(), loop.time())
+            # Nobody may be there to hear of a stop.
+            entry.answered.add_done_callback(asyncio.Future.exception)
+            self.pool.waiting[task.call.address] = entry
+            self._tell()
+        return entry
 
     async def close(self) -> None:
         """There is nothing to release."""

@@ -1,32 +1,44 @@
-"""Run sessions of sweeps with persons, which tell the desk the row and world of each call.
+"""People in the seats of a sweep: their desk, as the sessions of a run see it.
 
-A call does not say so, because nothing that it holds may differ between worlds unless what its
-reader may know differs. So the cell that asks says it, beside the call and before it.
+A call does not say of which row and world it is, because nothing that it holds may differ between
+worlds unless what its reader may know differs. So the cell that asks says it, beside the call and
+before it.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Iterable
 
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
-from ..runs.executor import Assignment
-from ..runs.scheduler import CellEnd, attempt_noted
-from ..runs.session import RunSession
+from ..runs.executor import AnsweredLater
 from ..sweeps.sweep import Cell
+from .desk import Desk
 from .panel import PERSON
 from .pool import TaskPool
 
 
-class PersonsSession(RunSession):
-    """A go at a sweep that tells a pool of which row and world its tasks are."""
+class SeatedPersons(AnsweredLater):
+    """The people of a sweep, who answer at a desk."""
 
-    has_canaries = False
+    def __init__(self, desk: Desk, panels: Iterable[str]) -> None:
+        self._desk = desk
+        self.models = tuple(f"{PERSON}{panel}" for panel in panels)
 
-    def __init__(self, assignment: Assignment, pool: TaskPool) -> None:
-        super().__init__(assignment)
-        self._pool = pool
+    def ask_of(self, cell: Cell, ask: Ask) -> Ask:
+        return expecting(cell, self._desk.pool, ask)
 
-    def _attempt(self, cell: Cell) -> Awaitable[CellEnd]:
-        return attempt_noted(cell, expecting(cell, self._pool, self.cache))
+    def has_answered(self, call: Call) -> bool:
+        return self._desk.put(call)
+
+    @property
+    def answers(self) -> int:
+        return len(self._desk.history.settled)
+
+    @property
+    def open(self) -> int:
+        return len(self._desk.pool.waiting)
+
+    async def news(self, most: float) -> None:
+        await self._desk.news(most)
 
 
 def expecting(cell: Cell, pool: TaskPool, ask: Ask) -> Ask:

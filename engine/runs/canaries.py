@@ -231,23 +231,29 @@ class ComposedTwice:
     or replayed, and all of it would be paid again.
     """
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, ask_of: Callable[[Cell, Ask], Ask] | None = None) -> None:
+        """ask_of: what a cell asks in place of `ask`."""
         self._ask = ask
+        self._ask_of = ask_of
         self._done: set[int] = set()
 
     def __call__(self, cell: Cell) -> Awaitable[CellEnd]:
         if id(cell.row) in self._done:
-            return attempt_noted(cell, self._ask)
+            return attempt_noted(cell, self._asked_by(cell))
         # Not its others that begin meanwhile, unless this one comes to no end.
         self._done.add(id(cell.row))
         return self._twice(cell)
 
+    def _asked_by(self, cell: Cell) -> Ask:
+        return self._ask if self._ask_of is None else self._ask_of(cell, self._ask)
+
     async def _twice(self, cell: Cell) -> CellEnd:
         """NotReproducible, which names the first field in which two calls differ."""
         heard: list[tuple[Call, Reply]] = []
+        ask = self._asked_by(cell)
 
         async def listening(call: Call) -> Reply:
-            reply = await self._ask(call)
+            reply = await ask(call)
             heard.append((call, reply))
             return reply
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...cache.cache import CacheStatistics, Mode
+from ...cache.call import Ask, Call
 from ...cache.store import Store
 from ..accounting.ledger import Ledger, UsageTotals, sum_usage
 from ..display.progress import Snapshot
@@ -18,6 +19,36 @@ from .run_folder import RunFolder
 from .sources import Sources
 
 Batches: TypeAlias = Callable[[RunFolder], Iterable[Iterable[Cell]]]
+
+
+class AnsweredLater(ABC):
+    """Those whose replies come in their own time: people. Cells wait for them, or end and are run
+    again once there are answers, where others are asked in batches."""
+
+    models: Sequence[str] = ()
+    """Names of the models that they are."""
+
+    @abstractmethod
+    def ask_of(self, cell: Cell, ask: Ask) -> Ask:
+        """What a cell is to ask in place of `ask`."""
+
+    @abstractmethod
+    def has_answered(self, call: Call) -> bool:
+        """Whether the reply is there; if not, it is waited for from now on."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> int:
+        """How many replies there have been."""
+
+    @property
+    @abstractmethod
+    def open(self) -> int:
+        """How many calls wait."""
+
+    @abstractmethod
+    async def news(self, most: float) -> None:
+        """Return when anything has changed, or after `most` seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +78,7 @@ class Assignment:
     batches: Batches | None = None
     """Yields missing cells of the folder, batch by batch; the next is requested when one has
     completed, and the run ends after the last. None: all missing cells in one batch."""
+    later: AnsweredLater | None = None
 
 
 class Executor(ABC):

@@ -94,7 +94,8 @@ class RunSession(LocalExecutor):
         paid = set[str]()
         super().__init__(loaded.models, assignment.store, assignment.mode, assignment.run_id, paid)
         self._assignment = assignment
-        self._twice = ComposedTwice(self.cache)
+        ask_of = None if assignment.later is None else assignment.later.ask_of
+        self._twice = ComposedTwice(self.cache, ask_of)
         self._under_way = 0
         """Cells without an end, of those that were begun last."""
         self._capture = Capture(
@@ -136,11 +137,17 @@ class RunSession(LocalExecutor):
     async def _attempt_all(self, cells: Iterable[Cell]) -> None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
         self._under_way = 0
-        if not self.has_canaries or assignment.mode == "replay":
+        if not self.has_canaries or assignment.later or assignment.mode == "replay":
             await self._work(cells, self._keep)
             return
         whole, free = assignment.batches is None, not self.models.bills
-        sweep = assignment.loaded.sweep
+        sweep, longest = assignment.loaded.sweep, dict[str, int]()
+        if free and whole and self.models.statistics():
+            try:
+                longest = await chains(sweep, self.models.simulated)
+            except Halt as halt:
+                stop_token.stop(halt)
+                return
         watch = RowWatch(
             cells,
             stop_token,
@@ -148,7 +155,7 @@ class RunSession(LocalExecutor):
             canaries=assignment.loaded.file.top.max_cells or CANARIES,
             patience=FREE_PATIENCE if free else math.inf,
             pauses=not assignment.keeps_going,
-            chains=await chains(sweep, self.models.simulated) if free and whole else {},
+            chains=longest,
         )
 
         def keep(cell: Cell, end: CellEnd) -> None:
@@ -177,9 +184,6 @@ class RunSession(LocalExecutor):
 
     def _begin(self, cell: Cell) -> Awaitable[CellEnd]:
         self._under_way += 1
-        return self._attempt(cell)
-
-    def _attempt(self, cell: Cell) -> Awaitable[CellEnd]:
         return self._twice(cell)
 
     def _all_missing(self, folder: RunFolder) -> Iterable[Iterable[Cell]]:

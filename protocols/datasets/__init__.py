@@ -3,7 +3,9 @@
 from .bundled import BUNDLED, Bundled, bundled
 from .catalogue import LOADERS, loader
 from .choices import Gpqa, TruthfulQa
+from .company_sql import GeneratedSql
 from .gsm8k import Gsm8k, gsm8k
+from .hidden_bits import HiddenBits
 from .jsonl import JsonLines, write_jsonl
 from .leak import LeakageCheck, RuleAccuracy, leakage_check
 from .loader import Loader
@@ -18,8 +20,10 @@ __all__ = [
     "LOADERS",
     "BoolQ",
     "Bundled",
+    "GeneratedSql",
     "Gpqa",
     "Gsm8k",
+    "HiddenBits",
     "JsonLines",
     "LeakageCheck",
     "Loader",

@@ -16,7 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from .bundled import Bundled
 from .choices import Gpqa, TruthfulQa
+from .company_sql import GeneratedSql
 from .gsm8k import Gsm8k
+from .hidden_bits import HiddenBits
 from .jsonl import JsonLines
 from .loader import Loader
 from .mmlu import Mmlu
@@ -29,8 +31,10 @@ LOADERS: dict[str, type[Loader]] = {
     "boolq": BoolQ,
     "bundled": Bundled,
     "file": JsonLines,
+    "generated_sql": GeneratedSql,
     "gpqa": Gpqa,
     "gsm8k": Gsm8k,
+    "hidden_bits": HiddenBits,
     "mmlu": Mmlu,
     "prontoqa": ProntoQa,
     "quality": Quality,

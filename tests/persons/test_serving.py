@@ -13,7 +13,9 @@ import aiohttp
 import orjson
 import pytest
 
+from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.decisions.raters import rater_agreement
+from oversight.engine.mock.process import counts, serving
 from oversight.engine.pages.rating import RaterServer
 from oversight.engine.persons.journal import TaskAnswered, TaskGiven, read_journal
 from oversight.engine.record.schema import RECORD
@@ -21,6 +23,7 @@ from oversight.engine.record.tables import RecordTables
 from oversight.engine.record.values import NotRun
 from oversight.engine.record.withdrawal import WITHDRAWN
 from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.runs.trust import seal
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
@@ -109,10 +112,12 @@ def judged(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Judged:
 
 
 @contextmanager
-def served(what: Path | str, cwd: Path, *flags: str) -> Iterator[tuple[Running, list[str]]]:
+def served(
+    what: Path | str, cwd: Path, *flags: str, **variables: str
+) -> Iterator[tuple[Running, list[str]]]:
     """The server, and a link for each rater."""
     words = ("human", "serve", what, *(() if "--port" in flags else ("--port", "0")), *flags)
-    with running(*words, cwd=cwd) as server:
+    with running(*words, cwd=cwd, **variables) as server:
         server.until(r"send each link to one person")
         yield server, re.findall(r"-\d+  (http://\S+\?token=\S+)", server.err)
 
@@ -422,6 +427,38 @@ def test_two_processes_cannot_serve_one_run(finished: Path) -> None:
         assert panel.read_bytes() == seated
     assert told.code == 2
     assert "another process" in told.err
+
+
+def test_people_judge_while_batches_are_out(tmp_path: Path) -> None:
+    """A cell ends at a reply that is not there, a batch's or a person's, and is run again."""
+    sweep, profile = tmp_path / "live.yaml", tmp_path / "profile.yaml"
+    sweep.write_text(
+        LIVE.replace("person/experts", "openai/gpt-4o")
+        + "models: {openai/gpt-4o: {batch: true}}\nproviders: {openai: {identity: the vendor}}\n"
+    )
+    profile.write_bytes(orjson.dumps({"batch": {"delay": 1}}))
+
+    async def serve(url: str, most: int | None = None) -> Ran:
+        where = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "sk-1"}
+        with served("live.yaml", tmp_path, "--raters", "3", **where) as (server, links):
+            async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE):
+                raters = [ScriptedRater(link, session) for link in links]
+                await asyncio.gather(*(rater.work(attentive, most or 10**6) for rater in raters))
+                if most is not None:
+                    server.hear(signal.SIGINT)
+            return await ended(server)
+
+    with serving(["--profile", str(profile), "--sweep", str(sweep)]) as url:
+        assert asyncio.run(serve(url, most=1)).code == 130
+        told = asyncio.run(serve(url))
+        assert told.code == 0, told.err
+        asked = counts(url)
+    run = next((tmp_path / "runs").glob("live-*"))
+    ledger = read_ledger(run)
+    assert not asked.get("requests"), "none of it was asked live"
+    assert asked["lines_ended"] == ledger["openai/gpt-4o"].sent == 6
+    assert ledger["person/lay"].sent == 6, "both worlds of a debate ask for one judgement"
+    assert len(list(outcomes(run))) == 12
 
 
 def test_doctor_and_rehearsal_take_persons_as_they_are(tmp_path: Path) -> None:

@@ -200,14 +200,15 @@ class Seating:
 
 
 def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seating: Seating) -> int:
+    from ...fleet.executor_choice import executor_for
     from ...persons.panel import panels_of
-    from ...persons.session import PersonsSession
-    from ...runs.executor import Assignment
+    from ...persons.session import SeatedPersons
+    from ...runs.executor import Assignment, Executor
     from ...runs.loaded_sweep import load_sweep
     from ...runs.lock import take_lock
     from ...runs.observer import Observer
     from ...runs.run import Run
-    from ...runs.session import RunSession
+    from ...runs.stores import store_name
     from ...sweeps.sweepfile import read_sweep_file
     from ..raters import RaterPages, seated_desk
     from ..terminal import Presentation, run_in_terminal
@@ -232,8 +233,11 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
         desks.append(desk)
         return (RaterPages(desk, run.folder.path, seating.host, seating.port, seating.url),)
 
-    def session(assignment: Assignment) -> RunSession:
-        return PersonsSession(assignment, desks[0].pool) if desks else RunSession(assignment)
+    make = executor_for(1, loaded, store_name(options.store))
+
+    def session(assignment: Assignment) -> Executor:
+        later = SeatedPersons(desks[0], panels) if desks else None
+        return make(replace(assignment, later=later))
 
     shown = Presentation(typed(), "text", "brier")
     return run_in_terminal(loaded, options, shown, session, observers=pages)
@@ -314,7 +318,8 @@ def _judged_by_persons(
 @json_option
 def status(run: Path, as_json: bool) -> None:
     """Print how far each rater of RUN is."""
-    from ...decisions.raters import rater_standings, standings_finding
+    from ...decisions.rater_tables import standings_finding
+    from ...decisions.raters import rater_standings
 
     found = rater_standings(run)
     if as_json:
@@ -335,7 +340,8 @@ def agreement(named: str, as_json: bool) -> None:
     items passed. Where they judged finished transcripts, the judge of the run on the same ones.
     RUN may be a study's folder: then its judges, and those of one conversation beside each other.
     """
-    from ...decisions.raters import agreement_finding, rater_agreement
+    from ...decisions.rater_tables import agreement_finding
+    from ...decisions.raters import rater_agreement
     from ...studies.scoring import is_study, study_agreement
 
     if is_study(Path(named)):

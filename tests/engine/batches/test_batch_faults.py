@@ -58,7 +58,7 @@ async def test_a_line_without_a_reply_goes_out_again(bench: BatchBench, fate: st
     assert (went.halt, went.bytes) == (None, live.bytes)
     assert "requests" not in seen
     assert seen["lines_ok"] == live.account.stored
-    assert lines(seen, fate) == sum(len(step["again"]) for step in went.marks("completed")) > 0
+    assert lines(seen, fate) == sum(len(step["again"]) for step in went.marks("landed")) > 0
     assert went.account.sent == seen["lines"]
     # What nobody can read may have been billed.
     doubtful = fate == "garbled"
@@ -183,7 +183,7 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
         assert isinstance(stopped.halt, BatchRefused)
         assert f"the batch {lost.id} " in str(stopped.halt)
         assert f"--give-up {lost.id}" in str(stopped.halt)
-        assert kept.id in [step["completed"] for step in stopped.marks("completed")]
+        assert kept.id in [step["landed"] for step in stopped.marks("landed")]
         await bench.run(server, executor=partial(BatchRenunciation, names=[lost.id]))
         went = await bench.run(server)
         seen = server.counts()

@@ -10,6 +10,7 @@ import pytest
 
 from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.batches import journal as batch_journal
 from oversight.engine.batches.endpoint import Submission
 from oversight.engine.batches.journal import BatchJournal
 from oversight.engine.errors import RunFolderError
@@ -21,6 +22,43 @@ SECOND = Submission(B, "openai/gpt-4o", 2, 200.0, 20.0, 0.4, marked=True)
 
 def standing(journal: BatchJournal) -> Any:
     return copy.deepcopy({name: told for name, told in vars(journal).items() if name[0] != "_"})
+
+
+def test_a_book_is_read_in_the_words_of_the_first_version(tmp_path: Path) -> None:
+    (tmp_path / "batches").mkdir()
+    submission = (
+        b'{"mark":"%s","model":"openai/gpt-4o","lines":1,"at":1.0,"tokens":9.0,"worst":0.1}'
+    )
+    usage = b'{"input_tokens":1,"output_tokens":1,"cache_read_tokens":0,"cache_write_tokens":0}'
+    account = (
+        b'{"outcomes":[["ok",1]],"faults":[],"usage":%s,"dollars":0.1,"doubtful":0.0,"unpriced":0}'
+    )
+    (tmp_path / "batches" / "book.jsonl").write_bytes(
+        b'{"packing":"%s"}\n{"intend":%s}\n' % (A.encode(), submission % A.encode())
+        + b'{"submitted":"%s","id":"batch_1"}\n' % A.encode()
+        + b'{"landed":"batch_1","account":%s,"faults":{},"again":[]}\n' % (account % usage)
+    )
+    journal = BatchJournal(tmp_path, reads_only=True)
+    assert not journal.out and [each.id for each in journal.ended] == ["batch_1"]
+
+
+def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would be looked for, for a day, though it never left."""
+    journal = BatchJournal(tmp_path)
+    journal.intend(FIRST)
+
+    def full(*given: object) -> None:
+        raise RunFolderError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batch_journal, "write_liabilities", full)
+        with pytest.raises(RunFolderError):
+            journal.send(A, 101.0)
+    assert not journal.liabilities
+    again = BatchJournal(tmp_path)
+    assert again.intended and not again.liabilities
 
 
 def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""`oversight track`: what every entry of the benchmark runs."""
+
+from pathlib import Path
+
+import click
+
+from ...entries.tracks import track_named, tracks
+from ...errors import UsageError
+from ..group import NamedGroup
+from ..options import json_option
+from ..output import say, show, show_json
+
+
+@click.group(cls=NamedGroup)
+def command() -> None:
+    """List the tracks of the benchmark, show one, run it on your models."""
+
+
+@command.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the tracks, with the gap between agent and judge that each tests."""
+    if as_json:
+        show_json(tracks())
+        return
+    for name, track in tracks().items():
+        show(f"{name} (version {track.version}): {track.gap}")
+
+
+@command.command("show")
+@click.argument("name")
+def show_(name: str) -> None:
+    """Show a track: its problems, slots, budget, primary contrast and sweep file."""
+    track = track_named(name)
+    show(f"# {name}, version {track.version}\n# gap: {track.gap}\n# problems: {track.problems}")
+    show(f"# budget: {track.budget}\n# primary contrast: {track.contrast} ({track.score})")
+    show(track.sweep.strip())
+
+
+@command.command("run")
+@click.argument("name")
+@click.option("--agent", default="", show_default=False, help="Model in the agent's slot.")
+@click.option("--judge", default="", show_default=False, help="Model in the judge's slot.")
+@click.option("--slot-seed", type=int, default=0, help="Seed of generated problems.")
+def run_(name: str, agent: str, judge: str, slot_seed: int) -> None:
+    """Write the sweep file of a track for your models, NAME.yaml, and run it.
+
+    Register it first, with oversight entry commit NAME.yaml: run with an existing NAME.yaml of the
+    same models goes on with it.
+    """
+    from .run import command as run
+
+    text = track_named(name).filled(name, agent=agent, judge=judge, seed=str(slot_seed))
+    file = Path(f"{name}.yaml")
+    if file.exists() and file.read_text() != text:
+        raise UsageError(f"{file} is there, with other settings: move it away")
+    file.write_text(text)
+    say(f"{file}: register it with oversight entry commit {file}")
+    run.main([str(file)], prog_name="oversight run", standalone_mode=False)
