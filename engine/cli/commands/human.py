@@ -318,7 +318,8 @@ def _judged_by_persons(
 @json_option
 def status(run: Path, as_json: bool) -> None:
     """Print how far each rater of RUN is."""
-    from ...decisions.raters import rater_standings, standings_finding
+    from ...decisions.rater_tables import standings_finding
+    from ...decisions.raters import rater_standings
 
     found = rater_standings(run)
     if as_json:
@@ -339,7 +340,8 @@ def agreement(named: str, as_json: bool) -> None:
     items passed. Where they judged finished transcripts, the judge of the run on the same ones.
     RUN may be a study's folder: then its judges, and those of one conversation beside each other.
     """
-    from ...decisions.raters import agreement_finding, rater_agreement
+    from ...decisions.rater_tables import agreement_finding
+    from ...decisions.raters import rater_agreement
     from ...studies.scoring import is_study, study_agreement
 
     if is_study(Path(named)):
