@@ -15,7 +15,7 @@ from oversight.cache.reply import Reply
 from oversight.engine.simulation.form import Contents, fill_form
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.doubts import Span, choices
+from oversight.protocols.doubts import Span
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.refine import Refine
 from oversight.protocols.drafting.side_check import SideCheck
@@ -362,26 +362,6 @@ async def protocol_worlds(said: str) -> list[float | None]:
     problem = Problem("p", CRATES, (1, -1))
     found = await PROTOCOLS["naive_judge"](JUDGE).worlds(problem, Scripted(lambda call: said))
     return [None if each.bounds else each.probs[0] for each in found]
-
-
-SPANS: tuple[Span, ...] = ((0.0, 1.0), (0.2, 0.2), (0.2, 0.6), (0.6, 0.6), (0.4, 0.9))
-
-
-@pytest.mark.parametrize(("drafts", "most"), [(2, 1), (3, 1), (3, 2), (4, 1)])
-def test_the_choices_are_those_of_every_reading(drafts: int, most: int) -> None:
-    """The known truth, by trying every rating in tenths that the spans allow: whoever is rated
-    highest is chosen, and of equals the first."""
-    for spans in product(SPANS, repeat=drafts):
-        grids = [[n / 10 for n in range(11) if low <= n / 10 <= high] for low, high in spans]
-        found = {
-            frozenset(sorted(range(drafts), key=lambda n: (-rated[n], n))[:most])
-            for rated in product(*grids)
-        }
-        told = choices(spans, most)
-        assert found <= {frozenset(each) for each in told}
-        assert len(told) == len({frozenset(each) for each in told})
-        exact = all(low == high for low, high in spans)
-        assert not exact or {frozenset(each) for each in told} == found
 
 
 PANELS: dict[str, Judge] = {
