@@ -12,7 +12,6 @@ from ..decisions.rows import RunRows, read_rows
 from ..errors import UsageError
 from ..pictures.completed import tallied
 from ..pictures.data import Axis
-from ..pictures.scored_run import asd_by_problem
 from ..runs.reader import Place, RunReader
 from .addresses import Addresses
 from .environment import page
@@ -171,7 +170,7 @@ def _apart(
     values = []
     for run, row in ((i, one), (j, two)):
         opened = rows[run].run
-        every = asd_by_problem(opened.sweep, tallied(opened, score).results)[:, row]
+        every = tallied(opened, score).asd[:, row]
         ids = [problem.id for problem in opened.sweep.problems]
         values.append({id: (n, float(v)) for n, (id, v) in enumerate(zip(ids, every, strict=True))})
     told = []

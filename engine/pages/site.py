@@ -13,7 +13,6 @@ from markupsafe import Markup
 from ..errors import UsageError
 from ..pictures.completed import MARKS, tallied
 from ..pictures.costs import sampled_costs
-from ..pictures.scored_run import asd_by_problem
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
 from ..runs.run_folder import REPORT
@@ -81,7 +80,7 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
         for at, counts in sorted(completed.counts.items())
         if any(counts.get(name) for name in MARKS)
     ]
-    values = asd_by_problem(run.sweep, completed.results)
+    values = completed.asd
     known = [
         (float(values[problem, row]), Place(row, problem))
         for problem in range(len(sweep.problems))
