@@ -30,8 +30,8 @@ MOST = {
     "a call in a debate": (345, 75_000),
     "a cell from the store": (545, 320_000),
 }
-"""Python calls for one more, and once a run, at most: what has been reached, and a few per cent; of the
-SDK a tenth, whose own calls depend on how many connections it has open."""
+"""Python calls for one more, and once a run, at most: what has been reached, and a few per cent;
+of the SDK a tenth, whose own calls depend on how many connections it has open."""
 
 
 @dataclass(frozen=True, slots=True)
