@@ -36,8 +36,9 @@ def seconds_of(variable: str, usual: float) -> float:
     return seconds
 
 
-MAX_OUTAGE_SECONDS = seconds_of("OVERSIGHT_OUTAGE_SECONDS", 60.0)
-"""How long to wait for a database that restarts, or that does not answer."""
+MAX_OUTAGE_SECONDS = 60.0
+"""How long to wait for a database that restarts, or that does not answer, unless
+`OVERSIGHT_OUTAGE_SECONDS` says so."""
 RETRY_PAUSE, MAX_RETRY_PAUSE = 0.05, 2.0
 """Seconds between two tries: each is twice the one before."""
 CONNECT_SECONDS = 4
@@ -209,16 +210,21 @@ class _Connection(psycopg.Connection[Any]):
             return end.value
 
 
-def connect(url: str, seconds: float = MAX_OUTAGE_SECONDS, **options: Any) -> _Connection:
+def connect(url: str, seconds: float | None = None, **options: Any) -> _Connection:
     """A connection that nobody on the way can read or impersonate. psycopg.Error, StoreError.
 
-    seconds: how long one statement may take. options: of libpq.
+    seconds: how long one statement may take; None: as long as an outage. options: of libpq.
     """
     checked = checked_url(url)
     safe = _safety(_parts(checked), checked)
     db = _Connection.connect(checked, autocommit=True, **{**_KEEPALIVE, **safe, **options})
-    db.seconds = seconds
+    db.seconds = outage_seconds() if seconds is None else seconds
     return db
+
+
+def outage_seconds() -> float:
+    """How long to wait for a database now. StoreError."""
+    return seconds_of("OVERSIGHT_OUTAGE_SECONDS", MAX_OUTAGE_SECONDS)
 
 
 def checked_url(url: str) -> str:

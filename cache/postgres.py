@@ -21,12 +21,12 @@ from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
 from .checksum import add_checksum, strip_checksum
-from .database import MAX_OUTAGE_SECONDS, Patience, Session, checked_url, psycopg, seconds_of
+from .database import Patience, Session, checked_url, outage_seconds, psycopg, seconds_of
 from .errors import DamagedEntry, StoreError, StoreGone
 from .store import REPLACED, Acquired, Store, checked_key
 
 SCHEMA = 1
-LEASE_SECONDS = seconds_of("OVERSIGHT_LEASE_SECONDS", 30.0)
+LEASE_SECONDS = 30.0
 """How long a call stays with a process that gives no sign of life."""
 FAR_SECONDS, FAR_SESSIONS = 0.02, 4
 """A server whose round trips take longer is far, and has so many of them under way at a time."""
@@ -135,6 +135,7 @@ class PostgresStore(Store):
         self.lost = 0
         """Calls that were taken from this process while it was paying for them: it had given no
         sign of life for `LEASE_SECONDS`, or the leases were deleted."""
+        self._lease = seconds_of("OVERSIGHT_LEASE_SECONDS", LEASE_SECONDS)
         self._owner = f"{uuid4().hex} process {os.getpid()} of {socket.gethostname()}"
         self._patience = Patience()
         self._sessions: list[Session] = []
@@ -151,7 +152,7 @@ class PostgresStore(Store):
             self.close()
             raise
         # Who gives a wrong name is told at once; a server that answered once will again.
-        self._patience.seconds = MAX_OUTAGE_SECONDS
+        self._patience.seconds = outage_seconds()
 
     def _opened(self, id: str) -> str:
         with suppress(StoreGone):
@@ -233,7 +234,7 @@ class PostgresStore(Store):
 
         def acquire(db: "psycopg.Connection[Any]") -> tuple[list[Any], list[Any], list[Any]]:
             with _one_trip(db):
-                mine = db.execute(_LEASE, (self._owner, LEASE_SECONDS, wanted), prepare=True)
+                mine = db.execute(_LEASE, (self._owner, self._lease, wanted), prepare=True)
                 # After the leases are there: whatever landed before them is seen.
                 found = db.execute(_GET, (wanted,), **_BINARY)
                 theirs = db.execute(_HOLDERS, (wanted, self._owner), prepare=True)
@@ -321,12 +322,12 @@ class PostgresStore(Store):
             self._renewing.start()
 
     def _renew(self) -> None:
-        while not self._ended.wait(LEASE_SECONDS / 3):
+        while not self._ended.wait(self._lease / 3):
             with self._lock:
                 held = sorted(self._held)
             if not held:
                 continue
-            given = (self._owner, LEASE_SECONDS, held)
+            given = (self._owner, self._lease, held)
             try:
                 kept = self._run(lambda db: db.execute(_RENEW, given).fetchall(), once=True)  # noqa: B023
             except StoreError:

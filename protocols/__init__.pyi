@@ -6,6 +6,7 @@ from .counts import Counts as Counts
 from .datasets.bundled import Bundled as Bundled
 from .datasets.choices import Gpqa as Gpqa
 from .datasets.choices import TruthfulQa as TruthfulQa
+from .datasets.company_sql import GeneratedSql as GeneratedSql
 from .datasets.gsm8k import Gsm8k as Gsm8k
 from .datasets.hidden_bits import HiddenBits as HiddenBits
 from .datasets.jsonl import JsonLines as JsonLines

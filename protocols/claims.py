@@ -33,6 +33,13 @@ class Claim:
     judge_error: float = 1.0
     """Below which error of the judge it holds; from there on nothing is claimed."""
 
+    @property
+    def bound(self) -> str:
+        """The gain as a formula, in which e is the judge's error."""
+        factor = "" if self.error_gain == 1 else f"{self.error_gain:.3g} "
+        terms = [f"{self.gain:.3g}"] if self.gain or not self.error_gain else []
+        return " + ".join([*terms, *[f"{factor}e"][: bool(self.error_gain)]])
+
     def gain_at(self, error: float) -> float:
         """The most that a liar gains from a judge whose probabilities are off by this at most."""
         return min(1.0, self.gain + self.error_gain * error) if error < self.judge_error else 1.0
@@ -40,14 +47,11 @@ class Claim:
     def __str__(self) -> str:
         if self.gain >= 1:
             return f"no guarantee: a liar may win. {self.given}".rstrip()
-        more = f" + {self.error_gain:.3g} e" if self.error_gain else ""
         limits = [f"at most {self.steps} steps"] if self.steps is not None else []
         limits += [f"tolerance {self.tolerance:.3g}"] if self.tolerance else []
         limits += [f"e below {self.judge_error:.3g}"] if self.judge_error < 1 else []
         held = f" ({', '.join(limits)})" if limits else ""
-        return (
-            f"a liar gains at most {self.gain:.3g}{more} over {self.over}{held}, given {self.given}"
-        )
+        return f"a liar gains at most {self.bound} over {self.over}{held}, given {self.given}"
 
 
 def unguarded(why: str) -> tuple[Claim, ...]:

@@ -68,10 +68,11 @@ def counted(verdict: Verdict) -> dict[str, int]:
 
 
 def unread_by_seat(verdict: Verdict) -> dict[str, int]:
-    """How many replies of each seat were refused, cut off, empty or unreadable, heard or not, as
-    `Judge: truncated`; what a selection left out is counted with the rest."""
+    """How many replies of each seat were refused, cut off, empty or unreadable, conceded, or argued
+    for another side, heard or not, as `Judge: truncated`; what a selection left out is counted with
+    the rest."""
     for turn in verdict.transcript.turns:
-        if turn.outcome != "ok" or turn.drafts:
+        if turn.outcome != "ok" or turn.drafts or turn.conceded or turn.check == "off side":
             break
     else:
         if not (verdict.doubts or verdict.unheard):
@@ -80,9 +81,12 @@ def unread_by_seat(verdict: Verdict) -> dict[str, int]:
     for doubt in verdict.doubts:
         found[f"{doubt.seat}: {doubt.cause}"] += 1
     for turn in verdict.turns():
+        label = f" {turn.side.label}" if turn.side else ""
+        seat = turn.speaker.removesuffix(label)
         if turn.outcome != "ok":
-            label = f" {turn.side.label}" if turn.side else ""
-            found[f"{turn.speaker.removesuffix(label)}: {turn.outcome}"] += 1
+            found[f"{seat}: {turn.outcome}"] += 1
+        if turn.conceded or turn.check == "off side":
+            found[f"{seat}: {'conceded' if turn.conceded else 'off side'}"] += 1
     return dict(sorted(found.items()))
 
 

@@ -14,7 +14,7 @@ from .claims import Claim
 from .doubts import ANYTHING, Doubt, hull, readings
 from .gather import gather_in_order
 from .judges.judge import Judge
-from .prompts.prompt_set import PromptSet, default_prompts
+from .prompts.prompt_set import PromptSet, default_prompts, placeholders
 from .prompts.words import Words
 from .question import Answer, Problem, Question
 from .scores import SCORES
@@ -233,17 +233,14 @@ class Lasting(Protocol):
     def name(self) -> str:
         return f"{super().name}{self.horizon_name}"
 
-    def horizon_values(self) -> dict[str, int]:
-        """What the placeholders of `horizon_block` stand for."""
-        return {}
-
     @memoized
     def rules(self) -> Words:
         rules = super().rules()
         if self.horizon == "untold":
             return rules
-        told = self.words.fill(self.horizon_block, **self.horizon_values())
-        return Words.joined(rules, told)
+        # Its placeholders are called as the settings that they stand for.
+        told = {name: getattr(self, name) for name in placeholders(self.horizon_block)}
+        return Words.joined(rules, self.words.fill(self.horizon_block, **told))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,12 @@ settings.register_profile("long", settings.get_profile("short"), max_examples=50
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--campaign"))
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # Jobs in the background of a script ignore Ctrl-C, and so would all that tests start.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Jobs in the background of a script ignore Ctrl-C, and those of nohup hang-ups: so would all
+    # that tests start, and a run obeys no signal that it is told to ignore.
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    for number, handler in usual.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def examples(times: int) -> settings:
@@ -85,12 +88,14 @@ def ring(item: pytest.Item) -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each test in its ring, the longest rings first, so that what two workers end with is short;
-    and those marked whose docstrings say that they are of a planted world in which the right
-    outcome is known."""
+    and those marked whose docstrings, or whose module's, say that they are of a planted world in
+    which the right outcome is known."""
     for item in items:
         item.add_marker(ring(item))
-        told = getattr(item, "function", None)
-        if "known truth" in (getattr(told, "__doc__", None) or "").lower():
+        function, module = (getattr(item, name, None) for name in ("function", "module"))
+        if "known truth" in (getattr(function, "__doc__", None) or "").lower() or (
+            "known truths" in (getattr(module, "__doc__", None) or "").lower()
+        ):
             item.add_marker("known_truth")
     items.sort(key=lambda item: RINGS.index(ring(item)))
     config = items[0].config if items else None

@@ -227,8 +227,7 @@ def claimed() -> str:
             limits += [f"tolerance {claim.tolerance:.3g}"] if claim.tolerance else []
             limits += [f"e below {claim.judge_error:.3g}"] if claim.judge_error < 1 else []
             held = f" ({', '.join(limits)})" if limits else ""
-            more = f" + {claim.error_gain:.3g} e" if claim.error_gain else ""
-            gain = "no guarantee" if claim.gain >= 1 else f"{claim.gain:.3g}{more}"
+            gain = "no guarantee" if claim.gain >= 1 else claim.bound
             given = claim.given[:1].upper() + claim.given[1:]
             lines.append(f"| `{name}` | {gain} | {claim.over}{held} | {given} | {claim.check} |")
     return "\n".join(lines)

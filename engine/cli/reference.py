@@ -121,6 +121,12 @@ out. A server of your own is `compatible/NAME`, with a name of yours, and its mo
 `compatible/NAME/MODEL`: see [local-models.md](local-models.md).
 """
 
+LABELS = """\
+What people see in place of the names of protocols, in tables and pictures; nothing else changes,
+and rows are found by their names as before: `labels: {debate sequential 2: "Debate, in turn"}`. A
+name that the report does not have is refused.
+"""
+
 RUN_TEXT = """\
 What is not in the file: flags of `oversight run`, and arguments of `run` and `run_async` in Python.
 A flag without a value is `True` in Python; one that is repeatable takes a tuple.
@@ -175,7 +181,8 @@ def _parts() -> Iterator[str]:
         key = "COMPATIBLE_NAME_API_KEY" if own else entry.key_variable
         called = "compatible/NAME" if own else name
         yield f"| {called} | {entry.base_url or '–'} | {_code(address)} | {_code(key)} |"
-    yield f"\n## How a sweep is run\n\n{RUN_TEXT}"
+    yield f"\n## labels\n\n{LABELS}"
+    yield f"## How a sweep is run\n\n{RUN_TEXT}"
     yield "| flag | in Python | default | what it is |"
     yield "|---|---|---|---|"
     for field in declared(RunSettings):

@@ -5,26 +5,19 @@ by failed worlds, the share of calls that both rows make, and the questions on w
 most. No call is made.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import combinations
 from typing import Literal, NamedTuple, TypeAlias
 
-import numpy as np
-
-from ...protocols.scores import TIE
-from ...protocols.scoring.arrays import codes_of
 from ...protocols.scoring.contrasts import (
     Contrast,
     Family,
     RankSet,
     contrasts,
-    rank_sets,
-    shared_samples,
 )
-from ...protocols.scoring.inference import FEW_CLUSTERS, of_sample
-from ...protocols.scoring.sample import Sample, paired
-from ...protocols.scoring.scarce import Powered, prediction_powered
+from ...protocols.scoring.inference import FEW_CLUSTERS
+from ...protocols.scoring.sample import Sample
+from ...protocols.scoring.scarce import Powered
 from ...protocols.scoring.verdict_measures import Flips
 from ..display.finding import (
     Finding,
@@ -42,17 +35,13 @@ from ..display.quantity import signed
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from .instruments import instrument_notes
+from .row_pairs import pairs_across, pairs_between, pairs_within
 from .row_verdicts import DifferenceBounds, RowVerdicts
 from .rows import (
     RunRows,
-    against_naive,
-    distinct,
-    matched,
     pairs_meant,
-    rows_meant,
-    same_roles,
 )
-from .statement import read_pair
+from .sample_pairs import comparable, most_apart, powered_by, ranks_of, swayed
 
 RowPlace: TypeAlias = tuple[int, int]
 """A row: the index of its run, and its index in that run."""
@@ -61,8 +50,6 @@ CallShare: TypeAlias = Callable[[RowPlace, RowPlace], float | None]
 
 DETAILED = 100
 """Most contrasts for which the questions that differ most are listed."""
-
-MAX_DIFFERENT = 3
 
 NAMED = 5
 """Most contrasts for which the notes list the questions that differ most."""
@@ -157,7 +144,7 @@ def compare_rows(
     notes: tuple[str, ...] = ()
     if second is None:
         name, names = first.sweep.name, first.names
-        places = [((0, one), (0, two)) for one, two in _within(first, baseline, pairs, named)]
+        places = [((0, one), (0, two)) for one, two in pairs_within(first, baseline, pairs, named)]
     else:
         if baseline is not None or pairs is not None:
             raise UsageError("--baseline and --pairs are of one run; of two: --contrast A,B")
@@ -167,58 +154,12 @@ def compare_rows(
             for run, label in zip(runs, _labels(first, second), strict=True)
             for row in run.names
         )
-        matches = _between(first, second, named)
+        matches = pairs_between(first, second, named)
         notes = tuple(instrument_notes(first, second, matches))
         places = [((0, one), (1, two)) for one, two in matches]
     result = _compared(name, runs, names, places, score, family, equivalence, share)
-    ranks = _ranks(first.asd(score)) if pairs == "all" else ()
+    ranks = ranks_of(first.asd(score)) if pairs == "all" else ()
     return replace(result, notes=(*notes, *result.notes), ranks=ranks)
-
-
-def _within(
-    run: RunRows, baseline: str | None, pairs: Literal["all"] | None, named: Sequence[str]
-) -> list[tuple[int, int]]:
-    """Pairs of rows of one run to compare."""
-    rows, names = run.sweep.rows, run.names
-    if len(rows) < 2:
-        raise UsageError(f"{run.folder} has one row, {names[0]}: a contrast needs two")
-    chosen: list[tuple[int, int]] = []
-    for words in named:
-        chosen += pairs_meant(*read_pair(words), rows, names)
-    if baseline is not None:
-        base = rows_meant(baseline, rows, names)
-        every = [(n, one) for one in base for n in range(len(rows)) if n not in base]
-        alike = [(n, one) for n, one in every if rows[n].judge == rows[one].judge]
-        chosen += alike or every
-    if not named and baseline is None and pairs is None:
-        chosen = against_naive(rows)
-    if pairs == "all" or not chosen:
-        chosen = list(combinations(range(len(rows)), 2))
-    return distinct(chosen)
-
-
-def _between(first: RunRows, second: RunRows, named: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of rows of two runs to compare."""
-    pairs = list(matched(first.sweep.rows, second.sweep.rows).items())
-    if named:
-        pairs = [pair for words in named for pair in _across(first, second, *read_pair(words))]
-    if not pairs:
-        raise UsageError(
-            f"{first.folder} and {second.folder} have no row in common; name two: --contrast "
-            f"'{first.names[0]},{second.names[0]}'"
-        )
-    return list(dict.fromkeys(pairs))
-
-
-def _across(first: RunRows, second: RunRows, one: str, two: str) -> list[tuple[int, int]]:
-    ours, theirs = first.sweep.rows, second.sweep.rows
-    every = [
-        (a, b)
-        for a in rows_meant(one, ours, first.names)
-        for b in rows_meant(two, theirs, second.names)
-    ]
-    alike = [(a, b) for a, b in every if same_roles(ours[a], theirs[b])]
-    return alike or every
 
 
 def differences_meant(
@@ -226,7 +167,7 @@ def differences_meant(
 ) -> Iterator[tuple[Contrast, float]]:
     """Contrasts between rows matching `one` and `two`, each with the difference one minus two."""
     if second is not None:
-        pairs = [((0, a), (1, b)) for a, b in _across(first, second, one, two)]
+        pairs = [((0, a), (1, b)) for a, b in pairs_across(first, second, one, two)]
     else:
         rows = first.sweep.rows
         pairs = [((0, a), (0, b)) for a, b in pairs_meant(one, two, rows, first.names)]
@@ -301,70 +242,14 @@ def _compared(
                 flips[k],
                 bounds[k],
                 share(*complete[k]) if share else None,
-                _apart(samples, pairs[k]) if len(tested) <= DETAILED else (),
-                _swayed(samples, pairs[k]) if len(tested) <= DETAILED else False,
-                _powered(*(samples[name] for name in pairs[k])),
+                most_apart(samples, pairs[k]) if len(tested) <= DETAILED else (),
+                swayed(samples, pairs[k]) if len(tested) <= DETAILED else False,
+                powered_by(*(samples[name] for name in pairs[k])),
             )
             for k, contrast in enumerate(tested)
         ),
         (left_out,) if dropped else (),
     )
-
-
-def comparable(first: Sample | None, second: Sample | None) -> bool:
-    """Whether two rows share at least two clusters of questions."""
-    if first is None or second is None:
-        return False
-    if first.questions == second.questions:
-        return len(first.questions) > 1 and len(set(first.clusters)) > 1
-    both = set(second.questions)
-    shared = {key for id, key in zip(first.questions, first.clusters, strict=True) if id in both}
-    return len(shared) > 1
-
-
-def _ranks(samples: Mapping[str, Sample]) -> tuple[tuple[str, RankSet], ...]:
-    """Rank sets over the problems that all rows have; () for fewer than two clusters of them."""
-    try:
-        return tuple(rank_sets(contrasts(shared_samples(samples))).items())
-    except ValueError:
-        return ()
-
-
-def _swayed(samples: Mapping[str, Sample], pair: tuple[str, str]) -> bool:
-    """Whether leaving out some one cluster moves the difference by more than its standard error."""
-    apart = of_sample(paired(samples[pair[0]], samples[pair[1]]))
-    codes = codes_of(apart.ways["problem"].tolist())
-    share = np.bincount(codes) / len(codes)
-    moved = np.abs(np.bincount(codes, apart.psi) / (1 - share)).max()
-    return bool(moved > apart.estimate().sampling * (1 + 1e-9) > 0)
-
-
-def _powered(first: Sample, second: Sample) -> Powered | None:
-    """The first row's mean, with the second row's verdicts (on any scale) as predictions."""
-    if len(second.questions) <= len(first.questions):
-        return None
-    predicted = dict(zip(second.questions, second.values, strict=True))
-    cluster = dict(zip(second.questions, map("\0".join, second.clusters), strict=True))
-    shared = [n for n, id in enumerate(first.questions) if id in predicted]
-    ids = [first.questions[n] for n in shared]
-    others = [id for id in predicted if id not in set(ids)]
-    if len(shared) < 2 or len(others) < 2:
-        return None
-    return prediction_powered(
-        np.array([first.values[n] for n in shared]),
-        np.array([predicted[id] for id in ids]),
-        np.array([predicted[id] for id in others]),
-        (np.array([cluster[id] for id in ids]), np.array([cluster[id] for id in others])),
-        first.ends,
-    )
-
-
-def _apart(samples: Mapping[str, Sample], pair: tuple[str, str]) -> tuple[tuple[str, float], ...]:
-    apart = paired(samples[pair[0]], samples[pair[1]])
-    by_size = sorted(
-        zip(apart.questions, apart.values, strict=True), key=lambda one: (-abs(one[1]), one[0])
-    )
-    return tuple(one for one in by_size[:MAX_DIFFERENT] if abs(one[1]) > TIE)
 
 
 def comparison_finding(comparison: Comparison) -> Finding:

@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from ...protocols.scoring.contrasts import together
 from ...protocols.scoring.estimate import Estimate
-from ...protocols.scoring.inference import estimate
+from ...protocols.scoring.inference import means
 from ...protocols.scoring.sample import Sample, paired
+from ..display.finding import Column, Finding, Part, figure, number
 from ..errors import UsageError
+from ..reports.report import SCORE_NAMES
 from ..sweeps.grid import GridRow
 from .rows import RunRows
 
@@ -28,6 +32,10 @@ class PivotLine:
     asd: Estimate | None
     lift: Estimate | None
     """Mean over the rows that have a naive judge."""
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
 
 
 def dimensions(rows: Sequence[GridRow]) -> list[str]:
@@ -69,9 +77,33 @@ def pivot(run: RunRows, by: Sequence[str], score: str) -> list[PivotLine]:
     return sorted(found, key=lambda line: -(line.asd.value if line.asd else -9.0))
 
 
+def pivot_finding(lines: Sequence[PivotLine], by: Sequence[str], name: str, score: str) -> Finding:
+    """One line a group, best first."""
+    columns = [
+        *(
+            Column(dim, partial(_of, n), (dim,), partial(_of, n), words=True)
+            for n, dim in enumerate(by)
+        ),
+        number("rows", "size", key="rows"),
+        number("n", "asd.n", key="n"),
+        figure("ASD", "asd", 2),
+        figure("lift", "lift", 2),
+    ]
+    notes = (
+        "means over the rows of each group, which count equally on every problem that all of them "
+        "have. [ ] 95%, over problems. lift: of the rows that have a naive judge.",
+    )
+    title = f"{name}: agent score difference ({SCORE_NAMES[score]}) by {', '.join(by)}"
+    return Finding((Part("groups", title, columns, lines, notes),), {"score": score})
+
+
+def _of(n: int, line: PivotLine) -> str:
+    return line.group[n]
+
+
 def _value(row: GridRow, name: str) -> str:
     if name in NAMES:
-        named: Mapping[str, str] = {"protocol": row.kind, "mechanism": row.mechanism}
+        named: Mapping[str, str] = {"protocol": row.shown, "mechanism": row.mechanism}
         return named.get(name) or str(getattr(row, name, ""))
     value = getattr(row.axes, name)
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
@@ -81,24 +113,10 @@ def _mean(samples: Sequence[Sample]) -> Estimate | None:
     """The mean sample over the questions that all have, estimated; None without any."""
     if not samples:
         return None
-    first = samples[0]
-    both = set(first.questions).intersection(*(each.questions for each in samples[1:]))
-    ids = [id for id in first.questions if id in both]
-    if not ids:
+    try:
+        rows = together({str(n): each for n, each in enumerate(samples)})
+    except ValueError:
         return None
-    columns = []
-    for each in samples:
-        at = {id: n for n, id in enumerate(each.questions)}
-        columns.append([each.values[at[id]] for id in ids])
     ends = [each.ends for each in samples if each.ends]
-    groups = dict(zip(first.questions, first.groups, strict=True))
-    return estimate(
-        Sample(
-            tuple(ids),
-            tuple(np.mean(columns, axis=0).tolist()),
-            tuple(groups[id] for id in ids),
-            (float(np.mean([e[0] for e in ends])), float(np.mean([e[1] for e in ends])))
-            if len(ends) == len(samples)
-            else None,
-        )
-    )
+    both = tuple(np.mean(ends, axis=0).tolist()) if len(ends) == len(samples) else None
+    return means([rows.values.mean(axis=0).tolist()], rows.codes, [both])[0]

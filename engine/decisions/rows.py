@@ -64,7 +64,8 @@ def row_names(rows: Sequence[GridRow]) -> tuple[str, ...]:
     agents = len({row.agent for row in rows} - {""}) > 1
     judges = len({row.judge for row in rows}) > 1
     return tuple(
-        " · ".join(filter(None, (row.kind, row.agent * agents, row.judge * judges))) for row in rows
+        " · ".join(filter(None, (row.shown, row.agent * agents, row.judge * judges)))
+        for row in rows
     )
 
 
@@ -77,7 +78,7 @@ def rows_meant(word: str, rows: Sequence[GridRow], names: Sequence[str]) -> list
     wanted = _plain(word)
     tries: tuple[Iterator[bool], ...] = (
         (_plain(name) == wanted for name in names),
-        (_plain(row.kind) == wanted for row in rows),
+        (wanted in (_plain(row.kind), _plain(row.shown)) for row in rows),
         (row.mechanism == wanted for row in rows),
         (_has_all(row, wanted) for row in rows),
     )
@@ -160,7 +161,7 @@ def same_roles(one: GridRow, two: GridRow) -> bool:
 
 
 def _has_all(row: GridRow, wanted: str) -> bool:
-    name = _plain(f"{row.kind} {row.agent} {row.judge}")
+    name = _plain(f"{row.kind} {row.label} {row.agent} {row.judge}")
     return all(part in name for part in wanted.replace("·", " ").split())
 
 

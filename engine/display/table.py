@@ -175,9 +175,3 @@ def as_csv(head: Sequence[str], body: Sequence[Sequence[object]]) -> str:
 def inert(text: str) -> str:
     """Text that no spreadsheet runs as a formula: such a one begins with an apostrophe."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
-
-
-def error_text(error: float, digits: int = 2) -> str:
-    """The figure after ±; one too small for its digits is shown as `<0.01`, never as zero."""
-    text = f"{error:.{digits}f}"
-    return f"<{10**-digits:.{digits}f}" if error > 0 and float(text) == 0 else text

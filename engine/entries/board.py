@@ -15,7 +15,6 @@ from typing import Any
 
 import orjson
 from markupsafe import Markup, escape
-from scipy import stats
 
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.judgements import Judgements
@@ -27,6 +26,7 @@ from ..pages.site import write_bundle
 from ..reports.report import SCORE_NAMES
 from ..reports.scored import by_setting, ways_of
 from ..runs.reader import RunReader
+from ..simulation.model import PREFIX
 from ..studies.draft import INFO
 from ..studies.scoring import is_study, study_judgements
 from ..system.files import replace_file
@@ -42,6 +42,7 @@ SCORES = ("brier", "log", "accuracy")
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:76rem;margin:2rem auto;padding:0 1rem;
 color:#1b1b1b;background:#fff}
+.wide{overflow-x:auto}
 table{border-collapse:collapse;width:100%;margin:1rem 0}
 caption{text-align:left;font-weight:600;padding:.4rem 0}
 th,td{padding:.35rem .7rem;border-bottom:1px solid #ccc;text-align:left;vertical-align:top}
@@ -116,7 +117,10 @@ def _of_entry(
             doubtful = bounds.get("doubtful") or 0
             doubts = f"{row['failed']} failed, {doubtful} in doubt" if doubtful else "none"
             kept = row["n"] and 1 - doubtful / row["n"] >= 0.9
-            badges = (*found.badges, *(("compliance over 90 %",) if kept else ()))
+            roles = " ".join((row["agent"], row["judge"]))
+            badges = [badge for badge in found.badges if badge != "simulated" or PREFIX in roles]
+            badges += ["judged by people"] * row["judge"].startswith("published ")
+            badges += ["compliance over 90 %"] * bool(kept)
             yield BoardRow(
                 entry.track or "open",
                 score,
@@ -126,7 +130,7 @@ def _of_entry(
                 Estimate.read(row["asd"]),
                 Estimate.read(row["lift"]) if row["lift"] else None,
                 doubts,
-                badges,
+                tuple(badges),
                 f"entries/{shelf}/index.html",
             )
 
@@ -157,6 +161,8 @@ def _of_study(folder: Path) -> Iterator[BoardRow]:
 
 def rank_sets(figures: Sequence[Estimate], level: float = LEVEL) -> list[tuple[int, int]]:
     """Best and worst rank that each figure may have, all at once."""
+    from scipy import stats
+
     pairs = []
     for n, one in enumerate(figures):
         for m, other in enumerate(figures[:n]):
@@ -213,8 +219,9 @@ def _table(track: str, score: str, rows: Sequence[BoardRow]) -> Markup:
     head = Markup("").join(Markup('<th scope="col">{}</th>').format(each) for each in heads)
     told = f"{track}, {SCORE_NAMES[score]}"
     return Markup(
-        "<table><caption>{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table>"
-    ).format(told, head, lines)
+        '<div class="wide" tabindex="0" role="region" aria-label="{}"><table><caption>{}</caption>'
+        "<thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>"
+    ).format(told, told, head, lines)
 
 
 def _line(row: BoardRow, rank: tuple[int, int]) -> Markup:

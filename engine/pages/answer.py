@@ -12,7 +12,6 @@ from ..decisions.rows import RunRows, read_rows
 from ..errors import UsageError
 from ..pictures.completed import tallied
 from ..pictures.data import Axis
-from ..pictures.scored_run import asd_by_problem
 from ..runs.reader import Place, RunReader
 from .addresses import Addresses
 from .environment import page
@@ -49,6 +48,8 @@ class AnswerLine:
     """To this contrast by itself."""
     rows: tuple[str, str]
     """Links to both rows."""
+    names: tuple[str, str]
+    """Of both, without the names of their runs."""
 
     @property
     def said(self) -> str:
@@ -92,7 +93,7 @@ def answer_page(
             pairs="all" if every else None,
             score=score,
         )
-        lines = [_line(each, links, alone=bool(others)) for each in comparison.contrasts]
+        lines = [_line(each, links, rows) for each in comparison.contrasts]
     except UsageError as exc:
         fault = str(exc)
     single = lines[0] if len(lines) == 1 else None
@@ -149,11 +150,13 @@ def _ordered(lines: list[PivotLine]) -> list[PivotLine]:
     return [line for line in lines if line.asd] + [line for line in lines if not line.asd]
 
 
-def _line(found: Compared, links: Sequence[Addresses], alone: bool) -> AnswerLine:
+def _line(found: Compared, links: Sequence[Addresses], rows: Sequence[RunRows]) -> AnswerLine:
     (i, one), (j, two) = found.places
-    first, second = found.contrast.first, found.contrast.second
-    link = "" if alone else links[0].answer(first, second)
-    return AnswerLine(found, link, (links[i].row(one, first), links[j].row(two, second)))
+    names = rows[i].names[one], rows[j].names[two]
+    link = links[0].answer(*names) if len(rows) == 1 else ""
+    return AnswerLine(
+        found, link, (links[i].row(one, names[0]), links[j].row(two, names[1])), names
+    )
 
 
 def _axis(lines: Sequence[AnswerLine]) -> Axis:
@@ -171,7 +174,7 @@ def _apart(
     values = []
     for run, row in ((i, one), (j, two)):
         opened = rows[run].run
-        every = asd_by_problem(opened.sweep, tallied(opened, score).results)[:, row]
+        every = tallied(opened, score).asd[:, row]
         ids = [problem.id for problem in opened.sweep.problems]
         values.append({id: (n, float(v)) for n, (id, v) in enumerate(zip(ids, every, strict=True))})
     told = []

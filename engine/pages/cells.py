@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from ...protocols.scoring.arrays import Floats, Places
 from ..decisions.rows import row_names
 from ..pictures.completed import MARKS, CompletedOutcomes, tallied
-from ..pictures.scored_run import asd_by_problem
 from ..reports.failures import called
 from ..runs.reader import Place, RunReader
 from ..sweeps.grid import Grid
@@ -72,7 +71,7 @@ class CellTable:
         self.rows, self.problems, self.draws = (
             np.concatenate(each).astype(np.int64) for each in zip(*_places(sweep), strict=True)
         )
-        values = asd_by_problem(sweep, completed.results)
+        values = completed.asd
         self.asd: Floats = values[self.problems, self.rows]
         size = sweep.draws * len(sweep.rows)
         self.kinds = {name: np.zeros(len(self.rows), dtype=bool) for name in KINDS}

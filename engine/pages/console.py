@@ -70,7 +70,7 @@ class Console:
                 AtDesk(),
                 title="study",
                 at=self._at,
-                run=str(self._run),
+                run=self._run.resolve().name,
                 study=study,
                 lines=lines,
                 answered=answered,

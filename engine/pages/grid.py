@@ -9,7 +9,6 @@ from ...protocols.scores import RANGES
 from ...protocols.scoring.arrays import Floats
 from ..decisions.rows import row_names
 from ..pictures.completed import MARKS, CompletedOutcomes, tallied
-from ..pictures.scored_run import asd_by_problem
 from ..reports.failures import called
 from ..runs.reader import Place, RunReader
 from ..sweeps.grid import GridRow
@@ -73,7 +72,7 @@ def pages_of(run: RunReader) -> list[tuple[int, int]]:
 def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str = "brier") -> str:
     """One part of the map. part: as `pages_of` names it."""
     completed = tallied(run, score)
-    values = asd_by_problem(run.sweep, completed.results)
+    values = completed.asd
     problems, rows = ordered(values)
     shown = problems[part[0] * PROBLEMS_A_PAGE :][:PROBLEMS_A_PAGE]
     across = rows[part[1] * ROWS_A_PAGE :][:ROWS_A_PAGE]
@@ -155,7 +154,7 @@ def problem_page(run: RunReader, links: Addresses, number: int, score: str = "br
     """The page of one problem, with the judge's probabilities under every row."""
     completed = tallied(run, score)
     problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
-    values = asd_by_problem(run.sweep, completed.results)[number]
+    values = completed.asd[number]
     rows = []
     for at, row in enumerate(run.sweep.rows):
         place = Place(at, number)

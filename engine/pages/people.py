@@ -1,11 +1,7 @@
 """The page of the people who judged a run: how far they are, how they agree, how good they are."""
 
-from ..decisions.raters import (
-    agreement_finding,
-    rater_agreement,
-    rater_standings,
-    standings_finding,
-)
+from ..decisions.rater_tables import agreement_finding, standings_finding
+from ..decisions.raters import rater_agreement, rater_standings
 from ..errors import EngineError
 from ..persons.journal import JOURNAL, PERSONS
 from ..runs.reader import RunReader

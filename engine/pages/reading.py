@@ -179,19 +179,26 @@ class Reading:
         """Every distinct call of all worlds."""
         return tuple({each.address: each for w in self.worlds for each in w.asked}.values())
 
-    def title(self, each: Asked) -> str:
-        """A call in words: its worlds, its seat, after how many turns, and which draft it is."""
-        call = each.call
-        worlds = [w.answer.label for w in self.worlds if each in w.asked]
-        told = [f"world{'s' * (len(worlds) > 1)} {' and '.join(worlds)}", call.seat or call.role]
-        told += [f"turn {call.heard + 1}" if call.role != "judgement" else f"after {call.heard}"]
-        told += [call.role] if call.role and call.role != call.seat else []
-        told += [f"candidate {'.'.join(str(n + 1) for n in call.draw)}"] if call.draw else []
-        return " · ".join(told)
+    @property
+    def titles(self) -> dict[str, str]:
+        """Each call in words, by address: its worlds, seat, turn, and which draft it is."""
+        worlds: dict[str, list[str]] = {}
+        for world in self.worlds:
+            for each in world.asked:
+                worlds.setdefault(each.address, []).append(world.answer.label)
+        return {each.address: _title(each.call, worlds[each.address]) for each in self.asked}
 
     @property
     def controls(self) -> bool:
         return any('class="ctl"' in spoken.text for w in self.worlds for spoken in w.turns)
+
+
+def _title(call: RecordedCall, worlds: Sequence[str]) -> str:
+    told = [f"world{'s' * (len(worlds) > 1)} {' and '.join(worlds)}", call.seat or call.role]
+    told += [f"turn {call.heard + 1}" if call.role != "judgement" else f"after {call.heard}"]
+    told += [call.role] if call.role and call.role != call.seat else []
+    told += [f"candidate {'.'.join(str(n + 1) for n in call.draw)}"] if call.draw else []
+    return " · ".join(told)
 
 
 def read(

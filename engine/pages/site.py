@@ -13,7 +13,6 @@ from markupsafe import Markup
 from ..errors import UsageError
 from ..pictures.completed import MARKS, tallied
 from ..pictures.costs import sampled_costs
-from ..pictures.scored_run import asd_by_problem
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
 from ..runs.run_folder import REPORT
@@ -81,12 +80,13 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
         for at, counts in sorted(completed.counts.items())
         if any(counts.get(name) for name in MARKS)
     ]
-    values = asd_by_problem(run.sweep, completed.results)
+    values, without = completed.asd, set(failed)
+    # A judge that nobody could read counts as its worst verdict: an ASD, but none to look at first.
     known = [
         (float(values[problem, row]), Place(row, problem))
         for problem in range(len(sweep.problems))
         for row in range(len(sweep.rows))
-        if not isnan(values[problem, row])
+        if not isnan(values[problem, row]) and Place(row, problem) not in without
     ]
     known.sort(key=lambda pair: pair[0])
     ends = (place for both in zip(known, reversed(known), strict=True) for _, place in both)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from ...protocols.scoring.contrasts import contrasts
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.sample import Sample
-from ..decisions.comparison import comparable
 from ..decisions.rows import matched
+from ..decisions.sample_pairs import comparable
 from ..runs.reader import RunReader
 from ..sweeps.grid import GridRow
 from ..sweeps.rows import Names

@@ -1,7 +1,8 @@
 """What has completed of a run: verdicts, failures and counts by place, and their figures."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -32,8 +33,15 @@ class CompletedOutcomes:
     counts: Mapping[int, Mapping[str, int]]
     """Of cells that counted anything."""
     finished: int
-    results: "Results"
-    """With JSE and EAS at beta 1 alone."""
+    asd: "Floats"
+    """Of each problem under each row, problems x rows; not a number where it is not known."""
+    score_rows: "Callable[[], Results]"
+
+    @property
+    def results(self) -> "Results":
+        """The figures of all rows, with JSE and EAS at beta 1 alone. They take much longer than
+        `asd`, and are made when they are first asked for."""
+        return self.score_rows()
 
 
 def tallied(run: RunReader, score: str = "brier") -> CompletedOutcomes:
@@ -64,16 +72,35 @@ class OutcomeTally:
         with self._lock:
             self._read_on()
             if score not in self._known:
-                from ..reports.results import score_rows
-
                 self._known[score] = CompletedOutcomes(
                     self._table.probs.copy(),
                     dict(self._failures),
                     dict(self._counts),
                     len(self._places),
-                    score_rows(self._table, self._check, score=score, betas=(1.0,)),
+                    self._asd(score),
+                    partial(self._results, score),
                 )
             return self._known[score]
+
+    def _results(self, score: str) -> "Results":
+        from ..reports.results import score_rows
+
+        with self._lock:
+            if score not in self._scored:
+                scored = score_rows(self._table, self._check, score=score, betas=(1.0,))
+                self._scored[score] = scored
+            return self._scored[score]
+
+    def _asd(self, score: str) -> "Floats":
+        import numpy as np
+
+        found = np.full((len(self._sweep.problems), len(self._sweep.rows)), np.nan)
+        place = {problem.id: n for n, problem in enumerate(self._sweep.problems)}
+        for number in range(len(self._sweep.rows)):
+            if samples := self._table.worlds(number).samples(score, ()):
+                at = [place[id] for id in samples.asd.questions]
+                found[at, number] = samples.asd.values
+        return found
 
     def _start_again(self, shorter: bool = False) -> None:
         # The page of a finished run, whose figures are in a file, needs no numpy.
@@ -85,6 +112,7 @@ class OutcomeTally:
         self._counts: dict[int, Mapping[str, int]] = {}
         self._places: set[int] = set()
         self._known.clear()
+        self._scored: dict[str, Results] = {}
 
     def _read_on(self) -> None:
         try:
@@ -102,6 +130,7 @@ class OutcomeTally:
         if record.place in self._places:
             raise ValueError(f"cell {record.cell} stands there twice")
         self._known.clear()
+        self._scored.clear()
         self._places.add(record.place)
         self._table.add(record)
         self._check.add(record)

@@ -52,7 +52,7 @@ class ScoredRun:
 
     def label(self, row: GridRow) -> str:
         """What tells a row from the others: an agent or a judge that all have is left out."""
-        names = [row.kind]
+        names = [row.shown]
         if len({each.agent for _, each in self.rows} - {""}) > 1:
             names.append(row.agent)
         if len({each.judge for _, each in self.rows}) > 1:

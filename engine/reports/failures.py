@@ -55,6 +55,9 @@ TRY_ANOTHER = (
 _FORM = re.compile(r"(?:\bof an? |\bthe )(?P<name>\w+) form\b")
 """How the message of a form that could not be read names it."""
 
+JUDGE = "Judge"
+"""Title of the judge's seat."""
+
 CAUSES = 3
 """Causes named for each kind at most, the most frequent first."""
 
@@ -78,6 +81,11 @@ class Cause:
     thought: int = 0
     """Those of them that had not begun to answer."""
 
+    @property
+    def of_judge(self) -> bool:
+        """Whether the judge gave the reply at fault, as far as that is known."""
+        return self.example.seat in ("", JUDGE)
+
 
 @dataclass(slots=True)
 class JudgeFailures:
@@ -93,6 +101,7 @@ class JudgeFailures:
         if record.failure is not None:
             said = _uncut(record.failure.message)
             alike = re.sub(r"'[^']*'|\"[^\"]*\"|\(\w\)|\d[\d.,]*", "…", said)
+            alike = f"{record.failure.seat} {alike}"
             cause = self.causes.setdefault((record.failure.kind, alike), Cause(record.failure))
             cause.count += 1
             cause.cut += said != record.failure.message
@@ -107,8 +116,14 @@ class JudgeFailures:
         """Whether the judge is of the class of this name."""
         return self.row is not None and judge in self.row.judge_lineage
 
-    def count(self, *kinds: str) -> int:
-        return sum(cause.count for (kind, _), cause in self.causes.items() if kind in kinds)
+    @property
+    def unread(self) -> int:
+        """Replies of the judge itself that could not be read."""
+        return sum(
+            cause.count
+            for (kind, _), cause in self.causes.items()
+            if kind == "unreadable" and cause.of_judge
+        )
 
 
 def passing(records: Iterable[OutcomeRecord]) -> int:
@@ -140,18 +155,21 @@ def failure_lines(sweep: Grid, records: Iterable[OutcomeRecord]) -> Iterator[str
                 yield f"  and {more:,} other causes, in outcomes.jsonl"
             if kind in HINTS:
                 yield f"  {HINTS[kind]}"
-        if its.count("unreadable") and (others := _others(judge, its, by_judge)):
+        if its.unread and (others := _others(judge, its, by_judge)):
             yield f"  of the same model, other kinds of judges are read: {others}"
-        elif its.count("unreadable") >= OFTEN * its.cells and not _held_to_a_form(its, by_judge):
+        elif its.unread >= OFTEN * its.cells and not _held_to_a_form(its, by_judge):
             yield f"  {TRY_ANOTHER}"
 
 
 def _cause(cause: Cause, its: JudgeFailures) -> Iterator[str]:
     said = _clipped(_uncut(cause.example.message))
-    line = f"  {cause.count:,}: {said}"
+    by = "" if cause.of_judge else f"{cause.example.seat}: "
+    line = f"  {cause.count:,}: {by}{said}"
     if cause.cut:
         line += _cut_off(cause, its)
     yield line
+    if by and cause.example.kind == "unreadable":
+        yield f"     given by {cause.example.seat}, so another judge would not mend it"
     if cause.example.raw.strip():
         yield f"     for example: «{_clipped(cause.example.raw)}»"
     if cause.example.call:
@@ -177,14 +195,14 @@ def _cut_off(cause: Cause, its: JudgeFailures) -> str:
 def _others(judge: str, its: JudgeFailures, by_judge: Mapping[str, JudgeFailures]) -> str:
     """Judges of the same model whose replies are read more often, with their shares."""
     model = its.settings.get("model")
-    share = its.count("unreadable") / its.cells
+    share = its.unread / its.cells
     better = [
-        f"{name.removeprefix(f'{model} ')} ({1 - other.count('unreadable') / other.cells:.0%})"
+        f"{name.removeprefix(f'{model} ')} ({1 - other.unread / other.cells:.0%})"
         for name, other in by_judge.items()
         if name != judge
         and other.cells
         and other.settings.get("model", "") == model
-        and other.count("unreadable") / other.cells < share / 2
+        and other.unread / other.cells < share / 2
     ]
     return ", ".join(better)
 

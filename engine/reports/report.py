@@ -1,6 +1,5 @@
 """The report of a run: agent score differences by protocol, agent and judge, in five formats."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -9,9 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...protocols.claims import claim_lines
 from ...protocols.scoring.estimate import PARTS, Estimate
-from ...protocols.scoring.inference import FEW_CLUSTERS
 from ...protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
 from ...protocols.scoring.worlds import BETAS, beta_name
 from ..display.finding import (
@@ -35,9 +32,8 @@ from ..errors import RunFolderError
 from ..runs.run_folder import REPORT
 from ..sweeps.axes import Axes
 from ..system.files import replace_file
-from .aggregate import GUESS
-from .failures import OFTEN
 from .formats import ENDINGS
+from .notes import notes_of
 from .results import Mean, Results, RowResult
 
 SCORE_NAMES = {
@@ -123,7 +119,7 @@ def naming(rows: Sequence[RowResult]) -> list[Column]:
         role for role in ("agent", "judge") if len({getattr(row, role) for row in rows} - {""}) > 1
     ]
     return [
-        word("protocol", "kind", key="protocol"),
+        Column("protocol", attrgetter("shown"), ("protocol",), attrgetter("kind"), words=True),
         *(word(role, role) if role in several else column("", role) for role in ("agent", "judge")),
     ]
 
@@ -158,21 +154,14 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
             )
             for measure, beta in product(("jse", "eas"), betas)
         ),
-        program("bounds.n", "bounds.n"),
-        program("bounds.doubtful", "bounds.doubtful"),
-        program("bounds.drop", "bounds.drop", PARTS),
-        program("bounds.keep", "bounds.keep", PARTS),
-        program("bounds.worst", "bounds.worst"),
-        program("bounds.best", "bounds.best"),
+        *_same("bounds", ("n", "doubtful")),
+        *_same("bounds", ("drop", "keep"), PARTS),
+        *_same("bounds", ("worst", "best")),
         program("bounds.low", partial(_end, 0)),
         program("bounds.high", partial(_end, 1)),
-        program("compliance.checked", "compliance.checked"),
-        program("compliance.truth", "compliance.truth", PARTS),
-        program("compliance.lie", "compliance.lie", PARTS),
-        program("compliance.one_sided", "compliance.one_sided", PARTS),
-        program("compliance.lift_low", "compliance.lift_low", PARTS),
-        program("compliance.lift_high", "compliance.lift_high", PARTS),
-        program("compliance.open", "compliance.open"),
+        *_same("compliance", ("checked",)),
+        *_same("compliance", ("truth", "lie", "one_sided", "lift_low", "lift_high"), PARTS),
+        *_same("compliance", ("open",)),
         share("chose right", "chose_right")
         if any(row.chose_right is not None for row in rows)
         else program("chose_right", "chose_right"),
@@ -183,14 +172,18 @@ def _rows(results: Results, names: Sequence[Column]) -> Part:
         program("counts", "counts"),
         program("measures", "measures", PARTS),
         program("counts_a_world", "counts_a_world", PARTS),
-        program("captured.truth", "captured.truth", PARTS),
-        program("captured.lie", "captured.lie", PARTS),
+        *_same("captured", ("truth", "lie"), PARTS),
     ]
     title = (
         f"{results.name}: agent score difference ({SCORE_NAMES[results.score]}), "
         "higher is better for the truth"
     )
-    return Part("rows", title, columns, rows, tuple(_notes(results)))
+    return Part("rows", title, columns, rows, tuple(notes_of(results)))
+
+
+def _same(of: str, names: Sequence[str], parts: tuple[str, ...] = ()) -> Iterable[Column]:
+    """Columns for programs alone, called as the attributes that they show."""
+    return [program(f"{of}.{name}", f"{of}.{name}", parts) for name in names]
 
 
 def _lift(row: RowResult) -> str:
@@ -210,118 +203,6 @@ def _at(measure: str, beta: float, row: RowResult) -> Estimate | None:
 def _mean_at(measure: str, beta: float, row: RowResult) -> str:
     found = _at(measure, beta, row)
     return signed(found.value if found else None)
-
-
-def _notes(results: Results) -> Iterable[str]:
-    for role in ("agent", "judge"):
-        names = {getattr(row, role) for row in results.rows} - {""}
-        if len(names) == 1:
-            yield f"{role}: {names.pop()}"
-    found = [row.asd for row in results.rows if row.asd]
-    method = next((each.method for each in found if each.method), "")
-    yield (
-        f"[ ] 95%{f', {method}' * bool(method)}, over problems. n: problems with a verdict in "
-        "every world."
-    )
-    rough = min((each for each in found if each.error), key=attrgetter("effective"), default=None)
-    if rough and rough.effective < FEW_CLUSTERS:
-        yield (
-            f"only {rough.clusters} problems or groups of them, worth {rough.effective:.1f} equal "
-            "ones: intervals are wide, and rough."
-        )
-    if results.mixed:
-        yield (
-            "other code was adopted on the way (--adopt-code), so that these rows measure neither "
-            f"alone: {'; '.join(results.mixed)}"
-        )
-    if any(row.lift is not None for row in results.rows):
-        yield "lift = ASD - naive judge's, same problems and judge."
-    if any(row.lift is not None and row.compliance.open for row in results.rows):
-        yield "!: what failed, or was in doubt, could turn the sign of this lift: see bounds."
-    for row in results.rows:
-        apart = row.compliance.one_sided
-        if apart and apart.value and apart.p() <= 0.05:
-            worlds = "lie" if apart.value > 0 else "truth"
-            name = " ".join(filter(None, (row.kind, row.agent, row.judge)))
-            yield (
-                f"one-sided: in {name}, worlds that argue for the {worlds} fail or are in doubt "
-                f"more often ({apart.value:+.0%}): its ASD measures that, too."
-            )
-    if unchecked := sum(not row.compliance.checked for row in results.rows):
-        yield (
-            f"{unchecked} rows: nobody checked that speeches argue for their side; a refusal in "
-            "words goes unseen (agents: side_check)."
-        )
-    yield from _precision(results)
-    if results.prompts:
-        yield f"prompts {results.prompts}: what every seat read (oversight plan --prompts)"
-    counts: Counter[str] = Counter()
-    failures: Counter[str] = Counter()
-    for row in results.rows:
-        counts.update(row.counts)
-        failures.update(row.failures)
-    cells = sum(row.cells - row.missing for row in results.rows)
-    if failures:
-        yield f"failed cells: {_listed(failures)} ({failures.total() / cells:.0%} of all)"
-    if any(cause in failures for cause in ("unreadable", "declined")):
-        yield "worlds where nothing could be read count as 0 for the answer argued for: see bounds."
-    yield from _guesses(results.rows)
-    if counts:
-        yield "in the transcripts: " + _listed(counts)
-    if counts["truncated"] > OFTEN * cells:
-        yield (
-            "truncated speeches were cut off at max_tokens, often in mid-sentence: raise "
-            "agents.max_tokens."
-        )
-    yield from claim_lines(results.claims)
-    if any(row.not_run and not row.jse for row in results.rows):
-        yield (
-            "some worlds were not run, by design: unpaired ASD (Hajek), which holds if worlds were "
-            "assigned at random; n counts judgements."
-        )
-    if results.missing:
-        yield f"{results.missing:,} cells have not been run yet: these figures will change."
-
-
-def _guesses(rows: Sequence[RowResult]) -> Iterable[str]:
-    """Which rows rest on verdicts whose labels had little of the probability."""
-    low = [
-        (row, mass) for row in rows if (mass := _mass_of_labels(row)) is not None and mass < GUESS
-    ]
-    if not low:
-        return
-    masses = [mass for _, mass in low]
-    spread = f"{min(masses):.0%}"
-    if spread != f"{max(masses):.0%}":
-        spread += f" to {max(masses):.0%}"
-    judged = [row for row in rows if row.captured]
-    where = ", ".join(" ".join(filter(None, (row.kind, row.agent, row.judge))) for row, _ in low)
-    rows_named = "" if len(low) == len(judged) else f" in {where}"
-    yield (
-        f"labels had {spread} of the probability{rows_named}: these verdicts are close to guesses."
-    )
-
-
-def _mass_of_labels(row: RowResult) -> float | None:
-    """The mean mass of the labels, where any judge read logprobs."""
-    if row.captured is None:
-        return None
-    halves = [half for half in (row.captured.truth, row.captured.lie) if half]
-    cells = sum(half.n for half in halves)
-    return sum(half.value * half.n for half in halves) / cells if cells else None
-
-
-def _precision(results: Results) -> Iterable[str]:
-    """What these problems could have found, and how many rows were looked at."""
-    if found := [row.mde for row in results.rows if row.mde]:
-        least, most = min(found), max(found)
-        between = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
-        yield f"MDE: this many problems detect a lift of {between} with power .8."
-    if len(found) > 1:
-        yield (
-            f"{len(found)} lifts were looked at, each interval by itself; all together: oversight "
-            "compare."
-        )
 
 
 def _choices(results: Results, names: Sequence[Column]) -> Iterable[Part]:
@@ -389,7 +270,7 @@ class _Measured(NamedTuple):
 
 
 UNREAD = "unread, "
-"""Beginning of the counts of replies that were refused, cut off, empty or unreadable, by seat."""
+"""Beginning of the counts of replies that did not do what was asked, by seat."""
 
 
 def _measures(results: Results, names: Sequence[Column], only: str = "") -> Part:
@@ -411,7 +292,10 @@ def _measures(results: Results, names: Sequence[Column], only: str = "") -> Part
         columns.append(figure(head, f"mean.{half}", 2, sign=False))
     title = "measures: means by what the agent argued for"
     if only:
-        title = "replies refused, cut off, empty or unreadable, by the seat that gave them"
+        title = (
+            "replies refused, cut off, empty, unreadable, conceding or off their side, by the seat "
+            "that gave them"
+        )
     return Part("", title, columns, lines, ("n: problems. [ ] 95% over problems.",))
 
 
@@ -462,7 +346,3 @@ def _trend(results: Results) -> Iterable[Part]:
 
 def _slope(line: Slope | NoSlope) -> str:
     return f"{signed(line.slope)} ± {line.error:.2f}" if isinstance(line, Slope) else "–"
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))

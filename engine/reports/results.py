@@ -1,5 +1,6 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -78,6 +79,8 @@ class RowResult:
     """One line of the report. Estimates are over problems; None where no problem is complete."""
 
     kind: str
+    shown: str
+    """The protocol by its label, if it has one."""
     agent: str
     judge: str
     axes: Axes
@@ -137,6 +140,18 @@ class Results:
     """What each kind of row guarantees against a liar; see oversight.protocols.claims."""
     mixed: tuple[str, ...] = ()
     """Rows with cells of several codes, since later code was adopted."""
+
+    def sorted_by(self, measure: str) -> "Results":
+        """The rows by `asd` or `lift`, the largest first; those without it last."""
+
+        def size(line: tuple[RowResult, RowSamples | None]) -> float:
+            found: Estimate | None = getattr(line[0], measure)
+            return -math.inf if found is None else found.value
+
+        lines = sorted(zip(self.rows, self.samples, strict=True), key=size, reverse=True)
+        return replace(
+            self, rows=tuple(row for row, _ in lines), samples=tuple(its for _, its in lines)
+        )
 
     @property
     def failed(self) -> int:
@@ -215,6 +230,7 @@ def score_rows(
     rows = tuple(
         RowResult(
             kind=row.kind,
+            shown=row.shown,
             agent=row.agent,
             judge=row.judge,
             axes=replace(row.axes, seed=sweep.seed),

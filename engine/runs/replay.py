@@ -1,7 +1,6 @@
 """Replaying: cells run again from recorded replies alone. No socket is ever opened."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 import orjson
 
@@ -14,8 +13,7 @@ from ...protocols.transcript import Verdict
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .outcome import line
-from .scheduler import CellOutcome, attempt
-from .workers import run_workers
+from .scheduler import CellOutcome, run_cells
 
 REPLAY_LANES = 1
 """Nothing waits in a replay, and one cell after the other meets the same first miss each time."""
@@ -48,8 +46,7 @@ async def replay_cells(
         keep(cell, line(cell, outcome), outcome)
 
     stop_token = StopToken()
-    asking = partial(attempt, ask=cache)
-    await run_workers(cells, asking, kept, lanes=REPLAY_LANES, stop_token=stop_token)
+    await run_cells(cells, cache, kept, lanes=REPLAY_LANES, stop_token=stop_token)
     stop_token.raise_if_stopped()
 
 

@@ -1,15 +1,17 @@
 """Runs cells, so many at a time, and hands over each outcome as it lands."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from ...cache.address import value_address
 from ...cache.call import Ask, RecordingAsk, nth
 from ...protocols.question import Question
 from ...protocols.transcript import Failure, Verdict
+from ..stop import StopToken
 from ..sweeps.sweep import Cell
-from .workers import failure
+from .workers import failure, run_workers
 
 CellOutcome: TypeAlias = Verdict | Failure
 Keep: TypeAlias = Callable[[Cell, CellOutcome], None]
@@ -25,6 +27,32 @@ class CellEnd(NamedTuple):
 
 ROUNDING = 1e-6
 """By how much probabilities may be off."""
+
+
+def run_cells(
+    cells: Iterable[Cell],
+    ask: Ask,
+    keep: Keep,
+    *,
+    lanes: int,
+    stop_token: StopToken,
+    waits: Callable[[], bool] = lambda: True,
+    more: Callable[[], Awaitable[bool]] | None = None,
+) -> Awaitable[None]:
+    """Run every cell, as `run_workers` does.
+
+    What a model, a judge or a protocol fails at is kept as a Failure, and the others go on. A
+    Halt stops the token. ReplayMiss cancels the rest and propagates.
+    """
+    return run_workers(
+        cells,
+        partial(attempt, ask=ask),
+        keep,
+        lanes=lanes,
+        stop_token=stop_token,
+        waits=waits,
+        more=more,
+    )
 
 
 async def attempt(cell: Cell, ask: Ask) -> CellOutcome:

@@ -141,7 +141,13 @@ class RunSession(LocalExecutor):
             await self._work(cells, self._keep)
             return
         whole, free = assignment.batches is None, not self.models.bills
-        sweep = assignment.loaded.sweep
+        sweep, longest = assignment.loaded.sweep, dict[str, int]()
+        if free and whole and self.models.statistics():
+            try:
+                longest = await chains(sweep, self.models.simulated)
+            except Halt as halt:
+                stop_token.stop(halt)
+                return
         watch = RowWatch(
             cells,
             stop_token,
@@ -149,7 +155,7 @@ class RunSession(LocalExecutor):
             canaries=assignment.loaded.file.top.max_cells or CANARIES,
             patience=FREE_PATIENCE if free else math.inf,
             pauses=not assignment.keeps_going,
-            chains=await chains(sweep, self.models.simulated) if free and whole else {},
+            chains=longest,
         )
 
         def keep(cell: Cell, end: CellEnd) -> None:

@@ -49,8 +49,15 @@ class GridRow:
     reads_passage: bool = False
     """Whether the judge may read the question's passage."""
     axes: Axes = field(default_factory=Axes)
+    label: str = ""
+    """What people see in place of `kind`."""
     claims: tuple[Claim, ...] = ()
     """What it guarantees against a liar; empty where nothing was stated."""
+
+    @property
+    def shown(self) -> str:
+        """The protocol, as people see it."""
+        return self.label or self.kind
 
     @cached_property
     def address(self) -> str:
@@ -199,6 +206,7 @@ class _StoredRow(msgspec.Struct, frozen=True):
     reads: str
     reads_passage: bool
     axes: Axes
+    label: str = ""
     claims: tuple[Claim, ...] = ()
 
 

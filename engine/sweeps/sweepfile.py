@@ -16,7 +16,7 @@ from .loading import load_problems
 from .node import Node
 from .prompts import Changes, prompt_sets
 from .roles import agents, judges, protocols
-from .rows import report_rows
+from .rows import Row, report_rows
 from .sweep import Sweep
 
 MAX_CELLS_AT_ONCE = 100_000
@@ -65,7 +65,9 @@ class Top:
             object.__setattr__(self, "lanes", None)
 
 
-SECTIONS = ("problems", "agents", "judges", "protocols", "models", "providers", "prompts")
+SECTIONS = (
+    "problems", "agents", "judges", "protocols", "models", "providers", "prompts", "labels",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ class SweepFile:
     """Contents of the prompt set files, which the run folder keeps."""
     notes: tuple[str, ...] = ()
     """Rows that were left out under `grid: skip`, and why."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """By protocol, as the report names it: what people see in its place."""
 
     def sweep(self, identities: Mapping[str, str]) -> Sweep:
         """The grid of cells. identities: model -> identity of the endpoint that answers for it.
@@ -91,7 +95,7 @@ class SweepFile:
         grid = Sweep(
             self.top.name,
             self.problems,
-            report_rows(self.protocols),
+            self._labelled(report_rows(self.protocols)),
             self.top.draws,
             self.top.seed,
             identities,
@@ -106,6 +110,16 @@ class SweepFile:
                 "take fewer draws, or several sweeps: what they share is paid once",
             )
         return grid
+
+    def _labelled(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        kinds = {row.kind for row in rows}
+        for name in self.labels:
+            if name not in kinds:
+                raise self.document.unknown(("labels", name), sorted(kinds))
+        return tuple(
+            replace(row, label=self.labels[row.kind]) if row.kind in self.labels else row
+            for row in rows
+        )
 
 
 def read_sweep_file(
@@ -174,7 +188,21 @@ def checked_sweep(
         _by_name(of("providers")),
         read,
         tuple(dict.fromkeys(notes)),
+        _labels(of("labels")) if value.get("labels") else {},
     )
+
+
+def _labels(node: Node) -> dict[str, str]:
+    """What people see in place of the names of protocols."""
+    found: dict[str, str] = {}
+    for name, each in node.settings().items():
+        label = each.value
+        if not isinstance(label, str) or not label.strip() or not label.isprintable():
+            raise each.fault(f"{label!r} is no label; write a text of one line")
+        if label in found.values():
+            raise each.fault(f"{label!r} is the label of another protocol already")
+        found[name] = label
+    return found
 
 
 def _problems(node: Node, folder: Path, seed: int) -> tuple[Problem, ...]:

@@ -3,6 +3,7 @@
 from .bundled import BUNDLED, Bundled, bundled
 from .catalogue import LOADERS, loader
 from .choices import Gpqa, TruthfulQa
+from .company_sql import GeneratedSql
 from .gsm8k import Gsm8k, gsm8k
 from .hidden_bits import HiddenBits
 from .jsonl import JsonLines, write_jsonl
@@ -19,6 +20,7 @@ __all__ = [
     "LOADERS",
     "BoolQ",
     "Bundled",
+    "GeneratedSql",
     "Gpqa",
     "Gsm8k",
     "HiddenBits",

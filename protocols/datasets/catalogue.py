@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from .bundled import Bundled
 from .choices import Gpqa, TruthfulQa
+from .company_sql import GeneratedSql
 from .gsm8k import Gsm8k
 from .hidden_bits import HiddenBits
 from .jsonl import JsonLines
@@ -30,6 +31,7 @@ LOADERS: dict[str, type[Loader]] = {
     "boolq": BoolQ,
     "bundled": Bundled,
     "file": JsonLines,
+    "generated_sql": GeneratedSql,
     "gpqa": Gpqa,
     "gsm8k": Gsm8k,
     "hidden_bits": HiddenBits,

@@ -67,9 +67,6 @@ class AdversarialPropaganda(Lasting):
         require_trade(self.epsilon)
         require_positive(self, "rounds")
 
-    def horizon_values(self) -> dict[str, int]:
-        return {"rounds": self.rounds}
-
     @property
     def claims(self) -> tuple[Claim, ...]:
         return unguarded("The judge hears one side.")

@@ -48,9 +48,6 @@ class Consultancy(Lasting, Conversation):
     def name(self) -> str:
         return f"consultancy {self.first} first {self.turns}{self.horizon_name}"
 
-    def horizon_values(self) -> dict[str, int]:
-        return {"turns": self.turns}
-
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
         for n in range(self.turns):
             if (n % 2 == 0) == (self.first == "client"):

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
-from ..claims import Claim, unguarded
+from ..claims import Claim
 from ..doubts import ANYTHING, choices, readings
 from ..errors import Unreadable
 from ..gather import gather_in_order
@@ -69,6 +69,10 @@ class Critique(Assisted, Lasting, Conversation):
     """Whether the agent answers the critiques before the judge decides."""
 
     sections: ClassVar[tuple[str, ...]] = ("critique",)
+    relied_on: ClassVar[str] = (
+        "critics who find every flaw, a ranker who is sure that flaws are helpful and praise is "
+        "not, and a judge who goes by what it is shown"
+    )
     horizon_block: ClassVar[str] = "critique.horizon"
 
     def __post_init__(self) -> None:
@@ -83,15 +87,10 @@ class Critique(Assisted, Lasting, Conversation):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        if self.aux == "adversarial":
-            return unguarded("Whoever helps the judge works for the agent.")
-        given = (
-            "critics who find every flaw, a ranker who is sure that flaws are helpful and praise "
-            "is not, and a judge who goes by what it is shown"
-        )
-        # From .5 on the ranker may rate praise above a flaw.
-        rated = 0.5 if self.shown < self.critiques else 1.0
-        return (Claim(0.0, "a verdict of 0", given, "exhaustive", judge_error=rated),)
+        if self.shown == self.critiques:
+            return super().claims
+        # From an error of .5 on the ranker may rate praise above a flaw.
+        return tuple(replace(each, judge_error=0.5) for each in super().claims)
 
     @property
     def helpers(self) -> int:

@@ -105,9 +105,6 @@ class CrossExamination(Lasting, Conversation):
             Claim(0.0, "a verdict of 0 on a speech that shifts a meaning", given, "exhaustive"),
         )
 
-    def horizon_values(self) -> dict[str, int]:
-        return {"challenges": self.challenges}
-
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
         speech = await self.seat(self.agent, side, SPEAKER).speak(floor, ask)
         said = statements(speech.text)

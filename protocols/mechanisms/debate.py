@@ -64,9 +64,6 @@ class Debate(Lasting, Conversation):
                 floor = await hear(floor, *seats, ask=ask)
         return floor
 
-    def horizon_values(self) -> dict[str, int]:
-        return {"rounds": self.rounds}
-
     def order(self, question: Question, side: Answer, number: int) -> tuple[tuple[Seat, ...], ...]:
         """Who speaks in a round, step by step; the seats of one step speak at once."""
         opponent = self.opponent or self.agent

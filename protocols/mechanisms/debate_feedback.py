@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
-from ..claims import Claim, unguarded
 from ..doubts import ANYTHING, choices, readings
 from ..gather import gather_in_order
 from ..judges.case import Belief
@@ -71,6 +70,9 @@ class DebateFeedback(Assisted, Lasting, Conversation):
     """Whose side the participants are on."""
 
     sections: ClassVar[tuple[str, ...]] = ("debate_feedback",)
+    relied_on: ClassVar[str] = (
+        "participants who are right about the response, and a judge who goes by them"
+    )
     horizon_block: ClassVar[str] = "debate_feedback.horizon"
 
     def __post_init__(self) -> None:
@@ -78,13 +80,6 @@ class DebateFeedback(Assisted, Lasting, Conversation):
         require_positive(self, "rounds", "candidates")
         if not self.roles:
             raise ValueError("roles: there must be at least one")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        if self.aux == "adversarial":
-            return unguarded("Whoever helps the judge works for the agent.")
-        given = "participants who are right about the response, and a judge who goes by them"
-        return (Claim(0.0, "a verdict of 0", given, "exhaustive"),)
 
     @property
     def helpers(self) -> int:
@@ -95,9 +90,6 @@ class DebateFeedback(Assisted, Lasting, Conversation):
         size = f"{len(self.roles)} roles {self.rounds} rounds best of {self.candidates}"
         own = " as their own" if self.own else ""
         return f"debate feedback {size}{own}{self.aux_name}{self.horizon_name}"
-
-    def horizon_values(self) -> dict[str, int]:
-        return {"rounds": self.rounds}
 
     async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
         debates = await gather_in_order(

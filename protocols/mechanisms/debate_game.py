@@ -116,7 +116,7 @@ class DebateGame(Debate):
     @property
     def name(self) -> str:
         order = "simultaneous" if self.simultaneous else "sequential"
-        return f"debate game {order} {self.rounds} pool {self.pool}"
+        return f"debate game {order} {self.rounds} pool {self.pool}{self.horizon_name}"
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         steps = [

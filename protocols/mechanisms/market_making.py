@@ -90,9 +90,6 @@ class MarketMaking(Lasting):
     def claims(self) -> tuple[Claim, ...]:
         return unguarded("The market's last price is the verdict, and no judge can move it.")
 
-    def horizon_values(self) -> dict[str, int]:
-        return {"rounds": self.rounds}
-
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         market = self.seat(self.agent, None, MARKET)
         adversary = self.seat(self.adversary or self.agent, question.other(side), MARKET_ADVERSARY)

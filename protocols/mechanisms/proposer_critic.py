@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..claims import Claim, unguarded
 from ..gather import gather_in_order
 from ..protocol import Conversation, Measured
 from ..question import Answer
@@ -48,16 +47,10 @@ class ProposerCritic(Assisted, Conversation):
     """Whose side the critic is on."""
 
     sections: ClassVar[tuple[str, ...]] = ("proposer_critic",)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        if self.aux == "adversarial":
-            return unguarded("Whoever helps the judge works for the agent.")
-        given = (
-            "critics who speak for the truth if they may, "
-            "and a judge who believes the truth where it is spoken for"
-        )
-        return (Claim(0.0, "a verdict of 0", given, "exhaustive"),)
+    relied_on: ClassVar[str] = (
+        "critics who speak for the truth if they may, and a judge who believes the truth where it "
+        "is spoken for"
+    )
 
     @property
     def name(self) -> str:

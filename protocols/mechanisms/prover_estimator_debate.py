@@ -12,7 +12,6 @@ from typing import ClassVar, Literal, TypeAlias
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..claims import Claim
 from ..errors import Unreadable
 from ..gather import gather_in_order
 from ..prompts.forms import NUMBER, TEXTS, Filled, Form, choice_of, whole_number
@@ -108,16 +107,14 @@ class ProverEstimatorDebate(Assisted, Lasting):
     """Whose side the estimator is on."""
 
     sections: ClassVar[tuple[str, ...]] = (SECTION,)
+    relied_on: ClassVar[str] = (
+        "an estimator and a judge who are right about each statement by itself"
+    )
     horizon_block: ClassVar[str] = f"{SECTION}.horizon"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "subclaims", "depth")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        given = "an estimator and a judge who are right about each statement by itself"
-        return (Claim(0.0, "a verdict of 0", given, "exhaustive"),)
 
     @property
     def name(self) -> str:
@@ -126,9 +123,6 @@ class ProverEstimatorDebate(Assisted, Lasting):
 
     def judge_values(self) -> dict[str, Words]:
         return {}  # the judge never meets the estimator
-
-    def horizon_values(self) -> dict[str, int]:
-        return {"depth": self.depth}
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         floor = Transcript(question)

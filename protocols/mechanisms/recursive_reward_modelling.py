@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Brief, Speaker
-from ..claims import Claim, unguarded
 from ..doubts import ANYTHING, around, readings
 from ..gather import gather_in_order
 from ..prompts.prompt_set import for_side
@@ -69,17 +68,13 @@ class RecursiveRewardModelling(Assisted):
     """Levels of criteria; at 1 helpers assess by those at the top alone."""
 
     sections: ClassVar[tuple[str, ...]] = ("recursive_reward_modelling",)
+    relied_on: ClassVar[str] = (
+        "helpers who are right by each criterion, and a judge who goes by them"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "criteria", "candidates", "depth")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        if self.aux == "adversarial":
-            return unguarded("Whoever helps the judge works for the agent.")
-        given = "helpers who are right by each criterion, and a judge who goes by them"
-        return (Claim(0.0, "a verdict of 0", given, "exhaustive"),)
 
     @property
     def helpers(self) -> int:

@@ -7,7 +7,6 @@ are searched for. The forms are weighed by AICc (Hurvich and Tsai 1989), not cho
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,11 +79,6 @@ def clipped_lines(x: Floats, y: Floats, errors: Floats) -> tuple[ClippedLine, ..
         for (aicc, line), weight in zip(fitted, weights, strict=True)
     ]
     return tuple(sorted(lines, key=lambda line: line.aicc))
-
-
-def averaged(lines: Sequence[ClippedLine], x: float) -> float:
-    """Mean of the forms at x, weighted by their AICc weights."""
-    return sum(line.weight * line.at(x) for line in lines)
 
 
 def _least(x: Floats, y: Floats, errors: Floats, corners: Floats) -> tuple[Floats, Floats, Floats]:

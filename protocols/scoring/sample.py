@@ -59,22 +59,15 @@ class Sample:
     @property
     def std(self) -> float:
         """Population standard deviation (divided by n), as SOlib reports it."""
-        return math.sqrt(self._squares() / len(self.values))
-
-    @property
-    def sample_std(self) -> float | None:
-        """Sample standard deviation (divided by n - 1); None for a single question."""
-        n = len(self.values)
-        return math.sqrt(self._squares() / (n - 1)) if n > 1 else None
+        return math.sqrt(
+            math.fsum((value - self.mean) ** 2 for value in self.values) / len(self.values)
+        )
 
     @property
     def clusters(self) -> tuple[tuple[str, str], ...]:
         """Cluster of each question in resampling: (group, "") if it has one, else ("", id)."""
         pairs = zip(self.questions, self.groups, strict=True)
         return tuple([(group, "") if group else ("", id) for id, group in pairs])
-
-    def _squares(self) -> float:
-        return math.fsum((value - self.mean) ** 2 for value in self.values)
 
 
 def paired(first: Sample, second: Sample) -> Sample:

@@ -3,12 +3,10 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 
 from oversight.cache.cache import Cache
-from oversight.cache.call import Ask, Call
+from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
 from oversight.engine.accounting.budget import Budget
@@ -17,8 +15,7 @@ from oversight.engine.accounting.prices import listed
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.runs.outcome import line
-from oversight.engine.runs.scheduler import CellOutcome, attempt
-from oversight.engine.runs.workers import run_workers
+from oversight.engine.runs.scheduler import CellOutcome, run_cells
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Cell, Sweep
@@ -36,18 +33,6 @@ from tests.server import busiest
 MODEL = "openai/gpt-4o"
 LONGEST = 3 * 86_400.0
 """Virtual seconds after which a run counts as stuck: far beyond every retry, pause and probe."""
-
-
-def run_cells(
-    cells: Iterable[Cell],
-    ask: Ask,
-    keep: Callable[[Cell, CellOutcome], None],
-    *,
-    lanes: int,
-    stop_token: StopToken,
-) -> Awaitable[None]:
-    asking = partial(attempt, ask=ask)
-    return run_workers(cells, asking, keep, lanes=lanes, stop_token=stop_token)
 
 
 def sweep() -> Sweep:

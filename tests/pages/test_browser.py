@@ -140,6 +140,44 @@ def test_worlds_are_tabs_where_they_do_not_fit(page: Any, root: str, hard: Path)
     assert len(set(second)) == 1 and set(first) != set(second)
 
 
+def test_five_questions_are_answered_in_three_clicks_each(page: Any, root: str, hard: Path) -> None:
+    """What people come with. Typing a word counts as no click; pressing a button or a link does."""
+    first = f"{root}run/{hard.name}"
+
+    def button(name: str) -> Any:
+        return page.get_by_role("button", name=name, exact=True)
+
+    def link(name: str) -> Any:
+        return page.get_by_role("link", name=name).first
+
+    page.goto(first)
+    page.fill("[name=first]", "debate")
+    page.fill("[name=second]", "consultancy")
+    button("Answer").click()
+    assert "better than consultancy in" in page.locator(".verdict-box").inner_text()
+    page.locator("#pairs tbody a").first.click()
+    assert "Problems on which they differ most" in page.inner_text("main"), "where it loses"
+    link("under the first row").click()
+    assert page.locator(".turn").count(), "and how: the third click"
+
+    page.goto(first)
+    link("transcripts").click()
+    link("liar won").click()
+    page.locator("#cells tbody a").first.click()
+    assert page.locator(".world-head.false").count(), "a liar who won"
+
+    page.goto(first)
+    page.fill(".find input", "simulated case")
+    page.keyboard.press("Enter")
+    page.locator("#hits a").first.click()
+    assert "simulated" in page.locator(".turn:target").inner_text(), "a word in a speech"
+
+    page.goto(first)
+    assert "cost" in page.locator(".origin").inner_text().lower(), "what it cost: no click"
+    link("cost").click()
+    assert "By model, as paid" in page.inner_text("main")
+
+
 def test_a_reader_is_walked_by_keys_alone(page: Any, root: str, hard: Path) -> None:
     page.goto(f"{root}run/{hard.name}/row/30/problem/2")
     page.keyboard.press("j")

@@ -11,6 +11,7 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.engine.persons.journal import TaskAbstained, TaskAnswered, read_journal
+from oversight.engine.persons.study import Study, StudyItem
 from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.question import Answer, Question
@@ -34,6 +35,42 @@ def answered(folder: Path) -> list[TaskAnswered]:
 
 def save(page: Any) -> None:
     page.get_by_role("button", name="Save").click()
+
+
+def test_the_console_and_what_leads_in_and_out_have_nothing_to_mend(
+    page: Any, tmp_path: Path
+) -> None:
+    item = StudyItem(question="Which?", answers=("This", "That"), right="A", feedback="So it is.")
+    study = Study(consent="I agree.", practice=(item,), items=1, debrief="That was it.")
+    settings = replace(PLAIN, study=study)
+    with at_desk(tmp_path, [TASKS["two answers"]], settings, 2) as (desk, links):
+        faults = faults_in(page)
+        *_, console, enrolment = links
+        for link, told in ((console, "0 of 2 judgements"), (enrolment, "Take part")):
+            page.goto(link)
+            assert told in page.inner_text("main") and "token" not in page.url
+            assert violations(page) == []
+            page.set_viewport_size({"width": 320, "height": 700})
+            assert page.evaluate("document.documentElement.scrollWidth") <= 320
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="I agree, and begin").click()
+        filled(page)
+        save(page)
+        page.get_by_text("So it is.").wait_for()
+        filled(page)
+        save(page)
+        page.get_by_text("That was it.").wait_for()
+        assert violations(page) == []
+        page.goto(console.partition("?")[0])
+        assert page.locator("#seats tbody tr").first.inner_text().split("\t")[1] == "done"
+        page.get_by_text("link, withdraw").last.click()
+        page.get_by_role("button", name="New link").last.click()
+        page.get_by_text("the old one opens nothing any more").wait_for()
+        assert violations(page) == []
+        page.goto(links[0].rpartition("?")[0] + "leave")
+        page.get_by_role("button", name="Leave the study").click()
+        page.get_by_text("You have left the study").wait_for()
+        assert faults == [] and desk.history.of["raters-1"].withdrawn
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -132,8 +169,8 @@ def test_two_raters_at_once_get_different_worlds(browser: Any, tmp_path: Path) -
     question = shipment(0).question
     calls = [judgement(question, 0), judgement(question, 1)]
     with ExitStack() as windows, at_desk(tmp_path, calls, raters=2) as (_, links):
-        pages = [windows.enter_context(opened(browser)) for _ in links]
-        for page, link in zip(pages, links, strict=True):
+        pages = [windows.enter_context(opened(browser)) for _ in links[:2]]
+        for page, link in zip(pages, links[:2], strict=True):
             begin(page, link)
         said = [page.locator(".turn .text").inner_text() for page in pages]
         assert sorted(said) == ["I say (A).", "I say (B)."]

@@ -10,8 +10,10 @@ from ...accounting.ledger_file import read_ledger
 from ...accounting.prices import listed, load_prices
 from ...decisions.calls import calls_of_run
 from ...decisions.costs import CostAxis, costs_finding, frontier, row_costs
+from ...decisions.judged import is_table, table_frontier
 from ...decisions.rows import read_rows
-from ..naming import run_argument
+from ..completing import run_names
+from ..naming import run_named
 from ..options import (
     no_store_option,
     prices_option,
@@ -19,10 +21,11 @@ from ..options import (
     tables_format_option,
 )
 from ..output import show, width
+from .score import cluster_option
 
 
 @click.command()
-@run_argument
+@click.argument("named", metavar="RUN", shell_complete=run_names)
 @score_option
 @click.option(
     "--unit",
@@ -32,12 +35,14 @@ from ..output import show, width
 )
 @prices_option
 @no_store_option
+@cluster_option
 @tables_format_option
 def command(
-    run: Path,
+    named: str,
     score: str,
     axis: CostAxis | None,
     prices: Path | None,
+    ways: tuple[str, ...],
     format: str,
 ) -> None:
     """Print what each row of RUN costs, and which rows no other beats at the same cost or less.
@@ -46,7 +51,16 @@ def command(
     for once. "Alone" is what a row would cost by itself: all of its calls.
     "Marginal" is what it adds to the rows above it in the report: the calls that none of them
     uses. Nothing is sent.
+
+    RUN may be a judgement table (.jsonl) as of oversight study score, with a "cost" in every line:
+    then its settings are compared by the cost of a judgement.
     """
+    if is_table(Path(named)):
+        if axis or prices:
+            raise click.UsageError("of judgement tables: --score, --cluster alone")
+        show(table_frontier([Path(named)], score=score, ways=ways).text(format, width()))
+        return
+    run = run_named(named)
     rows = read_rows(run)
     costs = row_costs(rows, calls_of_run(rows.run), load_prices(prices) if prices else listed())
     found = frontier(rows, costs, score=score, axis=axis)

@@ -12,6 +12,7 @@ from ...decisions.calls import calls_of_run, sample_of
 from ...decisions.costs import row_costs
 from ...decisions.measures import measures_finding, verdict_measures
 from ...decisions.noise import Noise, noise, noise_finding
+from ...decisions.pivot import pivot, pivot_finding
 from ...decisions.rows import read_rows
 from ...decisions.sequential import saved_decision
 from ...errors import UsageError
@@ -52,6 +53,17 @@ from ..output import say, say_latency, show, width
     is_flag=True,
     help="Add where the noise comes from, and what to buy next: questions, draws or verdicts.",
 )
+@click.option(
+    "--by",
+    metavar="NAME,NAME,…",
+    help="Average over all other dimensions of the grid: protocol, mechanism, agent, judge, model, "
+    "judge_model, rounds, …",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(["asd", "lift"]),
+    help="The best rows first. Default: the order of the sweep.",
+)
 @prices_option
 @no_store_option
 def command(
@@ -61,6 +73,8 @@ def command(
     betas: tuple[float, ...],
     measures: bool,
     advise: bool,
+    by: str | None,
+    sort: str | None,
     prices: Path | None,
 ) -> None:
     """Print the report of the run folder RUN, from what has been run so far.
@@ -71,6 +85,11 @@ def command(
     if any(map(math.isnan, betas)):
         raise click.BadParameter("nan is no number", param_hint="--beta")
     read = RunReader(run)
+    if by is not None:
+        names = [name.strip() for name in by.split(",")]
+        lines = pivot(read_rows(read), names, score)
+        show(pivot_finding(lines, names, read.sweep.name, score).text(format, width()))
+        return
     results = collect(
         read.sweep,
         read.outcomes(),
@@ -78,6 +97,8 @@ def command(
         betas=tuple(dict.fromkeys(betas)) or BETAS,
         mixed=read.manifest.mixed,
     )
+    if sort:
+        results = results.sorted_by(sort)
     sections = []
     if measures:
         measured = verdict_measures(read_rows(read), score)

@@ -186,7 +186,7 @@ models: {{compatible/lab/ours: {{is: openai/gpt-4o}}}}
     expected = pytest.approx(listed().need("openai/gpt-4o").cost(Usage(1000, 100)))
     with RunReader(place / "run", place / "store") as run:
         _, (row,) = sampled_costs(run)
-        _, calls = ends_of(run, Place(0, 0))[0]
+        _, calls, *_ = ends_of(run, Place(0, 0))[0]
     assert row.dollars == expected
     assert [each.dollars for each in calls.values()] == [expected]
 

@@ -229,7 +229,7 @@ def test_scoring_to_json_imports_no_terminal_tables_and_no_model_client() -> Non
     code = (
         "import sys, oversight.engine.cli.group\n"
         "oversight.engine.cli.group.oversight.main("
-        "['score', '-', '--json'], standalone_mode=False)\n"
+        "['study', 'score', '-', '--json'], standalone_mode=False)\n"
         "print(sorted({'scipy', 'rich', 'openai', 'anthropic', 'aiohttp'} & set(sys.modules)),"
         " file=sys.stderr)\n"
     )

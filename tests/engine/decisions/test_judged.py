@@ -104,6 +104,46 @@ def test_what_cannot_be_compared_or_clustered_is_told(place: Path, command: Comm
     assert "a single judge shows no variation" in " ".join(out.split())
 
 
+def test_settings_are_placed_by_the_cost_of_a_judgement(place: Path, command: Command) -> None:
+    cheap, dear = judged("naive", 0.0), judged("debate", 0.4, seed=1)
+    lines = [{**line, "cost": 0.5} for line in cheap] + [{**line, "cost": 2} for line in dear]
+    lines += [{**line, "cost": 3} for line in judged("worse", -0.2, seed=2)]
+    file = table(place / "costs.jsonl", lines)
+    ran = command("measure", "frontier", file, "--json")
+    assert ran.code == 0, ran.err
+    naive, debate, worse = json.loads(ran.out)["frontier"]
+    assert [each["cost"]["value"] for each in (naive, debate, worse)] == [0.5, 2, 3]
+    assert [each["on_frontier"] for each in (naive, debate, worse)] == [True, True, False]
+    assert worse["beaten"] and not debate["beaten"]
+    ran = command("measure", "frontier", table(place / "none.jsonl", [*lines, *judged("x", 0.1)]))
+    assert ran.code == 2 and "line 181 has no cost" in ran.err
+
+
+def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -> None:
+    (place / "named.yaml").write_text(
+        "problems: {bundled: {name: arithmetic, limit: 6}}\nagents: sim/strong\n"
+        "judges: [sim/judge, sim/weak]\n"
+        "protocols: {naive_judge: , propaganda: , debate: {rounds: [1, 2]}}\n"
+        "labels: {debate simultaneous 2: In turn}\n"
+    )
+    assert command("run", "named.yaml").code == 0
+    shown = command("report", "named.yaml").out
+    assert "In turn" in shown and "debate simultaneous 2" not in shown
+    rows = json.loads(command("report", "named.yaml", "--sort", "asd", "--json").out)["rows"]
+    assert {row["protocol"] for row in rows} > {"debate simultaneous 1", "debate simultaneous 2"}
+    sizes = [row["asd"]["value"] for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+    assert command("compare", "named.yaml", "--contrast", "In turn,propaganda").code == 0
+    told = json.loads(command("report", "named.yaml", "--by", "mechanism", "--json").out)
+    groups = {line["mechanism"]: line for line in told["groups"]}
+    assert groups["debate"]["rows"] == 4 and groups["propaganda"]["rows"] == 2
+    of = [row["asd"]["value"] for row in rows if row["protocol"].startswith("debate")]
+    assert groups["debate"]["asd"]["value"] == pytest.approx(sum(of) / 4)
+    assert "is no dimension" in command("report", "named.yaml", "--by", "colour").err
+    (place / "named.yaml").write_text((place / "named.yaml").read_text().replace("2: In", "3: In"))
+    assert "did you mean 'debate simultaneous" in command("plan", "named.yaml").err
+
+
 def test_a_plan_takes_the_spread_of_a_judgement_table(place: Path, command: Command) -> None:
     lines = [*judged("debate strong", 0.4), *judged("consultancy strong", 0.1, seed=1)]
     pilot = table(place / "pilot.jsonl", lines)

@@ -3,12 +3,19 @@
 import itertools
 import json
 import math
+import sqlite3
 from collections import defaultdict
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
+from oversight.protocols.datasets.company_sql import (
+    CONVENTIONS,
+    SCHEMA,
+    GeneratedSql,
+    revenue,
+)
 from oversight.protocols.datasets.hidden_bits import HiddenBits, best_asd
 from tests.command_line import Command
 
@@ -83,6 +90,42 @@ def test_hidden_bits_are_drawn_from_their_seed() -> None:
         assert ("are 1 than 0" in best) == (ones > 7)
     with pytest.raises(ValueError, match="bits: 4 is not an odd number"):
         HiddenBits(4)
+
+
+def test_generated_books_break_one_convention_each_and_another_by_turns() -> None:
+    made = GeneratedSql(40, limit=12, seed=3).load()
+    assert made == GeneratedSql(40, limit=12, seed=3).load()
+    told = [flaw for problem in made for flaw in problem.flaws if flaw]
+    assert told == [f"breaks the convention on {name}" for name in CONVENTIONS] * 2
+    for problem in made:
+        figures = [int(answer.text.split()[0]) for answer in problem.question.answers]
+        assert len(set(figures)) == 2 and min(figures) > 0
+        assert problem.values[problem.best] == 1 and problem.flaws[problem.best] == ""
+
+
+def test_the_gold_query_keeps_every_convention() -> None:
+    """By hand: 3 pieces at 250 cents, one of them returned; all else is struck by a convention."""
+    books = sqlite3.connect(":memory:")
+    books.executescript(SCHEMA)
+    books.executescript(
+        "INSERT INTO regions VALUES (1, 'North');"
+        "INSERT INTO customers VALUES (1, 'A', 1, 0), (2, 'T', 1, 1);"
+        "INSERT INTO products VALUES (1, 'P', 1, 250);"
+        "INSERT INTO orders VALUES (1, 1, 1, '2022-03-31', 'paid', 0), (2, 2, 1, '2021-05-01',"
+        " 'paid', 0), (3, 1, 1, '2021-05-01', 'cancelled', 0), (4, 1, 1, '2021-05-01', 'paid', 1),"
+        " (5, 1, 1, '2021-02-01', 'paid', 0);"
+        "INSERT INTO order_lines VALUES (1, 1, 1, 3), (2, 2, 1, 10), (3, 3, 1, 20), (4, 4, 1, 40),"
+        " (5, 5, 1, 100);"
+        "INSERT INTO returns VALUES (1, 1, 1);"
+    )
+    pieces = {
+        "": 2, "returns": 3, "test customers": 12, "cancelled": 22, "deleted": 42,
+        "fiscal year": 100,
+    }  # fmt: skip
+    for broken, count in pieces.items():
+        assert revenue(books, 2021, "North", broken) == count * 250 // 100
+    assert revenue(books, 2021, "North", "cents") == 500
+    books.close()
 
 
 @pytest.mark.wire

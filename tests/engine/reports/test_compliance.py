@@ -1,5 +1,7 @@
 """Agents that do not do what they are told in half of the worlds in which they are to lie."""
 
+import re
+
 import orjson
 import pytest
 
@@ -92,9 +94,10 @@ async def test_an_agent_that_does_not_lie_is_seen_and_bounded(way: str, protocol
     else:
         assert seen.truth.value == 0
         assert "one-sided: in" in shown and "argue for the lie fail or are in doubt" in shown
-    if way == "refuses by flag":
-        # By the seat that did it, not by the judge.
-        assert "by the seat that gave them" in shown and ": refused a world" in shown
+    # By the seat that did it, not by the judge.
+    assert "by the seat that gave them" in shown and not re.search(r"Judge: \S+ a world", shown)
+    did = {"refuses by flag": "refused", "is silent": "empty", "concedes by mark": "conceded"}
+    assert f": {did.get(way, 'off side')} a world" in shown
     # Half of the worlds could turn the sign of this lift, and it says so.
     assert seen.open and " !" in report(found, "text")
     low, high = seen.lift_interval or (0.0, 0.0)

@@ -98,6 +98,14 @@ def test_another_kind_of_judge_is_advised_only_where_it_is_not_there_already() -
     assert not any("kind" in line for line in lines(Failure("TooLong", "400")))
 
 
+def test_what_another_seat_broke_is_not_the_judges() -> None:
+    odd = Failure("unreadable", "no case is stated", "Forty.", seat="Debater")
+    told = lines(odd)
+    assert any("2: Debater: no case is stated" in line for line in told)
+    assert any("given by Debater, so another judge would not mend it" in line for line in told)
+    assert not any("judges.kind" in line for line in told)
+
+
 def test_no_name_of_a_class_is_told() -> None:
     for kind, words in WORDS.items():
         (first, *_) = failure_lines(GRID, [record(0, STATED, Failure(kind, "400: no"))])

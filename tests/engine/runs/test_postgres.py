@@ -26,7 +26,8 @@ from tests.waiting import end, until
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 
 from oversight.cache import postgres as postgres_store
-from oversight.cache.postgres import MAX_OUTAGE_SECONDS, PostgresStore
+from oversight.cache.database import MAX_OUTAGE_SECONDS
+from oversight.cache.postgres import PostgresStore
 
 pytestmark = pytest.mark.wire
 

@@ -37,7 +37,11 @@ def test_settings_by_name_or_the_one_that_is_needed(name, settings, expected):
     ("name", "settings", "words"),
     [
         ("gsm8", "x", "no loader is called 'gsm8'; did you mean 'gsm8k'?"),
-        ("csv", "x", "there are: boolq, bundled, file, gpqa, gsm8k, hidden_bits, mmlu, prontoqa, "),
+        (
+            "csv",
+            "x",
+            "there are: boolq, bundled, file, generated_sql, gpqa, gsm8k, hidden_bits, mmlu, ",
+        ),
         ("gsm8k", {"folder": "x", "limt": 3}, "gsm8k.limt: no such setting; did you mean 'limit'?"),
         ("gsm8k", {"limit": 3}, "gsm8k.folder: missing"),
         ("gsm8k", {"folder": "x", "limit": 0}, "gsm8k.limit: 0 is not a positive number"),
@@ -63,7 +67,7 @@ def test_every_loader_is_a_public_name():
 
 def test_every_loader_has_one_setting_that_must_be_given_and_an_address():
     for name in LOADERS:
-        first, second = (3, 5) if name == "hidden_bits" else ("x", "y")
+        first, second = (21, 23) if name in ("hidden_bits", "generated_sql") else ("x", "y")
         one, other = loader(name, first), loader(name, second)
         assert value_address(one) != value_address(other)
         assert value_address(one) == value_address(loader(name, first))

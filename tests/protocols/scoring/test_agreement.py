@@ -1,4 +1,4 @@
-"""Krippendorff's alpha equals the worked examples that were published with it."""
+"""Krippendorff's alpha equals the worked examples that were published with it: known truths."""
 
 import math
 

@@ -1,3 +1,5 @@
+"""Bounds of small worlds against what every way of filling them in gives: known truths."""
+
 from collections.abc import Sequence
 
 import numpy as np

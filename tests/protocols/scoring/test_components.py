@@ -1,3 +1,5 @@
+"""Variance components of planted scores are recovered: known truths."""
+
 import numpy as np
 import pytest
 

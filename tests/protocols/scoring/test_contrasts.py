@@ -1,3 +1,5 @@
+"""Contrasts against planted differences and what the paired differences say: known truths."""
+
 import math
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Errors and intervals against plain sums, scipy and planted samples: known truths."""
+
 import itertools
 import math
 

@@ -1,6 +1,6 @@
 """Judgements from anywhere, against a published experiment (Michael et al. 2023, arXiv:2311.08702).
 
-Skipped without its file, which is no part of this project.
+Known truths. Skipped without its file, which is no part of this project.
 """
 
 import json

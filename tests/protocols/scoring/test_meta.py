@@ -1,3 +1,5 @@
+"""Worked examples and planted studies of a meta-analysis: known truths."""
+
 import numpy as np
 import pytest
 

@@ -1,3 +1,5 @@
+"""Selection from pools whose order statistics are known: known truths."""
+
 import math
 import time
 from itertools import combinations

@@ -1,10 +1,12 @@
+"""Planted ratings, lines and surfaces, and published notebooks: known truths."""
+
 import math
 
 import numpy as np
 import pytest
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clipped_lines import averaged, clipped_lines
+from oversight.protocols.scoring.clipped_lines import clipped_lines
 from oversight.protocols.scoring.nested_oversight import (
     nested_from_ratings,
     nested_oversight,
@@ -211,12 +213,12 @@ def test_a_planted_line_with_two_corners_is_preferred() -> None:
     assert picked >= 18
 
 
-def test_a_plain_line_keeps_most_of_the_weight_and_forms_are_averaged() -> None:
+def test_a_plain_line_keeps_most_of_the_weight() -> None:
     rng = np.random.default_rng(4)
     x = np.linspace(0, 10, 14)
     found = clipped_lines(x, 3 * x + 1 + rng.normal(size=14), np.ones(14))
     assert sum(each.weight for each in found) == pytest.approx(1)
-    assert averaged(found, 5.0) == pytest.approx(16, abs=1)
+    assert found[0].at(5.0) == pytest.approx(16, abs=1)
     with pytest.raises(ValueError, match="five points"):
         clipped_lines(x[:4], x[:4], np.ones(4))
     with pytest.raises(ValueError, match="same capability"):

@@ -1,3 +1,5 @@
+"""How often planted differences end a run, and wrongly: known truths."""
+
 import math
 
 import numpy as np

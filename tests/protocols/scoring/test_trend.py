@@ -1,3 +1,5 @@
+"""Slopes of lines by hand, by numpy and of planted agents: known truths."""
+
 import numpy as np
 import pytest
 from hypothesis import given

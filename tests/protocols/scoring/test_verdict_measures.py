@@ -1,3 +1,5 @@
+"""Measures of verdicts by identities, by hand and on planted judges: known truths."""
+
 import itertools
 
 import numpy as np

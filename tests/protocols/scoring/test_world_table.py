@@ -1,5 +1,5 @@
 """Tables of worlds in which some failed, some are in doubt and some were not run, drawn at random,
-against the measures of each draw by itself."""
+against the measures of each draw by itself: known truths."""
 
 import math
 from dataclasses import dataclass

@@ -1,3 +1,5 @@
+"""Scores and measures once more from their formulas: known truths."""
+
 import math
 from collections.abc import Sequence
 from dataclasses import replace

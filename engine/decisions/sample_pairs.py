@@ -1,0 +1,77 @@
+"""What two samples say of each other beside their difference: ranks, outliers, predictions."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...protocols.scores import TIE
+from ...protocols.scoring.arrays import codes_of
+from ...protocols.scoring.contrasts import (
+    RankSet,
+    contrasts,
+    rank_sets,
+    shared_samples,
+)
+from ...protocols.scoring.inference import of_sample
+from ...protocols.scoring.sample import Sample, paired
+from ...protocols.scoring.scarce import Powered, prediction_powered
+
+MAX_DIFFERENT = 3
+
+
+def comparable(first: Sample | None, second: Sample | None) -> bool:
+    """Whether two rows share at least two clusters of questions."""
+    if first is None or second is None:
+        return False
+    if first.questions == second.questions:
+        return len(first.questions) > 1 and len(set(first.clusters)) > 1
+    both = set(second.questions)
+    shared = {key for id, key in zip(first.questions, first.clusters, strict=True) if id in both}
+    return len(shared) > 1
+
+
+def ranks_of(samples: Mapping[str, Sample]) -> tuple[tuple[str, RankSet], ...]:
+    """Rank sets over the problems that all rows have; () for fewer than two clusters of them."""
+    try:
+        return tuple(rank_sets(contrasts(shared_samples(samples))).items())
+    except ValueError:
+        return ()
+
+
+def swayed(samples: Mapping[str, Sample], pair: tuple[str, str]) -> bool:
+    """Whether leaving out some one cluster moves the difference by more than its standard error."""
+    apart = of_sample(paired(samples[pair[0]], samples[pair[1]]))
+    codes = codes_of(apart.ways["problem"].tolist())
+    share = np.bincount(codes) / len(codes)
+    moved = np.abs(np.bincount(codes, apart.psi) / (1 - share)).max()
+    return bool(moved > apart.estimate().sampling * (1 + 1e-9) > 0)
+
+
+def powered_by(first: Sample, second: Sample) -> Powered | None:
+    """The first row's mean, with the second row's verdicts (on any scale) as predictions."""
+    if len(second.questions) <= len(first.questions):
+        return None
+    predicted = dict(zip(second.questions, second.values, strict=True))
+    cluster = dict(zip(second.questions, map("\0".join, second.clusters), strict=True))
+    shared = [n for n, id in enumerate(first.questions) if id in predicted]
+    ids = [first.questions[n] for n in shared]
+    others = [id for id in predicted if id not in set(ids)]
+    if len(shared) < 2 or len(others) < 2:
+        return None
+    return prediction_powered(
+        np.array([first.values[n] for n in shared]),
+        np.array([predicted[id] for id in ids]),
+        np.array([predicted[id] for id in others]),
+        (np.array([cluster[id] for id in ids]), np.array([cluster[id] for id in others])),
+        first.ends,
+    )
+
+
+def most_apart(
+    samples: Mapping[str, Sample], pair: tuple[str, str]
+) -> tuple[tuple[str, float], ...]:
+    apart = paired(samples[pair[0]], samples[pair[1]])
+    by_size = sorted(
+        zip(apart.questions, apart.values, strict=True), key=lambda one: (-abs(one[1]), one[0])
+    )
+    return tuple(one for one in by_size[:MAX_DIFFERENT] if abs(one[1]) > TIE)

@@ -1,0 +1,445 @@
+"""What must hold between the runs of any mechanism, judge or drafting, whatever is said in them."""
+
+import hashlib
+import inspect
+import re
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from functools import partial
+from itertools import product
+
+import pytest
+
+from oversight.cache.call import Call, RecordingAsk
+from oversight.cache.reply import Reply
+from oversight.engine.simulation.form import Contents, fill_form
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.catalogue import PROTOCOLS
+from oversight.protocols.doubts import Span
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.drafting.refine import Refine
+from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.errors import Unreadable
+from oversight.protocols.judges import (
+    DistributionJudge,
+    Judge,
+    Jury,
+    LogprobJudge,
+    ModelJudge,
+    Redrawn,
+    Shot,
+    StatedJudge,
+    VotesJudge,
+)
+from oversight.protocols.judges.judge import Reading
+from oversight.protocols.prompts.forms import REASONING_ROOM
+from oversight.protocols.prompts.prompt_set import default_prompts
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.transcript import Transcript, Turn
+from tests.fakes import CRATES, Scripted, prompt, token
+from tests.protocols.mechanisms.test_breaking import whimsical
+from tests.protocols.prompts.test_untrusted import made
+
+import orjson  # isort: skip
+
+SPOKEN = [name for name in PROTOCOLS if name != "recorded"]
+QUESTION = Question(
+    "Which?",
+    (Answer("A", "forty crates", "48 - 8"), Answer("B", "thirty crates", "40 - 10")),
+    passage="There were 48 crates.",
+)
+ASKED = Problem("p", QUESTION, (1, -1), flaws=("", "it was 48"))
+AGENT = Agent(
+    "agent", temperature=0.3, words=77, max_tokens=111, effort="high", reasoning_tokens=13
+)
+HELPER = replace(AGENT, model="helper", temperature=0.4, max_tokens=112)
+JUDGE = StatedJudge(
+    "judge", temperature=0.2, effort="low", max_tokens=99, turn_tokens=88, reasoning_tokens=5
+)
+DRAFTING = {
+    "best of": BestOf(2, AGENT, JUDGE),
+    "refined": Refine(AGENT, JUDGE, critiques=3),
+    "side checked": SideCheck(AGENT, HELPER),
+}
+
+
+def share(*what: object) -> float:
+    """By chance that these decide, in [0, 1)."""
+    told = hashlib.sha256(repr(what).encode()).digest()
+    return int.from_bytes(told[:4], "big") / 2**32
+
+
+def by_meaning(call: Call, question: Question) -> str | Reply:
+    """A reply that depends on what is asked, on the texts of the answers and on the draw; labels,
+    and the order of answers, do not matter."""
+    asked = prompt(call)
+    of = {answer.label: answer.text for answer in question.answers}
+    what = (call.model, asked.task, of.get(asked.side), call.draw, len(asked.speeches))
+    first, other = question.answers
+    p = round(share(*what, *sorted(of.values())), 2)
+    true = p if first.text < other.text else round(1 - p, 2)
+    if call.response_format is not None:
+        labels = {first.label: true, other.label: round(1 - true, 2)}
+        schema = orjson.loads(call.response_format.schema)
+        if set(schema["properties"]) == set(labels):
+            return orjson.dumps(labels).decode()
+        filled = fill_form(schema, Contents(f"listed {share(*what)}", p, pick=1))
+        for name, field in schema["properties"].items():
+            if {first.label, other.label} <= set(field.get("enum", ())):
+                filled[name] = first.label if true > 0.5 else other.label
+        return orjson.dumps(filled).decode()
+    if asked.statement:
+        return f"Yes: {100 * p:g}%\nNo: {100 - 100 * p:g}%"
+    if asked.task == "percentages":
+        return f"{first.label}: {100 * true:g}%\n{other.label}: {100 - 100 * true:g}%"
+    return f"said {share(*what)}"
+
+
+def exchanged(question: Question) -> Question:
+    """The same answers under each other's label, and in each other's place."""
+    first, other = question.answers
+    return replace(
+        question,
+        answers=(replace(other, label=first.label), replace(first, label=other.label)),
+    )
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+async def test_labels_and_places_of_answers_do_not_matter(name: str) -> None:
+    """The known truth: with players who go by what answers say, the verdict on an answer is the
+    same under either label, in every world of every setting, and so is what is measured."""
+    other = exchanged(QUESTION)
+    for protocol in made(name, AGENT, JUDGE):
+        for place, side in enumerate(QUESTION.answers):
+            here = await protocol.run(QUESTION, side, partial_ask(QUESTION))
+            there = await protocol.run(other, other.answers[1 - place], partial_ask(other))
+            if "steered" not in dict(here.measures):
+                assert there.probs[::-1] == pytest.approx(here.probs), protocol.name
+            assert len(there.transcript.turns) == len(here.transcript.turns)
+            assert sum(here.probs) == pytest.approx(1)
+
+
+def partial_ask(question: Question) -> Scripted:
+    return Scripted(partial(by_meaning, question=question))
+
+
+MARKED = default_prompts().changed(
+    "marked", {block: f"⟦{block}⟧ {text}" for block, text in default_prompts().blocks}
+)
+_MARK = re.compile(r"⟦([\w.]+)⟧")
+
+
+def read_in(call: Call) -> set[str]:
+    """The blocks that a prompt is made of."""
+    return set(_MARK.findall(" ".join(message.text for message in call.messages[:2])))
+
+
+async def heard(
+    protocol: Protocol, question: Question = QUESTION
+) -> list[tuple[tuple[str, str, int], Call]]:
+    """All that is asked in the worlds of a protocol, and what for, as a recorder notes it."""
+    ask = RecordingAsk(Scripted(lambda call: whimsical(call, 1)))
+    for side in question.answers:
+        verdict = await protocol.run(question, side, ask)
+        await protocol.appraise(replace(ASKED, question=question), side, verdict, ask)
+        turns = {turn.call: turn for turn in verdict.turns()}
+        for note in ask.notes:
+            if isinstance(note, Reading):
+                assert note.role in ("judge", "rate") and "judge" in note.judge.split("(")[-1]
+                continue
+            (role, seat, _), call, _ = note
+            said = turns.get(call.address)
+            assert not said or seat.startswith(said.speaker.split(" ")[0]) or role == "judge"
+            assert role, call
+    return [(note[0], note[1]) for note in ask.notes if not isinstance(note, Reading)]
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+async def test_what_is_set_is_what_is_sent_and_recorded(name: str) -> None:
+    """The known truth: every call of a model has the temperature, effort and limits of who asks as
+    that model, each seat reads the rules of its mechanism and one role, and the record has its
+    task, its side and how many turns it heard, as they stand in the prompt."""
+    for reason in ("none", "private"):
+        agent, judge = replace(AGENT, reason=reason), replace(JUDGE, reason=reason)
+        room = REASONING_ROOM if reason != "none" else 0
+        for protocol in made(name, agent, judge):
+            protocol = replace(protocol, prompts=MARKED)
+            for (role, seat, turns), call in await heard(protocol):
+                asked, blocks = prompt(call), read_in(call)
+                form = call.response_format is not None
+                reads = asked.task in ("percentages", "statement")
+                assert turns == len(asked.speakers) or asked.task == "step" or form, (seat, turns)
+                if call.model == "agent":
+                    sent = (0.3, "high", 111 + 13 + room * form)
+                    assert role == asked.task, (role, asked.task)
+                    assert not asked.side or seat.endswith(asked.side) or " " not in seat
+                else:
+                    sent = (0.2, "low", (99 if reads else 88) + 5 + room * (form or reads))
+                    assert role == ("judge" if reads else asked.task)
+                drawn = name == "weak_to_strong" and reads
+                assert (call.temperature, call.effort, call.max_tokens) == (
+                    1.0 if drawn else sent[0],
+                    *sent[1:],
+                )
+                assert asked.task != "speak" or asked.side
+                if number := re.search(r"This is (turn|round) (\d+)", asked.user):
+                    before = [each for each in asked.speakers if each.startswith(("Cons", "Deb"))]
+                    clients = [each for each in asked.speakers if each.startswith("Client")]
+                    many = len(before) + len(clients) if number[1] == "turn" else len(before) // 2
+                    assert int(number[2]) == many + 1, (asked.speakers, number[0])
+                own = {block for block in blocks if block.split(".")[0] in protocol.sections}
+                assert form or any(f"{section}.rules" in own for section in protocol.sections)
+                conditions = {
+                    "agent.form": form,
+                    "agent.length": not form and not reads,
+                    "judge.statement": bool(asked.statement),
+                    "judge.blind": reads and "<passage>" not in asked.system,
+                    f"judge.reason_{reason}": reads and reason != "none",
+                    f"agent.reason_{reason}": form and reason != "none",
+                    "data.turns": bool(asked.speakers),
+                }
+                if name == "doubly_efficient_debate":
+                    odds = bool(getattr(protocol, "probabilities", False))
+                    conditions |= {f"{name}.certain": not odds, f"{name}.uncertain": odds}
+                assert {each: each in blocks for each in conditions} == conditions
+
+
+async def test_every_block_of_the_prompts_is_read_by_somebody() -> None:
+    """The known truth: a prompt set has no block that nobody reads."""
+    unread = {block for block, _ in default_prompts().blocks}
+    private = Agent("agent", tools=("calculator",), scratchpad=True, reason="private")
+    more = [
+        PROTOCOLS["adversarial_propaganda"](JUDGE, AGENT, HELPER),  # type: ignore[call-arg]
+        PROTOCOLS["debate_feedback"](JUDGE, AGENT, own=True),  # type: ignore[call-arg]
+        *(each for speaker in DRAFTING.values() for each in made("propaganda", speaker, JUDGE)),
+    ]
+    for protocol in [*more, *(each for name in SPOKEN for each in made(name, private, JUDGE))]:
+        for _, call in await heard(replace(protocol, prompts=MARKED)):
+            unread -= read_in(call)
+    # Those of all mechanisms depend on what a model can do and how it is asked.
+    assert not {block for block in unread if not block.startswith(("judge.", "data.", "agent."))}
+
+
+WAYS: dict[str, ModelJudge] = {
+    "percentages": StatedJudge("judge"),
+    "distribution": DistributionJudge("judge"),
+    "label": LogprobJudge("judge"),
+    "vote": VotesJudge("judge"),
+}
+
+
+@pytest.mark.parametrize("reason", ["none", "private", "public"])
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_judge_is_asked_in_its_own_way(way: str, reason: str) -> None:
+    """The known truth: about a statement, about answers and about degrees in words of their own, in
+    one way alone; a form where the judge fills in one, a cue behind everything where it continues
+    one; and it is told to reason as it is set to, in a form's field if there is one."""
+    if way == "label" and reason != "none":
+        return
+    judge, ask = replace(WAYS[way], reason=reason), RecordingAsk(Scripted(lambda call: "Hm."))
+    graded = replace(QUESTION, graded=True)
+    brief = PROTOCOLS["naive_judge"](judge, prompts=MARKED).judging()
+    for statement, question in (("", QUESTION), ("It is.", QUESTION), ("", graded)):
+        for both in (False, True):
+            asker = replace(judge, both_orders=both)
+            with pytest.raises(Unreadable) as fault:
+                if statement:
+                    await asker.believes(statement, Transcript(question), ask, brief)
+                else:
+                    await asker.judge(Transcript(question), ask, brief)
+            assert fault.value.seat == "Judge"
+        kind = "statement_" if statement else "graded_" if question.graded else ""
+        for (role, seat, heard_), call, _ in [n for n in ask.notes if not isinstance(n, Reading)]:
+            assert (role, seat, heard_) == ("judge", "Judge", 0)
+            asked = prompt(call).user
+            blocks = {each for each in read_in(call) if each.startswith("judge.")}
+            form = "_form" if way == "distribution" else ""
+            expected = {f"judge.{kind}{way}", "judge.blind"}
+            expected |= {"judge.statement"} if statement else set()
+            expected |= {f"judge.reason_{reason}{form}"} if reason != "none" else set()
+            assert blocks == expected
+            assert (call.response_format is not None) == (way == "distribution")
+            assert bool(call.top_logprobs) == (way == "label") == (not asked.endswith("ions>"))
+            assert ('private="yes"' in asked) == (reason == "private" and not form)
+            assert call.temperature == (1.0 if way == "vote" else 0.0)
+        ask.notes.clear()
+
+
+def test_a_grid_is_every_agent_with_every_judge_and_a_part_keeps_its_name() -> None:
+    """The known truth: of two agents and three judges, six rows with an agent, three without."""
+    agents, judges = [AGENT, HELPER], [JUDGE, *list(WAYS.values())[1:3]]
+    alone = PROTOCOLS["naive_judge"](JUDGE)
+    assert [each.judge for each in alone.grid(agents, judges)] == judges
+    rows = PROTOCOLS["propaganda"](JUDGE, AGENT).grid(agents, judges)  # type: ignore[call-arg]
+    pairs = [(getattr(each, "agent"), each.judge) for each in rows]  # noqa: B009
+    assert pairs == list(product(agents, judges))
+    part = MARKED.only(("debate",))
+    assert part.name == "marked" and not part.names.keys() & {"critique", "consultancy"}
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+def test_a_row_is_named_by_its_settings(name: str) -> None:
+    """The known truth: settings that differ give names that differ, in lower case, in words that
+    the mechanism's own page has."""
+    rows = made(name, AGENT, JUDGE)
+    names = {protocol.name for protocol in rows}
+    assert len(names) == len({repr(protocol) for protocol in rows})
+    kind = PROTOCOLS[name]
+    page = " ".join(inspect.getsource(each) for each in kind.__mro__[:-2]).lower()
+    known = {*re.findall(r"[a-z]+", page), *kind.__name__.lower().split("_"), *name.split("_")}
+    for told in names:
+        assert told == " ".join(told.lower().split())
+        assert set(re.findall(r"[a-z]+", told)) <= known, told
+    for claim in (claim for protocol in rows for claim in protocol.claims):
+        assert "XX" not in str(claim) and str(claim).count("  ") == 0
+    for protocol in rows:
+        if getattr(protocol, "aux", "") == "adversarial":
+            assert protocol.claims[0].gain == 1
+
+
+def labels(count: int) -> Question:
+    return Question("?", tuple(Answer(label, f"is {label}") for label in "ABCD"[:count]))
+
+
+@pytest.mark.parametrize("kind", [StatedJudge, DistributionJudge, VotesJudge, LogprobJudge])
+async def test_what_a_judge_would_say_is_read_as_it_was_meant(kind: type[ModelJudge]) -> None:
+    """The known truth: what an example shows a judge as the reply that states some probabilities is
+    read back as those; votes and labels as the likeliest answer. The reply counts in the words in
+    which it was given, and whoever reads a statement reads Yes first."""
+    for count in (2, 3, 4):
+        question = labels(count)
+        for weights in product((0.0, 0.125, 0.5, 1.0), repeat=count):
+            if not sum(weights) or weights.count(max(weights)) > 1:
+                continue
+            probs = tuple(weight / sum(weights) for weight in weights)
+            judge = kind("judge")
+            said = judge.put(question, Shot(Transcript(question), probs))
+            reply = Reply(said, logprobs=(token(said, 0.7, Q=0.3),)) if "." not in said else said
+            verdict = await judge.judge(
+                Transcript(question), Scripted(lambda call, reply=reply: reply)
+            )
+            best = tuple(float(p == max(probs)) for p in probs)
+            sure = kind in (VotesJudge, LogprobJudge)
+            read = [each.probs for each in verdict.judgements]
+            assert read == [pytest.approx(best if sure else probs, abs=1e-5)] * len(read)
+            assert all(each.text == said for each in verdict.judgements)
+            if kind is LogprobJudge:
+                place = best.index(1.0)
+                assert verdict.judgements[0].captured == pytest.approx(0.7)
+                assert verdict.bounds[place] == pytest.approx((0.7, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("A: 70%\nB: 30%", 0.7),
+        ("A: 0.7\nB: 0.3", 0.7),
+        ("A: 70\nB: 30", 0.7),
+        ("A: 100%\nB: 0%", 1.0),
+        ("A: 1\nB: 0", 1.0),
+        ("A: 0.5%\nB: 0.5%", 0.5),
+        ("A: 60%\nB: 60%", 0.5),
+        ("A: 100.5%\nB: 0%", None),
+        ("A: 101\nB: 1", None),
+        ("A: 70%\nB: 0.3", None),
+        ("A: 0%\nB: 0%", None),
+        ("A: -1%\nB: 50%", None),
+        ("A: 70%", None),
+    ],
+)
+async def test_numbers_are_shares_or_percentages_by_their_size_and_sign(
+    said: str, read: float | None
+) -> None:
+    """The known truth: of a share or a percentage for each answer, in proportion; what cannot be
+    either is not read."""
+    (verdict,) = (await protocol_worlds(said))[:1]
+    assert (verdict is None) == (read is None)
+    assert verdict is None or verdict == pytest.approx(read)
+
+
+async def protocol_worlds(said: str) -> list[float | None]:
+    problem = Problem("p", CRATES, (1, -1))
+    found = await PROTOCOLS["naive_judge"](JUDGE).worlds(problem, Scripted(lambda call: said))
+    return [None if each.bounds else each.probs[0] for each in found]
+
+
+PANELS: dict[str, Judge] = {
+    "votes": VotesJudge("judge", n=3),
+    "both orders": StatedJudge("judge", both_orders=True),
+    "jury": Jury((JUDGE, StatedJudge("juror"), StatedJudge("third"))),
+    "weighted": Jury((JUDGE, StatedJudge("juror")), weights=(1.0, 3.0)),
+    "median": Jury((JUDGE, StatedJudge("juror"), StatedJudge("third")), "median"),
+    "redrawn": Redrawn(JUDGE),
+}
+
+
+@pytest.mark.parametrize("name", PANELS)
+async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(name: str) -> None:
+    """The known truth: the ends of the bounds are the verdicts with the reply at 0 and at 1, and
+    the verdict of a world is the end that is worst for who argues there."""
+    floor, first = Transcript(CRATES), CRATES.answers[0]
+
+    async def decided(at: int, said: str | None) -> tuple[float, Span, Sequence[object]]:
+        asked: list[str] = []
+
+        def answer(call: Call) -> str:
+            asked.append(call.address)
+            if len(asked) - 1 == at and said != "whole":
+                return said or "Hm."
+            votes = prompt(call).task == "vote"
+            return "Answer: A" if votes else "A: 60%\nB: 40%"
+
+        verdict = await PANELS[name].judge(floor, Scripted(answer))
+        world = replace(verdict, transcript=floor).settled(first)
+        return world.probs[0], verdict.spans[0], verdict.doubts
+
+    vote = isinstance(PANELS[name], VotesJudge)
+    for at in range(2):
+        low, high = (
+            "Answer: B" if vote else "A: 0%\nB: 100%",
+            "Answer: A" if vote else "A: 100%\nB: 0%",
+        )
+        if name == "both orders" and at == 1:  # there labels are exchanged
+            low, high = high, low
+        least, most = [(await decided(at, each))[0] for each in (low, high)]
+        settled, bounds, doubts = await decided(at, None)
+        assert bounds == pytest.approx((least, most)) and settled == pytest.approx(least)
+        assert len(doubts) == 1 and (await decided(at, "whole"))[2] == ()
+
+
+@pytest.mark.parametrize("kind", DRAFTING)
+async def test_who_drafts_is_heard_as_who_would_have_spoken(kind: str) -> None:
+    """The known truth: a drafted speech is a turn of the same seat, said by a draft that was asked
+    for with the speaker's own settings, and whoever picks among drafts reads the rules, the floor
+    and the judge's own part."""
+    (protocol,) = made("propaganda", DRAFTING[kind], JUDGE)
+    protocol = replace(protocol, prompts=MARKED)
+    ask = RecordingAsk(Scripted(lambda call: whimsical(call, 2)))
+    verdict = await protocol.run(QUESTION, QUESTION.answers[1], ask)
+    (turn,) = verdict.transcript.turns
+    assert (turn.speaker, turn.side) == ("Advocate B", QUESTION.answers[1])
+    roles = {note[0][0] for note in ask.notes if not isinstance(note, Reading)}
+    assert roles <= {"draft", "rate", "rewrite", "criticise", "ranking", "side", "speak", "judge"}
+    for note in ask.notes:
+        if isinstance(note, Reading):
+            continue
+        (role, seat, turns), call, _ = note
+        blocks = read_in(call)
+        assert turns == len(prompt(call).speakers)
+        match role:
+            case "rate" | "judge":
+                assert {"propaganda.rules", "propaganda.judge"} <= blocks and seat == "Judge"
+            case "criticise":
+                assert "agent.criticise" in blocks and call.temperature == 0.8
+            case "rewrite":
+                assert {"agent.rewrite", "propaganda.advocate"} <= blocks
+            case "ranking":
+                assert {"agent.ranking_rules", "agent.rank"} <= blocks
+                schema = orjson.loads((call.response_format or CRATES).schema)  # type: ignore[union-attr]
+                assert schema["properties"]["best"]["enum"] == [1, 2, 3]
+            case "side":
+                assert {"agent.reader_rules", "agent.reader"} <= blocks and seat == "Reader"
+            case "draft" | "speak":
+                assert "propaganda.advocate" in blocks and call.max_tokens == 124
+    assert {field.name for field in fields(Turn)} > {"drafts", "doubts"}
