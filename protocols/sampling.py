@@ -6,7 +6,6 @@ and Piliouras 2024, arXiv:2311.14125) in its published Lean proof (google-deepmi
 
 import math
 from dataclasses import dataclass
-from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +25,6 @@ class Sampling:
             raise ValueError(f"close: {self.close} must be below far: {self.far}, both from 0 to 1")
         if not 0 < self.failure < 1:
             raise ValueError(f"failure: {self.failure} is not between 0 and 1")
-
-    @classmethod
-    def published(cls, lipschitz: float) -> Self:
-        """Those of the proof, for an argument whose outcome moves by at most `lipschitz` times
-        what its steps move. Their votes are 105,967 at 1, and grow with its square."""
-        return cls(1 / (100 * lipschitz), 2 / (100 * lipschitz), 1 / 100)
 
     @property
     def threshold(self) -> float:

@@ -27,9 +27,12 @@ settings.register_profile("long", settings.get_profile("short"), max_examples=50
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--campaign"))
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # Jobs in the background of a script ignore Ctrl-C, and so would all that tests start.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Jobs in the background of a script ignore Ctrl-C, and those of nohup hang-ups: so would all
+    # that tests start, and a run obeys no signal that it is told to ignore.
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    for number, handler in usual.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def examples(times: int) -> settings:

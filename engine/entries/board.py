@@ -26,6 +26,7 @@ from ..pages.site import write_bundle
 from ..reports.report import SCORE_NAMES
 from ..reports.scored import by_setting, ways_of
 from ..runs.reader import RunReader
+from ..simulation.model import PREFIX
 from ..studies.draft import INFO
 from ..studies.scoring import is_study, study_judgements
 from ..system.files import replace_file
@@ -116,7 +117,10 @@ def _of_entry(
             doubtful = bounds.get("doubtful") or 0
             doubts = f"{row['failed']} failed, {doubtful} in doubt" if doubtful else "none"
             kept = row["n"] and 1 - doubtful / row["n"] >= 0.9
-            badges = (*found.badges, *(("compliance over 90 %",) if kept else ()))
+            roles = " ".join((row["agent"], row["judge"]))
+            badges = [badge for badge in found.badges if badge != "simulated" or PREFIX in roles]
+            badges += ["judged by people"] * row["judge"].startswith("published ")
+            badges += ["compliance over 90 %"] * bool(kept)
             yield BoardRow(
                 entry.track or "open",
                 score,
@@ -126,7 +130,7 @@ def _of_entry(
                 Estimate.read(row["asd"]),
                 Estimate.read(row["lift"]) if row["lift"] else None,
                 doubts,
-                badges,
+                tuple(badges),
                 f"entries/{shelf}/index.html",
             )
 

@@ -49,10 +49,12 @@ class Climb(AdaptiveConcurrency):
 
     def told(self, running: int, waiting: int) -> None:
         """The server serves so many calls now, and so many wait there. A queue of a quarter of what
-        it serves keeps all its places taken; a longer one is waited for in vain."""
+        it serves keeps all its places taken; a longer one is waited for in vain. Of a server that
+        others ask too, the part is kept that is one's own now."""
         self._is_told = True
         if waiting > QUEUE * running and running:
-            self.width = max((1 + QUEUE) * running, 1.0)
+            own = min(self.busy / (running + waiting), 1.0)
+            self.width = max((1 + QUEUE) * running * own, 1.0)
         elif not waiting and self.busy + 1 > self.width:
             self.width *= 2.0
 

@@ -1,25 +1,24 @@
-"""Deleting what one person said from a record."""
+"""Deleting from a record what a person said and takes back."""
 
 import sqlite3
+from collections.abc import Collection
 
 from .varints import unpack_ids, unpack_pairs
 
 WITHDRAWN = "[withdrawn]"
 
 
-def withdraw(db: sqlite3.Connection, model: str) -> int:
-    """Delete the replies of a person's model, and what was made of them; how many calls.
+def withdraw(db: sqlite3.Connection, addresses: Collection[str]) -> bool:
+    """Delete the replies to these calls, and what was made of them; whether there was any.
 
     The caller holds a transaction, and clears index, dictionaries and free pages.
     """
+    theirs = set(map(bytes.fromhex, addresses))
     calls = {
-        call
-        for (call,) in db.execute(
-            "SELECT call FROM calls JOIN endpoints USING(endpoint) WHERE model=?", (model,)
-        )
+        call for call, address in db.execute("SELECT call, address FROM calls") if address in theirs
     }
     if not calls:
-        return 0
+        return False
     placeholder = db.execute("SELECT coalesce(max(text), 0) + 1 FROM texts").fetchone()[0]
     db.execute("INSERT INTO texts VALUES(?,?)", (placeholder, b"\0" + WITHDRAWN.encode()))
     marks = [(placeholder, call) for call in calls]
@@ -58,4 +57,4 @@ def withdraw(db: sqlite3.Connection, model: str) -> int:
         " UNION SELECT body FROM problems"
         " UNION SELECT passage FROM problems WHERE passage IS NOT NULL)"
     )
-    return len(calls)
+    return True

@@ -1,7 +1,7 @@
 """The one writer of a record: whole cells in one transaction, each text, call and turn once."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -80,11 +80,6 @@ class RecordWriter:
         with self._transaction():
             self._db.executemany("DELETE FROM cells WHERE place=?", ((each,) for each in places))
 
-    def set(self, name: str, value: str | int | float) -> None:
-        """Record something about the run."""
-        with self._transaction():
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES(?,?)", (name, value))
-
     def settle(self) -> None:
         """Nothing more is to be run: make the indexes that readers use, and empty the log."""
         with self._transaction():
@@ -95,15 +90,17 @@ class RecordWriter:
             self._alone("VACUUM")
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def withdraw(self, model: str) -> int:
-        """Delete all that a person, by the name of its model, said and judged; how many calls.
+    def withdraw(self, addresses: Collection[str]) -> frozenset[int]:
+        """Delete the replies to these calls, which a person takes back; the places of all cells
+        that such a deletion left without an outcome.
 
         What was said reads WITHDRAWN from then on, and a judgement says so; cells that rest on one
         have no outcome here any more. No byte of it is left in the file: not in the index, not in
         the dictionary, not in free pages.
         """
         with self._transaction():
-            withdrawn = withdraw(self._db, model)
+            if not withdraw(self._db, addresses):
+                return self._withdrawn()
             drop_words(self._db)
             # Dictionaries are made of what people wrote.
             kept = list(RecordTables(self._db, self.file).texts())
@@ -119,7 +116,11 @@ class RecordWriter:
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
         self._alone("VACUUM")
         self.settle()
-        return withdrawn
+        return self._withdrawn()
+
+    def _withdrawn(self) -> frozenset[int]:
+        query = "SELECT place FROM cells WHERE status=2 AND cause='withdrawn'"
+        return frozenset(place for (place,) in self._db.execute(query))
 
     def _alone(self, statement: str) -> None:
         """Execute what must be outside of a transaction."""

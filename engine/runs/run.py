@@ -283,6 +283,8 @@ class Run:
         try:
             self.folder.settle()
             if self._record is not None:
+                if self.options.batches is not None:
+                    self._record.leave_out(self.loaded.sweep)
                 self._record.settle()
         except RunFolderError as fault:
             return StoreFailed(str(fault))

@@ -2,19 +2,23 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
 from ..errors import RunFolderError, StoreFailed
-from ..record.group_commit import GroupCommit
+from ..record.group_commit import MAX_GROUP, GroupCommit
 from ..record.schema import RECORD
-from ..record.values import RecordedRow
+from ..record.values import NotRun, RecordedCell, RecordedRow
 from ..record.writer import RecordWriter
 from ..stop import StopToken
 from ..sweeps.sweep import Sweep
 from .manifest import Manifest
 from .outcome import CompletedCell, projected
 from .run_folder import RunFolder
+
+ENOUGH_KNOWN = "not run by design: the run stopped as soon as enough was known"
+"""Reason of a cell that a stopping rule left out."""
 
 
 class RunRecord:
@@ -83,6 +87,26 @@ class RunRecord:
     def forget(self, places: Iterable[int]) -> None:
         """Delete cells that are run again."""
         self._writer.forget(places)
+
+    def leave_out(self, sweep: Sweep) -> None:
+        """Record that cells without an outcome are not run on purpose: enough is known."""
+        there = {place for place, _ in self._writer.tables.places()}
+        rows = {row.address: number for number, row in enumerate(sweep.rows)}
+        left = (
+            RecordedCell(
+                cell.place,
+                cell.id,
+                rows[cell.row.address],
+                sweep.problem_at(cell.place),
+                cell.side,
+                cell.draw,
+                NotRun(ENOUGH_KNOWN),
+            )
+            for cell in sweep.cells()
+            if cell.place not in there and not self._folder.has(cell.place)
+        )
+        while some := [*islice(left, MAX_GROUP)]:
+            self._writer.write(some)
 
     def settle(self) -> None:
         """Nothing more is to be run. RunFolderError."""

@@ -89,7 +89,8 @@ class DoublyEfficientDebate(Protocol):
     those, and what it reads, though not what it checks, grows with the place of the step. The
     paper's machine goes on with either outcome of a step; our argument ends where a step fails, so
     its outcome moves by at most L times what its steps move, where L is the number of steps. The
-    constants of the proof (`Sampling.published`) take 105,967 votes at best; ours are settings.
+    constants of the proof (.01, .02 and a failure of .01) take 105,967 votes at best; ours are
+    settings.
     """
 
     agent: Speaker

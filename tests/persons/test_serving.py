@@ -18,6 +18,10 @@ from oversight.engine.decisions.raters import rater_agreement
 from oversight.engine.mock.process import counts, serving
 from oversight.engine.pages.rating import RaterServer
 from oversight.engine.persons.journal import TaskAnswered, TaskGiven, read_journal
+from oversight.engine.record.schema import RECORD
+from oversight.engine.record.tables import RecordTables
+from oversight.engine.record.values import NotRun
+from oversight.engine.record.withdrawal import WITHDRAWN
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.run_folder import outcomes
 from oversight.engine.runs.trust import seal
@@ -286,6 +290,19 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
     # Of each row, and of no world: both worlds share every call of these two protocols.
     rows = {each.kind for each in given if each.kind}
     assert len(rows) == 2 and not any(" " in row for row in rows)
+    # What a person takes back is in no place from which it could be read or packed again.
+    answers = [e for e in read_journal(run / "persons") if isinstance(e, TaskAnswered)]
+    theirs = {each.task for each in answers if each.rater == "lay-1"}
+    gone = command("human", "withdraw", run, "lay-1", "--erase")
+    assert gone.code == 0 and f"deleted: {len(theirs)} stored repl" in gone.err, gone.err
+    with RecordTables.open(run / RECORD) as tables:
+        cells = {cell.place: cell for cell in tables.cells()}
+    assert {
+        call.text for cell in cells.values() for call in cell.calls if call.address in theirs
+    } == {WITHDRAWN}
+    left = (run / "outcomes.jsonl").read_bytes().splitlines()
+    kept = [place for place, cell in cells.items() if cell.outcome != NotRun("withdrawn")]
+    assert len(left) == len(kept) < len(outcomes.splitlines())
 
 
 def test_no_byte_that_a_rater_is_sent_tells_gold_world_or_model(judged: Judged) -> None:

@@ -15,10 +15,11 @@ from oversight.cache.reply import Reply
 from oversight.engine.simulation.form import Contents, fill_form
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.doubts import Span, choices
+from oversight.protocols.doubts import Span
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.refine import Refine
 from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import (
     DistributionJudge,
     Judge,
@@ -181,6 +182,12 @@ async def test_what_is_set_is_what_is_sent_and_recorded(name: str) -> None:
                     1.0 if drawn else sent[0],
                     *sent[1:],
                 )
+                assert asked.task != "speak" or asked.side
+                if number := re.search(r"This is (turn|round) (\d+)", asked.user):
+                    before = [each for each in asked.speakers if each.startswith(("Cons", "Deb"))]
+                    clients = [each for each in asked.speakers if each.startswith("Client")]
+                    many = len(before) + len(clients) if number[1] == "turn" else len(before) // 2
+                    assert int(number[2]) == many + 1, (asked.speakers, number[0])
                 own = {block for block in blocks if block.split(".")[0] in protocol.sections}
                 assert form or any(f"{section}.rules" in own for section in protocol.sections)
                 conditions = {
@@ -192,6 +199,9 @@ async def test_what_is_set_is_what_is_sent_and_recorded(name: str) -> None:
                     f"agent.reason_{reason}": form and reason != "none",
                     "data.turns": bool(asked.speakers),
                 }
+                if name == "doubly_efficient_debate":
+                    odds = bool(getattr(protocol, "probabilities", False))
+                    conditions |= {f"{name}.certain": not odds, f"{name}.uncertain": odds}
                 assert {each: each in blocks for each in conditions} == conditions
 
 
@@ -209,6 +219,63 @@ async def test_every_block_of_the_prompts_is_read_by_somebody() -> None:
             unread -= read_in(call)
     # Those of all mechanisms depend on what a model can do and how it is asked.
     assert not {block for block in unread if not block.startswith(("judge.", "data.", "agent."))}
+
+
+WAYS: dict[str, ModelJudge] = {
+    "percentages": StatedJudge("judge"),
+    "distribution": DistributionJudge("judge"),
+    "label": LogprobJudge("judge"),
+    "vote": VotesJudge("judge"),
+}
+
+
+@pytest.mark.parametrize("reason", ["none", "private", "public"])
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_judge_is_asked_in_its_own_way(way: str, reason: str) -> None:
+    """The known truth: about a statement, about answers and about degrees in words of their own, in
+    one way alone; a form where the judge fills in one, a cue behind everything where it continues
+    one; and it is told to reason as it is set to, in a form's field if there is one."""
+    if way == "label" and reason != "none":
+        return
+    judge, ask = replace(WAYS[way], reason=reason), RecordingAsk(Scripted(lambda call: "Hm."))
+    graded = replace(QUESTION, graded=True)
+    brief = PROTOCOLS["naive_judge"](judge, prompts=MARKED).judging()
+    for statement, question in (("", QUESTION), ("It is.", QUESTION), ("", graded)):
+        for both in (False, True):
+            asker = replace(judge, both_orders=both)
+            with pytest.raises(Unreadable) as fault:
+                if statement:
+                    await asker.believes(statement, Transcript(question), ask, brief)
+                else:
+                    await asker.judge(Transcript(question), ask, brief)
+            assert fault.value.seat == "Judge"
+        kind = "statement_" if statement else "graded_" if question.graded else ""
+        for (role, seat, heard_), call, _ in [n for n in ask.notes if not isinstance(n, Reading)]:
+            assert (role, seat, heard_) == ("judge", "Judge", 0)
+            asked = prompt(call).user
+            blocks = {each for each in read_in(call) if each.startswith("judge.")}
+            form = "_form" if way == "distribution" else ""
+            expected = {f"judge.{kind}{way}", "judge.blind"}
+            expected |= {"judge.statement"} if statement else set()
+            expected |= {f"judge.reason_{reason}{form}"} if reason != "none" else set()
+            assert blocks == expected
+            assert (call.response_format is not None) == (way == "distribution")
+            assert bool(call.top_logprobs) == (way == "label") == (not asked.endswith("ions>"))
+            assert ('private="yes"' in asked) == (reason == "private" and not form)
+            assert call.temperature == (1.0 if way == "vote" else 0.0)
+        ask.notes.clear()
+
+
+def test_a_grid_is_every_agent_with_every_judge_and_a_part_keeps_its_name() -> None:
+    """The known truth: of two agents and three judges, six rows with an agent, three without."""
+    agents, judges = [AGENT, HELPER], [JUDGE, *list(WAYS.values())[1:3]]
+    alone = PROTOCOLS["naive_judge"](JUDGE)
+    assert [each.judge for each in alone.grid(agents, judges)] == judges
+    rows = PROTOCOLS["propaganda"](JUDGE, AGENT).grid(agents, judges)  # type: ignore[call-arg]
+    pairs = [(getattr(each, "agent"), each.judge) for each in rows]  # noqa: B009
+    assert pairs == list(product(agents, judges))
+    part = MARKED.only(("debate",))
+    assert part.name == "marked" and not part.names.keys() & {"critique", "consultancy"}
 
 
 @pytest.mark.parametrize("name", SPOKEN)
@@ -295,26 +362,6 @@ async def protocol_worlds(said: str) -> list[float | None]:
     problem = Problem("p", CRATES, (1, -1))
     found = await PROTOCOLS["naive_judge"](JUDGE).worlds(problem, Scripted(lambda call: said))
     return [None if each.bounds else each.probs[0] for each in found]
-
-
-SPANS: tuple[Span, ...] = ((0.0, 1.0), (0.2, 0.2), (0.2, 0.6), (0.6, 0.6), (0.4, 0.9))
-
-
-@pytest.mark.parametrize(("drafts", "most"), [(2, 1), (3, 1), (3, 2), (4, 1)])
-def test_the_choices_are_those_of_every_reading(drafts: int, most: int) -> None:
-    """The known truth, by trying every rating in tenths that the spans allow: whoever is rated
-    highest is chosen, and of equals the first."""
-    for spans in product(SPANS, repeat=drafts):
-        grids = [[n / 10 for n in range(11) if low <= n / 10 <= high] for low, high in spans]
-        found = {
-            frozenset(sorted(range(drafts), key=lambda n: (-rated[n], n))[:most])
-            for rated in product(*grids)
-        }
-        told = choices(spans, most)
-        assert found <= {frozenset(each) for each in told}
-        assert len(told) == len({frozenset(each) for each in told})
-        exact = all(low == high for low, high in spans)
-        assert not exact or {frozenset(each) for each in told} == found
 
 
 PANELS: dict[str, Judge] = {

@@ -32,10 +32,9 @@ def test_near_statements_pass_and_far_ones_fall_but_for_the_failure(true: float)
 def test_the_published_constants_take_the_votes_that_the_proof_has():
     """The known truth: a verifier that fails with 1/100 at an error of 1/200 takes
     ln(200) / (2 / 200^2) votes."""
-    proof = Sampling.published(1)
-    assert (proof.close, proof.far, proof.failure) == (0.01, 0.02, 0.01)
+    proof = Sampling(0.01, 0.02, 0.01)
     assert proof.threshold == pytest.approx(0.015) and proof.votes == 105_967
-    votes = [Sampling.published(k).votes for k in (1, 2, 4)]
+    votes = [Sampling(0.01 / k, 0.02 / k, 0.01).votes for k in (1, 2, 4)]
     assert all(more == pytest.approx(4 * fewer, rel=1e-4) for fewer, more in pairwise(votes))
 
 

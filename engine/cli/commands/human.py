@@ -16,7 +16,7 @@ from ...api.settings import FolderSettings
 from ...display.quantity import counted
 from ...errors import UsageError
 from ...persons.desk import Desk, DeskSettings
-from ...persons.journal import PERSONS, RaterJournal, Withdrawn
+from ...persons.journal import PERSONS, RaterJournal, TaskAnswered, Withdrawn, read_journal
 from ...persons.panel import read_raters
 from ...runs.listing import is_run
 from ...runs.loaded_sweep import open_run
@@ -372,13 +372,16 @@ def export(run: Path, output: Path) -> None:
 @command.command()
 @run_argument
 @click.argument("rater")
-@click.option("--erase", is_flag=True, help="Also delete what they answered from the journal.")
+@click.option("--erase", is_flag=True, help="Also delete what they answered.")
 def withdraw(run: Path, rater: str, erase: bool) -> None:
     """Take RATER out of the study in RUN: of agreement, pages and exports.
 
-    While the study is served, its console does this.
+    With --erase, what they answered is deleted from the journal, the record, the outcomes that
+    rest on it and the store that RUN was made with; packs made later hold none of it. While the
+    study is served, its console does this, but for record and store.
     """
     from ...runs.lock import locked
+    from ...runs.withdrawal import withdraw_replies
 
     folder = run / PERSONS
     names = [each.name for each in read_raters(folder)]
@@ -388,5 +391,15 @@ def withdraw(run: Path, rater: str, erase: bool) -> None:
         journal = RaterJournal(folder)
         journal.append(Withdrawn(rater, erase, int(time.time())))
         if erase:
+            answered = {
+                event.task
+                for event in read_journal(folder)
+                if isinstance(event, TaskAnswered) and event.rater == rater
+            }
             journal.erase(rater)
+            gone = withdraw_replies(run, answered)
+            say(
+                f"deleted: {counted(gone.replies, 'stored reply', 'stored replies')}, and the "
+                f"outcomes of {counted(gone.cells, 'cell')} that rested on them"
+            )
     say(f"{rater} is withdrawn{', and what they answered is deleted' if erase else ''}")

@@ -15,7 +15,7 @@ BEGIN, END = "<!-- validation -->", "<!-- end of validation -->"
 """Marks around the table in a page of documentation."""
 
 
-MODULES = {name: name for name in ("probe", "frontier", "pressure", "scaling")}
+MODULES = {name: name for name in ("probe", "frontier", "pressure", "proposals", "scaling")}
 
 
 @click.group(cls=NamedGroup, modules=MODULES)

@@ -11,8 +11,12 @@ import pytest
 from oversight.engine.decisions.sequential import SequentialDesign
 from oversight.engine.decisions.statement import read_direction, read_precision
 from oversight.engine.errors import UsageError
+from oversight.engine.record.schema import RECORD
+from oversight.engine.record.tables import RecordTables
+from oversight.engine.record.values import NotRun
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.runs.run_record import ENOUGH_KNOWN
 from tests.command_line import Command, running
 from tests.engine.kept_runs import Kept
 from tests.run_folders import written
@@ -47,6 +51,13 @@ def test_a_run_stops_at_the_first_look_that_tells_enough(clear: Path, command: C
     assert saved and int(saved[1].replace(",", "")) > told["cells_left"] / 2
     assert "a design with one look at its end would have needed" in ran.err
     assert "known to be above" in command("report", "r").err
+    # What the rule left out is told from what nobody has come to yet.
+    with RecordTables.open(clear / "r" / RECORD) as tables:
+        left = [cell for cell in tables.cells() if cell.outcome == NotRun(ENOUGH_KNOWN)]
+    assert len(left) == told["cells_left"]
+    problem = next(cell.problem for cell in left)
+    id = open_run(clear / "r").sweep.problems[problem].id
+    assert "not run by design" in " ".join(command("show", "r", id).out.split())
 
 
 @pytest.mark.wire

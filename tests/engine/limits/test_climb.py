@@ -192,5 +192,8 @@ def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():
     assert slots.width == 8
     slots.told(4, 1)
     assert slots.width == 8
-    slots.told(4, 2)
-    assert slots.width == 5
+    slots.told(2, 2)
+    assert slots.width == 2.5
+    # Half of what is there is somebody else's.
+    slots.told(4, 4)
+    assert slots.width == 2.5

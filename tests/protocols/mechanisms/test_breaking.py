@@ -66,6 +66,12 @@ ROWS: dict[str, Protocol] = {
 }
 
 
+TITLES = {"Judge", "Advocate", "Consultant", "Client", "Debater", "Copy of Debater", "Proposer"}
+TITLES |= {"Critic", "Market", "Adversary", "Overseer", "Helper", "Agent", "Prover", "Opponent"}
+TITLES |= {"Estimator", "Response", *(f"Participant {n}" for n in (1, 2, 3))}
+"""What seats are called."""
+
+
 def chance(call: Call, seed: int, what: str = "") -> float:
     told = hashlib.sha256(f"{seed} {call.address} {what}".encode()).digest()
     return int.from_bytes(told[:4], "big") / 2**32
@@ -181,5 +187,8 @@ async def test_nobody_gains_by_breaking_a_reply(name: str) -> None:
         for each in await broken_worlds(ROWS[name], seed):
             scored, agent, opponent = each.gains
             assert max(agent, opponent) <= 1e-9, (seed, each)
+            seats = {doubt.seat for doubt in each.broken.doubts} if each.broken else set()
+            assert seats <= TITLES, seats
             if each.task in ("statement", "percentages", "vote", "label"):
+                assert seats <= {"Judge"}
                 assert scored <= 1e-9 or name == "debate, best of 4", (seed, each)

@@ -132,7 +132,7 @@ ERRING: dict[str, Protocol] = {
 }
 
 
-@pytest.mark.parametrize("error", [0.1, 0.3, 0.45])
+@pytest.mark.parametrize("error", [0.1, 0.3, 0.45, 0.5])
 @pytest.mark.parametrize("name", ERRING)
 async def test_a_judge_who_errs_gives_a_liar_no_more_than_is_claimed(
     name: str, error: float
