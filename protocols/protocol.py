@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
@@ -97,12 +97,7 @@ class Protocol(ABC):
 
         score: a name in oversight.protocols.scores.SCORES (Sudhir et al. 2025, arXiv:2504.03731).
         """
-        verdicts = await self.worlds(problem, ask)
-        measure, mean = SCORES[score], sum(problem.values) / len(problem.values)
-        return sum(
-            (value - mean) * measure(verdict.probs, place)
-            for place, (value, verdict) in enumerate(zip(problem.values, verdicts, strict=True))
-        )
+        return score_difference(problem, await self.worlds(problem, ask), score)
 
     def check(self, question: Question) -> None:
         """ValueError, with the remedy, if this protocol cannot run on this question."""
@@ -292,3 +287,12 @@ class Conversation(Protocol):
 def kind(protocol: type[Protocol]) -> str:
     """The name of a kind of protocol, from that of its class: NaiveJudge is `naive judge`."""
     return re.sub(r"(?<!^)(?=[A-Z])", " ", protocol.__name__).lower()
+
+
+def score_difference(problem: Problem, verdicts: Sequence[Verdict], score: str) -> float:
+    """ASD of one problem from the verdicts of its worlds, as `agent_score_difference` has it."""
+    measure, mean = SCORES[score], sum(problem.values) / len(problem.values)
+    return sum(
+        (value - mean) * measure(verdict.probs, place)
+        for place, (value, verdict) in enumerate(zip(problem.values, verdicts, strict=True))
+    )

@@ -1,19 +1,14 @@
 """Experiments of a few hundred calls: protocols on problems, with only an `Ask` behind them."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
 from ...cache.call import Ask
-from ...protocols.doubts import ANYTHING
-from ...protocols.errors import Unreadable
 from ...protocols.gather import gather_in_order
-from ...protocols.protocol import Protocol
+from ...protocols.protocol import Protocol, score_difference
 from ...protocols.question import Problem
-from ...protocols.scores import SCORES
 from ...protocols.scoring.sample import Sample
-from ...protocols.transcript import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +17,9 @@ class Trial:
 
     protocol: Protocol
     asd: Sample | None
-    """ASD by problem; its `mean` is the benchmark's score. None if no problem was judged."""
+    """ASD by problem; its `mean` is the benchmark's score. None without problems."""
     unreadable: int
-    """Problems left out because nothing of a verdict could be read."""
+    """Problems with a world in which nothing could be read, which counts as 0 for its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +40,19 @@ class Experiment:
         """
         points = iter(product(range(len(self.protocols)), self.problems))
         scored: list[dict[str, float]] = [{} for _ in self.protocols]
+        unread = [0] * len(self.protocols)
 
         async def lane() -> None:
             for number, problem in points:
                 protocol = self.protocols[number]
-                with suppress(Unreadable):
-                    verdicts = await protocol.worlds(problem, ask)
-                    if not any(map(_unread, verdicts)):
-                        scored[number][problem.id] = _asd(problem, verdicts, score)
+                verdicts = await protocol.worlds(problem, ask)
+                unread[number] += any(each.doubts and not each.judgements for each in verdicts)
+                scored[number][problem.id] = score_difference(problem, verdicts, score)
 
         await gather_in_order(*(lane() for _ in range(lanes)))
         return [
-            Trial(protocol, self._sample(by_problem), len(self.problems) - len(by_problem))
-            for protocol, by_problem in zip(self.protocols, scored, strict=True)
+            Trial(protocol, self._sample(by_problem), lost)
+            for protocol, by_problem, lost in zip(self.protocols, scored, unread, strict=True)
         ]
 
     def _sample(self, scored: dict[str, float]) -> Sample | None:
@@ -68,17 +63,3 @@ class Experiment:
         ids = tuple(problem.id for problem in judged)
         groups = tuple(problem.group for problem in judged)
         return Sample(ids, tuple(scored[id] for id in ids), groups)
-
-
-def _unread(verdict: Verdict) -> bool:
-    """Whether it may be any: reports show bounds of it, which a trial has none of."""
-    return bool(verdict.bounds) and all(span == ANYTHING for span in verdict.bounds)
-
-
-def _asd(problem: Problem, verdicts: Sequence[Verdict], score: str) -> float:
-    """As `Protocol.agent_score_difference` has it."""
-    measure, mean = SCORES[score], sum(problem.values) / len(problem.values)
-    return sum(
-        (value - mean) * measure(verdict.probs, place)
-        for place, (value, verdict) in enumerate(zip(problem.values, verdicts, strict=True))
-    )

@@ -39,7 +39,7 @@ async def test_a_protocol_without_an_agent_has_a_trial_for_every_judge():
     assert [trial.protocol.judge.model for trial in trials] == ["j", "k"]
 
 
-async def test_an_unreadable_judge_leaves_problems_out_and_says_how_many():
+async def test_an_unreadable_judge_oversees_nothing_and_it_is_said_how_often():
     experiment = Experiment([NaiveJudge(JUDGES[0])], PROBLEMS)
     trials = await experiment.run(Scripted(lambda call: "who knows"), lanes=2)
-    assert (trials[0].asd, trials[0].unreadable) == (None, 3)
+    assert trials[0].asd and (trials[0].asd.mean, trials[0].unreadable) == (0, 3)
