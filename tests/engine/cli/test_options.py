@@ -40,7 +40,7 @@ OF_ITS_OWN = {
 VARIANTS = {
     "--agent": 2,  # of rows, and in a slot
     "--judge": 2,  # the same
-    "--by": 2,  # a key of judgements, and what rows are averaged over
+    "--by": 3,  # a key of judgements, and what rows are averaged over, in two ways
     "--store": 4,  # to be written to, of a folder, of a run that is read, of one asked more
     "--format": 3,  # of what is printed, of exported files, and of imported ones
     "--contrast": 3,  # to be planned for, to be registered, and to be looked at
