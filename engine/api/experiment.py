@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from itertools import product
 
 from ...cache.call import Ask
+from ...protocols.doubts import ANYTHING
 from ...protocols.errors import Unreadable
 from ...protocols.gather import gather_in_order
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
+from ...protocols.scores import SCORES
 from ...protocols.scoring.sample import Sample
+from ...protocols.transcript import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Trial:
     asd: Sample | None
     """ASD by problem; its `mean` is the benchmark's score. None if no problem was judged."""
     unreadable: int
-    """Problems left out because a reply that the verdict needs could not be read."""
+    """Problems left out because nothing of a verdict could be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,9 @@ class Experiment:
             for number, problem in points:
                 protocol = self.protocols[number]
                 with suppress(Unreadable):
-                    asd = await protocol.agent_score_difference(problem, ask, score)
-                    scored[number][problem.id] = asd
+                    verdicts = await protocol.worlds(problem, ask)
+                    if not any(map(_unread, verdicts)):
+                        scored[number][problem.id] = _asd(problem, verdicts, score)
 
         await gather_in_order(*(lane() for _ in range(lanes)))
         return [
@@ -64,3 +68,17 @@ class Experiment:
         ids = tuple(problem.id for problem in judged)
         groups = tuple(problem.group for problem in judged)
         return Sample(ids, tuple(scored[id] for id in ids), groups)
+
+
+def _unread(verdict: Verdict) -> bool:
+    """Whether it may be any: reports show bounds of it, which a trial has none of."""
+    return bool(verdict.bounds) and all(span == ANYTHING for span in verdict.bounds)
+
+
+def _asd(problem: Problem, verdicts: Sequence[Verdict], score: str) -> float:
+    """As `Protocol.agent_score_difference` has it."""
+    measure, mean = SCORES[score], sum(problem.values) / len(problem.values)
+    return sum(
+        (value - mean) * measure(verdict.probs, place)
+        for place, (value, verdict) in enumerate(zip(problem.values, verdicts, strict=True))
+    )

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from .endpoints import Endpoints
 from .journal import BatchJournal
 from .packing import BODY, BatchPacker
 from .results import BatchResults
-from .retrying import INCONCLUSIVE, backoff, retried
+from .retrying import INCONCLUSIVE, Retries, backoff, retried
 
 SETTLE = 180.0
 """Seconds for which a batch is looked for that the vendor said it could not make."""
@@ -65,16 +65,6 @@ RESERVED_TOGETHER = 1_000
 """Calls reserved in one round trip."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class _Retry:
-    """What is looked at again and again."""
-
-    since: float
-    """Loop time of the first look (s)."""
-    due: float = 0.0
-    tries: int = 0
 
 
 class _Unreadable(Exception):
@@ -103,7 +93,7 @@ class Dispatch:
         self._max_lines = max_lines
         self._endpoints = Endpoints(models)
         self._cancelled: set[str] = set()
-        self._retries: dict[str, _Retry] = {}
+        self._later = Retries()
         """By id or mark."""
         self._unanswered: set[str] = set()
         """Marks of batches whose submission a stop cut off."""
@@ -179,7 +169,7 @@ class Dispatch:
         steps = [(batch, mark, self._look_for) for mark, batch in self.journal.liabilities.items()]
         for batch, mark, step in steps:
             endpoint = self.endpoint(batch.model)
-            if endpoint not in down and self._is_due(mark):
+            if endpoint not in down and self._later.is_due(mark):
                 try:
                     news = await step(endpoint, mark, batch) or news
                 except Halt as halt:
@@ -188,7 +178,7 @@ class Dispatch:
                     down.add(endpoint)
         for id, batch in list(self.journal.out.items()):
             endpoint = self.endpoint(batch.model)
-            if endpoint in down or not self._is_due(id):
+            if endpoint in down or not self._later.is_due(id):
                 continue
             try:
                 news = await self._check(endpoint, id, batch) or news
@@ -222,7 +212,7 @@ class Dispatch:
         endpoint = self.endpoint(batch.model)
         if name not in self.journal.out:
             return await self._land(endpoint, name, batch, self._no_results(batch), "Missing")
-        self._retries.pop(name, None)
+        self._later.forget(name)
         await self._check(endpoint, name, batch)
 
     async def _submit(self, endpoint: BatchEndpoint, batch: Submission) -> None:
@@ -282,15 +272,15 @@ class Dispatch:
             ours = each.mark == mark or await self._is_ours(endpoint, each.id, batch)
             if ours:
                 self.journal.submitted(mark, each.id)
-                self._retries.pop(mark, None)
+                self._later.forget(mark)
                 return False
             open_ended = open_ended or ours is None
-        denied = mark in self.journal.denied and self._seconds_since(mark) >= SETTLE
+        denied = mark in self.journal.denied and self._later.seconds_since(mark) >= SETTLE
         passed = endpoint.http.now() > since + endpoint.window + CLOCK_SLACK
         if (denied or passed) and not open_ended:
             await self._drop(batch)
             return True
-        self._try_later(mark)
+        self._later.put_off(mark)
         return False
 
     async def _is_ours(self, endpoint: BatchEndpoint, id: str, batch: Submission) -> bool | None:
@@ -315,7 +305,7 @@ class Dispatch:
             state = await retried(self._stop, endpoint.state, id)
             self.back[id] = state.done
             if not state.ended:
-                self._retries.pop(id, None)
+                self._later.forget(id)
                 return False
             if state.fault is not None:
                 del self.back[id]
@@ -329,7 +319,7 @@ class Dispatch:
         counted = batch.lines if state.results is None else state.results
         if ours < min(counted, batch.lines) and not given_up:
             return self._short(id, batch, state, ours)
-        self._retries.pop(id, None)
+        self._later.forget(id)
         self.back.pop(id, None)
         await self._land(endpoint, id, batch, file, state.absent)
         return True
@@ -360,7 +350,7 @@ class Dispatch:
 
     def _short(self, id: str, batch: Submission, state: BatchState, found: int) -> bool:
         """Have results that lack lines downloaded again, up to a point; False."""
-        tries = self._try_later(id)
+        tries = self._later.put_off(id)
         if tries < MAX_DOWNLOADS:
             return False
         stated = (
@@ -374,8 +364,8 @@ class Dispatch:
 
     def _denied(self, id: str, batch: Submission, exc: Exception) -> bool:
         """Wait for a vendor that denies a batch, up to a point; False."""
-        self._try_later(id)
-        if self._seconds_since(id) < NOT_FOUND_SECONDS:
+        self._later.put_off(id)
+        if self._later.seconds_since(id) < NOT_FOUND_SECONDS:
             return False
         raise BatchRefused(
             f"{exc}. The vendor has not known the batch {id} for a while: it was handed in with "
@@ -415,23 +405,6 @@ class Dispatch:
     def _file(self, batch: Submission, suffix: str = RESULTS) -> Path:
         return self.journal.folder / f"{batch.mark}{suffix}"
 
-    def _is_due(self, name: str) -> bool:
-        retry = self._retries.get(name)
-        return retry is None or asyncio.get_running_loop().time() >= retry.due
-
-    def _try_later(self, name: str) -> int:
-        """Put off the next look at a batch, the longer the more there were; how many there were."""
-        now = asyncio.get_running_loop().time()
-        retry = self._retries.setdefault(name, _Retry(now))
-        retry.tries += 1
-        retry.due = now + backoff(retry.tries)
-        return retry.tries
-
-    def _seconds_since(self, name: str) -> float:
-        """Seconds since the first look of this session that had to be put off."""
-        now = asyncio.get_running_loop().time()
-        return now - self._retries.setdefault(name, _Retry(now)).since
-
     async def _refused(self, id: str, batch: Submission, fault: ErrorAnswer) -> bool:
         """Handle a batch refused as a whole; whether to go on without waiting for others."""
         queued = self._queued(batch.model)
@@ -467,7 +440,7 @@ class Dispatch:
     async def _drop(self, batch: Submission) -> None:
         """Enter that a batch was never made."""
         self.journal.dropped(batch.mark)
-        self._retries.pop(batch.mark, None)
+        self._later.forget(batch.mark)
         await self._discard(batch, 0.0)
 
     async def _discard(self, batch: Submission, spent: float) -> None:

@@ -1,8 +1,7 @@
 """The port to a vendor's batch endpoint: submit, find, poll, read results, cancel."""
 
-import binascii
 from abc import ABC, abstractmethod
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,13 +161,3 @@ class BatchEndpoint(ABC):
             if not batch.mark and batch.lines == lost.lines:
                 found.append(batch)
         return found
-
-
-def address_in(custom_id: str) -> str:
-    """The address of the call in a custom id; empty if there is none."""
-    if len(custom_id) == 64:
-        return custom_id
-    try:
-        return urlsafe_b64decode(custom_id[:_DIGEST] + "=").hex()
-    except (binascii.Error, ValueError):
-        return ""

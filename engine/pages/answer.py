@@ -48,6 +48,8 @@ class AnswerLine:
     """To this contrast by itself."""
     rows: tuple[str, str]
     """Links to both rows."""
+    names: tuple[str, str]
+    """Of both, without the names of their runs."""
 
     @property
     def said(self) -> str:
@@ -91,7 +93,7 @@ def answer_page(
             pairs="all" if every else None,
             score=score,
         )
-        lines = [_line(each, links, alone=bool(others)) for each in comparison.contrasts]
+        lines = [_line(each, links, rows) for each in comparison.contrasts]
     except UsageError as exc:
         fault = str(exc)
     single = lines[0] if len(lines) == 1 else None
@@ -148,11 +150,13 @@ def _ordered(lines: list[PivotLine]) -> list[PivotLine]:
     return [line for line in lines if line.asd] + [line for line in lines if not line.asd]
 
 
-def _line(found: Compared, links: Sequence[Addresses], alone: bool) -> AnswerLine:
+def _line(found: Compared, links: Sequence[Addresses], rows: Sequence[RunRows]) -> AnswerLine:
     (i, one), (j, two) = found.places
-    first, second = found.contrast.first, found.contrast.second
-    link = "" if alone else links[0].answer(first, second)
-    return AnswerLine(found, link, (links[i].row(one, first), links[j].row(two, second)))
+    names = rows[i].names[one], rows[j].names[two]
+    link = links[0].answer(*names) if len(rows) == 1 else ""
+    return AnswerLine(
+        found, link, (links[i].row(one, names[0]), links[j].row(two, names[1])), names
+    )
 
 
 def _axis(lines: Sequence[AnswerLine]) -> Axis:

@@ -80,12 +80,13 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
         for at, counts in sorted(completed.counts.items())
         if any(counts.get(name) for name in MARKS)
     ]
-    values = completed.asd
+    values, without = completed.asd, set(failed)
+    # A judge that nobody could read counts as its worst verdict: an ASD, but none to look at first.
     known = [
         (float(values[problem, row]), Place(row, problem))
         for problem in range(len(sweep.problems))
         for row in range(len(sweep.rows))
-        if not isnan(values[problem, row])
+        if not isnan(values[problem, row]) and Place(row, problem) not in without
     ]
     known.sort(key=lambda pair: pair[0])
     ends = (place for both in zip(known, reversed(known), strict=True) for _, place in both)

@@ -8,8 +8,10 @@ that the design did not fill is not run, which is neither a failure nor missing.
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .arrays import Flags, Floats, Places
 from .inference import Influences, Keys
@@ -122,11 +124,16 @@ class Judgements:
             line.append(each.line)
         if not count:
             raise ValueError("no judgements")
-        sizes: Places = np.array(answers)
+        sizes: Places = np.frombuffer(answers, np.int64)
+        # Their numbers are what is needed from here on, and they are a third of the memory.
+        known = {kind: tuple(names.known) for kind, names in keys.items()}
+        questions.known.clear()
 
-        def padded(cells: Floats, width: int) -> Floats:
+        def padded(cells: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
             """One line a judgement of cells that stand one after the other. width: axes."""
             most = int(sizes.max())
+            if len(cells) == count * most**width:
+                return cells.reshape(count, *(most,) * width)
             found: Floats = np.full((count, *(most,) * width), np.nan)
             starts = np.cumsum(sizes**width) - sizes**width
             for k in np.unique(sizes).tolist():
@@ -136,18 +143,18 @@ class Judgements:
             return found
 
         return cls(
-            np.array(questions.codes),
+            np.frombuffer(questions.codes, np.int64),
             sizes,
-            padded(np.array(flat["values"]), 1),
-            padded(np.array(flat["worlds"]), 2),
-            padded(np.frombuffer(ran, np.uint8).astype(np.float64), 1) == 1,
-            padded(np.array(flat["first"]), 1),
-            np.frombuffer(everywhere, np.bool_).copy(),
-            np.array(flat["cost"]),
-            np.array(line),
-            {kind: np.array(names.codes) for kind, names in keys.items()},
+            padded(np.frombuffer(flat["values"]), 1),
+            padded(np.frombuffer(flat["worlds"]), 2),
+            padded(np.frombuffer(ran, np.uint8), 1) == 1,
+            padded(np.frombuffer(flat["first"]), 1),
+            np.frombuffer(everywhere, np.bool_),
+            np.frombuffer(flat["cost"]),
+            np.frombuffer(line, np.int64),
+            {kind: np.frombuffer(names.codes, np.int64) for kind, names in keys.items()},
             ids,
-            {kind: tuple(names.known) for kind, names in keys.items()},
+            known,
         )
 
     @property

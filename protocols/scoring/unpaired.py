@@ -11,7 +11,7 @@ equals the paired ASD where every question is judged once in each world. Each (j
 the influence w (S - its mean) / sum of w; pairs sharpen the error by sharing clusters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,9 @@ from .estimate import Ends
 from .inference import Influences, Keys, mean_of
 from .judgements import Judgements
 from .worlds import Worlds, answer_scores, asd_ends, asd_weights, chosen_ends
+
+BLOCK = 2**16
+"""Judgements that are scored at once, which bounds the memory that it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,8 @@ class Scored:
 def admitting(every: Judgements, score: str) -> Judgements | None:
     """The judgements with so many answers that the score is defined; None without any."""
     fit = [k for k in np.unique(every.answers).tolist() if score in applicable(k)]
-    found = every[np.isin(every.answers, fit)]
-    return found if len(found) else None
+    there = np.isin(every.answers, fit)
+    return every if there.all() else every[there] if there.any() else None
 
 
 def scored(
@@ -117,6 +120,14 @@ def chosen(
     return {name: mean_of(values, keys, (low, high)) for name, values in columns.items()}
 
 
+def _blocks(every: Judgements) -> Iterator[tuple[int, Places]]:
+    """Judgements with equally many answers, not too many at once, by their places."""
+    for k in np.unique(every.answers).tolist():
+        places = np.flatnonzero(every.answers == k)
+        for start in range(0, len(places), BLOCK):
+            yield k, places[start : start + BLOCK]
+
+
 class _Lines:
     """Every (judgement, world) that was run, one line each."""
 
@@ -126,8 +137,7 @@ class _Lines:
         self.lows, self.highs, self.sums, self.first = np.empty((4, len(every)))
         """Of each judgement: least and most ASD, the sum of its positive weights, and the ASD of
         its first belief."""
-        for k in np.unique(every.answers).tolist():
-            places = np.flatnonzero(every.answers == k)
+        for k, places in _blocks(every):
             values = every.values[places, :k]
             weights = asd_weights(values, compat)
             scores = answer_scores(every.worlds[places, :k, :k], score, compat)

@@ -74,7 +74,7 @@ def test_what_a_bundle_takes_first_is_what_failed(small: Path, tmp_path: Path) -
     with RunReader(mine) as run:
         taken = telling(run, 9)
         failed = [place for place in taken if not places.isdisjoint(run.worlds(place))]
-    assert (len(taken), len(failed)) == (9, 3)
+    assert len(taken) == 9 and len(failed) >= 3
 
 
 @pytest.mark.wire

@@ -3,14 +3,20 @@
 import asyncio
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import copytree, rmtree
 
 import pytest
 
 from oversight.engine.pages.addresses import Served
+from oversight.engine.pages.answer import answer_page, pivot_page
+from oversight.engine.pages.cells import Choice, cells_page
+from oversight.engine.pages.failures import failures_page
+from oversight.engine.pages.overview import overview
 from oversight.engine.pages.reader import calls_section, reader_page
 from oversight.engine.pages.reading import read
+from oversight.engine.pages.searched import search_page
 from oversight.engine.pages.site import write_bundle
 from oversight.engine.pages.text import TextMark, shown
 from oversight.engine.runs.reader import Place, RunReader
@@ -95,3 +101,42 @@ def test_marks_that_overlap_and_controls_within_them_are_all_there() -> None:
 def test_a_text_is_cut_by_the_size_that_it_takes_in_the_page() -> None:
     assert len(shown(LONG, most=2_000)) < 2_200
     assert shown("short", most=2_000) == "short"
+
+
+LISTS: dict[str, Callable[[RunReader], str]] = {
+    "answer": lambda run: answer_page((run,), (Served("run"),), (), "brier"),
+    "asked": lambda run: answer_page(
+        (run,), (Served("run"),), (), "brier", ("<script>", "</title><img src=x>")
+    ),
+    "groups": lambda run: pivot_page(run, Served("run"), "brier"),
+    "cells": lambda run: cells_page(run, Served("run"), Choice(words="<script>")),
+    "row": lambda run: cells_page(run, Served("run"), Choice(row=0)),
+    "search": lambda run: search_page(run, Served("run"), "script window*"),
+    "failures": lambda run: failures_page(run, Served("run")),
+    "overview": lambda run: overview(run, Served("run"), "brier", run.scores),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_no_list_of_a_hostile_run_lets_markup_through(name: str, run: RunReader) -> None:
+    page = LISTS[name](run)
+    body = page.partition("<main")[2].partition("</main>")[0]
+    for live in ("<script", "<img", "<iframe", "<style", "<meta"):
+        assert live not in body
+    assert len(page.encode()) < MOST_BYTES
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_a_run_without_verdicts_has_all_lists_and_they_grow(
+    name: str, made: RunReader, tmp_path: Path
+) -> None:
+    folder = Path(copytree(made.folder, tmp_path / "run"))
+    outcomes = folder / "outcomes.jsonl"
+    lines = outcomes.read_bytes().splitlines(keepends=True)
+    outcomes.write_bytes(b"")
+    rmtree(folder / "report", ignore_errors=True)
+    with RunReader(folder, made.store) as run:
+        assert "</html>" in LISTS[name](run)
+        with outcomes.open("ab") as file:
+            file.write(lines[0])
+        assert "</html>" in LISTS[name](run)

@@ -19,6 +19,9 @@
   }
   byId("theme").addEventListener("click", turnTheme);
 
+  const here = document.querySelector(".views [aria-current]");
+  if (here && here.offsetLeft + here.offsetWidth > innerWidth) here.parentElement.scrollLeft = here.offsetLeft - 40;
+
   /* Help */
   const help = byId("help");
   byId("keys").addEventListener("click", () => help.showModal());

@@ -40,7 +40,7 @@ OF_ITS_OWN = {
 VARIANTS = {
     "--agent": 2,  # of rows, and in a slot
     "--judge": 2,  # the same
-    "--by": 3,  # a key of judgements, and what rows are averaged over, in two ways
+    "--by": 3,  # rows of verdicts, of a report, and of a figure
     "--store": 4,  # to be written to, of a folder, of a run that is read, of one asked more
     "--format": 3,  # of what is printed, of exported files, and of imported ones
     "--contrast": 3,  # to be planned for, to be registered, and to be looked at
