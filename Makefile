@@ -42,8 +42,10 @@ docs: .venv/installed-dev        ## the reference of sweep file, prompts and mec
 
 board: .venv/installed           ## the board from a study's folder: make board STUDY=studies/nyu2023
 	@test -f "$(STUDY)/study.json" || { echo "make board STUDY=FOLDER of oversight study"; exit 2; }
-	$(BIN)/oversight run examples/again.yaml --set "problems.study.path=$(abspath $(STUDY))" \
-	  --run-folder runs/board > /dev/null
+	mkdir -p runs
+	$(BIN)/oversight track show people | sed -e '/^#/d' -e 's|{judge}|sim/judge|' \
+	  -e 's|studies/nyu2023|$(abspath $(STUDY))|' > runs/board.yaml
+	$(BIN)/oversight run runs/board.yaml --run-folder runs/board > /dev/null
 	rm -rf entries/board
 	$(BIN)/oversight entry publish runs/board --submitter oversight --track people -o entries/board
 	$(BIN)/oversight entry board entries/board "$(STUDY)" -o board

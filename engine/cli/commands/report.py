@@ -54,7 +54,8 @@ from ..output import say, say_latency, show, width
     help="Add where the noise comes from, and what to buy next: questions, draws or verdicts.",
 )
 @click.option(
-    "--by",
+    "--group",
+    "by",
     metavar="NAME,NAME,…",
     help="Average over all other dimensions of the grid: protocol, mechanism, agent, judge, model, "
     "judge_model, rounds, …",

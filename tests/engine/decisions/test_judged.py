@@ -134,12 +134,12 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     sizes = [row["asd"]["value"] for row in rows]
     assert sizes == sorted(sizes, reverse=True)
     assert command("compare", "named.yaml", "--contrast", "In turn,propaganda").code == 0
-    told = json.loads(command("report", "named.yaml", "--by", "mechanism", "--json").out)
+    told = json.loads(command("report", "named.yaml", "--group", "mechanism", "--json").out)
     groups = {line["mechanism"]: line for line in told["groups"]}
     assert groups["debate"]["rows"] == 4 and groups["propaganda"]["rows"] == 2
     of = [row["asd"]["value"] for row in rows if row["protocol"].startswith("debate")]
     assert groups["debate"]["asd"]["value"] == pytest.approx(sum(of) / 4)
-    assert "is no dimension" in command("report", "named.yaml", "--by", "colour").err
+    assert "is no dimension" in command("report", "named.yaml", "--group", "colour").err
     (place / "named.yaml").write_text((place / "named.yaml").read_text().replace("2: In", "3: In"))
     assert "did you mean 'debate simultaneous" in command("plan", "named.yaml").err
 
