@@ -58,9 +58,12 @@ _COUNTED = (
     # replies need not be allowed to touch it.
     """CREATE OR REPLACE FUNCTION count_lost_replies() RETURNS trigger LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ BEGIN
-        IF TG_OP = 'TRUNCATE' OR EXISTS (SELECT FROM gone) THEN
-            PERFORM nextval(format('%I.%I', TG_TABLE_SCHEMA, TG_ARGV[0])::regclass);
+        IF TG_OP <> 'TRUNCATE' THEN  -- which has no table of the rows that are gone
+            IF NOT EXISTS (SELECT FROM gone) THEN
+                RETURN NULL;
+            END IF;
         END IF;
+        PERFORM nextval(format('%I.%I', TG_TABLE_SCHEMA, TG_ARGV[0])::regclass);
         RETURN NULL;
     END $$""",
     *(

@@ -103,4 +103,7 @@ def test_a_call_waits_for_two_round_trips_to_its_store(tmp_path: Path, postgres:
             renewals = int((time.monotonic() - began) / 10)
         assert done.returncode == 0, done.stderr
     to_connect, to_open_and_close = 3 * len(proxy.trips), 9
-    assert sum(proxy.trips) <= 2 * desk.account().sent + to_connect + to_open_and_close + renewals
+    # On a busy machine an answer arrives in pieces, and the next word counts as another trip.
+    pieces = desk.account().sent // 2
+    at_most = 2 * desk.account().sent + to_connect + to_open_and_close + renewals + pieces
+    assert sum(proxy.trips) <= at_most
