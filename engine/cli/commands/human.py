@@ -122,6 +122,7 @@ def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
     "--url",
     metavar="URL",
     default="",
+    show_default=False,
     callback=public_url,
     help="Address under which raters open the pages, as https://study.example.org, where a proxy "
     "or a tunnel stands before them.",

@@ -62,7 +62,7 @@ def command(
     and cells that have an outcome are not run again.
 
     Cells that another run in runs/ has of the same code, on the same store, are taken
-    over from it. A run that was made with other code is left alone: what changed is told row by
+    over from it. A run that was made with other code is left alone: what changed is listed row by
     row, and --adopt-code goes on with it.
 
     With --batch, calls are handed in at the batch endpoints of OpenAI and Anthropic, wave after
