@@ -72,6 +72,8 @@ def import_(
     """
     from ...studies.catalogue import import_study
 
+    if name != Path(name).name or name == "..":
+        raise click.BadParameter(f"{name!r} is no name of a folder; a path goes to -o")
     to = output or Path("studies") / (name or form)
     _told(import_study(form, files, to, hash_ids=hash_ids, called=name), to)
 
