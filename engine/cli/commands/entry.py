@@ -84,7 +84,7 @@ def commit(
 
 @command.command()
 @run_argument
-@click.option("--submitter", required=True, help="Who stands for it.")
+@click.option("--submitter", required=True, help="Person or group who submits it.")
 @click.option("--licence", default="CC BY 4.0", help="Of the entry.")
 @click.option("--track", default="", show_default=False, help="Track that it is entered in.")
 @click.option(

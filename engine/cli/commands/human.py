@@ -375,7 +375,7 @@ def export(run: Path, output: Path) -> None:
 @click.argument("rater")
 @click.option("--erase", is_flag=True, help="Also delete what they answered.")
 def withdraw(run: Path, rater: str, erase: bool) -> None:
-    """Take RATER out of the study in RUN: of agreement, pages and exports.
+    """Remove RATER from the study in RUN: from agreement, pages and exports.
 
     With --erase, what they answered is deleted from the journal, the record, the outcomes that
     rest on it and the store that RUN was made with; packs made later hold none of it. While the

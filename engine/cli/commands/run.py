@@ -65,7 +65,7 @@ def command(
     over from it. A run that was made with other code is left alone: what changed is listed row by
     row, and --adopt-code goes on with it.
 
-    With --batch, calls are handed in at the batch endpoints of OpenAI and Anthropic, wave after
+    With --batch, calls are submitted to the batch endpoints of OpenAI and Anthropic, wave after
     wave. A stop leaves them there, and the same command collects their replies.
 
     With --until or --stop-when, problems are run in a seeded order, and a difference of ASD is
