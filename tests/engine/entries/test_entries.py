@@ -16,9 +16,15 @@ import orjson
 import pytest
 import zstandard
 
+from oversight.engine.entries.board import doubts_of
 from oversight.engine.entries.entry import Entry, read_entry
 from oversight.engine.entries.verifying import verify
+from oversight.engine.reports.report import report
+from oversight.engine.reports.results import collect
+from oversight.engine.sweeps.sweep import Cell
+from oversight.protocols.transcript import NOT_RUN, Failure, Verdict
 from tests.command_line import Command
+from tests.engine.verdicts import PROPAGANDA, completed, sweep, verdict
 
 pytestmark = pytest.mark.wire
 
@@ -285,3 +291,16 @@ def test_a_board_has_verified_entries_alone(entry: Path, place: Path, command: C
     (place / "theirs").mkdir()
     refused = command("entry", "board", "e", "-o", "theirs")
     assert refused.code == 2 and "no board" in refused.err
+
+
+def test_a_row_of_single_worlds_is_not_said_to_be_beyond_doubt() -> None:
+    grid = sweep(PROPAGANDA, problems=6)
+
+    def ended(cell: Cell) -> Verdict | Failure:
+        if cell.side != int(cell.problem.id[1:]) % 2:
+            return Failure(NOT_RUN, "nobody argued for it")
+        return verdict(cell, 0.7, 0.3) if cell.problem.id < "p2" else Failure("unreadable", "?")
+
+    told = json.loads(report(collect(grid, completed(grid, ended)), "json"))
+    (row,) = told["rows"]
+    assert row["asd"] and doubts_of(row) == ("4 failed", False)
