@@ -360,8 +360,12 @@ class Cache:
             origin = self._origin(call)
             if origin or (self._mode == "refresh" and self.token):
                 origin = f"{origin or SIMULATED} {self.token}".rstrip()
-                # In place: nobody else has it yet, and each copy would take its time.
-                object.__setattr__(reply, "origin", origin)
+                if reply.origin:
+                    # A provider may answer twice with one object, which others hold by now.
+                    reply = replace(reply, origin=origin)
+                else:
+                    # In place: nobody else has it yet, and each copy would take its time.
+                    object.__setattr__(reply, "origin", origin)
                 ours = True
         older = None
         if self._writer is not None:

@@ -30,6 +30,10 @@ def report_fault(fault: Exception) -> ExitCode:
     if isinstance(fault, OSError) and fault.filename is not None:
         click.echo(f"{fault.filename}: {fault.strerror}", err=True)
         return ExitCode.STOPPED if fault.errno in NO_ROOM else ExitCode.USAGE
+    if isinstance(fault, OSError) and fault.errno in NO_ROOM:
+        # Writing to a file that is open: the system names none.
+        click.echo(f"no room to write: {fault.strerror}; make room, then run it again", err=True)
+        return ExitCode.STOPPED
     if isinstance(fault, MemoryError):
         click.echo(str(OutOfMemory()), err=True)
         return ExitCode.STOPPED

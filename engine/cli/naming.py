@@ -55,5 +55,8 @@ def _run_of(file: Path, overrides: Sequence[str]) -> Path:
         )
     newest = newest_first(runs)[0]
     which = "the only run" if len(runs) == 1 else f"the newest of {len(runs)} runs"
-    say(f"{newest}: {which} of {sweep.name!r}, but not with the settings that {file} has now")
+    say(
+        f"{newest}: {which} of {sweep.name!r}; its settings, or its --limit, differ from those "
+        f"that {file} has now"
+    )
     return newest

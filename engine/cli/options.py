@@ -9,6 +9,7 @@ import click
 
 from ..api.settings import FolderSettings, RunSettings
 from ..reports.formats import FORMATS
+from ..runs.listing import is_run
 from ..system.settings import is_url
 from .flags import Decorator, option_of
 from .output import say
@@ -123,12 +124,28 @@ def _formats(formats: Iterable[str], command: Callable[..., Any]) -> Callable[..
     return option(json(command))
 
 
+def _no_file_of_a_run(
+    context: click.Context, parameter: click.Parameter, path: Path | None
+) -> Path | None:
+    """BadParameter if writing there would replace a file that a run consists of."""
+    if path is not None and path.is_file():
+        from ..record.schema import RECORD
+        from ..runs.run_folder import OUTCOMES, OWN_FILES, RUN_ID
+        from ..runs.trust import SEAL
+
+        its, names = path.resolve(), {*OWN_FILES, OUTCOMES, RECORD, RUN_ID, SEAL}
+        if its.name in names and is_run(its.parent):
+            raise click.BadParameter(f"{path} is a file of a run: write elsewhere")
+    return path
+
+
 def output_option(default: str = "") -> Decorator:
     """`--output`. default: where the output goes without it; required if there is no default."""
     return click.option(
         "-o",
         "--output",
         type=click.Path(path_type=Path),
+        callback=_no_file_of_a_run,
         required=not default,
         help=f"Where to write it. Default: {default}." if default else "Where to write it.",
     )

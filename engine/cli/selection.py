@@ -29,7 +29,7 @@ class Selection:
     """Names, or patterns such as `openai/*`; any model if there is none."""
     outcomes: tuple[Outcome, ...] = ()
     """Any outcome if there is none."""
-    before: int | None = None
+    before: float | None = None
     """Only what was stored before this time, in seconds since 1970."""
 
     def __bool__(self) -> bool:
@@ -68,7 +68,7 @@ def selecting(command: Callable[..., None]) -> Callable[..., None]:
     )
     @wraps(command)
     def on_selection(
-        models: tuple[str, ...], outcomes: tuple[Outcome, ...], before: int | None, **others: Any
+        models: tuple[str, ...], outcomes: tuple[Outcome, ...], before: float | None, **others: Any
     ) -> None:
         command(selection=Selection(models, outcomes, before), **others)
 
@@ -98,9 +98,9 @@ def selected_entry(store: Reader, address: str) -> Record:
     raise click.UsageError(f"{address!r} may mean:\n" + "\n".join(lines) + more)
 
 
-def _before(ctx: click.Context, param: click.Parameter, age: str | None) -> int | None:
+def _before(ctx: click.Context, param: click.Parameter, age: str | None) -> float | None:
     if age is None:
         return None
     if not (match := re.fullmatch(r"(\d+)([hdw])", age)):
         raise click.BadParameter(f"{age!r} is not an age; write it like 12h, 30d or 8w")
-    return int(time.time()) - int(match[1]) * UNITS[match[2]]
+    return time.time() - int(match[1]) * UNITS[match[2]]

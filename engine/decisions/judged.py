@@ -50,7 +50,7 @@ class JudgedCost:
 
 def is_table(path: Path) -> bool:
     """Whether judgements can be read from it, that are no run."""
-    return is_study(path) or (path.suffix == TABLE and path.is_file())
+    return is_study(path) or (path.suffix == TABLE and not path.is_dir())
 
 
 def lines_of(*files: Path) -> Judgements:
@@ -59,9 +59,13 @@ def lines_of(*files: Path) -> Judgements:
 
     def every() -> Iterator[Judgement]:
         for file in files:
+            none = True
             for each in _judgements(file):
+                none = False
                 named = {"file": file.stem} if len(files) > 1 else {}
                 yield replace(each, keys={**each.keys, **named}) if named else each
+            if none and len(files) > 1:
+                raise UsageError(f"{file}: there is no judgement in it")
 
     return told_apart(every(), " and ".join(map(str, files)))
 

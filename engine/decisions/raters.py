@@ -14,6 +14,7 @@ from ...protocols.scoring.agreement import Agreement, krippendorff_alpha
 from ...protocols.scoring.calibration import Calibration, calibration
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.inference import estimate
+from ...protocols.scoring.meta import shrunk
 from ...protocols.scoring.sample import Sample
 from ..errors import UsageError
 from ..persons.journal import (
@@ -253,13 +254,8 @@ def _shrunk(raters: Sequence[RaterQuality]) -> tuple[RaterQuality, ...]:
     mean = float((n * values).sum() / n.sum())
     noise = np.array([(each.sampling**2 * each.n) if each.sampling else np.nan for each in judged])
     within = float(np.nanmean(noise)) if not np.isnan(noise).all() else 0.0
-    between = max(0.0, float(values.var()) - float((within / n).mean()))
-
-    def drawn(one: Estimate) -> float:
-        weight = between / (between + within / one.n) if between + within else 1.0
-        return mean + weight * (one.value - mean)
-
-    return tuple(replace(each, shrunk=drawn(each.brier)) if each.brier else each for each in raters)
+    drawn = iter(shrunk(values, within / n, mean).tolist())
+    return tuple(replace(each, shrunk=next(drawn)) if each.brier else each for each in raters)
 
 
 def _self_agreement(rater: str, events: Sequence[RaterEvent]) -> SelfAgreement | None:

@@ -47,7 +47,7 @@ def pairs_between(first: RunRows, second: RunRows, named: Sequence[str]) -> list
     if not pairs:
         raise UsageError(
             f"{first.folder} and {second.folder} have no row in common; name two: --contrast "
-            f"'{first.names[0]},{second.names[0]}'"
+            f"'{first.names[0]} - {second.names[0]}'"
         )
     return list(dict.fromkeys(pairs))
 

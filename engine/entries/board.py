@@ -7,7 +7,7 @@ not; then it errs towards ties.
 
 import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -113,14 +113,11 @@ def _of_entry(
         for row in figures[score]["rows"]:
             if row["asd"] is None:
                 continue
-            bounds = row["bounds"] or {}
-            doubtful = bounds.get("doubtful") or 0
-            doubts = f"{row['failed']} failed, {doubtful} in doubt" if doubtful else "none"
-            kept = row["n"] and 1 - doubtful / row["n"] >= 0.9
+            doubts, kept = doubts_of(row)
             roles = " ".join((row["agent"], row["judge"]))
             badges = [badge for badge in found.badges if badge != "simulated" or PREFIX in roles]
             badges += ["judged by people"] * row["judge"].startswith("published ")
-            badges += ["compliance over 90 %"] * bool(kept)
+            badges += ["compliance over 90 %"] * kept
             yield BoardRow(
                 entry.track or "open",
                 score,
@@ -133,6 +130,17 @@ def _of_entry(
                 tuple(badges),
                 f"entries/{shelf}/index.html",
             )
+
+
+def doubts_of(row: Mapping[str, Any]) -> tuple[str, bool]:
+    """How many worlds of a row of a report failed or are in doubt, and whether at least 90 % of its
+    problems have none. A row of single worlds has no bounds, which would tell."""
+    bounds = row["bounds"] or {}
+    if not bounds.get("n"):
+        return f"{row['failed']} failed", False
+    doubtful = bounds["doubtful"]
+    told = f"{row['failed']} failed, {doubtful} in doubt" if doubtful else "none"
+    return told, doubtful / bounds["n"] <= 0.1
 
 
 def _of_study(folder: Path) -> Iterator[BoardRow]:

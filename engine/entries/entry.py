@@ -91,7 +91,7 @@ def read_entry(folder: Path) -> tuple[Entry, str]:
         told = orjson.loads(read_bounded(folder / ENTRY, 2**28))
         stated = told.pop("digest")
         return msgspec.convert(told, Entry, strict=True), stated
-    except (OSError, KeyError, AttributeError, orjson.JSONDecodeError) as exc:
+    except (OSError, KeyError, AttributeError, TypeError, orjson.JSONDecodeError) as exc:
         raise EntryError(f"{folder / ENTRY}: it cannot be read: {exc}") from exc
     except msgspec.ValidationError as exc:
         raise EntryError(f"{folder / ENTRY}: {exc}") from exc

@@ -15,6 +15,7 @@ from ..runs.replay import difference, replay_cells
 from ..runs.run_folder import lines
 from ..runs.scheduler import CellOutcome
 from ..runs.trust import code_of, seal
+from ..sharing.contents import CODE
 from ..sweeps.sweep import Cell
 from ..system.loop import event_loop
 from .verifying import Verified, verify
@@ -32,11 +33,15 @@ def verify_whole(folder: Path, replayed: bool, trust: bool) -> Verified:
             return found
         if not (opened / REPLIES).is_file():
             return replace(found, wrong=("replies: they did not go along: nothing to replay",))
-        if found.entry.code and not trust:
-            told = f"code: {', '.join(found.entry.code)}: not trusted; look, then --trust"
-            return replace(found, wrong=(told,))
-        seal(opened, code_of(opened))
         try:
+            code = code_of(opened)
+            packed = found.entry.code
+            # Modules of this machine, and files beside the entry, run as well.
+            others = [each.name for each in code if f"{CODE}/{each.name}" not in packed]
+            if (theirs := [*packed, *others]) and not trust:
+                told = f"code: {', '.join(theirs)}: not trusted; look, then --trust"
+                return replace(found, wrong=(told,))
+            seal(opened, code)
             wrong, count = _replay(opened)
         except (EngineError, CacheError) as exc:
             return replace(found, wrong=(f"replay: {exc}",))

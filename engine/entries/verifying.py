@@ -126,6 +126,8 @@ def _contents(folder: Path, opened: Path, entry: Entry) -> Iterator[str]:
             yield f"{name}: {_figure(there, content)}"
         elif name != CELLS:
             yield f"{name}: it is not what the record makes"
+    for name in sorted(set(entry.files) - set(files) - {PACK}):
+        yield f"{name}: it is no file of an entry"
     for field in Entry.__slots__:
         one, other = getattr(entry, field), getattr(made, field)
         if field != "files" and (told := first_difference({field: one}, {field: other})):

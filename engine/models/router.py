@@ -170,15 +170,19 @@ class Models(ModelDirectory):
     async def _watch(self, model: str) -> None:
         """Tell the model's limiter what its servers say that they do, as long as they say it."""
         ways = self.replicas(provider_of(model)) or (self.settings_of(model),)
+        stated = False
         while True:
             await asyncio.sleep(LOAD_SECONDS)
             limiter = self.limiter(model)
             if not limiter.busy:
                 continue
             told = [load for load in await asyncio.gather(*map(server_load, ways)) if load]
-            if not told:
+            if told:
+                stated = True
+                limiter.told(sum(load.running for load in told), sum(load.waiting for load in told))
+            elif not stated:
                 return
-            limiter.told(sum(load.running for load in told), sum(load.waiting for load in told))
+            # Else it is too busy to say so now; its limiter would keep this width for good.
 
     def _require_context(self, call: Call) -> None:
         """ContextLengthExceeded for a call whose prompt its server would cut in silence."""

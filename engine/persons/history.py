@@ -118,6 +118,11 @@ class DeskHistory:
                 history.withdrawn = True
                 for task in [task for task, who in self.holder.items() if who == event.rater]:
                     del self.holder[task]
+                if event.erased:
+                    # There is no answer any more, and another rater may give one.
+                    theirs = [task for task, e in self.settled.items() if e.rater == event.rater]
+                    for task in theirs:
+                        del self.settled[task]
             case TaskReturned():
                 history.returned.add(event.task)
                 self.holder.pop(event.task, None)

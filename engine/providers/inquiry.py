@@ -60,10 +60,14 @@ async def fetch(settings: Settings, url: str, body: object = None) -> bytes:
                 allow_redirects=False,
             ) as answer,
         ):
-            content = await answer.content.read(_CAP)
             if answer.status != 200:
                 raise Unanswered(f"{settings.provider} says {answer.status} to {url}")
-            return content
+            content = bytearray()
+            async for part in answer.content.iter_any():
+                content += part
+                if len(content) > _CAP:
+                    raise Unanswered(f"{settings.provider} says more than {_CAP:,} bytes at {url}")
+            return bytes(content)
     except (aiohttp.ClientError, TimeoutError, OSError) as exc:
         what = secret.hidden_in(f"{type(exc).__name__}: {exc}")
         raise Unreachable(f"{settings.provider}: no answer from {url}: {what}") from None

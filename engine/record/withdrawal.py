@@ -30,7 +30,7 @@ def withdraw(db: sqlite3.Connection, addresses: Collection[str]) -> bool:
     )
     judged = set()
     for number, packed in db.execute("SELECT judgement, calls FROM judgements").fetchall():
-        if packed and len(packed) < 64 and calls & set(unpack_ids(packed)):
+        if packed and calls & set(unpack_ids(packed)):
             judged.add(number)
     db.executemany(
         "UPDATE judgements SET probs=NULL, captured=NULL, text=?, measures=NULL, error='withdrawn'"

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from ...protocols.scores import TIE
-from ...protocols.scoring.arrays import Flags, Floats
+from ...protocols.scoring.arrays import Flags, Floats, Places
 from ...protocols.scoring.judgements import Judgement
 from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.world_table import WorldBlock, WorldTable
@@ -87,11 +87,7 @@ class OutcomeTable:
                 WorldBlock(
                     block.problems,
                     Worlds(
-                        np.where(
-                            self.unread[at][..., None],
-                            (1 - np.eye(answers)) / (answers - 1),
-                            self.probs[at, :answers],
-                        ),
+                        self._counted(at, answers),
                         block.values[:, None],
                         ends=self.ends[at],
                     ),
@@ -102,6 +98,12 @@ class OutcomeTable:
                 for answers in [at.shape[-1]]
             ),
         )
+
+    def _counted(self, at: Places, answers: int) -> Floats:
+        """The verdicts of cells (… × worlds) as they count, … × worlds × answers."""
+        worst = (1 - np.eye(answers)) / (answers - 1)
+        found: Floats = np.where(self.unread[at][..., None], worst, self.probs[at, :answers])
+        return found
 
     def judgements(self, row: int) -> list[Judgement]:
         """The verdicts of a row some of whose worlds the design left out, for an unpaired ASD;
@@ -116,8 +118,8 @@ class OutcomeTable:
                 left_out = self.not_run[at]
                 part = part or bool(left_out.any() and not left_out.all())
                 worlds = tuple(
-                    () if none else None if np.isnan(p[0]) else tuple(p[:answers].tolist())
-                    for none, p in zip(left_out.tolist(), self.probs[at], strict=True)
+                    () if none else None if np.isnan(p[0]) else tuple(p.tolist())
+                    for none, p in zip(left_out.tolist(), self._counted(at, answers), strict=True)
                 )
                 ran = ~left_out & (~np.isnan(self.probs[at, 0]) | self.doubtful[at])
                 if ran.any() and ran.sum() == (~left_out).sum():

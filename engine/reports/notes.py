@@ -6,6 +6,7 @@ from operator import attrgetter
 
 from ...protocols.claims import claim_lines
 from ...protocols.scoring.inference import FEW_CLUSTERS
+from ..display.quantity import counted
 from .aggregate import GUESS
 from .failures import OFTEN
 from .results import Results, RowResult
@@ -48,8 +49,8 @@ def notes_of(results: Results) -> Iterable[str]:
             )
     if unchecked := sum(not row.compliance.checked for row in results.rows):
         yield (
-            f"{unchecked} rows: nobody checked that speeches argue for their side; a refusal in "
-            "words goes unseen (agents: side_check)."
+            f"{counted(unchecked, 'row')}: nobody checked that speeches argue for their side; a "
+            "refusal in words goes unseen (agents: side_check)."
         )
     yield from _precision(results)
     if results.prompts:

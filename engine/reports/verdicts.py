@@ -27,8 +27,8 @@ from ..errors import UsageError
 SUM_TOLERANCE = 1e-6
 """How far the probabilities of a world may be from 1 in sum. They are scored as given."""
 
-MAX_VALUE = 1e9
-"""Beyond it a value would drown every other one in a mean."""
+MAX_VALUE, MAX_COST = 1e9, 1e15
+"""Beyond them a value would drown every other one in a mean."""
 
 SHAPES = {
     "id": "a text or a whole number",
@@ -43,7 +43,7 @@ SHAPES = {
     "mode": "a text, or left out",
     "draw": "a text or a whole number, or left out",
     "group": "a text or a whole number, or left out",
-    "cost": "a number of at least 0, what the judgement cost in any one unit, or left out",
+    "cost": "a number from 0 to 1e15, what the judgement cost in any one unit, or left out",
 }
 """What each key of a line holds."""
 
@@ -203,7 +203,7 @@ def _labels(row: VerdictLine) -> tuple[str, ...]:
             f"values: {_shown(row.values)}: no answer is better than another; "
             "give the true one a higher value"
         )
-    if row.cost is not None and row.cost < 0:
+    if row.cost is not None and not 0 <= row.cost <= MAX_COST:
         raise ValueError(f"cost: {row.cost}: {SHAPES['cost']}")
     return labels
 

@@ -40,7 +40,7 @@ def recorded(run: Path, given: Path | str | None) -> Iterator[Reader]:
             f"{path}: there is no store there; name the one that has the replies of {run}, or a "
             "bundle of them, with --store"
         )
-    if not given and str(path) != told:
+    if not given and not (told and path == named):
         named_there = "is not there" if told else "is not opened, since the run was not made here"
         _log.warning(
             "%s: the store that it names %s; replies are looked for in yours, %s (--store names "

@@ -72,9 +72,17 @@ def code_of(folder: Path) -> tuple[CodeDigest, ...]:
     """All code that the sweep of a folder names, by name. RunFolderError for a file that is not
     there."""
     manifest = read_manifest(folder)
+    names = names_of_code(folder, manifest)
+    return tuple(sorted(_digest(folder, manifest, name) for name in names))
+
+
+def names_of_code(folder: Path, manifest: Manifest) -> set[str]:
+    """The files and modules that the sweep of a folder takes classes from, with what `--set` has
+    put there: its values are YAML, and its keys may name classes too."""
     document = Document.read(folder / SWEEP)
-    values = [document.value, *(line.partition("=")[2] for line in manifest.overrides)]
-    return tuple(sorted({_digest(folder, manifest, name) for name in code_named(values)}))
+    for assignment in manifest.overrides:
+        document.set(assignment)
+    return set(code_named(document.value))
 
 
 def code_file(folder: Path, manifest: Manifest, name: str) -> Path:

@@ -25,11 +25,10 @@ from ..runs.manifest import MANIFEST_FILE, MAX_MANIFEST
 from ..runs.reader import RunReader
 from ..runs.recorded import REPLIES
 from ..runs.run_folder import GRID, MAX_SWEEP, OUTCOMES, PROBLEMS, REPORT, SWEEP
-from ..runs.trust import MAX_CODE, code_file
+from ..runs.trust import MAX_CODE, code_file, names_of_code
 from ..sweeps.document import Document
 from ..sweeps.grid import stored_grid
 from ..sweeps.originals import originals
-from ..sweeps.plugins import code_named
 from ..system.files import read_bounded, unwritable, whole_lines
 from .contents import CODE, CONTENTS, FORMAT, SAID, TOOK, Contents, PackedFile, may_hold
 from .secrets import KeyFilter
@@ -140,9 +139,8 @@ def _manifest(run: RunReader, code: bool) -> bytes:
 
 def _code(run: RunReader, stage: Path) -> list[str]:
     """Copy the user's own files; the names of files and modules that cannot go along."""
-    document = Document.read(run.folder / SWEEP)
     missing = []
-    for name in sorted(set(code_named([document.value, *_overridden(run)]))):
+    for name in sorted(names_of_code(run.folder, run.manifest)):
         try:
             if not may_hold(f"{CODE}/{name}"):
                 raise FileNotFoundError
@@ -151,10 +149,6 @@ def _code(run: RunReader, stage: Path) -> list[str]:
         except FileNotFoundError:
             missing.append(name)
     return missing
-
-
-def _overridden(run: RunReader) -> Iterator[str]:
-    return (line.partition("=")[2].strip() for line in run.manifest.overrides)
 
 
 def _record(run: RunReader, stage: Path) -> None:

@@ -5,7 +5,7 @@ import os
 import shutil
 import tarfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -49,19 +49,12 @@ def open_pack(file: Path, to: Path, most: int = MAX_BYTES) -> Contents:
         raise PackError(f"{to} is there already: name another folder with -o")
     unfinished = to.with_name(f".{to.name}.{os.getpid()}")
     try:
-        unfinished.mkdir(parents=True)
-        with open_plain(file) as packed:
-            contents = _unpack(packed, file.stat().st_size, unfinished, most)
-        _make_record(unfinished, contents)
-        unfinished.rename(to)
-    except PackError as exc:
-        raise PackError(f"{file}: {exc}") from exc
-    except FileNotFoundError as exc:
-        raise PackError(f"{file}: no such pack") from exc
-    except (zstandard.ZstdError, tarfile.TarError, EOFError) as exc:
-        raise PackError(f"{file}: it is no pack, or is damaged: {exc}") from exc
-    except (EngineError, ProtocolError) as exc:
-        raise PackError(f"{file}: {str(exc).replace(str(unfinished), 'pack')}") from exc
+        with _naming(file, unfinished):
+            unfinished.mkdir(parents=True)
+            with open_plain(file) as packed:
+                contents = _unpack(packed, file.stat().st_size, unfinished, most)
+            _make_record(unfinished, contents)
+            unfinished.rename(to)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return contents
@@ -69,18 +62,37 @@ def open_pack(file: Path, to: Path, most: int = MAX_BYTES) -> Contents:
 
 def contents_of(file: Path) -> Contents:
     """What a pack says that it holds. PackError."""
-    with open_plain(file) as packed, _unpacked(packed) as tar:
+    with _naming(file), open_plain(file) as packed, _unpacked(packed) as tar:
         return _contents(tar)
 
 
 def member_of(file: Path, name: str) -> bytes:
     """The bytes of one file of a pack; none if it has none of that name. PackError."""
-    with open_plain(file) as packed, _unpacked(packed) as tar:
+    with _naming(file), open_plain(file) as packed, _unpacked(packed) as tar:
         _contents(tar)
         while member := tar.next():
             if member.name == name and (content := tar.extractfile(member)) is not None:
                 return content.read()
     return b""
+
+
+@contextmanager
+def _naming(file: Path, unfinished: Path | None = None) -> Iterator[None]:
+    """Raise what goes wrong with a pack as a PackError that names it.
+
+    unfinished: folder that it is unpacked to, of which errors may speak.
+    """
+    try:
+        yield
+    except PackError as exc:
+        raise PackError(f"{file}: {exc}") from exc
+    except FileNotFoundError as exc:
+        raise PackError(f"{file}: no such pack") from exc
+    except (zstandard.ZstdError, tarfile.TarError, EOFError) as exc:
+        raise PackError(f"{file}: it is no pack, or is damaged: {exc}") from exc
+    except (EngineError, ProtocolError) as exc:
+        fault = str(exc).replace(str(unfinished), "pack") if unfinished else str(exc)
+        raise PackError(f"{file}: {fault}") from exc
 
 
 def _unpack(packed: IO[bytes], size: int, to: Path, most: int) -> Contents:

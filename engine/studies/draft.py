@@ -1,6 +1,8 @@
 """A study while it is imported: rows that are laid down once, and what was left out, with why."""
 
 import hashlib
+import os
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -119,10 +121,19 @@ class Draft:
         self.judgements.append(made)
 
     def write(self, to: Path) -> None:
-        """Lay the study down as a folder. UsageError if something is there already."""
+        """Lay the study down as a folder, whole or not at all. UsageError if something is there
+        already."""
         if to.exists():
             raise UsageError(f"{to} is there already: name another folder with -o")
-        to.mkdir(parents=True)
+        unfinished = to.with_name(f".{to.name}.{os.getpid()}")
+        try:
+            unfinished.mkdir(parents=True)
+            self._fill(unfinished)
+            unfinished.rename(to)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def _fill(self, to: Path) -> None:
         ids = {row.id for row in self.conversations.values()}
         for each in self.judgements:
             if each.conversation not in ids:

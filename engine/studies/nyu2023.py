@@ -54,8 +54,8 @@ def read_nyu(files: Sequence[Path], draft: Draft) -> None:
         stories = {}
     else:
         raise UsageError(
-            f"{folder}: neither the authors' folder pub/, with debates/official, nor one with "
-            "transcripts.jsonl.xz"
+            f"{', '.join(map(str, files))}: name one folder: the authors' pub/, which has "
+            "debates/official, or one with transcripts.jsonl.xz"
         )
     about = {each["name"]: each for each in metadata}
     tokens = _Tokens(stories, draft)

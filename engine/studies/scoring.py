@@ -24,6 +24,7 @@ from ...protocols.scoring.calibration import Calibration, calibration
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.inference import mean_of
 from ...protocols.scoring.judgements import Judgement, Judgements
+from ...protocols.scoring.meta import shrunk
 from ..display.finding import Column, Finding, Part, change, figure, number, program, word
 from ..errors import UsageError
 from ..reports.scored import where
@@ -223,12 +224,9 @@ def raters(judged: Sequence[Judged]) -> list[Rater]:
     )
     means = np.array([s.mean() for s in scores.values()])
     chance = np.array([within / len(s) for s in scores.values()])
-    between = max(float(means.var(ddof=1) - chance.mean()), 0.0) if len(means) > 1 else 0.0
+    drawn = shrunk(means, chance, float(every.mean()))
     found = []
-    for judge, its in by_judge.items():
-        mine = scores[judge]
-        weight = between / (between + within / len(mine)) if between else 0.0
-        shrunk = weight * mine.mean() + (1 - weight) * every.mean()
+    for (judge, its), mean, score in zip(by_judge.items(), means, drawn, strict=True):
         right = np.array([_right(each, each.verdict) for each in its])
         largest = np.array([max(each.verdict) for each in its])
         found.append(
@@ -236,8 +234,8 @@ def raters(judged: Sequence[Judged]) -> list[Rater]:
                 judge,
                 len(its),
                 float(right.mean()),
-                float(mine.mean()),
-                float(shrunk),
+                float(mean),
+                float(score),
                 calibration(largest, right),
             )
         )

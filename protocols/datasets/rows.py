@@ -263,7 +263,7 @@ def _complaint(exc: ValidationError) -> str:
         case "value_error":
             said = str(error["ctx"]["error"])
         case "missing":
-            said = "missing; every row needs it"
+            said = "missing, and required"
         case "extra_forbidden":
             said = f"no such field; its value is {value}"
         case "string_type":

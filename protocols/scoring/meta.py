@@ -67,6 +67,17 @@ def pooled_estimate(estimates: Floats, errors: Floats) -> Pooled:
     )
 
 
+def shrunk(means: Floats, variances: Floats, centre: float) -> Floats:
+    """Each mean drawn to the centre by the share of its variance that is chance (empirical Bayes;
+    Morris 1983). variances: of the chance errors of the means, above 0; if they are 0, or there is
+    one mean, nothing is drawn."""
+    if len(means) < 2 or not variances.all():
+        return means
+    tau2, _ = _moments(means, variances)
+    drawn: Floats = centre + tau2 / (tau2 + variances) * (means - centre)
+    return drawn
+
+
 def _moments(y: Floats, v: Floats) -> tuple[float, float]:
     """tau^2 by the moments of DerSimonian and Laird (1986), and Cochran's Q."""
     w = 1 / v

@@ -44,7 +44,8 @@ class Reading:
 
 
 def at_most(what: str, value: float, limit: float, unit: str = "", digits: int = 2) -> Goal:
-    return Goal(what, f"at most {round(limit, 3):,g}{unit}", f"{value:.{digits}f}{unit}", value <= limit)
+    target = f"at most {round(limit, 3):,g}{unit}"
+    return Goal(what, target, f"{value:.{digits}f}{unit}", value <= limit)
 
 
 def at_least(what: str, value: float, limit: float, unit: str = "", digits: int = 0) -> Goal:

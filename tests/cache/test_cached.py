@@ -88,6 +88,17 @@ async def test_a_refresh_replaces_what_another_process_has_stored_meanwhile():
     assert await Cache(store, early, identity=home)(CALL) == refreshed
 
 
+async def test_an_object_that_answers_several_calls_is_not_changed_under_who_holds_it():
+    shared = Reply("48")
+
+    async def inner(call: Call) -> Reply:
+        return shared
+
+    cache = Cache(MemoryStore(), inner, identity=home, origin=home)
+    first, second = [await cache(call) for call in calls(2)]
+    assert [first.call, second.call] == [call.address for call in calls(2)]
+
+
 @pytest.mark.parametrize(
     "shape",
     [

@@ -193,6 +193,19 @@ async def test_an_answer_saved_before_a_kill_is_the_reply_after_it(tmp_path: Pat
         assert await asyncio.wait_for(again.waiting[ONE.address], 120) == said
 
 
+async def test_what_a_rater_takes_back_is_asked_of_another_one(tmp_path: Path) -> None:
+    async with work(tmp_path) as desk:
+        await desk.put([ONE])
+        assert len(await desk.finish(1)) == 1
+        await desk.desk.withdraw("raters-1", erase=True)
+    async with work(tmp_path) as desk:
+        await desk.put([ONE])
+        assert await desk.finish(1) == []
+        assert len(await desk.finish(2)) == 1
+        (reply,) = [await task for task in desk.waiting.values()]
+        assert reply.served_model == "raters-2"
+
+
 async def test_a_task_under_way_stays_with_its_rater_over_a_restart(tmp_path: Path) -> None:
     async with work(tmp_path) as desk:
         await desk.put([ONE])

@@ -54,6 +54,10 @@ FROM_REPLIES = {"unreadable", "declined"}
 pytestmark = [pytest.mark.real, pytest.mark.timeout(4 * 3600)]
 
 
+ASKED = sorted(JUDGES.keys() - {"published"})
+"""The kinds of judges that ask a model."""
+
+
 def judge(kind: str) -> dict[str, object]:
     one = {"model": MODEL, "kind": kind, "turn_tokens": 96}
     match kind:
@@ -140,7 +144,7 @@ def test_mechanisms_end_and_replay_to_the_byte_without_a_server(
 ) -> None:
     write(
         place / "mechanisms.yaml",
-        judges=[judge(kind) for kind in (JUDGES if campaign.long else ["distribution"])],
+        judges=[judge(kind) for kind in (ASKED if campaign.long else ["distribution"])],
         protocols=protocols(*(PROTOCOLS if campaign.long else SHORT)),
     )
     run_checked(place, "mechanisms")
@@ -159,7 +163,7 @@ def test_every_kind_of_judge_reads_what_it_can_and_says_what_it_cannot(
     write(
         place / "judges.yaml",
         problems={"bundled": {"name": "passages", "limit": campaign.size(1, 6)}},
-        judges=[judge(kind) for kind in JUDGES],
+        judges=[judge(kind) for kind in ASKED],
         protocols=protocols("naive_judge", *(["consultancy", "debate"] if campaign.long else [])),
     )
     ran = run_checked(place, "judges")

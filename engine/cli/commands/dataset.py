@@ -95,7 +95,7 @@ def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
 def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | None) -> None:
     """Download the original files of the data set NAME from where its authors put them.
 
-    A download that broke off goes on where it stopped. A file whose checksum is not the one that
+    A download that broke off resumes where it stopped. A file whose checksum is not the one that
     is known, or that --sha256 names, is not kept.
     """
     # Only this command needs aiohttp.
@@ -142,7 +142,7 @@ def generate_wrong(
     A line of FILE is {"question", "answer"}, where the answer ends in "#### 18" as in GSM8K, or
     is a number or a text; or a problem of our own format, whose best answer is kept.
 
-    The model names mistakes that one could make, writes a solution on each, and rates how
+    The model names mistakes that one could make, writes a solution for each, and rates how
     plausible it is. Replies are stored: after a stop the same command goes on, and pays for
     nothing twice. Exit codes are those of `oversight run`.
     """

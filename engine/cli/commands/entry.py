@@ -84,7 +84,7 @@ def commit(
 
 @command.command()
 @run_argument
-@click.option("--submitter", required=True, help="Who stands for it.")
+@click.option("--submitter", required=True, help="Person or group who submits it.")
 @click.option("--licence", default="CC BY 4.0", help="Of the entry.")
 @click.option("--track", default="", show_default=False, help="Track that it is entered in.")
 @click.option(
@@ -129,7 +129,7 @@ def publish(
 @command.command()
 @click.argument("entry", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--replay", "replayed", is_flag=True, help="Run every cell again on its replies.")
-@click.option("--trust", is_flag=True, help="Let code of the entry's own run, for --replay.")
+@click.option("--trust", is_flag=True, help="Allow --replay to run code that came with the entry.")
 @json_option
 def verify(entry: Path, replayed: bool, trust: bool, as_json: bool) -> None:
     """Check ENTRY offline: every digest, then every figure from the record.

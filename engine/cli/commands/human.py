@@ -122,6 +122,7 @@ def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
     "--url",
     metavar="URL",
     default="",
+    show_default=False,
     callback=public_url,
     help="Address under which raters open the pages, as https://study.example.org, where a proxy "
     "or a tunnel stands before them.",
@@ -374,7 +375,7 @@ def export(run: Path, output: Path) -> None:
 @click.argument("rater")
 @click.option("--erase", is_flag=True, help="Also delete what they answered.")
 def withdraw(run: Path, rater: str, erase: bool) -> None:
-    """Take RATER out of the study in RUN: of agreement, pages and exports.
+    """Remove RATER from the study in RUN: from agreement, pages and exports.
 
     With --erase, what they answered is deleted from the journal, the record, the outcomes that
     rest on it and the store that RUN was made with; packs made later hold none of it. While the

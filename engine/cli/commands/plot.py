@@ -19,7 +19,7 @@ KINDS = (
 
 
 @click.command()
-@click.argument("named", metavar="RUN [RUN]", nargs=-1, required=True, shell_complete=run_names)
+@click.argument("named", metavar="RUN [RUN2]", nargs=-1, required=True, shell_complete=run_names)
 @click.option(
     "--kind",
     type=click.Choice(KINDS),

@@ -54,7 +54,7 @@ def command(
     """Run the cells of the folder RUN again without asking any model, and print the report.
 
     Every outcome is compared with the recorded one, cell by cell, and every turn with the record
-    of what was said, where the run has one. Where something differs, the first cell is told with
+    of what was said, where the run has one. Where something differs, the first cell is named, with
     what differs and the files whose code changed since, and the exit code is 1. A call that was
     never recorded ends the replay with exit code 5, naming the cell, the nearest recorded call and
     what differs. Where --set makes it another sweep there is nothing to compare. Writes nothing.

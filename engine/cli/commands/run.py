@@ -62,10 +62,10 @@ def command(
     and cells that have an outcome are not run again.
 
     Cells that another run in runs/ has of the same code, on the same store, are taken
-    over from it. A run that was made with other code is left alone: what changed is told row by
+    over from it. A run that was made with other code is left alone: what changed is listed row by
     row, and --adopt-code goes on with it.
 
-    With --batch, calls are handed in at the batch endpoints of OpenAI and Anthropic, wave after
+    With --batch, calls are submitted to the batch endpoints of OpenAI and Anthropic, wave after
     wave. A stop leaves them there, and the same command collects their replies.
 
     With --until or --stop-when, problems are run in a seeded order, and a difference of ASD is

@@ -37,6 +37,7 @@ cluster_option = click.option(
     "--cluster",
     "ways",
     default="",
+    show_default=False,
     metavar="KEY,KEY,…",
     callback=_ways,
     help="Kinds of clusters that cross: group (the shared text, or the question), question, "

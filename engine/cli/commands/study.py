@@ -34,7 +34,7 @@ command.add_command(score, "score")
 )
 @output_option("studies/NAME")
 def fetch(name: str, mirror: Path | None, output: Path | None) -> None:
-    """Bring the files of a published experiment here, checked, and import them."""
+    """Download the files of a published experiment, check them, and import them."""
     from ...errors import UsageError
     from ...studies.catalogue import FORMATS as known
     from ...studies.catalogue import checked_files, import_study
@@ -72,6 +72,8 @@ def import_(
     """
     from ...studies.catalogue import import_study
 
+    if name != Path(name).name or name == "..":
+        raise click.BadParameter(f"{name!r} is no name of a folder; a path goes to -o")
     to = output or Path("studies") / (name or form)
     _told(import_study(form, files, to, hash_ids=hash_ids, called=name), to)
 

@@ -104,8 +104,8 @@ def test_a_sweep_file_means_the_run_of_its_settings_else_the_newest_which_is_tol
     edited = command("status", "small.yaml")
     assert "20/20 cells" in edited.out
     assert edited.err == (
-        f"· runs/{shorter.name}: the newest of 2 runs of 'small', "
-        "but not with the settings that small.yaml has now\n"
+        f"· runs/{shorter.name}: the newest of 2 runs of 'small'; "
+        "its settings, or its --limit, differ from those that small.yaml has now\n"
     )
 
 

@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import socket
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +16,15 @@ import orjson
 import pytest
 import zstandard
 
+from oversight.engine.entries.board import doubts_of
 from oversight.engine.entries.entry import Entry, read_entry
 from oversight.engine.entries.verifying import verify
+from oversight.engine.reports.report import report
+from oversight.engine.reports.results import collect
+from oversight.engine.sweeps.sweep import Cell
+from oversight.protocols.transcript import NOT_RUN, Failure, Verdict
 from tests.command_line import Command
+from tests.engine.verdicts import PROPAGANDA, completed, sweep, verdict
 
 pytestmark = pytest.mark.wire
 
@@ -160,6 +167,36 @@ def test_a_file_that_is_added_or_gone_is_named(entry: Path) -> None:
     assert "more.txt: it is not listed in entry.json" in wrong
 
 
+def test_a_page_of_a_strangers_does_not_reach_the_board_though_it_is_listed(
+    entry: Path, place: Path, command: Command
+) -> None:
+    (entry / "cards/more.html").write_text("<script>alert(1)</script>")
+    resealed(entry)
+    assert verify(entry).wrong == ("cards/more.html: it is no file of an entry",)
+    assert command("entry", "board", "e", "-o", "board").code == 1
+    assert not (place / "board/entries/1").exists()
+
+
+@pytest.mark.parametrize("setting", ["lurking:Steelman", '{"lurking:Steelman": {strength: 4}}'])
+def test_a_module_that_an_entry_names_is_not_imported_unless_it_is_trusted(
+    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    (place / "lurking.py").write_text(OWN)
+    monkeypatch.syspath_prepend(place)
+    (place / "own.yaml").write_text(SWEEP.replace('{"steel.py:Steelman": {strength: 3}}', "debate"))
+    words = ("run", "own.yaml", "--set", f"protocols=[{setting}]", "--run-folder", "r")
+    assert command(*words).code == 0
+    done = command("entry", "publish", "r", "--submitter", "us", "-o", "e")
+    assert done.code == 0, done.err
+    (place / "executed").unlink()
+    sys.modules.pop("lurking")
+    refused = command("entry", "verify", "e", "--replay")
+    assert refused.code == 1 and "lurking: not trusted" in refused.out, refused.out
+    assert not (place / "executed").exists()
+    assert command("entry", "verify", "e", "--replay", "--trust").code == 0
+    sys.modules.pop("lurking")
+
+
 def edited(name: str, old: str, new: str) -> Callable[[dict[str, bytes]], None]:
     def change(members: dict[str, bytes]) -> None:
         content = members[name]
@@ -254,3 +291,16 @@ def test_a_board_has_verified_entries_alone(entry: Path, place: Path, command: C
     (place / "theirs").mkdir()
     refused = command("entry", "board", "e", "-o", "theirs")
     assert refused.code == 2 and "no board" in refused.err
+
+
+def test_a_row_of_single_worlds_is_not_said_to_be_beyond_doubt() -> None:
+    grid = sweep(PROPAGANDA, problems=6)
+
+    def ended(cell: Cell) -> Verdict | Failure:
+        if cell.side != int(cell.problem.id[1:]) % 2:
+            return Failure(NOT_RUN, "nobody argued for it")
+        return verdict(cell, 0.7, 0.3) if cell.problem.id < "p2" else Failure("unreadable", "?")
+
+    told = json.loads(report(collect(grid, completed(grid, ended)), "json"))
+    (row,) = told["rows"]
+    assert row["asd"] and doubts_of(row) == ("4 failed", False)

@@ -1,6 +1,7 @@
 """What servers say of themselves, and of their models: asked before a run, and heeded in it."""
 
 import asyncio
+import itertools
 import json
 import threading
 from collections.abc import Iterator
@@ -137,6 +138,30 @@ def test_load_is_read_from_the_metrics_of_vllm_and_sglang() -> None:
     assert load_in("python_info 1.0\n") is None
 
 
+async def test_a_page_that_comes_in_parts_is_read_to_its_end() -> None:
+    """A stream hands over what has arrived; the rest of a long page comes later."""
+    whole = ("# HELP\n" * 100 + VLLM_METRICS % 40).encode()
+    closed = asyncio.Event()
+
+    async def in_parts(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+        half = len(whole) - 400
+        for part in (head % len(whole), whole[:half], whole[half:]):
+            await asyncio.sleep(0.05)
+            writer.write(part)
+            await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        closed.set()
+
+    async with await asyncio.start_server(in_parts, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        there = settings_of("vllm", {}, base_url=f"{url}/v1")
+        assert await server_load(there) == load_in(whole.decode()) == ServerLoad(42, 0)
+        await closed.wait()
+
+
 def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
     place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,11 +169,13 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
         "problems: {bundled: arithmetic}\njudges: vllm/m\nprotocols: naive_judge\n"
     )
     monkeypatch.setattr(router, "LOAD_SECONDS", 0.02)
-    looked = threading.Semaphore(0)
+    looked, looks = threading.Semaphore(0), itertools.count(1)
 
     def answer(asked: Asked) -> tuple[int, bytes]:
         if asked.path == "/metrics":
             looked.release()
+            if next(looks) == 2:
+                return 503, b"too busy to say"
             return 200, (VLLM_METRICS % 2).encode()
         # For each look at its load, the server answers one call.
         assert looked.acquire(timeout=60)

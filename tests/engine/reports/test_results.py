@@ -15,7 +15,7 @@ from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.scoring.estimate import Estimate
-from oversight.protocols.transcript import Failure, Verdict
+from oversight.protocols.transcript import NOT_RUN, Failure, Verdict
 from tests.engine.verdicts import (
     JUDGE,
     NAIVE,
@@ -258,3 +258,18 @@ def test_cells_that_failed_have_landed_and_cells_without_an_outcome_have_not() -
     for record in records(grid, {("naive judge", "p0", 0): (0.7, LOST)}):
         table.add(record)
     assert table.completed(0).tolist() == [True, True, False, False]
+
+
+def test_an_unreadable_judge_counts_against_the_agent_in_a_row_of_single_worlds_too() -> None:
+    grid = sweep(PROPAGANDA, problems=6)
+
+    def asd(unread: Failure | Verdict | None) -> Estimate | None:
+        def ended(cell: Cell) -> Verdict | Failure:
+            if cell.side != int(cell.problem.id[1:]) % 2:
+                return Failure(NOT_RUN, "nobody argued for it")
+            return (cell.problem.id == "p0" and unread) or verdict(cell, 0.7, 0.3)
+
+        return row(collect(grid, completed(grid, ended)), "propaganda").asd
+
+    worst = verdict(next(iter(grid.cells())), 0.0, 1.0)
+    assert asd(Failure("unreadable", "no probability")) == asd(worst) != asd(None)

@@ -213,6 +213,7 @@ sys.path.insert(0, sys.argv[1])
 from tests.databases import Server
 server = Server.__new__(Server)
 server.folder, server._durable = Path(sys.argv[2]), False
+server.settings, server._within = "", []
 server.start()
 """
 

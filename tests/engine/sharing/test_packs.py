@@ -50,6 +50,19 @@ def pack(place: Path, command: Command) -> Path:
     return place / "run.oversight"
 
 
+def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
+    place: Path,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("HOME", str(place))
+    assert command("run", "small.yaml", "--limit", "1", "--run-folder", "run").code == 0
+    assert json.loads((place / "run/manifest.json").read_bytes())["store"] == "~/store"
+    assert command("pack", "make", "run", "-o", "run.oversight").code == 0
+    assert "the store that it names" not in caplog.text
+
+
 def members(pack: Path) -> Members:
     with (
         pack.open("rb") as file,
