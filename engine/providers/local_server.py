@@ -17,7 +17,7 @@ OLLAMA_CONTEXT = 4_096
 
 _GAUGE = re.compile(
     r"^(?:vllm:num_requests_(?P<vllm>running|waiting)|sglang:num_(?P<sglang>running|queue)_reqs)"
-    r"(?:\{[^\n]*\})? +(?P<value>[0-9][0-9.eE+]*)",
+    r"(?:\{[^\n]*\})? +(?P<value>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,2})?)",
     re.MULTILINE,
 )
 """A line of `/metrics` that says how many calls are served now, or wait, at one engine."""

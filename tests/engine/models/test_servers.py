@@ -136,6 +136,8 @@ def test_load_is_read_from_the_metrics_of_vllm_and_sglang() -> None:
         'sglang:num_running_reqs{model_name="m"} 8.0\nsglang:num_queue_reqs{model_name="m"} 4\n'
     ) == ServerLoad(8, 4)
     assert load_in("python_info 1.0\n") is None
+    # What a page says wrongly is no reason to stop looking at it.
+    assert load_in("vllm:num_requests_running 1e+\nsglang:num_queue_reqs 1e999999\n") is not None
 
 
 async def test_a_page_that_comes_in_parts_is_read_to_its_end() -> None:
