@@ -97,14 +97,14 @@ async def all_asked(ours: Replicas, problems: int, turns: int, width: int) -> li
 async def test_calls_of_a_problem_go_to_one_server_while_it_has_room() -> None:
     servers = [Server() for _ in range(4)]
     async with replicas(*servers) as ours:
-        said = await all_asked(ours, problems=80, turns=5, width=16)
-    assert sorted(said) == sorted(f"re: problem {n}" for n in range(80) for _ in range(5))
+        said = await all_asked(ours, problems=400, turns=4, width=16)
+    assert sorted(said) == sorted(f"re: problem {n}" for n in range(400) for _ in range(4))
     # Blocks found: a server that has read the problem's first message finds it again.
     found = sum(count - 1 for server in servers for count in server.asked.values())
-    assert found / (80 * 4) >= 0.7
+    assert found / (400 * 3) >= 0.7
     loads = [server.asked.total() for server in servers]
-    # Which server a problem goes to is drawn by its address, and the ports are others each time.
-    assert min(loads) >= sum(loads) / 4 / 3, "none is left idle for that"
+    # Problems are dealt by addresses, whose ports are others each time; many of them even out.
+    assert max(loads) <= 2 * min(loads), "none is left idle for that"
 
 
 async def test_a_dead_server_loses_no_call_and_one_that_is_back_is_used_again() -> None:
