@@ -25,19 +25,10 @@ from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.transcript import NOT_RUN, Failure, Verdict
 from tests.command_line import Command
 from tests.engine.verdicts import PROPAGANDA, completed, sweep, verdict
+from tests.own_protocol import STEEL
 
 pytestmark = pytest.mark.wire
 
-OWN = """\
-from dataclasses import dataclass
-from pathlib import Path
-from oversight.protocols import Propaganda
-Path("executed").touch()
-
-@dataclass(frozen=True)
-class Steelman(Propaganda):
-    strength: int = 2
-"""
 SWEEP = """\
 name: own
 problems: {bundled: {name: arithmetic, limit: 6}}
@@ -52,7 +43,7 @@ CHANGES = 60
 
 @pytest.fixture
 def entry(place: Path, command: Command) -> Path:
-    (place / "steel.py").write_text(OWN)
+    (place / "steel.py").write_text(STEEL)
     (place / "own.yaml").write_text(SWEEP)
     plan = ("--contrast", "debate - steelman", "--smallest", "0.1")
     committed = command("entry", "commit", "own.yaml", *plan)
@@ -181,7 +172,7 @@ def test_a_page_of_a_strangers_does_not_reach_the_board_though_it_is_listed(
 def test_a_module_that_an_entry_names_is_not_imported_unless_it_is_trusted(
     place: Path, command: Command, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
-    (place / "lurking.py").write_text(OWN)
+    (place / "lurking.py").write_text(STEEL)
     monkeypatch.syspath_prepend(place)
     (place / "own.yaml").write_text(SWEEP.replace('{"steel.py:Steelman": {strength: 3}}', "debate"))
     words = ("run", "own.yaml", "--set", f"protocols=[{setting}]", "--run-folder", "r")

@@ -14,17 +14,7 @@ from oversight.engine.errors import RunFolderError
 from oversight.engine.runs.reader import RunReader
 from oversight.engine.runs.run_folder import GRID, outcomes
 from tests.command_line import Command, environment
-
-STEEL = """\
-from dataclasses import dataclass
-from pathlib import Path
-from oversight.protocols import Propaganda
-Path("executed").touch()
-
-@dataclass(frozen=True)
-class Steelman(Propaganda):
-    strength: int = 2
-"""
+from tests.own_protocol import STEEL
 
 SWEEP = """\
 name: own

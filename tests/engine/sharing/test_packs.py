@@ -14,20 +14,11 @@ import pytest
 import zstandard
 
 from tests.command_line import Command
+from tests.own_protocol import STEEL
 
 KEY = "sk-canary-0123456789abcdefghijklmnop"
 Members = list[tuple[tarfile.TarInfo, bytes]]
 
-STEEL = """\
-from dataclasses import dataclass
-from pathlib import Path
-from oversight.protocols import Propaganda
-Path("executed").touch()
-
-@dataclass(frozen=True)
-class Steelman(Propaganda):
-    strength: int = 2
-"""
 SWEEP = """\
 name: own
 problems: {bundled: {name: arithmetic, limit: 3}}
