@@ -57,9 +57,8 @@ class Experiment:
 
     def _sample(self, scored: dict[str, float]) -> Sample | None:
         """A sample in the order of the problems, whichever finished first."""
-        judged = [problem for problem in self.problems if problem.id in scored]
-        if not judged:
+        if not self.problems:
             return None
-        ids = tuple(problem.id for problem in judged)
-        groups = tuple(problem.group for problem in judged)
+        ids = tuple(problem.id for problem in self.problems)
+        groups = tuple(problem.group for problem in self.problems)
         return Sample(ids, tuple(scored[id] for id in ids), groups)

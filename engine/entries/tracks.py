@@ -4,11 +4,11 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.resources import files
 
 from pydantic import TypeAdapter
 
+from ...protocols.spelling import meant
 from ..errors import UsageError
 
 _SLOT = re.compile(r"\{(agent|judge|seed)\}")
@@ -50,7 +50,6 @@ def tracks() -> Mapping[str, Track]:
 def track_named(name: str) -> Track:
     known = tracks()
     if name not in known:
-        near = get_close_matches(name, known, 1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise UsageError(f"no track is called {name!r}{meant}; there are {', '.join(known)}")
+        near = meant(name, known)
+        raise UsageError(f"no track is called {name!r}{near}; there are {', '.join(known)}")
     return known[name]

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
+from ...protocols.spelling import meant
 from ..errors import UsageError
 from ..local.weights import IDENTITY, MODEL, SLOTS, weights
 from ..system.entry_points import PROVIDERS_GROUP, load_registered, registered
@@ -80,9 +80,8 @@ def provider_of(model: str) -> str:
     kind, _, rest = model.partition("/")
     if kind not in PROVIDERS and kind not in registered(PROVIDERS_GROUP):
         kinds = [*PROVIDERS, *registered(PROVIDERS_GROUP)]
-        near = get_close_matches(kind, kinds, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise UsageError(f"{model!r}: no such provider; {hint}there are {', '.join(kinds)}")
+        hint = meant(kind, kinds) or ";"
+        raise UsageError(f"{model!r}: no such provider{hint} there are {', '.join(kinds)}")
     if kind == "compatible":
         name, _, rest = rest.partition("/")
         kind = f"compatible/{name}"

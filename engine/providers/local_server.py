@@ -1,6 +1,7 @@
 """Context length, parallel slots and load of the user's own server, as it states them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,17 +95,22 @@ def load_in(metrics: str) -> ServerLoad | None:
 async def _llamacpp(settings: Settings, root: str) -> LocalServer:
     """Limits in llama.cpp's `/props`, where `n_ctx` is the context of one slot; in its list of
     `/slots` where `/props` has them not."""
-    props = await inquire(settings, f"{root}/props")
-    defaults = props.get("default_generation_settings")
-    context = _number(defaults.get("n_ctx") if isinstance(defaults, dict) else 0)
-    if slots := _number(props.get("total_slots")):
-        return LocalServer(context, slots)
+    limits = llamacpp_limits(await inquire(settings, f"{root}/props"))
+    if limits.slots:
+        return limits
     try:
         listed = orjson.loads(await fetch(settings, f"{root}/slots"))
     except (Unanswered, Unreachable, orjson.JSONDecodeError):
         listed = ()
     each = [slot for slot in listed if isinstance(slot, dict)] if isinstance(listed, list) else []
-    return LocalServer(context or _number(each[0].get("n_ctx") if each else 0), len(each))
+    return LocalServer(limits.context or _number(each[0].get("n_ctx") if each else 0), len(each))
+
+
+def llamacpp_limits(props: Mapping[str, Any]) -> LocalServer:
+    """What llama.cpp states in `/props`; nothing of another server's answer."""
+    defaults = props.get("default_generation_settings")
+    context = defaults.get("n_ctx") if isinstance(defaults, dict) else 0
+    return LocalServer(_number(context), _number(props.get("total_slots")))
 
 
 def _sglang(told: dict[str, Any]) -> int:

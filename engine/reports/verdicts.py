@@ -15,13 +15,13 @@ what the judgement cost, in dollars or any other unit.
 import json
 import math
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ...protocols.scoring.judgements import Judgement, Judgements
+from ...protocols.spelling import meant
 from ..errors import UsageError
 
 SUM_TOLERANCE = 1e-6
@@ -263,7 +263,7 @@ def _known_labels(place: str, found: dict[str, Any], labels: tuple[str, ...]) ->
         if label not in labels:
             raise ValueError(
                 f"{place}.{label}: {_shown(found[label])}: no such answer"
-                f"{_meant(label, labels)}; values names {', '.join(labels)}"
+                f"{meant(label, labels)}; values names {', '.join(labels)}"
             )
 
 
@@ -309,16 +309,11 @@ def _complaint(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{key}: missing; it is {SHAPES[key]}"
     if first["type"] == "extra_forbidden":
-        return f"{key}: {value}: no such key{_meant(key, SHAPES)}; a line has {', '.join(SHAPES)}"
+        return f"{key}: {value}: no such key{meant(key, SHAPES)}; a line has {', '.join(SHAPES)}"
     if key in ("id", "group", "draw"):
         # What is inside names the types that pydantic tried.
         return f"{key}: {value}: wrong type; {key} is {SHAPES[key]}"
     return f"{'.'.join((key, *inside))}: {value}: wrong; {key} is {SHAPES[key]}"
-
-
-def _meant(word: str, known: Iterable[str]) -> str:
-    close = get_close_matches(word, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _shown(value: object) -> str:

@@ -1,6 +1,5 @@
 """A YAML document with the line of every value, so that each error can name it."""
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from ...protocols.spelling import meant
 from ..errors import UsageError
 
 Key: TypeAlias = tuple[str | int, ...]
@@ -123,12 +123,11 @@ class Document:
         shown: printed in place of that list.
         """
         names = list(known)
-        close = difflib.get_close_matches(str(key[-1]), names, n=1, cutoff=0.5)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
+        near = meant(str(key[-1]), names, cutoff=0.5)
         owner = next((f" of {part}" for part in key[-2::-1] if isinstance(part, str)), "")
         return self.fault(
             key,
-            f"no such {what}{meant}",
+            f"no such {what}{near}",
             f"{all or f'settings{owner}'}: {shown or ', '.join(names)}",
         )
 

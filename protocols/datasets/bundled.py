@@ -5,12 +5,12 @@ rests on an error. `passages`: questions on a short text, for judges who may not
 """
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar
 
 from ..question import Problem
+from ..spelling import meant
 from .jsonl import problems
 from .loader import Loader
 
@@ -28,10 +28,9 @@ class Bundled(Loader):
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
         """root is not used: the data are inside the package."""
         if self.name not in BUNDLED:
-            near = get_close_matches(self.name, BUNDLED, 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            hint = meant(self.name, BUNDLED) or ";"
             raise ValueError(
-                f"name: there is no {self.name!r}; {hint}there are: {', '.join(BUNDLED)}"
+                f"name: there is no {self.name!r}{hint} there are: {', '.join(BUNDLED)}"
             )
         file = f"{self.name}.jsonl"
         data = files("oversight.protocols").joinpath("data", file).read_bytes()

@@ -9,11 +9,11 @@ problems: {study: {path: studies/nyu2023, setting: human debate}}
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from difflib import get_close_matches
 from typing import get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from ..spelling import meant
 from .bundled import Bundled
 from .choices import Gpqa, TruthfulQa
 from .company_sql import GeneratedSql
@@ -81,5 +81,4 @@ def loader(name: str, settings: object, kind: type[Loader] | None = None) -> Loa
 
 
 def _instead(word: str, known: list[str]) -> str:
-    near = get_close_matches(word, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"
+    return meant(word, known) or f"; there are: {', '.join(sorted(known))}"

@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from rich.progress import (
@@ -16,6 +15,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from ....protocols.spelling import meant
 from ...datasets.download import download, session
 from ...display.progress import console
 from ...errors import DownloadError, UsageError
@@ -84,9 +84,8 @@ def _vouched(file: Original, digest: str) -> str:
 def _wanted(name: str) -> Originals:
     table = originals()
     if name not in table:
-        near = get_close_matches(name, table, 1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        raise UsageError(f"no data set is called {name!r}{meant}; there are: {', '.join(table)}")
+        near = meant(name, table)
+        raise UsageError(f"no data set is called {name!r}{near}; there are: {', '.join(table)}")
     return table[name]
 
 

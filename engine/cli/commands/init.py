@@ -11,7 +11,7 @@ from ...errors import UsageError
 from ..output import say
 
 if TYPE_CHECKING:
-    from ...local.own_server import OwnServer
+    from ...providers.own_server import OwnServer
 
 OWN = "compatible/own"
 """Provider name of the user's server in a generated sweep file."""
@@ -49,9 +49,9 @@ def command(sweep: Path, example: str | None, local: str | None) -> None:
 
 def _own(address: str) -> str:
     """The starter sweep file for the server at `address`."""
-    from ...local.own_server import own_server
     from ...providers.catalogue import entry
     from ...providers.keys import environment
+    from ...providers.own_server import own_server
 
     key = environment(Path()).get(entry(OWN).key_variable, "").strip()
     server = asyncio.run(own_server(address, key))

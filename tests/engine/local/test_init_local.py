@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.errors import UsageError
-from oversight.engine.local.own_server import own_server
+from oversight.engine.providers.own_server import own_server
 from oversight.engine.sweeps.sweepfile import read_sweep_file
 from tests.answering import Asked, answering, pages
 from tests.command_line import Command

@@ -9,6 +9,7 @@ import aiohttp
 import orjson
 
 from ..errors import UsageError
+from .local_server import llamacpp_limits
 
 REQUEST_TIMEOUT = 20.0
 """Timeout (s) of the requests; a server that is still loading a model answers slowly."""
@@ -61,13 +62,8 @@ async def own_server(address: str, key: str = "") -> OwnServer:
             f"--local {address}: {base_url}/models answered {status} and names no model; the "
             "address is where /chat/completions begins, mostly http://HOST:PORT/v1"
         )
-    settings = props.get("default_generation_settings")
-    return OwnServer(
-        base_url,
-        models,
-        _count(props.get("total_slots")),
-        _count(settings.get("n_ctx")) if isinstance(settings, dict) else None,
-    )
+    limits = llamacpp_limits(props)
+    return OwnServer(base_url, models, limits.slots or None, limits.context or None)
 
 
 async def _get(client: aiohttp.ClientSession, url: str) -> tuple[int, dict[str, Any]]:
@@ -91,7 +87,3 @@ def _base_url(address: str) -> str:
     if not fine:
         raise UsageError(f"--local {address!r} is no address; write http://HOST:PORT/v1")
     return url.rstrip("/") if parts.path.strip("/") else f"{url.rstrip('/')}/v1"
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and value > 0 else None
