@@ -185,7 +185,7 @@ def _order_of_beliefs(each: RecordedJudgement) -> tuple[object, ...]:
 
 def _belief(each: Reading) -> RecordedJudgement:
     role, judge, case, verdict, fault = each
-    turns, said = case.floor.turns, verdict.judgements if verdict else ()
+    turns, said = case.transcript.turns, verdict.judgements if verdict else ()
     words = said[0].text if said else ""
     calls = tuple([part.call for part in said])
     if fault is not None and fault.call:
