@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log10
 from typing import Any
 
 from ...protocols.scoring.estimate import Estimate
 from ..decisions.rows import row_names
+from ..display.chart import Chart, Point, Series
 from ..display.finding import Column, Finding, Part
-from ..pictures.charts import Chart, ChartPoint, Series
 from ..pictures.data import Axis
 from ..runs.reader import RunReader
 from .addresses import Addresses
@@ -38,23 +38,6 @@ class ShownCell:
     numeric: bool
     link: str = ""
     estimate: Estimate | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ShownPart:
-    """One part of a finding, ready to be shown."""
-
-    title: str
-    heads: tuple[tuple[str, bool], ...]
-    """(name, whether its cells are numbers)."""
-    lines: tuple[tuple[ShownCell, ...], ...]
-    notes: tuple[str, ...]
-    words: int
-    """Columns of words, which come first."""
-    axis: Axis | None
-    """Of the first estimates of each line, which are drawn; None where there are none."""
-    drawn: str
-    """Head of the column of those estimates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +91,28 @@ class ShownChart:
         return f"{10 ** (value - 3 * thousands):.3g}{('', 'k', 'M', 'G')[thousands]}"
 
 
+@dataclass(frozen=True, slots=True)
+class ShownPart:
+    """One part of a finding, ready to be shown."""
+
+    title: str
+    heads: tuple[tuple[str, bool], ...]
+    """(name, whether its cells are numbers)."""
+    lines: tuple[tuple[ShownCell, ...], ...]
+    notes: tuple[str, ...]
+    words: int
+    """Columns of words, which come first."""
+    axis: Axis | None
+    """Of the first estimates of each line, which are drawn; None where there are none."""
+    drawn: str
+    """Head of the column of those estimates."""
+    chart: ShownChart | None
+
+
 def finding_page(
     run: RunReader,
     links: Addresses,
-    finding: Finding | None,
-    charts: Sequence[Chart] = (),
+    finding: Finding,
     *,
     title: str,
     here: str,
@@ -120,11 +120,11 @@ def finding_page(
     said: Sequence[str] = (),
     **values: Any,
 ) -> str:
-    """The page of a finding, with its charts above its tables. said: why there is no finding, and
-    other facts."""
+    """The page of a finding: its parts, each with its chart above its table. said: facts about all
+    of it, such as why there is none."""
     names = row_names(run.sweep.rows)
     rows = {name: links.row(number, name) for number, name in enumerate(names)}
-    parts = [part for part in finding.parts if part.lines and part.shown] if finding else []
+    parts = [part for part in finding.parts if part.lines and part.shown]
     return run_page(
         "finding",
         run,
@@ -133,8 +133,7 @@ def finding_page(
         here=here,
         heading=title,
         lead=lead,
-        said=(*said, *(finding.lead if finding else ())),
-        charts=[shown_chart(chart, rows) for chart in charts],
+        said=(*said, *finding.lead),
         parts=[shown_part(part, rows) for part in parts],
         **values,
     )
@@ -159,6 +158,7 @@ def shown_part(part: Part, links: Mapping[str, str]) -> ShownPart:
         table.left,
         Axis.around([0.0, *ends]) if any(each and each.interval for each in drawn) else None,
         next(heads, ""),
+        shown_chart(part.chart, links) if part.chart else None,
     )
 
 
@@ -224,6 +224,9 @@ def shown_chart(chart: Chart, links: Mapping[str, str]) -> ShownChart:
             ]
         else:
             lines = [line(series, n, count <= FINE) for n, series in enumerate(many)]
+            if not all(each.joined for each in lines):
+                # A line through the best of the points, as a frontier is.
+                lines = [replace(each, tone="rings") if each.joined else each for each in lines]
         frames.append(Frame(name, tuple(lines)))
     if len(frames) == 1 and len(frames[0].lines) > 1:
         legend = tuple((each.name, each.tone) for each in frames[0].lines)
@@ -248,7 +251,7 @@ def _across(chart: Chart, x: float) -> float:
     return log10(x) if chart.log_x and x > 0 else x
 
 
-def _said(series: Series, point: ChartPoint) -> str:
+def _said(series: Series, point: Point) -> str:
     names = " · ".join(filter(None, dict.fromkeys((series.name, point.label))))
     return f"{names}: {point.x:,.4g}, {point.y:,.3g}"
 

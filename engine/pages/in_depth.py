@@ -85,8 +85,7 @@ class PagesInDepth:
         return await self._made(run, lambda: failures_page(run, _links(run, request)))
 
     async def cost(self, run: RunReader, request: web.Request) -> str:
-        score = asked_score(request)
-        return await self._made(run, lambda: cost_page(run, _links(run, request), score))
+        return await self._made(run, lambda: cost_page(run, _links(run, request)))
 
     async def measure(self, run: RunReader, request: web.Request) -> str:
         kind, score = request.match_info["kind"], asked_score(request)

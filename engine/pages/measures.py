@@ -5,60 +5,41 @@ from collections.abc import Callable, Mapping, Sequence
 from ..accounting.latency import QUANTILES
 from ..accounting.ledger import UsageTotals, sum_usage
 from ..accounting.ledger_file import read_ledger
-from ..decisions.calls import calls_of_run, sample_of
-from ..decisions.costs import Frontier, costs_finding, frontier, row_costs
-from ..decisions.measures import measures_finding, verdict_measures
+from ..decisions.analyses import ANALYSES
+from ..decisions.costs import costs_part, sampled_costs
 from ..decisions.pivot import dimensions, pivot, pivot_finding
-from ..decisions.pressure import pressure_finding, row_pressure
 from ..decisions.rater_tables import agreement_finding, standings_finding
 from ..decisions.raters import rater_agreement, rater_standings
 from ..decisions.rows import read_rows
-from ..decisions.scaling import scaling, scaling_finding
 from ..display.finding import Column, Finding, Part
 from ..display.quantity import short
-from ..errors import EngineError, RateLimited, UsageError
+from ..errors import EngineError, RateLimited
 from ..persons.journal import JOURNAL, PERSONS
-from ..pictures.charts import Chart, ChartPoint, Series
-from ..pictures.drawing import pictured
 from ..runs.reader import RunReader
 from .addresses import Addresses
 from .environment import price
 from .findings import finding_page
 
 
-def cost_page(run: RunReader, links: Addresses, score: str) -> str:
-    """What was paid for each model, what each row costs, and which rows are worth it.
-
-    Costs of rows are those of a sample of problems, so that the page is there at once.
-    """
-    ledger, rows, sample = read_ledger(run.folder), read_rows(run), sample_of(run.sweep)
+def cost_page(run: RunReader, links: Addresses) -> str:
+    """What was paid for each model, and what each row costs over a sample of problems, so that the
+    page is there at once."""
+    ledger, costs = read_ledger(run.folder), sampled_costs(read_rows(run))
     paid = sum_usage(ledger.values())
-    costs = row_costs(rows, calls_of_run(rows.run, sample), run.prices)
-    parts, said, charts = [_models(run, ledger)], list[str](), list[Chart]()
+    said = [
+        f"Rows: all calls of {costs.sampled:,} of {len(run.problems):,} problems, at list prices."
+    ]
     if not ledger:
         said.append("The ledger is empty: models are simulated, or all came from the store.")
     if paid.doubtful:
         said.append(f"Up to {price(paid.doubtful)} more for requests whose end is not known.")
-    try:
-        found = frontier(rows, costs, score=score)
-    except UsageError as exc:
-        said.append(f"No frontier yet: {exc}")
-    else:
-        parts += costs_finding(costs, found, paid.dollars or None).parts
-        charts.append(_frontier(found))
-        said.append(
-            f"Costs of rows: over {len(sample):,} of {len(run.problems):,} problems, at list "
-            f"prices; all of them: oversight measure frontier {run.folder}"
-        )
     return finding_page(
         run,
         links,
-        Finding(tuple(parts)),
-        charts,
+        Finding((_models(run, ledger), costs_part(costs, paid.dollars or None))),
         title="Cost",
         here="cost",
-        lead="What was paid, what a problem costs under each row, and which rows are worth it: no "
-        "other is as good for less.",
+        lead="What was paid for each model, and what a row costs by itself.",
         said=said,
     )
 
@@ -109,21 +90,6 @@ def _models(run: RunReader, ledger: Mapping[str, UsageTotals]) -> Part:
     )
     total = ("all", sum_usage(ledger.values())) if len(ledger) > 1 else None
     return Part("models", "by model, as paid", columns, list(ledger.items()), notes, total=total)
-
-
-def _frontier(found: Frontier) -> Chart:
-    kinds = {"on the frontier": [], "beaten for sure": [], "others": list[ChartPoint]()}
-    for each in found.points:
-        kind = "on the frontier" if each.on_frontier else "beaten for sure" * each.beaten
-        point = ChartPoint(each.name, each.cost, each.worth.value, each.worth.interval)
-        kinds[kind or "others"].append(point)
-    series = [
-        Series(name, tuple(points), joined=name == "on the frontier")
-        for name, points in kinds.items()
-        if points
-    ]
-    unit = "$ a problem" if found.axis == "dollars" else "tokens a problem"
-    return Chart("frontier", unit, found.measure, tuple(series), zero=True, log_x=True)
 
 
 def groups_page(run: RunReader, links: Addresses, score: str, by: Sequence[str] = ()) -> str:
@@ -183,84 +149,52 @@ def people_page(run: RunReader, links: Addresses) -> str:
 
 
 def measure_page(run: RunReader, links: Addresses, kind: str, score: str) -> str:
-    """One of MEASURES, with its picture. What cannot be told of this run is said in its place."""
-    title, lead, make = _MEASURES[kind]
-    finding, charts, said = Finding(()), list[Chart](), list[str]()
+    """One of MEASURES. What cannot be told of this run is said in its place."""
+    title, lead = MEASURES[kind]
+    finding, said = Finding(()), []
     try:
-        finding = make(run, score)
-        picture = pictured(run, kind, score)
-        charts = [picture] if isinstance(picture, Chart) else []
+        found = ANALYSES[kind](read_rows(run), range(len(run.sweep.rows)), score)
+        # The page of costs has the table that comes with the frontier.
+        finding = Finding(found.parts[:1]) if kind == "frontier" else found
     except EngineError as exc:
-        said.append(str(exc))
+        said = [str(exc)]
     return finding_page(
         run,
         links,
         finding,
-        charts,
         title=title,
         here="measures",
         lead=lead,
         said=said,
-        kinds=tuple(_MEASURES),
+        kinds=tuple(MEASURES),
         of=kind,
     )
 
 
-def _pressure(run: RunReader, score: str) -> Finding:
-    rows, found, why = read_rows(run), [], "no row has an agent"
-    for number, row in enumerate(run.sweep.rows):
-        if row.agent:
-            try:
-                found.append(row_pressure(rows, number, score=score))
-            except UsageError as exc:
-                why = str(exc)
-    if not found:
-        raise UsageError(f"pressure: {why}")
-    return Finding(pressure_finding(found, "bon", score).parts[:1])
-
-
-def _scaling(run: RunReader, score: str) -> Finding:
-    rows = read_rows(run)
-    kinds = dict.fromkeys(row.kind for row in run.sweep.rows if row.agent)
-    if not kinds:
-        raise UsageError("scaling: no row has an agent")
-    return Finding(
-        tuple(
-            part
-            for kind in kinds
-            for part in scaling_finding(scaling(rows, kind, score=score)).parts
-        )
-    )
-
-
-def _verdicts(run: RunReader, score: str) -> Finding:
-    return measures_finding(verdict_measures(read_rows(run), score))
-
-
-_MEASURES: Mapping[str, tuple[str, str, Callable[[RunReader, str], Finding]]] = {
+MEASURES = {
+    "frontier": (
+        "Frontier of cost",
+        "What each row is worth over what a problem costs under it. On the frontier no other row "
+        "is as good for less.",
+    ),
     "worlds": (
         "World against world",
         "P of the answer argued for: where the truth is argued, over where a lie is. In the upper "
         "left the judge is right in both worlds; right of the middle the lie wins.",
-        lambda run, score: Finding(_verdicts(run, score).parts[1:]),
     ),
     "calibration": (
         "Calibration",
         "How often an answer is right of which the judge says so. On the diagonal its "
         "probabilities are what they say.",
-        lambda run, score: Finding(_verdicts(run, score).parts[:1]),
     ),
     "pressure": (
         "Pressure",
         "What selection by the judge's reward gets: the mean value of the best of n. Below zero, "
         "optimising the reward rewards lies.",
-        _pressure,
     ),
     "scaling": (
         "Scaling",
         "Ratings of judges and agents, by protocol, over how capable each is unaided.",
-        _scaling,
     ),
 }
-MEASURES = tuple(_MEASURES)
-"""Kinds of pages of measures."""
+"""Kinds of `decisions.analyses.ANALYSES`, with the title of each page and what it shows."""

@@ -203,7 +203,7 @@ def _figures(run: RunReader, links: BundleAddresses, shelf: Shelf) -> Iterator[t
     for part in pages_of(run):
         yield links.map(*part), map_page(run, links, part)
     yield links.page("failures"), failures_page(run, links)
-    yield links.page("cost"), cost_page(run, links, "brier")
+    yield links.page("cost"), cost_page(run, links)
     for kind in MEASURES:
         yield links.page(f"measure/{kind}"), measure_page(run, links, kind, "brier")
     yield links.answer(), answer_page((run,), (links,), (), "brier")
