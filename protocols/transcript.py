@@ -27,6 +27,8 @@ class ToolUse:
     """What was computed, as the model wrote it; empty if nothing could be."""
     result: str
     """The value, or a text that starts with `error:`."""
+    cost: float = 0.0
+    """What it took of the budget of the speaker's side."""
 
     @property
     def failed(self) -> bool:
