@@ -38,11 +38,12 @@ class Mine(Conversation):
     agent: Speaker
     rounds: int = 1
 
-    async def converse(self, floor, side, ask):
+    async def converse(self, transcript, side, ask):
         time.sleep(0)
         for _ in range(self.rounds):
-            floor = floor.then(await Seat(self.agent, side, ADVOCATE).speak(floor, ask))
-        return floor
+            turn = await Seat(self.agent, side, ADVOCATE).speak(transcript, ask)
+            transcript = transcript.then(turn)
+        return transcript
 """
 )
 
