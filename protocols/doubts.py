@@ -34,10 +34,10 @@ ANYTHING: Span = (0.0, 1.0)
 ROUNDING = 1e-9
 """Ratings closer than this are the same: they differ by rounding alone."""
 
-ENOUGH = 0.9
+MIN_CAPTURED_MASS = 0.9
 """Captured mass of a judgement by logprobs from which on the rest is taken for other spellings of
 the labels. Below it the rest is unread; so whoever has the judge say something else than a label
-moves its verdict by 1 - ENOUGH at most."""
+moves its verdict by 1 - MIN_CAPTURED_MASS at most."""
 
 
 @dataclass(frozen=True, slots=True)

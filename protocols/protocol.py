@@ -62,7 +62,10 @@ class Protocol(ABC):
         A reply that cannot be read counts against `side`, as oversight.protocols.doubts says.
         Unreadable if there is nothing else for the verdict to rest on; what `ask` raises passes.
         """
-        return (await self.play(question, side, ask)).settled(side)
+        verdict: object = await self.play(question, side, ask)
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"a verdict is expected, and the protocol gave {verdict!r:.80}")
+        return verdict.settled(side)
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         """As `run`, with the verdict as it was read: a subclass says here what is done."""
@@ -240,12 +243,12 @@ class Lasting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A floor, and what was measured on the way to it."""
+    """A transcript, and what was measured on the way to it."""
 
-    floor: Transcript
+    transcript: Transcript
     measures: NamedMeasures = ()
     otherwise: tuple[Transcript, ...] = ()
-    """The floors that there would be instead, had unread replies said something else."""
+    """The transcripts that there would be instead, had unread replies said something else."""
     doubts: tuple[Doubt, ...] = ()
     """Those replies."""
     drafts: tuple[Turn, ...] = ()
@@ -257,16 +260,20 @@ class Conversation(Protocol):
     """A protocol in which something is said, and then the judge, who heard it, decides."""
 
     @abstractmethod
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript | Measured:
+    async def converse(
+        self, transcript: Transcript, side: Answer, ask: Ask
+    ) -> Transcript | Measured:
         """What is said before the judge decides. `side` is what the overseen agent argues for."""
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         said = await self.converse(Transcript(question), side, ask)
         if isinstance(said, Transcript):
             return await self.judge.judge(said, ask, self.judging())
-        floors = (said.floor, *said.otherwise)
+        if not isinstance(said, Measured):
+            raise TypeError(f"converse returns the Transcript at its end, and here {said!r:.60}")
+        transcripts = (said.transcript, *said.otherwise)
         verdicts = await gather_in_order(
-            *(self.judge.judge(floor, ask, self.judging()) for floor in floors)
+            *(self.judge.judge(transcript, ask, self.judging()) for transcript in transcripts)
         )
         place = question.place(side)
         verdict = min(verdicts, key=lambda each: each.spans[place][0])

@@ -35,27 +35,27 @@ class Seat(NamedTuple):
     """The answer that is argued for; None: no side."""
     brief: Brief
 
-    async def speak(self, floor: Transcript, ask: Ask) -> Turn:
-        """One speech on this floor."""
+    async def speak(self, transcript: Transcript, ask: Ask) -> Turn:
+        """One speech on this transcript."""
         with at_seat(self.brief.title):
-            return await self.speaker.speak(floor, self.side, ask, self.brief)
+            return await self.speaker.speak(transcript, self.side, ask, self.brief)
 
-    async def speak_unlabelled(self, floor: Transcript, ask: Ask) -> Turn:
+    async def speak_unlabelled(self, transcript: Transcript, ask: Ask) -> Turn:
         """One speech by a seat that is called by its title alone.
 
         The label of its side would tell the judge whom it serves.
         """
-        return replace(await self.speak(floor, ask), speaker=self.brief.title)
+        return replace(await self.speak(transcript, ask), speaker=self.brief.title)
 
-    async def fill(self, form: Form[_T], floor: Transcript, ask: Ask) -> _T:
-        """What the seat fills in on this floor. Unreadable, or Declined, if it does not.
+    async def fill(self, form: Form[_T], transcript: Transcript, ask: Ask) -> _T:
+        """What the seat fills in on this transcript. Unreadable, or Declined, if it does not.
 
         The plain agent beneath fills in: drafts and rewrites are for speeches.
         """
         base_agent = self.speaker.base_agent
         title = called(self.brief, self.side)
-        ask = seated(ask, form.format.name, title, len(floor.turns))
-        reply = await ask(base_agent.compose(floor, self.side, self.brief, form=form.format))
+        ask = seated(ask, form.format.name, title, len(transcript.turns))
+        reply = await ask(base_agent.compose(transcript, self.side, self.brief, form=form.format))
         with at_seat(self.brief.title):
             return form.of(reply)
 
@@ -77,13 +77,15 @@ class Seat(NamedTuple):
         )
 
 
-async def hear(floor: Transcript, *seats: Seat, ask: Ask) -> Transcript:
+async def hear(transcript: Transcript, *seats: Seat, ask: Ask) -> Transcript:
     """The seats speak at once, each blind to the others; their turns land in seat order."""
-    return laid_down(floor, *await gather_in_order(*[seat.speak(floor, ask) for seat in seats]))
+    return laid_down(
+        transcript, *await gather_in_order(*[seat.speak(transcript, ask) for seat in seats])
+    )
 
 
-def laid_down(floor: Transcript, *turns: Turn) -> Transcript:
-    """The floor with what was said at one moment: several turns are marked as made at once."""
+def laid_down(transcript: Transcript, *turns: Turn) -> Transcript:
+    """The transcript with what was said at one moment: several turns are marked as made at once."""
     if len(turns) == 1:
-        return floor.then(*turns)
-    return floor.then(*[replace(turn, at_once=True) for turn in turns])
+        return transcript.then(*turns)
+    return transcript.then(*[replace(turn, at_once=True) for turn in turns])

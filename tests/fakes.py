@@ -104,11 +104,11 @@ def prompt(call: Call) -> Prompt:
 
 
 def laid_out(
-    rules: str, floor: Transcript, task: str, told: str, side: str = "", **marks: str | int
+    rules: str, transcript: Transcript, task: str, told: str, side: str = "", **marks: str | int
 ) -> tuple[Message, ...]:
     """A prompt with rules and instructions of a test's own."""
     todo = Instructions(task, Words(told), side=side, marks=tuple(marks.items()))
-    return messages(Words(rules), floor, todo, default_prompts())
+    return messages(Words(rules), transcript, todo, default_prompts())
 
 
 def draft(call: Call) -> int:

@@ -37,7 +37,7 @@ class JudgedCase:
         """The call that asks persons, without the draw that tells one of them from the next."""
         judge = DistributionJudge(model, reads_passage=self.cell.row.protocol.judge.reads_passage)
         case = self.case if judge.reads_passage else self.case.without_passage()
-        blind = bool(self.case.floor.question.passage) and not judge.reads_passage
+        blind = bool(self.case.transcript.question.passage) and not judge.reads_passage
         order = range(len(case.options.answers))
         return judge.compose(judge.shown(case, order, blind)).drawn(self.cell.draw)
 

@@ -175,7 +175,7 @@ class Numbering:
         tools = call.tool_calls and [
             [each.id, each.name, each.arguments] for each in call.tool_calls
         ]
-        served = (call.model, cost.identity, cost.served)
+        served = (call.model, cost.identity, cost.served, cost.came, int(cost.elsewhere))
         number = known.calls[call.address] = self._numbered(
             "calls",
             (

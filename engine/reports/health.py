@@ -8,7 +8,7 @@ something is off there is one example and one advice.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...protocols.doubts import ENOUGH
+from ...protocols.doubts import MIN_CAPTURED_MASS
 from ..display.quantity import counted
 from ..runs.outcome import OutcomeRecord
 
@@ -46,7 +46,8 @@ class Sign:
 
     name: str
     cells: int
-    """Cells in which it happened; for captured mass, cells with less of it than `ENOUGH`."""
+    """Cells in which it happened; for captured mass, cells with less of it than
+    `MIN_CAPTURED_MASS`."""
     share: float
     """Share of the cells that were run; for captured mass, the mean mass."""
     off: bool
@@ -115,7 +116,7 @@ class HealthCheck:
         self._verdicts += 1
         if record.captured is not None:
             self._captured.append(record.captured)
-            if record.captured < ENOUGH and "captured mass" not in self._examples:
+            if record.captured < MIN_CAPTURED_MASS and "captured mass" not in self._examples:
                 self._examples["captured mass"] = _cell(record, f"{record.captured:.0%}")
         if record.counts:
             for count, name in COUNTED.items():
@@ -134,8 +135,8 @@ class HealthCheck:
         if self._captured:
             # Verdicts whose labels had all of the mass do not tell it.
             mean = sum(self._captured) / len(self._captured)
-            low = sum(captured < ENOUGH for captured in self._captured)
-            off = mean < ENOUGH
+            low = sum(captured < MIN_CAPTURED_MASS for captured in self._captured)
+            off = mean < MIN_CAPTURED_MASS
             example = self._examples.get("captured mass", "")
             advice = ADVICE["captured mass"] * off
             signs.append(Sign("captured mass", low, mean, off, example, advice))

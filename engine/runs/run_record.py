@@ -17,7 +17,7 @@ from .manifest import Manifest
 from .outcome import CompletedCell, projected
 from .run_folder import RunFolder
 
-ENOUGH_KNOWN = "not run by design: the run stopped as soon as enough was known"
+STOPPED_EARLY = "not run by design: the run stopped as soon as enough was known"
 """Reason of a cell that a stopping rule left out."""
 
 
@@ -100,7 +100,7 @@ class RunRecord:
                 sweep.problem_at(cell.place),
                 cell.side,
                 cell.draw,
-                NotRun(ENOUGH_KNOWN),
+                NotRun(STOPPED_EARLY),
             )
             for cell in sweep.cells()
             if cell.place not in there and not self._folder.has(cell.place)

@@ -9,14 +9,14 @@ KEPT = 32
 """Descriptors that connections never take: those of the store and its threads (a database has
 three for each), ledger, outcomes and quarantine, the lookup of names, and modules still to come."""
 
-_ENOUGH = 2**16
+_MOST = 2**16
 """More are never needed, and some systems refuse a request for more, or for no limit at all."""
 
 
 def raise_limit() -> None:
     """Raise the limit of open files as far as the system permits; macOS shells start with 256."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+    most = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
     if soft == resource.RLIM_INFINITY or soft >= most:
         return
     try:
@@ -44,5 +44,5 @@ def left() -> int:
 def _room() -> int:
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed == resource.RLIM_INFINITY:
-        return _ENOUGH
+        return _MOST
     return allowed - len(os.listdir("/dev/fd")) - KEPT

@@ -1,4 +1,4 @@
-"""Agents: frozen settings that compose a Call from a floor and a side, and speak a Turn."""
+"""Agents: frozen settings that compose a Call from a transcript and a side, and speak a Turn."""
 
 import re
 from abc import ABC, abstractmethod
@@ -41,7 +41,7 @@ _UNPAIRED = re.compile(rf"\A.*{_CLOSE}\s*|{_OPEN}.*\Z", re.DOTALL | re.IGNORECAS
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What a seat reads beside the question and the floor."""
+    """What a seat reads beside the question and the transcript."""
 
     title: str
     """What the seat is called: `Debater`. A seat with a side is called `Debater A`."""
@@ -103,12 +103,12 @@ class Speaker(ABC):
     @abstractmethod
     async def speak(
         self,
-        floor: Transcript,
+        transcript: Transcript,
         side: Answer | None,
         ask: Ask,
         brief: Brief = ADVOCATE,
     ) -> Turn:
-        """One turn on this floor, for `side` or for no side."""
+        """One turn on this transcript, for `side` or for no side."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Agent(Speaker):
 
     def compose(
         self,
-        floor: Transcript,
+        transcript: Transcript,
         side: Answer | None,
         brief: Brief,
         *,
@@ -168,10 +168,10 @@ class Agent(Speaker):
     ) -> Call:
         """The call behind a speech, or behind a filled-in form where one is given."""
         if not brief.reads_passage:
-            floor = replace(floor, question=floor.question.without_passage())
+            transcript = replace(transcript, question=transcript.question.without_passage())
         room = self.reasoning_tokens
         if form is None:
-            todo = self._to_speak(side, brief, bool(floor.question.passage))
+            todo = self._to_speak(side, brief, bool(transcript.question.passage))
         else:
             todo = self._to_fill_in(form, side, brief)
             if self.reason != "none":
@@ -179,7 +179,7 @@ class Agent(Speaker):
         return Call(
             Request(
                 self.model,
-                messages(brief.rules(floor.question), floor, todo, brief.words),
+                messages(brief.rules(transcript.question), transcript, todo, brief.words),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
                 tools=tuple([TOOLS[tool].spec for tool in self.tools]) if form is None else (),
@@ -241,22 +241,24 @@ class Agent(Speaker):
 
     async def speak(
         self,
-        floor: Transcript,
+        transcript: Transcript,
         side: Answer | None,
         ask: Ask,
         brief: Brief = ADVOCATE,
     ) -> Turn:
-        return await self.deliver(self.compose(floor, side, brief), floor, side, ask, brief)
+        return await self.deliver(
+            self.compose(transcript, side, brief), transcript, side, ask, brief
+        )
 
     async def deliver(
-        self, call: Call, floor: Transcript, side: Answer | None, ask: Ask, brief: Brief
+        self, call: Call, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief
     ) -> Turn:
         """The turn behind a composed call, or behind a draw of it."""
         title = called(brief, side)
-        ask = seated(ask, brief.act, title, len(floor.turns))
-        scene = Scene(floor.question, side)
+        ask = seated(ask, brief.act, title, len(transcript.turns))
+        scene = Scene(transcript.question, side)
         if self.budget is not None or self.tools:
-            scene = replace(scene, before=tuple(_used_before(floor, side, title)))
+            scene = replace(scene, before=tuple(_used_before(transcript, side, title)))
         reply, used = await ask_with_tools(call, ask, Allowance(self.tools, self.budget), scene)
         turn = self.read(reply, used, side, brief)
         if self.claims:
@@ -265,7 +267,9 @@ class Agent(Speaker):
             turn = replace(turn, tools=used + await check_claims(may, turn.text, scene))
         if not self.quotes:
             return turn
-        return replace(turn, quotes=find_quotes(turn.text, escape_tags(floor.question.passage)))
+        return replace(
+            turn, quotes=find_quotes(turn.text, escape_tags(transcript.question.passage))
+        )
 
     def read(
         self, reply: Reply, used: tuple[ToolUse, ...], side: Answer | None, brief: Brief
@@ -283,9 +287,9 @@ class Agent(Speaker):
         )
 
 
-def _used_before(floor: Transcript, side: Answer | None, title: str) -> Iterator[ToolUse]:
+def _used_before(transcript: Transcript, side: Answer | None, title: str) -> Iterator[ToolUse]:
     """What a side used in the turns that its speaker reads; a speaker without a side, itself."""
-    for turn in floor.turns:
+    for turn in transcript.turns:
         if turn.side == side if side else turn.speaker == title:
             yield from turn.tools
 

@@ -17,7 +17,7 @@ from .wrapper import Wrapper, heard_as
 class BestOf(Wrapper):
     """N drafts of a speech; the one after which a selection judge believes `side` most is spoken.
 
-    The judge reads the floor with each candidate as its last turn (Khan et al. 2024,
+    The judge reads the transcript with each candidate as its last turn (Khan et al. 2024,
     arXiv:2402.06782), and is asked as the judge of the protocol is. Draft 0 is what the agent would
     say without drafts, at its own temperature, so it is shared with rows that have none. The spoken
     turn's score is never below that of draft 0; ties go to the lowest draft, so raising N changes a
@@ -37,21 +37,21 @@ class BestOf(Wrapper):
     def name(self) -> str:
         return f"{self.agent.name} best of {self.n}"
 
-    async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
+    async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
         """The draft after which the judge believes `side` most. A belief that cannot be read counts
         as none at all, and is told in the turn, with the drafts that are not spoken."""
         drafter = replace(self.agent, temperature=self.temperature)
-        call, hearing = drafter.compose(floor, side, brief), heard_as(brief, side)
+        call, hearing = drafter.compose(transcript, side, brief), heard_as(brief, side)
         calls = [
-            self.agent.compose(floor, side, brief),
+            self.agent.compose(transcript, side, brief),
             *(call.drawn(n) for n in range(1, self.n)),
         ]
         drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
         turns = await gather_in_order(
-            *(drafter.deliver(each, floor, side, drafting, brief) for each in calls)
+            *(drafter.deliver(each, transcript, side, drafting, brief) for each in calls)
         )
         beliefs = await readings(
-            *(self.judge.belief(floor.then(turn), side, rating, hearing) for turn in turns),
+            *(self.judge.belief(transcript.then(turn), side, rating, hearing) for turn in turns),
             needed=False,
         )
         # A draft that says nothing is spoken only if no other says more.

@@ -41,12 +41,12 @@ class Refine(Wrapper):
     def name(self) -> str:
         return f"{self.agent.name} refined {self.critiques}"
 
-    async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
+    async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
         """The rewrite, or the draft where that is no better."""
-        draft = await self.agent.speak(floor, side, used_as(ask, "draft"), brief)
+        draft = await self.agent.speak(transcript, side, used_as(ask, "draft"), brief)
         if draft.outcome != "ok" or draft.conceded:
             return draft
-        drafted = floor.then(replace(draft, speaker="Draft"))
+        drafted = transcript.then(replace(draft, speaker="Draft"))
         try:
             critique = await self._critique(drafted, side, ask, brief)
             rewriting = brief.also_told(brief.words.text("agent.rewrite"), by="\n")
@@ -59,7 +59,7 @@ class Refine(Wrapper):
             rating = used_as(ask, "rate")
             before, after = await gather_in_order(
                 *(
-                    self.judge.belief(floor.then(turn), side, rating, heard_as(brief, side))
+                    self.judge.belief(transcript.then(turn), side, rating, heard_as(brief, side))
                     for turn in (draft, rewrite)
                 )
             )

@@ -46,30 +46,30 @@ class SideCheck(Wrapper):
     def name(self) -> str:
         return f"{self.agent.name} side checked {self.retries}"
 
-    async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
-        turn = await self.agent.speak(floor, side, ask, brief)
-        turn, argued_for = await self._checked(turn, side, floor, ask, brief)
+    async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
+        turn = await self.agent.speak(transcript, side, ask, brief)
+        turn, argued_for = await self._checked(turn, side, transcript, ask, brief)
         for retry in range(1, self.retries + 1):
             if turn.check != "off side":
                 break
             again = brief.also_told(_feedback(brief, argued_for), by="\n")
-            turn = await self.agent.speak(floor, side, nth(ask, retry), again)
+            turn = await self.agent.speak(transcript, side, nth(ask, retry), again)
             turn = replace(turn, retries=retry)
-            turn, argued_for = await self._checked(turn, side, floor, ask, brief)
+            turn, argued_for = await self._checked(turn, side, transcript, ask, brief)
         return turn
 
     async def _checked(
-        self, turn: Turn, side: Answer, floor: Transcript, ask: Ask, brief: Brief
+        self, turn: Turn, side: Answer, transcript: Transcript, ask: Ask, brief: Brief
     ) -> tuple[Turn, str]:
         """The turn with what the checker found, and the label of the answer it argues for; an
         empty label for no answer or an unknown one."""
         if turn.outcome in ("refused", "empty") or not turn.text or turn.conceded:
             return turn, ""
         # The speaker's name would give the side away.
-        speech = Transcript(floor.question, (replace(turn, speaker="Speaker"),))
+        speech = Transcript(transcript.question, (replace(turn, speaker="Speaker"),))
         try:
             said = await Seat(self.checker, None, reader(brief.words)).fill(
-                side_form(floor.question), speech, ask
+                side_form(transcript.question), speech, ask
             )
         except Unreadable:
             return replace(turn, check="unclear"), ""

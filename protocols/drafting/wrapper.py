@@ -32,16 +32,16 @@ class Wrapper(Speaker):
         return self.agent.base_agent
 
     async def speak(
-        self, floor: Transcript, side: Answer | None, ask: Ask, brief: Brief = ADVOCATE
+        self, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief = ADVOCATE
     ) -> Turn:
         if side is None:
-            return await self.speak_plainly(floor, ask, brief)
-        return await self.speak_for(side, floor, ask, brief)
+            return await self.speak_plainly(transcript, ask, brief)
+        return await self.speak_for(side, transcript, ask, brief)
 
-    async def speak_plainly(self, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
+    async def speak_plainly(self, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
         """The turn of a speaker without a side."""
-        return await self.agent.speak(floor, None, ask, brief)
+        return await self.agent.speak(transcript, None, ask, brief)
 
     @abstractmethod
-    async def speak_for(self, side: Answer, floor: Transcript, ask: Ask, brief: Brief) -> Turn:
+    async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
         """The turn for a side, made from drafts of the agent beneath."""

@@ -15,12 +15,12 @@ AFFIRM, DENY = "Yes", "No"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A floor and what is asked about it. Every kind of judge decides every case."""
+    """A transcript and what is asked about it. Every kind of judge decides every case."""
 
-    floor: Transcript
+    transcript: Transcript
     brief: Brief | None = None
-    """What the judge reads beside the floor: the rules, and its part in them; None: no more than
-    that it is a judge."""
+    """What the judge reads beside the transcript: the rules, and its part in them; None: no more
+    than that it is a judge."""
     statement: str = ""
     """The statement to judge, in anybody's words; empty: the case is which answer is right."""
     side: Answer | None = None
@@ -29,17 +29,17 @@ class Case:
     @property
     def options(self) -> Question:
         """The options to choose from, as the answers of a question."""
-        return _of_statement(self.statement) if self.statement else self.floor.question
+        return _of_statement(self.statement) if self.statement else self.transcript.question
 
     @property
     def briefing(self) -> Brief:
         return self.brief or _judging()
 
     def without_passage(self) -> "Case":
-        if not self.floor.question.passage:
+        if not self.transcript.question.passage:
             return self
-        question = self.floor.question.without_passage()
-        return replace(self, floor=replace(self.floor, question=question))
+        question = self.transcript.question.without_passage()
+        return replace(self, transcript=replace(self.transcript, question=question))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,15 @@ class Belief:
         return self.span or (self.value, self.value)
 
     def verdict(
-        self, side: Answer, floor: Transcript, measures: NamedMeasures, p: Span | None = None
+        self, side: Answer, transcript: Transcript, measures: NamedMeasures, p: Span | None = None
     ) -> Verdict:
         """The verdict that gives `side` this probability. p: the least and the most that it is,
         where that is not the belief itself."""
-        question, (low, high) = floor.question, p or self.ends
+        question, (low, high) = transcript.question, p or self.ends
         unread = self.span is not None
         return Verdict(
             probs_of(low if p or unread else self.value, side, question),
-            floor,
+            transcript,
             self.of(side, question),
             measures,
             bounds=around((low, high), question.place(side), len(question.answers))

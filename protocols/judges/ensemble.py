@@ -22,10 +22,10 @@ from .weighing import WEIGHINGS, Weighing
 class Ensemble(RepeatedJudge):
     """One judge asked many times, each time with other examples; it can judge any protocol.
 
-    To judge a floor:
+    To judge a transcript:
       1. member n is the judge with `shots` examples, drawn with replacement (bagging: Breiman 1996)
          by chance that depends on `seed` and n alone; it is asked as a draw of its own;
-      2. every member reads the floor, and none reads the others;
+      2. every member reads the transcript, and none reads the others;
       3. unless the weighing is uniform, half of the examples are held out, so that no member is
          tested on what it was shown. Every member judges those too, and
          `oversight.protocols.judges.weighing` makes weights of what it gets right; an answer that
@@ -33,7 +33,7 @@ class Ensemble(RepeatedJudge):
       4. the probabilities are pooled as those of a jury (`oversight.protocols.judges.jury`).
     A member that cannot be read gives the verdict bounds, as a juror does. An example about the
     question at hand is left out.
-    Shared by the worlds: what the floor shares, as with any judge. The verdicts on held-out
+    Shared by the worlds: what the transcript shares, as with any judge. The verdicts on held-out
     examples depend on no question, so a whole run pays for them once.
 
     Where we differ: Sang et al. fine-tune one model for each member; ours are shown examples in
@@ -71,7 +71,7 @@ class Ensemble(RepeatedJudge):
         return " ".join(["ensemble", *unusual(self), f"({self.member.name})"])
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        about = case.floor.question.text
+        about = case.transcript.question.text
         known = [shot for shot in self.examples if shot.floor.question.text != about]
         taught, held_out = self.halves(known)
         members = [self.taught(number, taught) for number in range(self.size)]
@@ -83,7 +83,7 @@ class Ensemble(RepeatedJudge):
             for number, member in enumerate(members)
         ]
         weights = WEIGHINGS[self.weighing](right) if held_out else (1.0,) * self.size
-        return pooled(case.floor, verdicts, self.pool, weights)
+        return pooled(case.transcript, verdicts, self.pool, weights)
 
     def halves(self, known: Sequence[Shot]) -> tuple[list[Shot], list[Shot]]:
         """The examples for teaching, and those for testing; none of the latter if uniform."""

@@ -34,19 +34,21 @@ def exchanged(case: Case) -> Case:
 
     Place n of its question is place -1 - n of the case's.
     """
-    question = case.floor.question
+    question = case.transcript.question
     answers = question.answers[::-1]
     labels = [answer.label for answer in question.answers]
     named = tuple(
         replace(answer, label=label) for answer, label in zip(answers, labels, strict=True)
     )
-    renamed = Renaming(question, dict(zip(labels[::-1], labels, strict=True)), case.floor.turns)
+    renamed = Renaming(
+        question, dict(zip(labels[::-1], labels, strict=True)), case.transcript.turns
+    )
     turns = [
-        renamed.turn(turn, dict(zip(answers, named, strict=True))) for turn in case.floor.turns
+        renamed.turn(turn, dict(zip(answers, named, strict=True))) for turn in case.transcript.turns
     ]
     other = replace(question, answers=named)
     brief = case.brief and replace(case.brief, stance=Words(renamed.text(case.brief.stance)))
-    return replace(case, floor=Transcript(other, _reordered(turns)), brief=brief)
+    return replace(case, transcript=Transcript(other, _reordered(turns)), brief=brief)
 
 
 class Renaming:

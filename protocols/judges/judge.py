@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat
 from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
-from ..doubts import ENOUGH, Doubt, Span, at_seat, mean_spans, readings
+from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, at_seat, mean_spans, readings
 from ..errors import Unreadable, unreadable
 from ..prompts.forms import REASONING_ROOM, Reason, check_reason, fields_of, with_reasoning
 from ..prompts.render import Examples, Instructions, messages
@@ -25,7 +25,7 @@ Order = Sequence[int]
 
 
 class Judge(ABC):
-    """Interface of a judge: turns a floor into a probability for each answer."""
+    """Interface of a judge: turns a transcript into a probability for each answer."""
 
     @property
     @abstractmethod
@@ -47,37 +47,37 @@ class Judge(ABC):
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         """A probability for each option of a case. Unreadable if a reply that it rests on is."""
 
-    async def judge(self, floor: Transcript, ask: Ask, brief: Brief | None = None) -> Verdict:
-        """The verdict on a floor: which answer is right. Unreadable as in `decide`.
+    async def judge(self, transcript: Transcript, ask: Ask, brief: Brief | None = None) -> Verdict:
+        """The verdict on a transcript: which answer is right. Unreadable as in `decide`.
 
         brief: the rules that the speakers read too, and the judge's part in them.
         """
-        return await self._decided(Case(floor, brief), ask)
+        return await self._decided(Case(transcript, brief), ask)
 
     async def belief(
-        self, floor: Transcript, side: Answer, ask: Ask, brief: Brief | None = None
+        self, transcript: Transcript, side: Answer, ask: Ask, brief: Brief | None = None
     ) -> float:
         """The least probability that the judge gives to `side`, whatever unread replies would have
         said. Unreadable as in `decide`."""
-        verdict = await self.judge(floor, ask, brief)
-        return verdict.spans[floor.question.place(side)][0]
+        verdict = await self.judge(transcript, ask, brief)
+        return verdict.spans[transcript.question.place(side)][0]
 
     async def believes(
         self,
         statement: str,
-        floor: Transcript,
+        transcript: Transcript,
         ask: Ask,
         brief: Brief | None = None,
         *,
         side: Answer | None = None,
     ) -> Belief:
-        """The judge's probability, given the floor, of a statement. Unreadable as in `decide`.
+        """The judge's probability, given the transcript, of a statement. Unreadable as in `decide`.
 
         A statement is a question with two answers, so every kind of judge elicits it in its own
         way. It may be in anybody's words: the judge is shown it as data. side: the answer that it
         speaks for, which is recorded; no prompt says it.
         """
-        verdict = await self._decided(Case(floor, brief, statement, side), ask)
+        verdict = await self._decided(Case(transcript, brief, statement, side), ask)
         span = verdict.bounds[0] if verdict.bounds else None
         return Belief(verdict.probs[0], verdict.judgements, span, verdict.doubts)
 
@@ -85,7 +85,7 @@ class Judge(ABC):
         """`decide`; what the judge believes, or why it cannot be read, is noted for who records."""
         if not isinstance(ask, RecordingAsk):
             return await self.decide(case, ask)
-        ask = ask.seated("judge", "Judge", len(case.floor.turns))
+        ask = ask.seated("judge", "Judge", len(case.transcript.turns))
         name = getattr(self, "model", "") or self.name
         try:
             verdict = await self.decide(case, ask)
@@ -173,12 +173,12 @@ class ModelJudge(Judge):
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         seen = case if self.reads_passage else case.without_passage()
-        blind = bool(case.floor.question.passage) and not self.reads_passage
+        blind = bool(case.transcript.question.passage) and not self.reads_passage
         order = range(len(case.options.answers))
         with at_seat(case.briefing.title):
             if not self.both_orders:
                 elicited = await self.elicit(self.shown(seen, order, blind), ask)
-                return verdict_of([elicited], case.floor)
+                return verdict_of([elicited], case.transcript)
             # A statement has no labels to exchange: only its two options change places.
             other, again = (seen, order[::-1]) if case.statement else (exchanged(seen), order)
             asked = await readings(
@@ -190,15 +190,15 @@ class ModelJudge(Judge):
             for place, each in asked.read.items()
         ]
         # Both orders count equally, even if more votes of one could be read.
-        return verdict_of(found, case.floor, asked.doubts)
+        return verdict_of(found, case.transcript, asked.doubts)
 
     def shown(self, case: Case, order: Order, blind: bool = False) -> "Shown":
         """The case as this judge reads it. blind: the passage was hidden from it."""
         brief = case.briefing
         words = brief.words
-        rules = Words.joined(Words(self.persona), brief.rules(case.floor.question))
+        rules = Words.joined(Words(self.persona), brief.rules(case.transcript.question))
         # An example about the question at hand would tell its answer.
-        about = case.floor.question.text
+        about = case.transcript.question.text
         shots = [*filter(lambda shot: shot.floor.question.text != about, self.shots)]
         examples = as_examples(shots, self.put, words, self.reads_passage) if shots else None
         told = [words.text("judge.blind")] if blind else []
@@ -216,7 +216,8 @@ class ModelJudge(Judge):
         top_logprobs: int = 0,
         cue: bool = False,
     ) -> Call:
-        """The call that puts a case: question and rules, then the floor, then the instructions.
+        """The call that puts a case: question and rules, then the transcript, then the
+        instructions.
 
         task: its name for programs that read prompts; asked: how to answer; cue: whether `asked`
         stands last by itself, for a reply that continues it."""
@@ -247,7 +248,7 @@ class ModelJudge(Judge):
                 self.model,
                 messages(
                     shown.rules,
-                    case.floor,
+                    case.transcript,
                     todo,
                     words,
                     statement=case.statement,
@@ -307,7 +308,7 @@ class Elicited:
 def _spans(judgement: Judgement) -> tuple[Span, ...]:
     """What a judgement may have meant: mass that no label captured may belong to any."""
     c = judgement.captured
-    if c >= ENOUGH:
+    if c >= MIN_CAPTURED_MASS:
         return tuple((p, p) for p in judgement.probs)
     return tuple((p * c, p * c + 1 - c) for p in judgement.probs)
 
@@ -320,20 +321,20 @@ def spans_with_unread(rows: Sequence[Sequence[Span]], unread: int) -> tuple[Span
 
 
 def verdict_of(
-    orders: Sequence[Elicited], floor: Transcript, unread: tuple[Doubt, ...] = ()
+    orders: Sequence[Elicited], transcript: Transcript, unread: tuple[Doubt, ...] = ()
 ) -> Verdict:
     """The mean of what was elicited in one order or both. unread: of an order without reading."""
     if len(orders) == 1 and not unread and not orders[0].doubts:
         only = orders[0].judgements
-        if len(only) == 1 and only[0].captured >= ENOUGH:
-            return Verdict(only[0].probs, floor, only)
+        if len(only) == 1 and only[0].captured >= MIN_CAPTURED_MASS:
+            return Verdict(only[0].probs, transcript, only)
     judgements = tuple([judgement for each in orders for judgement in each.judgements])
     probs = average([each.probs for each in orders])
     doubts = (*unread, *(doubt for each in orders for doubt in each.doubts))
-    if not doubts and all([each.captured >= ENOUGH for each in judgements]):
-        return Verdict(probs, floor, judgements)
+    if not doubts and all([each.captured >= MIN_CAPTURED_MASS for each in judgements]):
+        return Verdict(probs, transcript, judgements)
     bounds = spans_with_unread([each.spans for each in orders], len(unread))
-    return Verdict(probs, floor, judgements, bounds=bounds, doubts=doubts)
+    return Verdict(probs, transcript, judgements, bounds=bounds, doubts=doubts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +356,7 @@ class Shown:
     def asked(self, way: str, **values: Words) -> Words:
         """The question in one way of asking: about a statement, about which answer is right, or
         about which is best where they differ in degree."""
-        graded = "graded_" if self.case.floor.question.graded else ""
+        graded = "graded_" if self.case.transcript.question.graded else ""
         kind = "statement_" if self.case.statement else graded
         return self.case.briefing.words.fill(f"judge.{kind}{way}", **values)
 

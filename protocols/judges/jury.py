@@ -1,4 +1,4 @@
-"""A jury: several judges read the same floor, and their probabilities are pooled."""
+"""A jury: several judges read the same transcript, and their probabilities are pooled."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -72,14 +72,16 @@ class Jury(Judge):
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         verdicts = await readings(*(judge.decide(case, ask) for judge in self.judges))
-        return pooled(case.floor, verdicts, self.pool, self.weights or (1.0,) * len(self.judges))
+        return pooled(
+            case.transcript, verdicts, self.pool, self.weights or (1.0,) * len(self.judges)
+        )
 
 
 def pooled(
-    floor: Transcript, verdicts: Readings[Verdict], pool: Pooling, weights: Sequence[float]
+    transcript: Transcript, verdicts: Readings[Verdict], pool: Pooling, weights: Sequence[float]
 ) -> Verdict:
-    """The pool of several verdicts on one floor. weights: of each member, those that could not be
-    read included; none negative, not all 0."""
+    """The pool of several verdicts on one transcript. weights: of each member, those that could not
+    be read included; none negative, not all 0."""
     read = verdicts.read
     known = [weights[place] for place in read]
     # Where those that could be read have no weight, they are all that there is to go by.
@@ -91,11 +93,11 @@ def pooled(
         *(doubt for verdict in read.values() for doubt in verdict.doubts),
     )
     if not verdicts.doubts and not any(verdict.bounds for verdict in read.values()):
-        return Verdict(probs, floor, judgements)
+        return Verdict(probs, transcript, judgements)
     anything = (ANYTHING,) * len(probs)
     spans = [read[place].spans if place in read else anything for place in range(len(weights))]
     return Verdict(
-        probs, floor, judgements, bounds=_pooled_spans(pool, spans, weights), doubts=doubts
+        probs, transcript, judgements, bounds=_pooled_spans(pool, spans, weights), doubts=doubts
     )
 
 

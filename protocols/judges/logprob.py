@@ -41,8 +41,8 @@ class LogprobJudge(ModelJudge):
     """Asks for a label and reads the probability that each label had at its place.
 
     Variants of a label are summed, and the mass that all labels captured is reported. Below
-    `oversight.protocols.doubts.ENOUGH` the rest of the mass is unread, and gives the verdict
-    bounds. A label must be one token for this. A label that
+    `oversight.protocols.doubts.MIN_CAPTURED_MASS` the rest of the mass is unread, and gives the
+    verdict bounds. A label must be one token for this. A label that
     is a word is read in any case (`yes` for `Yes`); a single letter only as it is written, since
     `a` may begin a sentence.
     """

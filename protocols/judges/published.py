@@ -37,11 +37,11 @@ class PublishedJudge(Judge):
         return Agent("published/judges")
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        question = case.floor.question
+        question = case.transcript.question
         held = question.held if isinstance(question, DiscussedQuestion) else None
         if held is None or case.statement:
             raise NotRun("published judges decided recorded conversations alone")
-        heard = held.until(0)[: len(case.floor.turns)]
+        heard = held.until(0)[: len(case.transcript.turns)]
         rounds = max((turn.round for turn in heard), default=0)
         judged = [each for each in held.judged if each.mode == self.mode]
         if heard and rounds == held.rounds:
@@ -50,4 +50,4 @@ class PublishedJudge(Judge):
             found = [each.after(rounds) for each in judged if each.beliefs[0][0] <= rounds]
         if not found:
             raise NotRun(f"nobody judged this conversation {self.mode} after {rounds} rounds")
-        return Verdict(average(found), case.floor, tuple(map(Judgement, found)))
+        return Verdict(average(found), case.transcript, tuple(map(Judgement, found)))

@@ -1,4 +1,4 @@
-"""A judge asked several times on one floor, to tell the noise of verdicts from that of debates."""
+"""A judge asked several times on one transcript, to tell noise of verdicts from that of debates."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class Redrawn(RepeatedJudge):
         doubts = (*found.doubts, *(doubt for verdict in verdicts for doubt in verdict.doubts))
         return Verdict(
             average([verdict.probs for verdict in verdicts]),
-            case.floor,
+            case.transcript,
             tuple(judgement for verdict in verdicts for judgement in verdict.judgements),
             redraws=tuple(verdict.probs for verdict in verdicts),
             bounds=spans if doubts or any(verdict.bounds for verdict in verdicts) else (),

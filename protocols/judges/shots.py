@@ -13,7 +13,7 @@ from ..transcript import Transcript
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A floor, and the probabilities that a good judge gives its answers."""
+    """A transcript, and the probabilities that a good judge gives its answers."""
 
     floor: Transcript
     probs: tuple[float, ...]

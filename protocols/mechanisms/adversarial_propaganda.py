@@ -72,7 +72,7 @@ class AdversarialPropaganda(Lasting):
         return unguarded("The judge hears one side.")
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        floor, prices = await traded(
+        transcript, prices = await traded(
             lambda heard: self._price(heard, ask),
             self.seat(self.agent, side, ADVOCATE),
             Transcript(question),
@@ -80,7 +80,7 @@ class AdversarialPropaganda(Lasting):
             self.epsilon,
             self.rounds,
         )
-        verdict = await self.judge.judge(speeches(floor), ask, self.judging())
+        verdict = await self.judge.judge(speeches(transcript), ask, self.judging())
         measures = (
             *verdict.measures,
             *losses(prices, verdict.probs),
@@ -88,7 +88,7 @@ class AdversarialPropaganda(Lasting):
             ("settled", distance(prices[-2], prices[-1]) < self.epsilon),
             ("price", prices[-1][question.place(side)]),
         )
-        return replace(verdict, transcript=floor, measures=measures)
+        return replace(verdict, transcript=transcript, measures=measures)
 
     async def _price(self, heard: Transcript, ask: Ask) -> tuple[Turn, Prices]:
         """What M says, having heard these speeches. Unreadable if it states no prices."""

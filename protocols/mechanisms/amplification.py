@@ -111,11 +111,12 @@ class Amplification(Assisted, Conversation):
         size = f"{self.subquestions} subquestions {self.depth} deep"
         return f"amplification {size} steered {self.steered:g}{seed}{self.aux_name}"
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
-        findings = await self._findings(floor, self.depth, self.budget, side, ask)
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
+        findings = await self._findings(transcript, self.depth, self.budget, side, ask)
         helpers = helpers_behind(findings)
         return Measured(
-            with_findings(floor, findings), (("helpers", len(helpers)), ("steered", sum(helpers)))
+            with_findings(transcript, findings),
+            (("helpers", len(helpers)), ("steered", sum(helpers))),
         )
 
     async def _findings(
@@ -162,9 +163,9 @@ class Amplification(Assisted, Conversation):
         return coin.random() < self.steered
 
 
-def with_findings(floor: Transcript, findings: list[SubAnswer]) -> Transcript:
-    """The floor with the findings as the overseer reads them."""
-    return floor.then(*(turn for each in findings for turn in (each.asked, each.answer)))
+def with_findings(transcript: Transcript, findings: list[SubAnswer]) -> Transcript:
+    """The transcript with the findings as the overseer reads them."""
+    return transcript.then(*(turn for each in findings for turn in (each.asked, each.answer)))
 
 
 def helpers_behind(findings: list[SubAnswer]) -> tuple[bool, ...]:

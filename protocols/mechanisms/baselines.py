@@ -33,8 +33,8 @@ class NaiveJudge(Conversation):
         unaided = "what the judge believes unaided"
         return (Claim(0.0, unaided, given, "exhaustive", error_gain=0.0),)
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        return floor
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
+        return transcript
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Propaganda(Conversation):
     def claims(self) -> tuple[Claim, ...]:
         return unguarded("The judge hears one side.")
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        return await hear(floor, self.seat(self.agent, side, ADVOCATE_ROLE), ask=ask)
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
+        return await hear(transcript, self.seat(self.agent, side, ADVOCATE_ROLE), ask=ask)
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ async def free_choice(agent: Speaker, question: Question, words: PromptSet, ask:
     )
 
 
-async def choose(agent: Speaker, floor: Transcript, ask: Ask, brief: Brief) -> Answer:
+async def choose(agent: Speaker, transcript: Transcript, ask: Ask, brief: Brief) -> Answer:
     """The answer that the agent gives of its own accord. Unreadable if it names none."""
-    return await Seat(agent, None, brief).fill(choice_form(floor.question), floor, ask)
+    return await Seat(agent, None, brief).fill(choice_form(transcript.question), transcript, ask)
 
 
 def choice_form(question: Question) -> Form[Answer]:

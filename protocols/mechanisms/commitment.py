@@ -39,13 +39,13 @@ class Commitment(Generic[T]):
 async def commit(
     form: Form[Listed[T]],
     seat: Seat,
-    floor: Transcript,
+    transcript: Transcript,
     ask: Ask,
     *,
     most: int,
     ending: Callable[[tuple[Turn, ...], T], Turn],
 ) -> Commitment[T] | None:
-    """What the seat commits to on this floor (a form); None if it lists nothing.
+    """What the seat commits to on this transcript (a form); None if it lists nothing.
 
     most: the most entries, not counting ours. ending: makes our entry from theirs and from what
     else the form says. A seat that lists more is told so and asked once more; Unreadable if it does
@@ -54,7 +54,7 @@ async def commit(
     """
     brief, asked = seat.brief, seat
     for asked_again in (False, True):
-        listed = await asked.fill(form, floor, ask)
+        listed = await asked.fill(form, transcript, ask)
         if not listed.texts:
             return None
         theirs = entries_of(seat, listed.said, [" ".join(text.split()) for text in listed.texts])

@@ -48,11 +48,11 @@ class Consultancy(Lasting, Conversation):
     def name(self) -> str:
         return f"consultancy {self.first} first {self.turns}{self.horizon_name}"
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         for n in range(self.turns):
             if (n % 2 == 0) == (self.first == "client"):
                 seat = self.judge_seat(self.brief(CLIENT, turn=n + 1))
             else:
                 seat = self.seat(self.agent, side, self.consulting, turn=n + 1)
-            floor = await hear(floor, seat, ask=ask)
-        return floor
+            transcript = await hear(transcript, seat, ask=ask)
+        return transcript

@@ -104,10 +104,10 @@ class Critique(Assisted, Lasting, Conversation):
             f"{kind} {self.shown} of {self.critiques}{rebuttal}{self.aux_name}{self.horizon_name}"
         )
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
-        proposed = await hear(floor, self.seat(self.agent, side, PROPOSER), ask=ask)
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
+        proposed = await hear(transcript, self.seat(self.agent, side, PROPOSER), ask=ask)
         critics = self.aux_seats(
-            self.critic or self.agent, floor.question, side, CRITIC, "critique"
+            self.critic or self.agent, transcript.question, side, CRITIC, "critique"
         )
         drafts = await gather_in_order(
             *(
@@ -121,7 +121,7 @@ class Critique(Assisted, Lasting, Conversation):
             *(self._rating(proposed.then(draft), side, ask) for draft in drafts), needed=False
         )
         spans = [rated.read[n].ends if n in rated.read else ANYTHING for n in range(len(drafts))]
-        floors = await gather_in_order(
+        transcripts = await gather_in_order(
             *(
                 self._answered(proposed.then(*(drafts[n] for n in chosen)), side, ask)
                 for chosen in choices(spans, self.shown)
@@ -129,18 +129,18 @@ class Critique(Assisted, Lasting, Conversation):
         )
         best = [max(each.value for each in rated.read.values())] if rated.read else []
         return Measured(
-            floors[0],
+            transcripts[0],
             tuple(("helpfulness", each) for each in best),
-            tuple(floors[1:]),
+            tuple(transcripts[1:]),
             (*rated.doubts, *(doubt for each in rated.read.values() for doubt in each.doubts)),
             tuple(drafts),
         )
 
-    async def _answered(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        """The floor, with the agent's answer to the critiques where it may give one."""
+    async def _answered(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
+        """The transcript, with the agent's answer to the critiques where it may give one."""
         if not self.rebuttal:
-            return floor
-        return await hear(floor, self.seat(self.agent, side, REBUTTAL), ask=ask)
+            return transcript
+        return await hear(transcript, self.seat(self.agent, side, REBUTTAL), ask=ask)
 
     async def appraise(
         self, problem: Problem, side: Answer, verdict: Verdict, ask: Ask
@@ -149,10 +149,10 @@ class Critique(Assisted, Lasting, Conversation):
             return ()
         flaw = problem.flaws[problem.question.place(side)]
         wrong = ("included", {"flaw": flaw}) if flaw else ("hallucinated", {})
-        floor = verdict.transcript
+        transcript = verdict.transcript
         shown = [
-            replace(floor, turns=(floor.turns[0], turn))
-            for turn in floor.turns
+            replace(transcript, turns=(transcript.turns[0], turn))
+            for turn in transcript.turns
             if turn.speaker == CRITIC
         ]
         measures: list[tuple[str, Scalar]] = []
@@ -167,12 +167,12 @@ class Critique(Assisted, Lasting, Conversation):
             measures.append((name, most(each.value for each in likely)))
         return tuple(measures)
 
-    async def _rating(self, floor: Transcript, side: Answer, ask: Ask) -> Belief:
+    async def _rating(self, transcript: Transcript, side: Answer, ask: Ask) -> Belief:
         """How likely the last turn is to be helpful."""
         helpful = self.words.data("critique.helpful", label=side)
-        return await self._likelihood(helpful, floor, ask)
+        return await self._likelihood(helpful, transcript, ask)
 
-    async def _likelihood(self, statement: str, floor: Transcript, ask: Ask) -> Belief:
+    async def _likelihood(self, statement: str, transcript: Transcript, ask: Ask) -> Belief:
         """How likely the ranker finds a statement about the last turn."""
         ranker = self.ranker or self.judge
-        return await ranker.believes(statement, floor, ask, self.judging("rating"))
+        return await ranker.believes(statement, transcript, ask, self.judging("rating"))

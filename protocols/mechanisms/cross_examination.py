@@ -105,23 +105,23 @@ class CrossExamination(Lasting, Conversation):
             Claim(0.0, "a verdict of 0 on a speech that shifts a meaning", given, "exhaustive"),
         )
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        speech = await self.seat(self.agent, side, SPEAKER).speak(floor, ask)
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
+        speech = await self.seat(self.agent, side, SPEAKER).speak(transcript, ask)
         said = statements(speech.text)
         exchanges: tuple[Turn, ...] = ()
-        rivals = floor.question.others(side)
+        rivals = transcript.question.others(side)
         for number in range(self.challenges if said else 0):
-            heard = floor.then(as_statements(speech, said), *exchanges)
+            heard = transcript.then(as_statements(speech, said), *exchanges)
             against = rivals[number % len(rivals)]
             up_to, challenge = await self._challenge(heard, side, against, said, ask)
-            pinned = floor.then(replace(speech, text=up_to), challenge)
+            pinned = transcript.then(replace(speech, text=up_to), challenge)
             answer = await self.seat(self.agent, side, WITNESS).speak(pinned, ask)
             exchanges += (challenge, answer)
-        return floor.then(speech, *exchanges)
+        return transcript.then(speech, *exchanges)
 
     async def _challenge(
         self,
-        floor: Transcript,
+        transcript: Transcript,
         side: Answer,
         against: Answer,
         said: tuple[Statement, ...],
@@ -145,7 +145,7 @@ class CrossExamination(Lasting, Conversation):
             return picked.up_to, replace(turn, text=text)
 
         properties = {"statement": whole_number(numbers), "part": PART, "question": TEXT}
-        return await seat.fill(Form("challenge", properties, read, ("part",)), floor, ask)
+        return await seat.fill(Form("challenge", properties, read, ("part",)), transcript, ask)
 
 
 def statements(speech: str) -> tuple[Statement, ...]:

@@ -20,9 +20,9 @@ class Debate(Lasting, Conversation):
     """A debater argues for each answer; the judge hears them all.
 
     World a: the agent argues for a, and an opponent for each other answer, for `rounds` rounds;
-    then the judge decides. Simultaneous: in each round all speak on the same floor, blind to each
-    other, and their speeches are laid down in answer order. Sequential: the agent speaks first, and
-    the opponents reply in answer order.
+    then the judge decides. Simultaneous: in each round all speak on the same transcript, blind to
+    each other, and their speeches are laid down in answer order. Sequential: the agent speaks
+    first, and the opponents reply in answer order.
     Shared: in simultaneous debate with one policy in all seats, everything, since no call depends
     on a. In sequential debate nothing: in each world another side speaks first. A longer debate
     begins with the calls of a shorter one, and either order with the same opening speech: who reads
@@ -57,12 +57,12 @@ class Debate(Lasting, Conversation):
         order = "simultaneous" if self.simultaneous else "sequential"
         return f"debate {order} {self.rounds}{self.horizon_name}"
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         for number in range(1, self.rounds + 1):
-            floor = await self.open_round(number, floor, ask)
-            for seats in self.order(floor.question, side, number):
-                floor = await hear(floor, *seats, ask=ask)
-        return floor
+            transcript = await self.open_round(number, transcript, ask)
+            for seats in self.order(transcript.question, side, number):
+                transcript = await hear(transcript, *seats, ask=ask)
+        return transcript
 
     def order(self, question: Question, side: Answer, number: int) -> tuple[tuple[Seat, ...], ...]:
         """Who speaks in a round, step by step; the seats of one step speak at once."""
@@ -77,6 +77,6 @@ class Debate(Lasting, Conversation):
             return (tuple(seats.values()),)
         return tuple((seats[answer],) for answer in (side, *question.others(side)))
 
-    async def open_round(self, number: int, floor: Transcript, ask: Ask) -> Transcript:
+    async def open_round(self, number: int, transcript: Transcript, ask: Ask) -> Transcript:
         """What comes before the speeches of round `number`, from 1; in a plain debate nothing."""
-        return floor
+        return transcript

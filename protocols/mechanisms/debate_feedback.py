@@ -91,9 +91,12 @@ class DebateFeedback(Assisted, Lasting, Conversation):
         own = " as their own" if self.own else ""
         return f"debate feedback {size}{own}{self.aux_name}{self.horizon_name}"
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
         debates = await gather_in_order(
-            *(self._debate(floor, side, nth(ask, index), ask) for index in range(self.candidates))
+            *(
+                self._debate(transcript, side, nth(ask, index), ask)
+                for index in range(self.candidates)
+            )
         )
         scored = await readings(
             *(self._score(debate, side, ask) for debate in debates), needed=False
@@ -109,15 +112,19 @@ class DebateFeedback(Assisted, Lasting, Conversation):
             tuple(turn for debate in debates for turn in debate.turns),
         )
 
-    async def _debate(self, floor: Transcript, side: Answer, draw: Ask, ask: Ask) -> Transcript:
-        """The floor with one response, and all that the roles say of it."""
-        response = await self.seat(self.agent, side, RESPONSE).speak(floor, draw)
-        floor = floor.then(response)
-        seats = self._seats(floor.question, side)
+    async def _debate(
+        self, transcript: Transcript, side: Answer, draw: Ask, ask: Ask
+    ) -> Transcript:
+        """The transcript with one response, and all that the roles say of it."""
+        response = await self.seat(self.agent, side, RESPONSE).speak(transcript, draw)
+        transcript = transcript.then(response)
+        seats = self._seats(transcript.question, side)
         for _ in range(self.rounds):
-            said = await gather_in_order(*(seat.speak_unlabelled(floor, ask) for seat in seats))
-            floor = laid_down(floor, *said)
-        return floor
+            said = await gather_in_order(
+                *(seat.speak_unlabelled(transcript, ask) for seat in seats)
+            )
+            transcript = laid_down(transcript, *said)
+        return transcript
 
     def _seats(self, question: Question, side: Answer) -> list[Seat]:
         """One seat for each role, which is told who it is and whose the response is."""

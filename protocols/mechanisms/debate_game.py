@@ -44,7 +44,7 @@ class Equilibrium:
 
 @dataclass(frozen=True, slots=True)
 class Subgame:
-    """The rest of a debate, from some floor on. Beliefs are in the first answer, in [0, 1]."""
+    """The rest of a debate, from some transcript on. Beliefs are in the first answer, in [0, 1]."""
 
     likeliest: Verdict
     """On the debate that the equilibrium makes most likely."""
@@ -71,10 +71,10 @@ Ends: TypeAlias = tuple[Subgame, Subgame]
 class DebateGame(Debate):
     """A debate in which every speech is drafted `pool` times, played in equilibrium.
 
-    World a: the seats of the plain debate, on every floor that their drafts can make:
-      1. whoever speaks drafts `pool` speeches on the floor;
+    World a: the seats of the plain debate, on every transcript that their drafts can make:
+      1. whoever speaks drafts `pool` speeches on the transcript;
       2. each draft, or each pair of drafts by seats that speak at once, continues the debate on a
-         floor of its own;
+         transcript of its own;
       3. the judge decides after the last round: pool^(2 rounds) verdicts;
       4. from the last speech back, a seat that speaks alone takes its best draft, and two seats
          that speak at once play a matrix game, which is solved by linear programming.
@@ -150,15 +150,18 @@ class DebateGame(Debate):
             unheard=tuple(turn for turn in game.drafts if turn not in heard),
         )
 
-    async def _play(self, floor: Transcript, steps: Sequence[tuple[Seat, ...]], ask: Ask) -> Ends:
-        """The game from this floor on. steps: who speaks then; seats of one step speak at once."""
+    async def _play(
+        self, transcript: Transcript, steps: Sequence[tuple[Seat, ...]], ask: Ask
+    ) -> Ends:
+        """The game from this transcript on. steps: who speaks then; seats of one step speak at
+        once."""
         if not steps:
-            return await self._decided(floor, ask)
+            return await self._decided(transcript, ask)
         seats, *later = steps
         drafts = await gather_in_order(
             *(
                 gather_in_order(
-                    *(seat.speak(floor, nth(ask, n) if n else ask) for n in range(self.pool))
+                    *(seat.speak(transcript, nth(ask, n) if n else ask) for n in range(self.pool))
                 )
                 for seat in seats
             )
@@ -166,10 +169,10 @@ class DebateGame(Debate):
         # A draft that says nothing falls out, unless there is no other.
         pools = [[turn for turn in each if not turn.silent] or each for each in drafts]
         games = await gather_in_order(
-            *(self._play(laid_down(floor, *turns), later, ask) for turns in product(*pools))
+            *(self._play(laid_down(transcript, *turns), later, ask) for turns in product(*pools))
         )
         made = tuple(turn for each in drafts for turn in each)
-        first = seats[0].side == floor.question.answers[0]
+        first = seats[0].side == transcript.question.answers[0]
         width = len(pools[1]) if len(seats) == 2 else 1 if first else len(games)
         low, high = (
             solved([column[n : n + width] for n in range(0, len(column), width)], made)
@@ -177,12 +180,14 @@ class DebateGame(Debate):
         )
         return (low, low) if all(one is other for one, other in games) else (low, high)
 
-    async def _decided(self, floor: Transcript, ask: Ask) -> Ends:
+    async def _decided(self, transcript: Transcript, ask: Ask) -> Ends:
         """The end of a debate: the judge's belief, or either end of what it may have been."""
         try:
-            verdict = await self.judge.judge(floor, ask, self.judging())
+            verdict = await self.judge.judge(transcript, ask, self.judging())
         except Unreadable as fault:
-            verdict = Verdict((0.5, 0.5), floor, bounds=(ANYTHING,) * 2, doubts=(Doubt.of(fault),))
+            verdict = Verdict(
+                (0.5, 0.5), transcript, bounds=(ANYTHING,) * 2, doubts=(Doubt.of(fault),)
+            )
         if not verdict.bounds:
             game = _ended(verdict, verdict.probs[0])
             return game, game

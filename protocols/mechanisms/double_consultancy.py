@@ -45,22 +45,24 @@ class DoubleConsultancy(Consultancy):
     def name(self) -> str:
         return f"double {super().name}"
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         consultancies = await gather_in_order(
             *(
                 self._consult(
                     self.agent if answer == side else self.opponent or self.agent,
-                    floor,
+                    transcript,
                     answer,
                     ask,
                 )
-                for answer in floor.question.answers
+                for answer in transcript.question.answers
             )
         )
-        return floor.then(*(turn for consultancy in consultancies for turn in consultancy.turns))
+        return transcript.then(
+            *(turn for consultancy in consultancies for turn in consultancy.turns)
+        )
 
     async def _consult(
-        self, consultant: Speaker, floor: Transcript, side: Answer, ask: Ask
+        self, consultant: Speaker, transcript: Transcript, side: Answer, ask: Ask
     ) -> Transcript:
         """The consultancy for `side`; its client is named after the consultant that it asks."""
         alone = Consultancy(
@@ -71,7 +73,7 @@ class DoubleConsultancy(Consultancy):
             horizon=self.horizon,
             prompts=self.prompts,
         )
-        held = await alone.converse(floor, side, ask)
+        held = await alone.converse(transcript, side, ask)
         named = f"Client of Consultant {side.label}"
         return replace(
             held,

@@ -191,8 +191,8 @@ class DoublyEfficientDebate(Protocol):
         if committed is None:
             raise Unreadable(f"Prover {side.label} commits to no step", "")
         steps, odds = committed.entries, committed.stated
-        floor = Transcript(question).then(as_list(steps), *_stated(odds, steps[-1]))
-        number, challenge = await self._challenge(floor, side, len(steps), ask)
+        transcript = Transcript(question).then(as_list(steps), *_stated(odds, steps[-1]))
+        number, challenge = await self._challenge(transcript, side, len(steps), ask)
         if number:
             found = await self._check(question, steps[:number], side, ask)
             value = self._outcome(odds, number, found.value)
@@ -207,9 +207,11 @@ class DoublyEfficientDebate(Protocol):
             ("asked_again", committed.asked_again),
             ("accepted", belief.ends[0] > 1 / 2),
         )
-        return belief.verdict(side, floor.then(challenge), measures)
+        return belief.verdict(side, transcript.then(challenge), measures)
 
-    async def _commit(self, floor: Transcript, side: Answer, ask: Ask) -> Commitment[Odds] | None:
+    async def _commit(
+        self, transcript: Transcript, side: Answer, ask: Ask
+    ) -> Commitment[Odds] | None:
         prover = self.seat(self.agent, side, STEPWISE_PROVER, most=self.steps)
         if self.probabilities:
             told = prover.brief.also_told(self.words.text("doubly_efficient_debate.odds"))
@@ -217,7 +219,7 @@ class DoublyEfficientDebate(Protocol):
         return await commit(
             PRICED_STEPS if self.probabilities else STEPS,
             prover,
-            floor,
+            transcript,
             ask,
             most=self.steps,
             ending=lambda steps, odds: self._conclusion(steps, side),
@@ -229,10 +231,10 @@ class DoublyEfficientDebate(Protocol):
         return replace(steps[0], text=text, forged=0, cut=False, reasoning="")
 
     async def _challenge(
-        self, floor: Transcript, side: Answer, steps: int, ask: Ask
+        self, transcript: Transcript, side: Answer, steps: int, ask: Ask
     ) -> tuple[int, Turn]:
         """The number of the step that the opponent challenges, 0 for none, and its turn."""
-        opponent = self._opponent(floor.question.other(side))
+        opponent = self._opponent(transcript.question.other(side))
         may_pass = self.opponent_is == "honest" or self.probabilities
         numbers = range(0 if may_pass else 1, steps + 1)
 
@@ -241,7 +243,9 @@ class DoublyEfficientDebate(Protocol):
             text = CHALLENGED.format(number=number) if number else PASSED
             return number, opponent.turn(said, text)
 
-        return await opponent.fill(Form("step", {"step": whole_number(numbers)}, read), floor, ask)
+        return await opponent.fill(
+            Form("step", {"step": whole_number(numbers)}, read), transcript, ask
+        )
 
     def _opponent(self, against: Answer) -> Seat:
         block = f"{self.opponent_is}{'_odds' if self.probabilities else ''}"

@@ -17,12 +17,12 @@ class InteractiveDebate(Debate):
     """A debate in which the judge opens every round but the first with questions to both sides.
 
     World a: round 1 of the debate; in each further round, one turn of questions by the judge's
-    model, which has heard the floor, and then the speeches that answer them; after the last round
-    the judge decides.
-    Shared: what the plain debate shares. Questions depend on the floor alone, so where both worlds
-    have the same floor (simultaneous, one policy in both seats) they have the same questions. No
-    call is shared with a plain debate, since the rules say that the judge will ask; a longer
-    interactive debate begins with the calls of a shorter one.
+    model, which has heard the transcript, and then the speeches that answer them; after the last
+    round the judge decides.
+    Shared: what the plain debate shares. Questions depend on the transcript alone, so where both
+    worlds have the same transcript (simultaneous, one policy in both seats) they have the same
+    questions. No call is shared with a plain debate, since the rules say that the judge will ask; a
+    longer interactive debate begins with the calls of a shorter one.
     Reward: as in debate.
 
     Where we differ: Khan's judge asks at the end of a round, and ours at the start of the next one.
@@ -45,8 +45,8 @@ class InteractiveDebate(Debate):
     def judging(self, block: str = "judge") -> Brief | None:
         return self.brief(Role("debate.judge", "Judge"))
 
-    async def open_round(self, number: int, floor: Transcript, ask: Ask) -> Transcript:
+    async def open_round(self, number: int, transcript: Transcript, ask: Ask) -> Transcript:
         if number == 1:
-            return floor
+            return transcript
         brief = self.brief(QUESTIONER, round=number)
-        return await hear(floor, self.judge_seat(brief), ask=ask)
+        return await hear(transcript, self.judge_seat(brief), ask=ask)

@@ -10,16 +10,16 @@ from ..transcript import Transcript, Turn
 
 
 async def list_entries(
-    name: str, most: int, seat: Seat, floor: Transcript, ask: Ask
+    name: str, most: int, seat: Seat, transcript: Transcript, ask: Ask
 ) -> tuple[Turn, ...]:
-    """The first `most` entries that the seat lists on this floor (a form), one turn each.
+    """The first `most` entries that the seat lists on this transcript (a form), one turn each.
 
     name: of the form, and so of the task as programs read it in the prompt. Every entry is escaped,
     and cut at the speaker's word limit. Empty if nothing is listed; Unreadable if the reply is no
     list.
     """
     form = Form(name, {name: TEXTS}, lambda said: entries_of(seat, said, said.texts(name)[:most]))
-    return await seat.fill(form, floor, ask)
+    return await seat.fill(form, transcript, ask)
 
 
 def entries_of(seat: Seat, said: Filled, texts: Sequence[str]) -> tuple[Turn, ...]:

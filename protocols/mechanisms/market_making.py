@@ -94,7 +94,7 @@ class MarketMaking(Lasting):
         market = self.seat(self.agent, None, MARKET)
         adversary = self.seat(self.adversary or self.agent, question.other(side), MARKET_ADVERSARY)
         form = prices_form(market, question)
-        floor, prices = await traded(
+        transcript, prices = await traded(
             lambda heard: market.fill(form, heard, ask),
             adversary,
             Transcript(question),
@@ -102,8 +102,8 @@ class MarketMaking(Lasting):
             self.epsilon,
             self.rounds,
         )
-        decided = await self.judge.judge(speeches(floor), ask, self.judging())
-        last = floor.turns[-1]
+        decided = await self.judge.judge(speeches(transcript), ask, self.judging())
+        last = transcript.turns[-1]
         heard = decided.judgements[-1].call if decided.judgements else ""
         said = Turn("Judge", in_words(question, decided.probs), call=heard)
         measures = (
@@ -115,33 +115,35 @@ class MarketMaking(Lasting):
             ("settled", distance(prices[-2], prices[-1]) < self.epsilon),
         )
         stated = Judgement(prices[-1], last.call, last.text)
-        return Verdict(prices[-1], floor.then(said), (stated,), measures, doubts=decided.doubts)
+        return Verdict(
+            prices[-1], transcript.then(said), (stated,), measures, doubts=decided.doubts
+        )
 
 
 async def traded(
     price: Callable[[Transcript], Awaitable[tuple[Turn, Prices]]],
     adversary: Seat,
-    floor: Transcript,
+    transcript: Transcript,
     ask: Ask,
     epsilon: float,
     rounds: int,
 ) -> tuple[Transcript, tuple[Prices, ...]]:
-    """The floor with prices and speeches in turn, and all prices from p_0 on.
+    """The transcript with prices and speeches in turn, and all prices from p_0 on.
 
-    price: what M says on a floor of speeches. epsilon: a smaller move ends the trade. rounds: the
-    most speeches.
+    price: what M says on a transcript of speeches. epsilon: a smaller move ends the trade. rounds:
+    the most speeches.
     """
-    stated, first = await price(speeches(floor))
-    floor = floor.then(stated)
+    stated, first = await price(speeches(transcript))
+    transcript = transcript.then(stated)
     prices = [first]
     for _ in range(rounds):
-        floor = floor.then(await adversary.speak(floor, ask))
-        stated, last = await price(speeches(floor))
-        floor = floor.then(stated)
+        transcript = transcript.then(await adversary.speak(transcript, ask))
+        stated, last = await price(speeches(transcript))
+        transcript = transcript.then(stated)
         prices.append(last)
         if distance(prices[-2], prices[-1]) < epsilon:
             break
-    return floor, tuple(prices)
+    return transcript, tuple(prices)
 
 
 def prices_form(market: Seat, question: Question) -> Form[tuple[Turn, Prices]]:
@@ -169,9 +171,9 @@ def require_trade(epsilon: float) -> None:
         raise ValueError(f"epsilon: {epsilon} is not a distance of probabilities, 0 to 1")
 
 
-def speeches(floor: Transcript) -> Transcript:
-    """The floor without the prices, whose turns have no side."""
-    return replace(floor, turns=tuple(turn for turn in floor.turns if turn.side))
+def speeches(transcript: Transcript) -> Transcript:
+    """The transcript without the prices, whose turns have no side."""
+    return replace(transcript, turns=tuple(turn for turn in transcript.turns if turn.side))
 
 
 def distance(p: Prices, q: Prices) -> float:

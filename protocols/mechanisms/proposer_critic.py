@@ -56,17 +56,17 @@ class ProposerCritic(Assisted, Conversation):
     def name(self) -> str:
         return f"proposer critic{self.aux_name}"
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Measured:
-        floor = await hear(floor, self.seat(self.agent, side, PROPOSER), ask=ask)
-        critic, question = self.critic or self.agent, floor.question
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
+        transcript = await hear(transcript, self.seat(self.agent, side, PROPOSER), ask=ask)
+        critic, question = self.critic or self.agent, transcript.question
         held: tuple[Answer, ...]
         if self.aux == "honest":
-            held = (await choose(critic, floor, ask, self.brief(VERDICT)),)
+            held = (await choose(critic, transcript, ask, self.brief(VERDICT)),)
             seats = tuple(self.seat(critic, each, REVIEW) for each in held)
         else:
             held = question.others(side) if self.aux == "sided" else (side,)
             seats = self.aux_seats(critic, question, side, REVIEW.title, REVIEW.act)
-        reviews = await gather_in_order(*(seat.speak_unlabelled(floor, ask) for seat in seats))
+        reviews = await gather_in_order(*(seat.speak_unlabelled(transcript, ask) for seat in seats))
         chose = ", ".join(each.label for each in held)
         measures = (("critic_chose", chose), ("agrees", held == (side,)))
-        return Measured(laid_down(floor, *reviews), measures)
+        return Measured(laid_down(transcript, *reviews), measures)

@@ -125,7 +125,7 @@ class ProverEstimatorDebate(Assisted, Lasting):
         return {}  # the judge never meets the estimator
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        floor = Transcript(question)
+        transcript = Transcript(question)
         text = self.words.data(f"{SECTION}.claim", label=side)
         leaf = Turn(f"{ESTIMATED_PROVER.title} {side.label}", text, side)
         at_hand: tuple[Turn, ...] = (leaf,)
@@ -142,7 +142,7 @@ class ProverEstimatorDebate(Assisted, Lasting):
             shown = shown.then(stated)
             level, picked = await self._pick(shown, side, estimates, split.stated, ask)
             levels.append(level)
-            floor = floor.then(*shown.turns, picked)
+            transcript = transcript.then(*shown.turns, picked)
             leaf = split.entries[level.picked]
             at_hand = _doubted(leaf, level, self.words)
         if not levels:
@@ -156,7 +156,7 @@ class ProverEstimatorDebate(Assisted, Lasting):
         )
         # It rises or falls with the label, and has its ends where that has them.
         ends = sorted(chained(levels, end) for end in label.ends)
-        return label.verdict(side, floor, measures, (ends[0], ends[1]))
+        return label.verdict(side, transcript, measures, (ends[0], ends[1]))
 
     async def _split(self, shown: Transcript, side: Answer, ask: Ask) -> Commitment[int] | None:
         """The subclaims of the claim at hand, with that it follows, and how many of them must hold;

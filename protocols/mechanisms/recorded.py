@@ -55,11 +55,11 @@ class Recorded(Conversation):
                 f"{self.name} needs conversations that were held: problems: {{study: FOLDER}}"
             )
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        question = floor.question
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
+        question = transcript.question
         held = question.held if isinstance(question, DiscussedQuestion) else None
         if held is None:
-            return floor  # nothing was said: a sweep of such questions is refused
+            return transcript  # nothing was said: a sweep of such questions is refused
         if self.setting not in ("", held.setting):
             raise NotRun("the conversation on it was held in another setting")
         if held.argued not in ("", side.label):
@@ -67,7 +67,7 @@ class Recorded(Conversation):
         sides = {answer.label: answer for answer in question.answers}
         for said in held.until(self.rounds):
             text, forged = escape_and_count(said.text)
-            floor = floor.then(
+            transcript = transcript.then(
                 Turn(said.speaker, text, sides.get(said.side), forged=forged, quotes=said.quotes)
             )
-        return floor
+        return transcript

@@ -86,11 +86,14 @@ class RecursiveRewardModelling(Assisted):
         return f"recursive reward modelling {size}{self.aux_name}"
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        floor = Transcript(question)
+        transcript = Transcript(question)
         judge = self.judge_seat(self.brief(CRITERIA, most=self.criteria))
-        criteria = await list_entries("criteria", self.criteria, judge, floor, ask)
+        criteria = await list_entries("criteria", self.criteria, judge, transcript, ask)
         assessed = await gather_in_order(
-            *(self._assessed(floor, criteria, side, index, ask) for index in range(self.candidates))
+            *(
+                self._assessed(transcript, criteria, side, index, ask)
+                for index in range(self.candidates)
+            )
         )
         rewarded = await readings(*(self._verdict(each, side, ask) for each in assessed))
         verdicts, place = rewarded.read, question.place(side)
@@ -113,34 +116,34 @@ class RecursiveRewardModelling(Assisted):
         )
 
     async def _assessed(
-        self, floor: Transcript, criteria: tuple[Turn, ...], side: Answer, index: int, ask: Ask
+        self, transcript: Transcript, criteria: tuple[Turn, ...], side: Answer, index: int, ask: Ask
     ) -> Transcript:
-        """The floor with candidate number `index`, and its assessment by each criterion."""
-        candidate = await self.seat(self.agent, side, CANDIDATE).speak(floor, nth(ask, index))
-        floor = floor.then(candidate)
+        """The transcript with candidate number `index`, and its assessment by each criterion."""
+        candidate = await self.seat(self.agent, side, CANDIDATE).speak(transcript, nth(ask, index))
+        transcript = transcript.then(candidate)
         speaker = self.helper or self.agent
-        helpers = self.aux_seats(speaker, floor.question, side, "Helper", "assess")
+        helpers = self.aux_seats(speaker, transcript.question, side, "Helper", "assess")
         found = await gather_in_order(
             *(
-                self._found(floor, criterion, helpers[n % len(helpers)], self.depth, ask)
+                self._found(transcript, criterion, helpers[n % len(helpers)], self.depth, ask)
                 for n, criterion in enumerate(criteria)
             )
         )
-        return floor.then(*(turn for pair in found for turn in pair))
+        return transcript.then(*(turn for pair in found for turn in pair))
 
     async def _found(
-        self, floor: Transcript, criterion: Turn, helper: Seat, depth: int, ask: Ask
+        self, transcript: Transcript, criterion: Turn, helper: Seat, depth: int, ask: Ask
     ) -> tuple[Turn, Turn]:
-        """A criterion, and what a helper finds by it about the candidate on the floor."""
-        asked = floor.then(criterion)
+        """A criterion, and what a helper finds by it about the candidate on the transcript."""
+        asked = transcript.then(criterion)
         if depth > 1:
             judge = self.judge_seat(self.brief(NARROWER, most=self.criteria))
-            at_hand = Transcript(floor.question, (criterion,))
+            at_hand = Transcript(transcript.question, (criterion,))
             narrower = await list_entries("criteria", self.criteria, judge, at_hand, ask)
             found = await gather_in_order(
-                *(self._found(floor, each, helper, depth - 1, ask) for each in narrower)
+                *(self._found(transcript, each, helper, depth - 1, ask) for each in narrower)
             )
-            asked = floor.then(*(turn for pair in found for turn in pair), criterion)
+            asked = transcript.then(*(turn for pair in found for turn in pair), criterion)
         return criterion, await helper.speak_unlabelled(asked, ask)
 
     async def _verdict(self, assessed: Transcript, side: Answer, ask: Ask) -> Verdict:

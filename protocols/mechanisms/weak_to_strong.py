@@ -60,7 +60,7 @@ class WeakToStrong(Debate):
         return Jury(tuple(dict.fromkeys((self.judge, *self.weak))))
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        floor = await self.converse(Transcript(question), side, ask)
-        verdict = await self.panel().judge(floor, ask, self.judging())
+        transcript = await self.converse(Transcript(question), side, ask)
+        verdict = await self.panel().judge(transcript, ask, self.judging())
         spread = fmean(distance(each.probs, verdict.probs) for each in verdict.judgements)
         return replace(verdict, measures=(*verdict.measures, ("spread", spread)))

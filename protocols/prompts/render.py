@@ -1,4 +1,4 @@
-"""Layout of a prompt: the same floor always gives the same words.
+"""Layout of a prompt: the same transcript always gives the same words.
 
 What most calls have in common stands first, so that a provider's prompt cache can keep it: the
 passage and the question, which all calls about a problem share, then the rules of the protocol,
@@ -56,7 +56,7 @@ class Instructions:
 
 def messages(
     rules: Words,
-    floor: Transcript,
+    transcript: Transcript,
     todo: Instructions,
     words: PromptSet,
     *,
@@ -71,14 +71,14 @@ def messages(
     before the question.
     """
     require_words(rules=rules)
-    parts = [*map(turn_block, floor.turns)]
+    parts = [*map(turn_block, transcript.turns)]
     if statement:
         parts.append(f"<statement>\n{escape_tags(statement)}\n</statement>")
-    shown = floor.turns if examples is None else (*floor.turns, *examples.turns)
+    shown = transcript.turns if examples is None else (*transcript.turns, *examples.turns)
     parts.append(todo.text(_warnings(shown, statement, words)))
     system = _system(
         "" if examples is None else examples.text,
-        floor.question,
+        transcript.question,
         rules,
         None if order is None else tuple(order),
     )

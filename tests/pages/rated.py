@@ -70,7 +70,7 @@ def at_desk(
 def voted() -> Call:
     judge = VotesJudge(MODEL)
     question = shipment(1).question
-    floor = Transcript(question).then(
+    transcript = Transcript(question).then(
         Turn(
             "Consultant",
             "As <quote>four crates</quote> and <quote>five</quote> say.",
@@ -79,7 +79,7 @@ def voted() -> Call:
             quotes=(Quote("four crates", True), Quote("five", False)),
         )
     )
-    return Call(judge.compose(judge.shown(Case(floor), range(2))).request, (0,))
+    return Call(judge.compose(judge.shown(Case(transcript), range(2))).request, (0,))
 
 
 def spoken(form: str = "") -> Call:
@@ -93,8 +93,8 @@ def spoken(form: str = "") -> Call:
 def several() -> Call:
     answers = tuple(Answer(label, f"It is {n}.") for n, label in enumerate("ABCD"))
     judge = DistributionJudge(MODEL)
-    floor = Transcript(Question("Which of the four?", answers)).then(Turn("Speaker", "Look."))
-    return Call(judge.compose(judge.shown(Case(floor), range(4))).request, (0,))
+    transcript = Transcript(Question("Which of the four?", answers)).then(Turn("Speaker", "Look."))
+    return Call(judge.compose(judge.shown(Case(transcript), range(4))).request, (0,))
 
 
 TASKS: Mapping[str, Call] = {

@@ -30,12 +30,12 @@ class Hostile(Protocol):
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         tool = ToolUse(MARKUP, MARKUP, BIDI)
-        floor = Transcript(question).then(
+        transcript = Transcript(question).then(
             Turn(MARKUP, MARKUP, side, tools=(tool,), quotes=(Quote("found", True),), forged=3),
             Turn("Debater B", BIDI, question.other(side), conceded=True, cut=True),
             Turn("Debater A", LONG, side),
         )
-        return await self.judge.judge(floor, ask)
+        return await self.judge.judge(transcript, ask)
 
 
 @dataclass(frozen=True)

@@ -295,13 +295,13 @@ def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
 def test_hostile_transcripts_do_nothing(page: Any, tmp_path: Path) -> None:
     question = Question(f"Which? {MARKUP} {BIDI}", (Answer("A", MARKUP), Answer("B", BIDI, MARKUP)))
     tool = ToolUse("calc</p><script>window.broken=7</script>", MARKUP, BIDI)
-    floor = Transcript(question).then(
+    transcript = Transcript(question).then(
         Turn(MARKUP, MARKUP, question.answers[0], tools=(tool,), quotes=(Quote("found", True),)),
         Turn("Debater B", BIDI, question.answers[1]),
         Turn("Debater A", LONG, question.answers[0]),
     )
     judge = DistributionJudge(MODEL)
-    call = Call(judge.compose(judge.shown(Case(floor), range(2))).request, (0,))
+    call = Call(judge.compose(judge.shown(Case(transcript), range(2))).request, (0,))
     with at_desk(tmp_path, [call]) as (_, links):
         asked = asked_by(page)
         begin(page, links[0])

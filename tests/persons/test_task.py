@@ -19,7 +19,7 @@ from tests.mechanisms import plain
 from tests.protocols.judges.test_every_judge import JUDGES
 from tests.shipments import shipment
 
-FLOOR = Transcript(CRATES).then(
+TRANSCRIPT = Transcript(CRATES).then(
     Turn("Debater A", "It is 48.", CRATES.answers[0]), Turn("Debater B", "No.", CRATES.answers[1])
 )
 
@@ -65,7 +65,7 @@ class Person:
 @pytest.mark.parametrize("name", [name for name in JUDGES if name not in ("votes", "ensemble")])
 async def test_every_kind_of_judge_reads_what_a_person_states(name: str) -> None:
     person = Person()
-    verdict = await JUDGES[name].judge(FLOOR, person)
+    verdict = await JUDGES[name].judge(TRANSCRIPT, person)
     # In both orders, the first option is (A) both times, and each answer is (A) once.
     expected = 0.5 if name == "both orders" else 0.8
     assert math.isclose(verdict.probs[0], expected, abs_tol=1e-9)
@@ -75,13 +75,13 @@ async def test_every_kind_of_judge_reads_what_a_person_states(name: str) -> None
 @pytest.mark.parametrize(("judge", "text"), [("stated", "A: 20%\nB: 80%"), ("logprob", "B")])
 async def test_what_a_person_states_is_written_as_a_model_writes_it(judge: str, text: str) -> None:
     person = Person()
-    await JUDGES[judge].judge(FLOOR, person)
+    await JUDGES[judge].judge(TRANSCRIPT, person)
     task = person.tasks[0]
     assert task.read(posted(task, 20.0)).text == text
 
 
 async def test_a_voting_judge_reads_the_answer_that_a_person_chooses() -> None:
-    verdict = await JUDGES["votes"].judge(FLOOR, Person())
+    verdict = await JUDGES["votes"].judge(TRANSCRIPT, Person())
     assert verdict.probs == (1.0, 0.0)
     assert verdict.judgements[0].text == "The sum is right.\nAnswer: A"
 
@@ -137,7 +137,7 @@ async def test_worlds_orders_and_draws_of_a_question_are_one_problem() -> None:
     person = Person()
     both: Judge = DistributionJudge("person/x", both_orders=True)
     await both.judge(Transcript(CRATES), person)
-    await both.judge(FLOOR, person)
+    await both.judge(TRANSCRIPT, person)
     assert len({task.problem for task in person.tasks}) == 1
     assert len({task.request for task in person.tasks}) == 4
     first, second = person.tasks[:2]
@@ -145,9 +145,9 @@ async def test_worlds_orders_and_draws_of_a_question_are_one_problem() -> None:
 
 
 def speech(*said: str, side: int | None = 0, task: str = "argue", draw: int = 0) -> PersonTask:
-    floor = Transcript(CRATES, tuple(Turn("Speaker", each) for each in said))
+    transcript = Transcript(CRATES, tuple(Turn("Speaker", each) for each in said))
     argued = "" if side is None else CRATES.answers[side].label
-    told = laid_out("Rules.", floor, task, f"Do {task}.", argued)
+    told = laid_out("Rules.", transcript, task, f"Do {task}.", argued)
     return PersonTask(Call(Request("person/raters", told), (draw,)))
 
 
@@ -174,7 +174,7 @@ def test_a_conversation_goes_on_where_more_was_said_in_the_same_part_of_it() -> 
 )
 async def test_what_is_not_whole_is_told_to_the_person(fields: dict[str, str], said: str) -> None:
     person = Person()
-    await DistributionJudge("person/x").judge(FLOOR, person)
+    await DistributionJudge("person/x").judge(TRANSCRIPT, person)
     with pytest.raises(ValueError) as fault:
         person.tasks[0].read(fields)
     assert said in str(fault.value)
@@ -196,7 +196,7 @@ def test_a_percentage_that_looks_like_a_part_of_one_is_questioned(
     """What is recorded is what was meant, in whichever unit a person thinks: None where the page
     asks first."""
     judge = DistributionJudge("person/lay")
-    task = PersonTask(Call(judge.compose(judge.shown(Case(FLOOR), range(2))).request, (0,)))
+    task = PersonTask(Call(judge.compose(judge.shown(Case(TRANSCRIPT), range(2))).request, (0,)))
     typed = {"p0": first, "p1": second}
     if recorded is not None:
         assert task.probabilities(typed)[0] == pytest.approx(recorded)
@@ -207,7 +207,7 @@ def test_a_percentage_that_looks_like_a_part_of_one_is_questioned(
 
 def test_a_percentage_of_at_most_one_is_taken_once_it_is_confirmed() -> None:
     judge = DistributionJudge("person/lay")
-    task = PersonTask(Call(judge.compose(judge.shown(Case(FLOOR), range(2))).request, (0,)))
+    task = PersonTask(Call(judge.compose(judge.shown(Case(TRANSCRIPT), range(2))).request, (0,)))
     confirmed = {"p0": "0.7", "p1": "99.3", "sure": "1"}
     assert task.probabilities(confirmed) == pytest.approx((0.007, 0.993))
     with pytest.raises(ValueError, match="Write them in percent"):
@@ -222,7 +222,7 @@ async def test_an_abstention_is_a_refusal_and_never_a_default() -> None:
     assert (reply.outcome, reply.text, reply.served_model) == ("refused", "", "raters-2")
     for judge in ("stated", "distribution", "logprob", "votes"):
         with pytest.raises(Unreadable) as told:
-            await JUDGES[judge].judge(FLOOR, abstains)
+            await JUDGES[judge].judge(TRANSCRIPT, abstains)
         assert judge == "logprob" or isinstance(told.value, Declined), judge
 
 

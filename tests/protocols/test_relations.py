@@ -378,7 +378,7 @@ PANELS: dict[str, Judge] = {
 async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(name: str) -> None:
     """The known truth: the ends of the bounds are the verdicts with the reply at 0 and at 1, and
     the verdict of a world is the end that is worst for who argues there."""
-    floor, first = Transcript(CRATES), CRATES.answers[0]
+    transcript, first = Transcript(CRATES), CRATES.answers[0]
 
     async def decided(at: int, said: str | None) -> tuple[float, Span, Sequence[object]]:
         asked: list[str] = []
@@ -390,8 +390,8 @@ async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(n
             votes = prompt(call).task == "vote"
             return "Answer: A" if votes else "A: 60%\nB: 40%"
 
-        verdict = await PANELS[name].judge(floor, Scripted(answer))
-        world = replace(verdict, transcript=floor).settled(first)
+        verdict = await PANELS[name].judge(transcript, Scripted(answer))
+        world = replace(verdict, transcript=transcript).settled(first)
         return world.probs[0], verdict.spans[0], verdict.doubts
 
     vote = isinstance(PANELS[name], VotesJudge)
@@ -411,8 +411,8 @@ async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(n
 @pytest.mark.parametrize("kind", DRAFTING)
 async def test_who_drafts_is_heard_as_who_would_have_spoken(kind: str) -> None:
     """The known truth: a drafted speech is a turn of the same seat, said by a draft that was asked
-    for with the speaker's own settings, and whoever picks among drafts reads the rules, the floor
-    and the judge's own part."""
+    for with the speaker's own settings, and whoever picks among drafts reads the rules, the
+    transcript and the judge's own part."""
     (protocol,) = made("propaganda", DRAFTING[kind], JUDGE)
     protocol = replace(protocol, prompts=MARKED)
     ask = RecordingAsk(Scripted(lambda call: whimsical(call, 2)))

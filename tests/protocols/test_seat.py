@@ -14,7 +14,7 @@ from oversight.protocols.seat import Seat, hear
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted
 
-FLOOR = Transcript(CRATES)
+TRANSCRIPT = Transcript(CRATES)
 BRIEF = Brief("Reader", Words("Somebody reads."), Words("Fill in the form."))
 SEAT = Seat(Agent("sim/any"), None, BRIEF)
 FORM: Form[tuple[float, int, str, str]] = Form(
@@ -36,7 +36,7 @@ FORM: Form[tuple[float, int, str, str]] = Form(
 
 async def test_a_seat_fills_in_a_form_and_its_values_are_read() -> None:
     ask = Scripted(lambda call: '{"share": 0.25, "step": 3, "which": "up", "why": " so "}')
-    assert await SEAT.fill(FORM, FLOOR, ask) == (0.25, 3, "up", "so")
+    assert await SEAT.fill(FORM, TRANSCRIPT, ask) == (0.25, 3, "up", "so")
     assert ask.calls[0].response_format == FORM.format
 
 
@@ -54,14 +54,14 @@ async def test_a_seat_fills_in_a_form_and_its_values_are_read() -> None:
 )
 async def test_a_value_that_was_not_asked_for_is_unreadable(said: str, told: str) -> None:
     with pytest.raises(Unreadable, match=told):
-        await SEAT.fill(FORM, FLOOR, Scripted(lambda call: said))
+        await SEAT.fill(FORM, TRANSCRIPT, Scripted(lambda call: said))
 
 
 async def test_seats_that_speak_at_once_are_heard_in_their_order() -> None:
     seats = [Seat(Agent(f"sim/{name}"), None, BRIEF) for name in ("b", "a")]
     ask = Scripted(lambda call: call.model)
-    floor = await hear(FLOOR, *seats, ask=ask)
-    assert [turn.text for turn in floor.turns] == ["sim/b", "sim/a"]
+    transcript = await hear(TRANSCRIPT, *seats, ask=ask)
+    assert [turn.text for turn in transcript.turns] == ["sim/b", "sim/a"]
     assert len({call.messages for call in ask.calls}) == 1
 
 
@@ -94,7 +94,7 @@ async def test_a_refused_form_is_declined() -> None:
         return Reply('{"share": 1}', outcome="refused")
 
     with pytest.raises(Declined):
-        await SEAT.fill(FORM, FLOOR, Scripted(refuse))
+        await SEAT.fill(FORM, TRANSCRIPT, Scripted(refuse))
 
 
 @pytest.mark.parametrize("reason", ["none", "private", "public"])
@@ -104,7 +104,7 @@ async def test_reasoning_before_a_form_is_recorded_and_read_by_others_only_in_pu
     form: Form[Turn] = Form("note", {"why": TEXT}, lambda said: seat.turn(said, said.text("why")))
     seat = Seat(Agent("sim/any", reason=reason), None, BRIEF)
     ask = Scripted(lambda call: '{"reasoning": "Hm, <tool>4</tool>.", "why": "so"}')
-    turn = await seat.fill(form, FLOOR, ask)
+    turn = await seat.fill(form, TRANSCRIPT, ask)
     schema = ask.calls[0].response_format
     assert schema is not None and ("reasoning" in schema.schema) == (reason != "none")
     assert turn.text == "so"
@@ -114,4 +114,4 @@ async def test_reasoning_before_a_form_is_recorded_and_read_by_others_only_in_pu
 
 async def test_free_words_before_a_form_are_passed_over() -> None:
     said = 'The set {1, 2} it is. {"share": 0.25, "step": 3, "which": "up", "why": "so"}'
-    assert await SEAT.fill(FORM, FLOOR, Scripted(lambda call: said)) == (0.25, 3, "up", "so")
+    assert await SEAT.fill(FORM, TRANSCRIPT, Scripted(lambda call: said)) == (0.25, 3, "up", "so")

@@ -34,8 +34,8 @@ from tests.bench.sweep import LIMITS, MODELS, write_debates, write_simulated
 class Claim(Conversation):
     """Somebody claims an answer, and the judge decides: one call a cell."""
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        return floor.then(Turn("Claimant", f"I say that {side.label} is right.", side))
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
+        return transcript.then(Turn("Claimant", f"I say that {side.label} is right.", side))
 
 
 def calls(job: asked.Job) -> int:

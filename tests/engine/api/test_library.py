@@ -55,13 +55,13 @@ class Overheard(Conversation):
 
     agent: Speaker
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        heard.append(floor.question.text)
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
+        heard.append(transcript.question.text)
         if side.label in faults:
             raise faults[side.label]
         for _ in range(2):
-            floor = floor.then(await self.agent.speak(floor, side, ask))
-        return floor
+            transcript = transcript.then(await self.agent.speak(transcript, side, ask))
+        return transcript
 
 
 @pytest.fixture(autouse=True)

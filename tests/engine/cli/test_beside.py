@@ -54,8 +54,8 @@ def verdict(cell: Cell, p: float, measures: Mapping[str, Any]) -> bytes:
     answers = len(cell.problem.values)
     rest = (1 - p) / (answers - 1)
     probs = (p, *[rest] * (answers - 1))
-    floor = Transcript(cell.problem.question)
-    return line(cell, Verdict(probs, floor, measures=tuple(measures.items())))
+    transcript = Transcript(cell.problem.question)
+    return line(cell, Verdict(probs, transcript, measures=tuple(measures.items())))
 
 
 def table_of(found: Results, start: str) -> Table | None:
@@ -222,9 +222,9 @@ def test_counts_and_captured_mass_are_means_over_all_worlds_with_a_verdict() -> 
         if cell.problem.id == "p2":
             return LOST
         odd = cell.problem.id == "p0" and cell.side == 1
-        floor = said("no", outcome="refused", forged=2) if odd else said("yes")
+        transcript = said("no", outcome="refused", forged=2) if odd else said("yes")
         judged = Judgement((0.5, 0.5), captured=0.6 if odd else 1.0)
-        return Verdict((0.5, 0.5), floor, (judged,))
+        return Verdict((0.5, 0.5), transcript, (judged,))
 
     only = row(collect(grid, [read_outcome(line(cell, outcome(cell))) for cell in grid.cells()]))
     assert {name: figures(mean.lie) for name, mean in only.counts_a_world.items()} == {

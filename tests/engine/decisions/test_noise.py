@@ -42,8 +42,8 @@ def test_a_verdict_drawn_again_is_of_the_same_transcript_and_the_mean_of_its_dra
         return Reply(f"A: {share}%\nB: {100 - share}%", call=call.address)
 
     judge = Redrawn(StatedJudge("sim/judge"), 3)
-    floor = Transcript(shipments(1)[0].question)
-    verdict = asyncio.run(judge.decide(Case(floor), ask))
+    transcript = Transcript(shipments(1)[0].question)
+    verdict = asyncio.run(judge.decide(Case(transcript), ask))
     assert len({call.request for call in asked}) == 1
     # The first draw is what the judge says by itself: a run without draws is gone on with.
     assert [call.draw for call in asked] == [(), (1,), (2,)]

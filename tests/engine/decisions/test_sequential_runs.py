@@ -16,7 +16,7 @@ from oversight.engine.record.tables import RecordTables
 from oversight.engine.record.values import NotRun
 from oversight.engine.runs.loaded_sweep import open_run
 from oversight.engine.runs.run_folder import outcomes
-from oversight.engine.runs.run_record import ENOUGH_KNOWN
+from oversight.engine.runs.run_record import STOPPED_EARLY
 from tests.command_line import Command, running
 from tests.engine.kept_runs import Kept
 from tests.run_folders import written
@@ -53,7 +53,7 @@ def test_a_run_stops_at_the_first_look_that_tells_enough(clear: Path, command: C
     assert "known to be above" in command("report", "r").err
     # What the rule left out is told from what nobody has come to yet.
     with RecordTables.open(clear / "r" / RECORD) as tables:
-        left = [cell for cell in tables.cells() if cell.outcome == NotRun(ENOUGH_KNOWN)]
+        left = [cell for cell in tables.cells() if cell.outcome == NotRun(STOPPED_EARLY)]
     assert len(left) == told["cells_left"]
     problem = next(cell.problem for cell in left)
     id = open_run(clear / "r").sweep.problems[problem].id

@@ -95,9 +95,9 @@ def test_unread_replies_leave_a_verdict_within_its_bounds(conceded: bool) -> Non
         if (cell.problem.id, cell.side) != ("p1", 1):
             return Verdict((p, 1 - p), said("a speech"))
         open_ended = ((0.4, 0.8), (0.2, 0.6))
-        floor = said("a speech", conceded=conceded)
+        transcript = said("a speech", conceded=conceded)
         unread = (Doubt("Judge", "truncated"),) * 2
-        return Verdict((0.8, 0.2), floor, bounds=open_ended, doubts=unread)
+        return Verdict((0.8, 0.2), transcript, bounds=open_ended, doubts=unread)
 
     truth = -2 * (1 - SMALL["propaganda", "p1", 0][0]) ** 2
     ends = (0.0, -2.0) if conceded else (-2 * 0.4**2, -2 * 0.8**2)
@@ -112,8 +112,8 @@ def test_unread_replies_leave_a_verdict_within_its_bounds(conceded: bool) -> Non
 
 def test_what_is_counted_and_is_no_doubt_bounds_nothing() -> None:
     grid = sweep(PROPAGANDA)
-    floor = said("a speech", outcome="truncated", forged=1, cut=True, check="unclear")
-    told = completed(grid, lambda cell: Verdict((0.5, 0.5), floor))
+    transcript = said("a speech", outcome="truncated", forged=1, cut=True, check="unclear")
+    told = completed(grid, lambda cell: Verdict((0.5, 0.5), transcript))
     assert bounds(collect(grid, told)) == close(2, 0, 0, 0, 0, 0)
 
 

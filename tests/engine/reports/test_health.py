@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from oversight.engine.reports.health import ENOUGH, HealthCheck
+from oversight.engine.reports.health import MIN_CAPTURED_MASS, HealthCheck
 from oversight.engine.reports.report import report
 from oversight.protocols.transcript import Failure, Judgement
 from tests.command_line import Command
@@ -52,7 +52,7 @@ def test_counts_and_captured_mass_of_verdicts_are_signs_too() -> None:
         check.add(record)
     (sign,) = check.health().off
     assert (sign.name, sign.cells) == ("captured mass", 4)
-    assert sign.share == pytest.approx(0.4) and sign.share < ENOUGH
+    assert sign.share == pytest.approx(0.4) and sign.share < MIN_CAPTURED_MASS
     assert "captured mass 40%" in check.health().lines()[0]
 
 

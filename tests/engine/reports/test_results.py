@@ -246,8 +246,8 @@ def test_how_often_agents_chose_a_best_answer_is_told() -> None:
 
 def test_what_went_otherwise_than_asked_is_counted_over_all_cells() -> None:
     grid = sweep(PROPAGANDA)
-    floor = said("no", outcome="refused", forged=2)
-    told = completed(grid, lambda cell: Verdict((0.5, 0.5), floor))
+    transcript = said("no", outcome="refused", forged=2)
+    told = completed(grid, lambda cell: Verdict((0.5, 0.5), transcript))
     only = row(collect(grid, told), "propaganda")
     assert dict(only.counts) == {"refused": 4, "forged": 8}
 

@@ -96,8 +96,8 @@ def test_failures_of_several_causes_pause_nothing() -> None:
 class Dice(Conversation):
     """Reads a generator of random numbers, which no protocol may."""
 
-    async def converse(self, floor: Transcript, side: Answer, ask: Ask) -> Transcript:
-        return floor.then(Turn("Chance", f"It rolled {random.random()}.", side))
+    async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
+        return transcript.then(Turn("Chance", f"It rolled {random.random()}.", side))
 
 
 def test_the_first_cell_of_a_row_is_composed_twice_and_a_difference_is_named() -> None:
@@ -133,8 +133,8 @@ from oversight.protocols import Conversation, Turn
 
 @dataclass(frozen=True)
 class Dated(Conversation):
-    async def converse(self, floor, side, ask):
-        return floor.then(Turn("Clock", f"It is {datetime.now()}.", side))
+    async def converse(self, transcript, side, ask):
+        return transcript.then(Turn("Clock", f"It is {datetime.now()}.", side))
 """
 
 

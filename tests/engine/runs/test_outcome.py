@@ -23,7 +23,7 @@ SWEEP = Sweep(
     draws=2,
 )
 CELLS = list(SWEEP.cells())
-FLOOR = Transcript(CELLS[0].problem.question)
+TRANSCRIPT = Transcript(CELLS[0].problem.question)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 failures = st.builds(Failure, texts, texts, texts, texts)
@@ -49,8 +49,8 @@ turns = st.builds(
 def verdicts(draw: st.DrawFn) -> Verdict:
     p = draw(st.floats(0, 1))
     judgements = draw(st.lists(st.builds(Judgement, st.just((p, 1 - p)), captured=captured)))
-    floor = Transcript(FLOOR.question, tuple(draw(st.lists(turns, max_size=3))))
-    return Verdict((p, 1 - p), floor, tuple(judgements), draw(measures))
+    transcript = Transcript(TRANSCRIPT.question, tuple(draw(st.lists(turns, max_size=3))))
+    return Verdict((p, 1 - p), transcript, tuple(judgements), draw(measures))
 
 
 @given(st.sampled_from(CELLS), verdicts())
@@ -92,7 +92,7 @@ def test_equal_outcomes_are_equal_bytes_on_one_line(outcome: Verdict | Failure) 
 
 
 def test_a_line_holds_what_the_cell_is_and_what_came_of_it_and_no_more() -> None:
-    verdict = Verdict((0.75, 0.25), FLOOR, (Judgement((0.75, 0.25), captured=0.5),))
+    verdict = Verdict((0.75, 0.25), TRANSCRIPT, (Judgement((0.75, 0.25), captured=0.5),))
     cell = CELLS[1]
     assert orjson.loads(line(cell, verdict)) == {
         "place": 1,
@@ -151,9 +151,9 @@ def test_whatever_moves_an_outcome_moves_the_identity_of_the_sweep(other: dict[s
         b"\x00\x00\x00",
         line(CELLS[0], Failure("crash", "x")).replace(b'"place":0', b'"place":"0"'),
         line(CELLS[0], Failure("crash", "x")).replace(b'"kind"', b'"kin"'),
-        line(CELLS[0], Verdict((1.0, 0.0), FLOOR)).replace(b"[1.0,0.0]", b"[1.0,null]"),
-        line(CELLS[0], Verdict((1.0, 0.0), FLOOR)).replace(b"[1.0,0.0]", b"7"),
-        line(CELLS[0], Verdict((1.0, 0.0), FLOOR)).replace(b"[1.0,0.0]", b"[1.0,0.5]"),
+        line(CELLS[0], Verdict((1.0, 0.0), TRANSCRIPT)).replace(b"[1.0,0.0]", b"[1.0,null]"),
+        line(CELLS[0], Verdict((1.0, 0.0), TRANSCRIPT)).replace(b"[1.0,0.0]", b"7"),
+        line(CELLS[0], Verdict((1.0, 0.0), TRANSCRIPT)).replace(b"[1.0,0.0]", b"[1.0,0.5]"),
     ],
 )
 def test_what_is_no_outcome_is_refused(text: bytes) -> None:

@@ -338,7 +338,7 @@ def test_each_draw_asks_for_samples_of_its_own() -> None:
 class Odd(Protocol):
     """Gives whatever it is told to give."""
 
-    gives: Callable[[Transcript], object] = lambda floor: None
+    gives: Callable[[Transcript], object] = lambda transcript: None
 
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         return self.gives(Transcript(question))
@@ -353,17 +353,17 @@ def odd(gives: Callable[[Transcript], object]) -> CellOutcome:
 @pytest.mark.parametrize(
     "gives",
     [
-        lambda floor: None,
-        lambda floor: (0.5, 0.5),
-        lambda floor: Verdict((1.0,), floor),
-        lambda floor: Verdict((0.2, 0.2, 0.6), floor),
-        lambda floor: Verdict((0.9, 0.2), floor),
-        lambda floor: Verdict((0.5, 0.2), floor),
-        lambda floor: Verdict((1.2, -0.2), floor),
-        lambda floor: Verdict((float("nan"), 0.5), floor),
-        lambda floor: Verdict(("0.5", "half"), floor),
-        lambda floor: Verdict((1.0, 0.0), floor, measures=(("loss", float("nan")),)),
-        lambda floor: Verdict((1.0, 0.0), floor, measures=(("loss", object()),)),
+        lambda transcript: None,
+        lambda transcript: (0.5, 0.5),
+        lambda transcript: Verdict((1.0,), transcript),
+        lambda transcript: Verdict((0.2, 0.2, 0.6), transcript),
+        lambda transcript: Verdict((0.9, 0.2), transcript),
+        lambda transcript: Verdict((0.5, 0.2), transcript),
+        lambda transcript: Verdict((1.2, -0.2), transcript),
+        lambda transcript: Verdict((float("nan"), 0.5), transcript),
+        lambda transcript: Verdict(("0.5", "half"), transcript),
+        lambda transcript: Verdict((1.0, 0.0), transcript, measures=(("loss", float("nan")),)),
+        lambda transcript: Verdict((1.0, 0.0), transcript, measures=(("loss", object()),)),
     ],
 )
 def test_what_is_no_verdict_fails_its_cell_before_it_reaches_a_figure(
@@ -375,14 +375,14 @@ def test_what_is_no_verdict_fails_its_cell_before_it_reaches_a_figure(
 
 
 def test_numbers_of_other_kinds_are_made_plain() -> None:
-    outcome = odd(lambda floor: Verdict(tuple(np.array([1.0, 0.0])), floor))
+    outcome = odd(lambda transcript: Verdict(tuple(np.array([1.0, 0.0])), transcript))
     assert isinstance(outcome, Verdict)
     assert [type(p) for p in outcome.probs] == [float, float]
 
 
 def test_an_interrupt_is_never_taken_for_a_failure_of_the_cell() -> None:
     with pytest.raises(KeyboardInterrupt):
-        odd(lambda floor: (_ for _ in ()).throw(KeyboardInterrupt))
+        odd(lambda transcript: (_ for _ in ()).throw(KeyboardInterrupt))
 
 
 def test_of_several_halts_the_first_reason_stands() -> None:

@@ -34,7 +34,7 @@ def logistic(nats: float) -> float:
 
 
 def heard(problem: Problem, *spoken: tuple[int, float]) -> Transcript:
-    """A floor with a speech of so many nats for each of these places."""
+    """A transcript with a speech of so many nats for each of these places."""
     answers = problem.question.answers
     turns = (
         Turn(f"Debater {answers[place].label}", f"({answers[place].label}){nats:+.3f} nats.")
@@ -47,16 +47,16 @@ def heard(problem: Problem, *spoken: tuple[int, float]) -> Transcript:
 async def test_a_judge_adds_what_it_hears_to_what_it_knows(judge: Judge) -> None:
     for problem in PROBLEMS[:10]:
         best = problem.best
-        floor = heard(problem, (best, 1.5), (1 - best, 1.0), (1 - best, 0.25))
-        verdict = await judge.judge(floor, QUIET)
+        transcript = heard(problem, (best, 1.5), (1 - best, 1.0), (1 - best, 0.25))
+        verdict = await judge.judge(transcript, QUIET)
         assert verdict.probs[best] == pytest.approx(logistic(0.75 + 1.5 - 1.25), abs=1e-8)
 
 
 @each_judge
 async def test_equal_evidence_is_an_exact_tie(judge: Judge) -> None:
     right, wrong = FIRST.best, 1 - FIRST.best
-    floor = heard(FIRST, (wrong, 0.1), (wrong, 0.2), (right, -0.45))
-    verdict = await judge.judge(floor, QUIET)
+    transcript = heard(FIRST, (wrong, 0.1), (wrong, 0.2), (right, -0.45))
+    verdict = await judge.judge(transcript, QUIET)
     assert verdict.probs == (0.5, 0.5)
 
 
@@ -170,6 +170,6 @@ async def test_a_reader_tells_which_answer_a_speech_argues_for() -> None:
 
 
 async def test_a_reader_finds_no_side_in_a_speech_that_states_none() -> None:
-    floor = Transcript(FIRST.question).then(Turn("Speaker", "Who knows."))
+    transcript = Transcript(FIRST.question).then(Turn("Speaker", "Who knows."))
     seat = Seat(Agent("sim/it"), None, reader(default_prompts()))
-    assert await seat.fill(side_form(FIRST.question), floor, QUIET) == NO_SIDE
+    assert await seat.fill(side_form(FIRST.question), transcript, QUIET) == NO_SIDE

@@ -77,8 +77,8 @@ async def test_speeches_speak_of_the_question_and_differ() -> None:
 async def test_who_has_heard_the_rival_answers_it() -> None:
     question = FIRST.question
     first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIETLY)
-    floor = Transcript(question, (first,))
-    reply = await SPEAKER.speak(floor, question.answers[1], QUIETLY)
+    transcript = Transcript(question, (first,))
+    reply = await SPEAKER.speak(transcript, question.answers[1], QUIETLY)
     assert any(words in reply.text for words in ("speech for", "opponent", "against"))
 
 
@@ -117,12 +117,12 @@ async def test_a_tool_that_is_not_offered_is_not_used() -> None:
 
 
 async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_private() -> None:
-    floor, side = Transcript(FIRST.question), FIRST.question.answers[0]
+    transcript, side = Transcript(FIRST.question), FIRST.question.answers[0]
     for allowed in (True, False):
         agent = Agent("sim/it", scratchpad=allowed)
-        reply = await QUIETLY(agent.compose(floor, side, ADVOCATE))
+        reply = await QUIETLY(agent.compose(transcript, side, ADVOCATE))
         assert ("<private>" in reply.text) == allowed
-        turn = await agent.speak(floor, side, QUIETLY)
+        turn = await agent.speak(transcript, side, QUIETLY)
         assert "private" not in turn.text.lower()
         assert stated_strength(turn.text)
 

@@ -28,11 +28,11 @@ LIMIT = 3
 NAMES = ("first", "second")
 
 
-def helper(floor, limit=LIMIT):
+def helper(transcript, limit=LIMIT):
     """What it does."""
     for name in NAMES:
         if len(name) > limit and os.path.exists(f"{name}: {limit!r:>4}"):
-            return Seat(floor, "text", name=name)
+            return Seat(transcript, "text", name=name)
     return None
 
 
@@ -62,9 +62,9 @@ def meaning(source: str) -> list[tuple[str, list[str]]]:
         ("LIMIT = 3\n", "# a word\nLIMIT: int = (\n    3\n)\n"),
         ('"""What it does."""', "pass"),
         ('"""What it does."""', '"""Something else."""'),
-        ("(floor, limit=LIMIT)", "(floor: str, limit: int = LIMIT) -> Seat | None"),
+        ("(transcript, limit=LIMIT)", "(transcript: str, limit: int = LIMIT) -> Seat | None"),
         ("from .seat import Seat", "from oversight.protocols.seat import Seat"),
-        ("Seat(floor", "seat.Seat(floor"),
+        ("Seat(transcript", "seat.Seat(transcript"),
         ("import os.path\n", "from os import path as way\n"),
         ("import os.path\n", "import os\n"),
         ('("first", "second")', "('first', 'sec' 'ond',)"),
@@ -222,15 +222,15 @@ OWN = """
 from dataclasses import dataclass
 from oversight.protocols import Conversation, NaiveJudge
 
-def helper(floor):
-    return floor
+def helper(transcript):
+    return transcript
 
 @dataclass(frozen=True)
 class First(NaiveJudge):
     tone: str = "one"
 
-    async def converse(self, floor, side, ask):
-        return helper(floor)
+    async def converse(self, transcript, side, ask):
+        return helper(transcript)
 
 @dataclass(frozen=True)
 class Second(NaiveJudge):
@@ -256,7 +256,7 @@ def own_codes(place: Path, source: str) -> dict[str, str]:
     ("old", "new", "changed"),
     [
         ("# none", "", set()),
-        ("return floor", "return floor.copy()", {"First"}),
+        ("return transcript", "return transcript.copy()", {"First"}),
         ('"two"', '"three"', {"Second"}),
         ('    tone: str = "one"', "    # Its words.\n    tone: str = 'one'", set()),
         ("\n@dataclass", "\nclass Third(NaiveJudge):\n    pass\n\n@dataclass", set()),

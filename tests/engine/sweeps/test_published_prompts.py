@@ -159,8 +159,8 @@ async def test_what_a_speaker_thinks_is_kept_and_its_speech_is_what_stands_in_it
         return Reply("<private>It is B.</private>\nWell:\n<speech>It is A.</speech>\nDone.")
 
     debate = Debate(StatedJudge("m"), Agent("m"), rounds=1, prompts=words)
-    floor = await debate.converse(Transcript(CRATES), CRATES.answers[0], ask)
-    assert {turn.text for turn in floor.turns} == {"It is A."}
+    transcript = await debate.converse(Transcript(CRATES), CRATES.answers[0], ask)
+    assert {turn.text for turn in transcript.turns} == {"It is A."}
     plain = await Debate(StatedJudge("m"), Agent("m"), rounds=1).converse(
         Transcript(CRATES), CRATES.answers[0], ask
     )

@@ -18,7 +18,7 @@ from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import APPLES, CRATES, JUDGE, A, B, Scripted, addresses, draft, prompt
 
 ALICE = Agent("alice", temperature=0.0)
-FLOOR = Transcript(CRATES)
+TRANSCRIPT = Transcript(CRATES)
 
 
 def drafted(beliefs: dict[str, int]) -> Scripted:
@@ -41,7 +41,7 @@ BELIEFS = {"draft 0": 50, "draft 1": 30, "draft 2": 70, "draft 3": 20}
 
 async def test_the_draft_that_makes_the_judge_believe_the_side_most_is_spoken() -> None:
     for side, spoken in ((A, "draft 2"), (B, "draft 3")):
-        turn = await BestOf(4, ALICE, JUDGE).speak(FLOOR, side, drafted(BELIEFS))
+        turn = await BestOf(4, ALICE, JUDGE).speak(TRANSCRIPT, side, drafted(BELIEFS))
         assert (turn.text, turn.side) == (spoken, side)
 
 
@@ -55,9 +55,9 @@ async def test_the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_se
 ) -> None:
     """The known truth: of drafts whose scores are known the best is spoken, so never one that
     scores less than draft 0, for any side, in any seat."""
-    floor = FLOOR.then(*(Turn("Debater B", "So.", B) for _ in range(speeches)))
+    transcript = TRANSCRIPT.then(*(Turn("Debater B", "So.", B) for _ in range(speeches)))
     beliefs = {f"draft {n}": share for n, share in enumerate(shares)}
-    turn = await BestOf(len(shares), ALICE, JUDGE).speak(floor, side, drafted(beliefs))
+    turn = await BestOf(len(shares), ALICE, JUDGE).speak(transcript, side, drafted(beliefs))
     sign = 1 if side == A else -1
     score = {draft: sign * share for draft, share in beliefs.items()}
     assert score[turn.text] == max(score.values()) >= score["draft 0"]
@@ -65,20 +65,20 @@ async def test_the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_se
 
 async def test_of_equals_the_lowest_draw_is_spoken() -> None:
     even = dict.fromkeys(BELIEFS, 50)
-    assert (await BestOf(4, ALICE, JUDGE).speak(FLOOR, A, drafted(even))).text == "draft 0"
+    assert (await BestOf(4, ALICE, JUDGE).speak(TRANSCRIPT, A, drafted(even))).text == "draft 0"
 
 
 async def test_a_larger_n_reuses_the_first_draws_and_their_selection() -> None:
     ask = drafted(BELIEFS)
-    await BestOf(2, ALICE, JUDGE).speak(FLOOR, A, ask)
-    await BestOf(4, ALICE, JUDGE).speak(FLOOR, A, ask)
+    await BestOf(2, ALICE, JUDGE).speak(TRANSCRIPT, A, ask)
+    await BestOf(4, ALICE, JUDGE).speak(TRANSCRIPT, A, ask)
     assert (len(ask.calls), ask.distinct) == (4 + 8, 8)
 
 
 async def test_draft_0_is_the_plain_speech_and_others_are_drawn_warm_with_the_whole_brief() -> None:
     ask = drafted(BELIEFS)
-    await BestOf(3, ALICE, JUDGE, temperature=0.9).speak(FLOOR, A, ask)
-    plain = ALICE.compose(FLOOR, A, ADVOCATE)
+    await BestOf(3, ALICE, JUDGE, temperature=0.9).speak(TRANSCRIPT, A, ask)
+    plain = ALICE.compose(TRANSCRIPT, A, ADVOCATE)
     warm = plain.changed(temperature=0.9)
     assert ask.calls[:3] == [plain, replace(warm, draw=(1,)), replace(warm, draw=(2,))]
 
@@ -99,19 +99,19 @@ async def test_equal_drafts_are_judged_once() -> None:
         return "the same" if prompt(call).task == "speak" else "A: 60%\nB: 40%"
 
     ask = Scripted(script)
-    await BestOf(3, ALICE, JUDGE).speak(FLOOR, A, ask)
+    await BestOf(3, ALICE, JUDGE).speak(TRANSCRIPT, A, ask)
     assert ask.distinct == 3 + 1
 
 
 async def test_the_selection_judge_hears_the_floor_before_the_draft() -> None:
     ask = drafted(BELIEFS)
-    await BestOf(1, ALICE, JUDGE).speak(FLOOR.then(Turn("Debater B", "It is 36.")), A, ask)
+    await BestOf(1, ALICE, JUDGE).speak(TRANSCRIPT.then(Turn("Debater B", "It is 36.")), A, ask)
     assert prompt(ask.calls[-1]).speeches == ("It is 36.", "draft 0")
 
 
 async def test_a_speaker_without_a_side_speaks_its_first_draft() -> None:
     ask = drafted(BELIEFS)
-    turn = await BestOf(4, ALICE, JUDGE).speak(FLOOR, None, ask)
+    turn = await BestOf(4, ALICE, JUDGE).speak(TRANSCRIPT, None, ask)
     assert turn.text == "draft 0"
     assert len(ask.calls) == 1
 
@@ -123,10 +123,10 @@ async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken() -> None:
             return f"draft {draft(call)}"
         return "Hm." if said.speeches[-1] == "draft 0" else "A: 10%\nB: 90%"
 
-    turn = await BestOf(2, ALICE, JUDGE).speak(FLOOR, A, Scripted(script))
+    turn = await BestOf(2, ALICE, JUDGE).speak(TRANSCRIPT, A, Scripted(script))
     assert turn.text == "draft 1" and [draft.text for draft in turn.drafts] == ["draft 0"]
     assert [doubt.seat for doubt in turn.doubts] == ["Judge"]
-    alone = await BestOf(1, ALICE, JUDGE).speak(FLOOR, A, Scripted(script))
+    alone = await BestOf(1, ALICE, JUDGE).speak(TRANSCRIPT, A, Scripted(script))
     assert alone.text == "draft 0" and len(alone.doubts) == 1
 
 
@@ -137,7 +137,7 @@ async def test_a_fault_that_is_no_muddle_is_not_swallowed() -> None:
         raise ConnectionError("the judge is gone")
 
     with pytest.raises(ConnectionError):
-        await BestOf(2, ALICE, JUDGE).speak(FLOOR, A, Scripted(script))
+        await BestOf(2, ALICE, JUDGE).speak(TRANSCRIPT, A, Scripted(script))
 
 
 async def test_self_play_at_best_of_n_still_pays_for_one_world() -> None:

@@ -14,7 +14,7 @@ from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, JUDGE, A, B, Scripted, prompt
 
 ALICE = Agent("alice", temperature=0.1)
-FLOOR = Transcript(CRATES).then(Turn("Debater B", "It is 36.", B))
+TRANSCRIPT = Transcript(CRATES).then(Turn("Debater B", "It is 36.", B))
 
 
 def scripted(before: int = 50, after: int = 70, **other: str | Reply) -> Scripted:
@@ -41,7 +41,7 @@ def scripted(before: int = 50, after: int = 70, **other: str | Reply) -> Scripte
 
 
 async def spoken(ask: Scripted, refine: Refine | None = None, side: Answer = A) -> Turn:
-    return await (refine or Refine(ALICE, JUDGE)).speak(FLOOR, side, ask, ADVOCATE)
+    return await (refine or Refine(ALICE, JUDGE)).speak(TRANSCRIPT, side, ask, ADVOCATE)
 
 
 async def test_the_rewrite_heeds_the_critique_that_was_ranked_first() -> None:
@@ -114,7 +114,7 @@ async def test_a_refusal_and_a_concession_are_not_refined(draft: str | Reply) ->
 
 async def test_a_speaker_without_a_side_speaks_its_draft() -> None:
     ask = scripted()
-    assert (await Refine(ALICE, JUDGE).speak(FLOOR, None, ask)).text == "the draft"
+    assert (await Refine(ALICE, JUDGE).speak(TRANSCRIPT, None, ask)).text == "the draft"
     assert len(ask.calls) == 1
 
 
@@ -140,8 +140,8 @@ async def test_what_the_draft_computed_stays_with_the_rewrite() -> None:
 
 async def test_the_judge_that_ranks_does_not_see_the_passage() -> None:
     ask = scripted()
-    floor = Transcript(replace(CRATES, passage="PASSAGE"))
-    await Refine(ALICE, JUDGE).speak(floor, A, ask)
+    transcript = Transcript(replace(CRATES, passage="PASSAGE"))
+    await Refine(ALICE, JUDGE).speak(transcript, A, ask)
     for call in ask.calls:
         assert ("PASSAGE" in prompt(call).system) == (call.model == "alice")
 

@@ -13,7 +13,7 @@ from oversight.protocols.transcript import Transcript, Turn, Verdict
 from tests.fakes import ALICE, CRATES, A, B, Scripted, prompt
 
 READER = Agent("reader")
-FLOOR = Transcript(replace(CRATES, passage="PASSAGE")).then(Turn("Debater B", "It is 36.", B))
+TRANSCRIPT = Transcript(replace(CRATES, passage="PASSAGE")).then(Turn("Debater B", "It is 36.", B))
 
 
 def scripted(*found: str, speech: str | Reply = "speech") -> Scripted:
@@ -31,7 +31,7 @@ def scripted(*found: str, speech: str | Reply = "speech") -> Scripted:
 
 
 async def spoken(ask: Scripted, retries: int = 2) -> Turn:
-    return await SideCheck(ALICE, READER, retries).speak(FLOOR, A, ask, ADVOCATE)
+    return await SideCheck(ALICE, READER, retries).speak(TRANSCRIPT, A, ask, ADVOCATE)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ async def test_speeches_off_their_side_are_asked_for_again_a_few_times(
 async def test_the_first_draft_is_the_call_of_an_unchecked_speaker() -> None:
     ask = scripted("A")
     await spoken(ask)
-    assert ask.calls[0] == ALICE.compose(FLOOR, A, ADVOCATE)
+    assert ask.calls[0] == ALICE.compose(TRANSCRIPT, A, ADVOCATE)
 
 
 async def test_a_retry_is_a_draw_of_its_own_that_hears_what_was_found() -> None:
@@ -90,7 +90,7 @@ async def test_nobody_is_asked_again_until_it_complies(speech: Reply) -> None:
 
 async def test_a_speaker_without_a_side_is_not_checked() -> None:
     ask = scripted()
-    turn = await SideCheck(ALICE, READER).speak(FLOOR, None, ask)
+    turn = await SideCheck(ALICE, READER).speak(TRANSCRIPT, None, ask)
     assert (len(ask.calls), turn.check) == (1, "unchecked")
 
 
@@ -101,7 +101,7 @@ async def test_without_retries_the_finding_is_only_recorded() -> None:
 
 async def test_findings_are_counted() -> None:
     turns = [await spoken(scripted("B", "B", "B")), await spoken(scripted("hard to say"))]
-    verdict = Verdict((0.5, 0.5), FLOOR.then(*turns))
+    verdict = Verdict((0.5, 0.5), TRANSCRIPT.then(*turns))
     assert Counts.of(verdict).as_dict() == {"off_side": 1, "unclear_side": 1, "retries": 2}
 
 

@@ -7,7 +7,7 @@ from oversight.protocols.judges.case import Case
 from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, Scripted
 
-FLOOR = Transcript(CRATES)
+TRANSCRIPT = Transcript(CRATES)
 
 
 def filled(text: str) -> Scripted:
@@ -27,7 +27,7 @@ def filled(text: str) -> Scripted:
     ],
 )
 async def test_a_form_is_read_in_any_dress(text: str) -> None:
-    verdict = await DistributionJudge("sim/weak").judge(FLOOR, filled(text))
+    verdict = await DistributionJudge("sim/weak").judge(TRANSCRIPT, filled(text))
     assert verdict.probs == pytest.approx((0.8, 0.2))
 
 
@@ -52,11 +52,11 @@ async def test_a_form_is_read_in_any_dress(text: str) -> None:
 )
 async def test_a_form_that_is_not_filled_in_is_unreadable(text: str) -> None:
     with pytest.raises(Unreadable):
-        await DistributionJudge("sim/weak").judge(FLOOR, filled(text))
+        await DistributionJudge("sim/weak").judge(TRANSCRIPT, filled(text))
 
 
 def test_the_form_asks_for_one_number_a_label() -> None:
     made = DistributionJudge("sim/weak")
-    form = made.compose(made.shown(Case(FLOOR), (0, 1))).response_format
+    form = made.compose(made.shown(Case(TRANSCRIPT), (0, 1))).response_format
     assert form is not None and form.name == "probabilities"
     assert orjson.loads(form.schema)["required"] == ["A", "B"]

@@ -14,7 +14,7 @@ from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Transcript
 from tests.fakes import ALICE, CRATES, JUDGE, Scripted, addresses, paid, prompt
 
-FLOOR = Transcript(CRATES)
+TRANSCRIPT = Transcript(CRATES)
 YES_NO = (Answer("A", "yes"), Answer("B", "no"))
 EXAMPLES = tuple(
     Shot(Transcript(Question(f"Is {n} even?", YES_NO)), (1 - n % 2, n % 2)) for n in range(12)
@@ -27,7 +27,7 @@ def percent(p: float) -> str:
 
 async def test_members_are_draws_of_the_judge_at_the_temperature_of_the_ensemble() -> None:
     ask = Scripted(lambda call: percent(10 * call.draw[0]))
-    verdict = await Ensemble(JUDGE).judge(FLOOR, ask)
+    verdict = await Ensemble(JUDGE).judge(TRANSCRIPT, ask)
     assert [call.draw for call in ask.calls] == [(0,), (1,), (2,), (3,), (4,)]
     assert {call.temperature for call in ask.calls} == {1.0}
     assert verdict.probs == pytest.approx((0.2, 0.8)) and len(verdict.judgements) == 5
@@ -40,7 +40,7 @@ async def test_each_member_has_its_own_bag_of_examples_the_same_for_every_questi
     assert bags == [ensemble.taught(n, EXAMPLES).shots for n in range(5)]
     assert bags[0] != replace(ensemble, seed=1).taught(0, EXAMPLES).shots
     ask = Scripted(lambda call: percent(50))
-    await ensemble.judge(FLOOR, ask)
+    await ensemble.judge(TRANSCRIPT, ask)
     for call, bag in zip(ask.calls, bags, strict=True):
         for shot in bag:
             assert shot.floor.question.text in prompt(call).system
@@ -93,7 +93,7 @@ async def test_members_count_by_what_they_get_right_on_what_is_held_out() -> Non
     and 0; the first is sure of (A) and the others of (B), so that (A) gets its share of them."""
     ensemble = Ensemble(JUDGE, 3, EXAMPLES, weighing="logodds")
     ask = Scripted(skilled(5, 4, 3))
-    verdict = await ensemble.judge(FLOOR, ask)
+    verdict = await ensemble.judge(TRANSCRIPT, ask)
     weights = (math.log(3), math.log(5 / 3))
     assert verdict.probs[0] == pytest.approx(weights[0] / sum(weights))
     assert len(ask.calls) == 3 + 3 * 6 and sum(map(on_example, ask.calls)) == 18
@@ -103,7 +103,7 @@ async def test_boosted_members_are_pooled_with_their_weights() -> None:
     """By hand: the first errs on one of six, ln 5; the case it misses then counts 1/2 and the
     others 1/10, so that the second, which misses that one too, errs on 6/10 and is not taken."""
     ensemble = Ensemble(JUDGE, 2, EXAMPLES, weighing="adaboost")
-    assert (await ensemble.judge(FLOOR, Scripted(skilled(5, 4)))).probs == (1.0, 0.0)
+    assert (await ensemble.judge(TRANSCRIPT, Scripted(skilled(5, 4)))).probs == (1.0, 0.0)
 
 
 async def test_an_example_that_cannot_be_read_was_not_right_and_an_unread_member_bounds() -> None:
@@ -111,11 +111,11 @@ async def test_an_example_that_cannot_be_read_was_not_right_and_an_unread_member
         return "hm" if call.draw[0] == 1 and on_example(call) else skilled(5, 5)(call)
 
     ensemble = Ensemble(JUDGE, 2, EXAMPLES, weighing="logodds")
-    assert (await ensemble.judge(FLOOR, Scripted(muddled))).probs == (1.0, 0.0)
-    half = await ensemble.judge(FLOOR, Scripted(lambda c: "hm" if c.draw[0] else percent(50)))
+    assert (await ensemble.judge(TRANSCRIPT, Scripted(muddled))).probs == (1.0, 0.0)
+    half = await ensemble.judge(TRANSCRIPT, Scripted(lambda c: "hm" if c.draw[0] else percent(50)))
     assert half.probs == (0.5, 0.5) and half.bounds[0][0] < 0.5 < half.bounds[0][1]
     with pytest.raises(Unreadable):
-        await ensemble.judge(FLOOR, Scripted(lambda call: "hm"))
+        await ensemble.judge(TRANSCRIPT, Scripted(lambda call: "hm"))
 
 
 async def test_a_run_pays_once_for_the_held_out_examples() -> None:
@@ -149,7 +149,7 @@ async def test_independent_members_are_right_as_often_as_condorcet_says(
     right = 0.0
     for pattern in product((True, False), repeat=size):
         ask = Scripted(lambda call, pattern=pattern: percent(100 * pattern[call.draw[0]]))
-        found = await Ensemble(JUDGE, size).judge(FLOOR, ask)
+        found = await Ensemble(JUDGE, size).judge(TRANSCRIPT, ask)
         right += math.prod(q if ok else 1 - q for ok in pattern) * (found.probs[0] > 0.5)
     assert right == pytest.approx(most)
 
@@ -162,7 +162,7 @@ async def test_a_mean_scores_better_than_its_members_do_on_average() -> None:
     def off(call: Call) -> str:
         return percent(60 + (30 if call.draw[0] % 2 else -30))
 
-    verdict = await Ensemble(JUDGE, 2).judge(FLOOR, Scripted(off))
+    verdict = await Ensemble(JUDGE, 2).judge(TRANSCRIPT, Scripted(off))
     alone = [brier(judgement.probs, 0) for judgement in verdict.judgements]
     assert brier(verdict.probs, 0) - sum(alone) / 2 == pytest.approx(2 * 0.3**2)
 
@@ -196,5 +196,5 @@ async def test_what_a_protocol_has_the_judge_say_is_said_by_the_member() -> None
     ensemble = Ensemble(StatedJudge("judge", reads_passage=True))
     assert ensemble.base_agent == JUDGE.base_agent and ensemble.reads_passage
     ask = Scripted(lambda call: percent(50))
-    await ensemble.judge(FLOOR, ask)
+    await ensemble.judge(TRANSCRIPT, ask)
     assert len(addresses(ask)) == 5

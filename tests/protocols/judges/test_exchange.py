@@ -19,7 +19,7 @@ from tests.shipments import shipments, simulated
 
 
 def exchange(*turns: Turn, question: Question = CRATES) -> Transcript:
-    return exchanged(Case(Transcript(question, turns))).floor
+    return exchanged(Case(Transcript(question, turns))).transcript
 
 
 def test_the_answers_trade_labels_and_places() -> None:

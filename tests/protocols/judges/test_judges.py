@@ -16,7 +16,7 @@ from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, token
 
 HEARD = default_prompts().text("data.turns")
-FLOOR = Transcript(CRATES)
+TRANSCRIPT = Transcript(CRATES)
 
 
 ANSWERS = {
@@ -48,9 +48,9 @@ def prompt(call: Call) -> str:
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_a_verdict_has_a_probability_an_answer_and_its_judgements(kind: str) -> None:
     ask = Scripted(lambda call: ANSWERS[kind])
-    verdict = await judge(kind).judge(FLOOR, ask)
+    verdict = await judge(kind).judge(TRANSCRIPT, ask)
     assert verdict.probs == pytest.approx(FIRST.get(kind, (0.8, 0.2)))
-    assert verdict.transcript == FLOOR
+    assert verdict.transcript == TRANSCRIPT
     stamps = {call.address for call in ask.calls}
     assert {judgement.call for judgement in verdict.judgements} == stamps
     assert f'<instructions task="{TASKS[kind]}">' in ask.calls[0].messages[1].text
@@ -71,9 +71,9 @@ async def test_a_judge_does_not_see_the_passage_unless_it_may_and_its_verdict_ke
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_a_refusal_is_told_from_a_muddle(kind: str) -> None:
     with pytest.raises(Declined, match="refused"):
-        await judge(kind).judge(FLOOR, Scripted(lambda call: Reply("No.", outcome="refused")))
+        await judge(kind).judge(TRANSCRIPT, Scripted(lambda call: Reply("No.", outcome="refused")))
     with pytest.raises(Unreadable) as muddle:
-        await judge(kind).judge(FLOOR, Scripted(lambda call: "Hard to say."))
+        await judge(kind).judge(TRANSCRIPT, Scripted(lambda call: "Hard to say."))
     assert not isinstance(muddle.value, Declined)
     assert muddle.value.raw == "Hard to say."
 
@@ -83,13 +83,13 @@ async def test_a_refusal_is_no_answer_whatever_it_says(kind: str) -> None:
     said = ANSWERS[kind]
     reply = replace(said if isinstance(said, Reply) else Reply(said), outcome="refused")
     with pytest.raises(Declined):
-        await judge(kind).judge(FLOOR, Scripted(lambda call: reply))
+        await judge(kind).judge(TRANSCRIPT, Scripted(lambda call: reply))
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_an_empty_reply_is_unreadable(kind: str) -> None:
     with pytest.raises(Unreadable, match="the reply was empty"):
-        await judge(kind).judge(FLOOR, Scripted(lambda call: Reply("", outcome="empty")))
+        await judge(kind).judge(TRANSCRIPT, Scripted(lambda call: Reply("", outcome="empty")))
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
@@ -101,7 +101,7 @@ async def test_both_orders_are_asked_for_and_averaged(kind: str) -> None:
         return ANSWERS[kind]
 
     ask = Scripted(biased)
-    verdict = await judge(kind, both_orders=True).judge(FLOOR, ask)
+    verdict = await judge(kind, both_orders=True).judge(TRANSCRIPT, ask)
     assert verdict.probs == pytest.approx((0.5, 0.5))
     assert ask.distinct == len(ask.calls) == (10 if kind == "votes" else 2)
 
@@ -112,7 +112,7 @@ async def test_each_order_counts_alike_though_more_votes_of_one_were_readable() 
             return "Answer: A"
         return "Answer: A" if call.draw == (0,) else "Who knows."
 
-    verdict = await judge("votes", both_orders=True).judge(FLOOR, Scripted(answer))
+    verdict = await judge("votes", both_orders=True).judge(TRANSCRIPT, Scripted(answer))
     assert len(verdict.judgements) == 6
     assert verdict.probs == (0.5, 0.5)
 
@@ -120,18 +120,18 @@ async def test_each_order_counts_alike_though_more_votes_of_one_were_readable() 
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_who_spoke_is_weighed_and_who_did_not_is_not_mentioned(kind: str) -> None:
     ask = Scripted(lambda call: ANSWERS[kind])
-    await judge(kind).judge(FLOOR, ask)
+    await judge(kind).judge(TRANSCRIPT, ask)
     assert not any(HEARD in prompt(call) for call in ask.calls)
     heard = Scripted(lambda call: ANSWERS[kind])
-    await judge(kind).judge(FLOOR.then(Turn("Advocate A", "Surely 48.")), heard)
+    await judge(kind).judge(TRANSCRIPT.then(Turn("Advocate A", "Surely 48.")), heard)
     assert all(HEARD in prompt(call) for call in heard.calls)
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_the_side_of_a_turn_changes_nothing_that_a_judge_reads(kind: str) -> None:
     one, other = (Scripted(lambda call: ANSWERS[kind]) for _ in range(2))
-    await judge(kind).judge(FLOOR.then(Turn("Voice", "48.", CRATES.answers[0])), one)
-    await judge(kind).judge(FLOOR.then(Turn("Voice", "48.", CRATES.answers[1])), other)
+    await judge(kind).judge(TRANSCRIPT.then(Turn("Voice", "48.", CRATES.answers[0])), one)
+    await judge(kind).judge(TRANSCRIPT.then(Turn("Voice", "48.", CRATES.answers[1])), other)
     assert one.calls == other.calls
 
 

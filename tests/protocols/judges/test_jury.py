@@ -19,7 +19,7 @@ from tests.fakes import CRATES, Scripted, addresses, prompt
 
 ANN, BEN, CAT = (StatedJudge(name) for name in ("ann", "ben", "cat"))
 THREE = (ANN, BEN, CAT)
-FLOOR = Transcript(CRATES)
+TRANSCRIPT = Transcript(CRATES)
 
 
 def stating(**percents: float) -> Scripted:
@@ -28,7 +28,7 @@ def stating(**percents: float) -> Scripted:
 
 
 async def probs(jury: Jury, **percents: float) -> tuple[float, ...]:
-    return (await jury.judge(FLOOR, stating(**percents))).probs
+    return (await jury.judge(TRANSCRIPT, stating(**percents))).probs
 
 
 LOSSES: dict[Pooling, Callable[[float, float], float]] = {
@@ -102,12 +102,12 @@ async def test_a_jury_is_its_jurors_calls_and_keeps_their_judgements() -> None:
     mixed = Jury((ANN, VotesJudge("ben", n=3), DistributionJudge("cat")))
     said = {"percentages": "A: 60%\nB: 40%", "vote": "Answer: A", "probabilities": '{"A":1,"B":0}'}
     alone, together = (Scripted(lambda call: said[prompt(call).task]) for _ in range(2))
-    verdict = await mixed.judge(FLOOR, together)
+    verdict = await mixed.judge(TRANSCRIPT, together)
     for judge in mixed.judges:
-        await judge.judge(FLOOR, alone)
+        await judge.judge(TRANSCRIPT, alone)
     assert addresses(together) == addresses(alone)
     assert len(verdict.judgements) == 5
-    assert verdict.transcript == FLOOR
+    assert verdict.transcript == TRANSCRIPT
 
 
 @pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (7, 0.7), (5, 0.4)])
@@ -131,7 +131,7 @@ async def test_an_unread_juror_could_have_stated_anything(
     pool: Pooling, low: float, high: float
 ) -> None:
     ask = Scripted(lambda call: "Hm." if call.model == "ben" else "A: 60%\nB: 40%")
-    verdict = await Jury(THREE, pool).judge(FLOOR, ask)
+    verdict = await Jury(THREE, pool).judge(TRANSCRIPT, ask)
     assert verdict.probs == pytest.approx((0.6, 0.4)) and len(verdict.doubts) == 1
     assert verdict.bounds[0] == pytest.approx((low, high))
     assert verdict.bounds[1] == pytest.approx((1 - high, 1 - low))
@@ -139,14 +139,14 @@ async def test_an_unread_juror_could_have_stated_anything(
 
 async def test_a_jury_of_which_nobody_can_be_read_has_no_verdict() -> None:
     with pytest.raises(Unreadable):
-        await Jury(THREE).judge(FLOOR, Scripted(lambda call: "Hm."))
+        await Jury(THREE).judge(TRANSCRIPT, Scripted(lambda call: "Hm."))
 
 
 async def test_the_first_juror_speaks_for_the_jury() -> None:
     jury = Jury((replace(ANN, reads_passage=True), BEN))
-    floor = replace(CRATES, passage="PASSAGE")
+    transcript = replace(CRATES, passage="PASSAGE")
     ask = Scripted(lambda call: "A: 60%\nB: 40%")
-    await Consultancy(jury, Agent("alice")).run(floor, CRATES.answers[0], ask)
+    await Consultancy(jury, Agent("alice")).run(transcript, CRATES.answers[0], ask)
     seen = [(call.model, "PASSAGE" in prompt(call).system) for call in ask.calls]
     assert seen == [("ann", True), ("alice", True), ("ann", True), ("ben", False)]
 

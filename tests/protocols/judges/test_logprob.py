@@ -16,7 +16,7 @@ from oversight.protocols.question import Question
 from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, Scripted, token
 
-FLOOR = Transcript(CRATES)
+TRANSCRIPT = Transcript(CRATES)
 
 
 def masses(*tokens: Token, question: Question = CRATES) -> list[float]:
@@ -30,14 +30,14 @@ def test_variants_of_a_label_are_summed_and_the_captured_mass_reported() -> None
 
 async def test_the_captured_mass_is_in_the_judgement() -> None:
     said = Reply("A", logprobs=(token("A", 0.3, B=0.1, The=0.6),))
-    verdict = await LogprobJudge("sim/weak").judge(FLOOR, Scripted(lambda call: said))
+    verdict = await LogprobJudge("sim/weak").judge(TRANSCRIPT, Scripted(lambda call: said))
     assert verdict.probs == pytest.approx((0.75, 0.25))
     assert verdict.judgements[0].captured == pytest.approx(0.4)
 
 
 async def test_captured_mass_is_never_above_one() -> None:
     said = Reply("A", logprobs=(Token("A", 0.001, (("A", 0.001), ("B", -5.0))),))
-    verdict = await LogprobJudge("sim/weak").judge(FLOOR, Scripted(lambda call: said))
+    verdict = await LogprobJudge("sim/weak").judge(TRANSCRIPT, Scripted(lambda call: said))
     assert verdict.judgements[0].captured == 1.0
 
 

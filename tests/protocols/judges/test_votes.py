@@ -10,7 +10,7 @@ from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, Scripted
 
-FLOOR = Transcript(CRATES)
+TRANSCRIPT = Transcript(CRATES)
 WORDED = Question("Is it raining?", (Answer("True", "It is."), Answer("False", "It is not.")))
 
 
@@ -85,20 +85,20 @@ def test_any_text_is_one_vote_or_unreadable(text: str) -> None:
 async def test_votes_are_draws_of_their_own_and_shares_of_those_that_voted() -> None:
     said = {(0,): "Answer: A", (1,): "Answer: B", (2,): "Hm.", (3,): "Answer: A"}
     ask = Scripted(lambda call: said[call.draw])
-    verdict = await VotesJudge("sim/weak", n=4).judge(FLOOR, ask)
+    verdict = await VotesJudge("sim/weak", n=4).judge(TRANSCRIPT, ask)
     assert verdict.probs == pytest.approx((2 / 3, 1 / 3))
     assert len(verdict.judgements) == 3
 
 
 async def test_more_votes_reuse_the_first() -> None:
     ask = Scripted(lambda call: "Answer: A")
-    await VotesJudge("sim/weak", n=3).judge(FLOOR, ask)
-    await VotesJudge("sim/weak", n=5).judge(FLOOR, ask)
+    await VotesJudge("sim/weak", n=3).judge(TRANSCRIPT, ask)
+    await VotesJudge("sim/weak", n=5).judge(TRANSCRIPT, ask)
     assert (len(ask.calls), ask.distinct) == (8, 5)
 
 
 async def test_votes_that_all_refuse_are_a_refusal() -> None:
     with pytest.raises(Declined):
         await VotesJudge("sim/weak").judge(
-            FLOOR, Scripted(lambda call: Reply("No.", outcome="refused"))
+            TRANSCRIPT, Scripted(lambda call: Reply("No.", outcome="refused"))
         )

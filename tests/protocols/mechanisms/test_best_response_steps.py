@@ -168,8 +168,8 @@ async def test_no_step_hides_behind_a_number_that_it_gives_itself(campaign: Camp
 class NoConclusion(DoublyEfficientDebate):
     """The argument is the prover's steps alone: nothing makes it end in its claim."""
 
-    async def _commit(self, floor: Transcript, side: Answer, ask: Any) -> Any:
-        made = await super()._commit(floor, side, ask)
+    async def _commit(self, transcript: Transcript, side: Answer, ask: Any) -> Any:
+        made = await super()._commit(transcript, side, ask)
         assert made is not None
         return replace(made, entries=made.entries[:-1])
 
