@@ -3,15 +3,18 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 import orjson
 
 from ..errors import RunFolderError
 from ..providers.capabilities import Api
-from ..sweeps.code import RowCode
 from ..system.files import read_bounded, refuse_links_within, replace_file
+
+if TYPE_CHECKING:
+    # Readers need no code: only whoever makes or resumes a run does.
+    from ..sweeps.code import RowCode
 
 FORMAT = 2
 """Version of the run folder's layout."""
@@ -39,11 +42,11 @@ class RunCode:
     """(file or block of prompts, digest of what rows reach there) of every part of any row."""
 
     @classmethod
-    def of(cls, codes: Mapping[str, RowCode]) -> Self:
+    def of(cls, codes: "Mapping[str, RowCode]") -> Self:
         """codes: by the address of each row."""
         return cls().adopting(codes, codes)
 
-    def adopting(self, codes: Mapping[str, RowCode], rows: Iterable[str]) -> Self:
+    def adopting(self, codes: "Mapping[str, RowCode]", rows: Iterable[str]) -> Self:
         """The same with the code of these rows, by address, as the latest."""
         known = dict(self.codes)
         places = {part: place for place, part in enumerate(self.parts)}
