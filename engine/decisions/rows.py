@@ -44,6 +44,14 @@ class RunRows:
         clusters = {problem.id: cluster(problem) for problem in self.sweep.problems}
         return codes_of([clusters[id] for id in ids])
 
+    @property
+    def cell_clusters(self) -> Places:
+        """The cluster of each cell of a row: the group of its problem, or the problem itself."""
+        found: Places = self.clusters(problem.id for problem in self.sweep.problems)[
+            self.table.cells.problem
+        ]
+        return found
+
 
 def cluster(problem: Problem) -> tuple[str, str]:
     """What is resampled together: the group of a problem, or the problem itself if it has none."""
@@ -51,12 +59,21 @@ def cluster(problem: Problem) -> tuple[str, str]:
 
 
 def read_rows(run: RunReader | Path) -> RunRows:
-    """Read a run as it stands. RunFolderError if it is not a run folder."""
+    """Read a run as it stands; once for all who ask of one reader, until an outcome lands.
+    RunFolderError if it is not a run folder."""
     run = RunReader(run) if isinstance(run, Path) else run
-    table = OutcomeTable(run.sweep)
-    for record in run.outcomes():
-        table.add(record)
-    return RunRows(run, table, row_names(run.sweep.rows))
+    known, stamp = run.kept(_nothing_read), run.stamp
+    if stamp not in known:
+        table = OutcomeTable(run.sweep)
+        for record in run.outcomes():
+            table.add(record)
+        known.clear()
+        known[stamp] = RunRows(run, table, row_names(run.sweep.rows))
+    return known[stamp]
+
+
+def _nothing_read(run: RunReader) -> dict[object, RunRows]:
+    return {}
 
 
 def row_names(rows: Sequence[GridRow]) -> tuple[str, ...]:

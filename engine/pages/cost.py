@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from ..accounting.latency import QUANTILES, Latency
 from ..accounting.ledger import UsageTotals, sum_usage
 from ..accounting.ledger_file import read_ledger
+from ..decisions.costs import sampled_costs
+from ..decisions.rows import read_rows
 from ..errors import RateLimited
-from ..pictures.costs import SampledCost
+from ..pictures.completed import tallied
 from ..runs.reader import RunReader
 from .addresses import Addresses
 from .provenance import run_page
@@ -32,10 +34,10 @@ class ModelCost:
     latency: Latency
 
 
-def cost_page(run: RunReader, links: Addresses, sampled: int, rows: list[SampledCost]) -> str:
-    """The page. sampled, rows: from `sampled_costs`."""
+def cost_page(run: RunReader, links: Addresses) -> str:
     ledger = read_ledger(run.folder)
     roles = dict(run.sweep.roles)
+    costs = sampled_costs(read_rows(run))
     return run_page(
         "cost",
         run,
@@ -44,9 +46,9 @@ def cost_page(run: RunReader, links: Addresses, sampled: int, rows: list[Sampled
         here="cost",
         models=[_model(name, roles.get(name, ""), each) for name, each in ledger.items()],
         quantiles=QUANTILES,
+        sampled=costs.sampled,
         total=sum_usage(ledger.values()),
-        sampled=sampled,
-        rows=rows,
+        rows=list(zip(run.sweep.rows, costs.rows, tallied(run).results.rows, strict=True)),
     )
 
 

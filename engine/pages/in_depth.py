@@ -12,7 +12,6 @@ from aiohttp import web
 from ...protocols.errors import ProtocolError
 from ..errors import EngineError
 from ..pictures.completed import tallied
-from ..pictures.costs import SampledCost, sampled_costs
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
 from .addresses import Served
@@ -38,7 +37,6 @@ class PagesInDepth:
     def __init__(self, busy: Mapping[str, asyncio.Lock]) -> None:
         """busy: a lock for each run, by its name: what one page has computed, the next finds."""
         self._busy = busy
-        self._costs: dict[str, tuple[object, tuple[int, list[SampledCost]]]] = {}
 
     async def ready(self, run: RunReader) -> None:
         """Load what a reading needs. A run without readings says so when one is asked for."""
@@ -88,13 +86,7 @@ class PagesInDepth:
         return await self._made(run, lambda: failures_page(run, _links(run, request)))
 
     async def cost(self, run: RunReader, request: web.Request) -> str:
-        async with self._busy[run.name]:
-            await asyncio.to_thread(tallied, run)
-            known = self._costs.get(run.name)
-            if known is None or known[0] != run.stamp:
-                costs = await asyncio.to_thread(sampled_costs, run)
-                known = self._costs[run.name] = (run.stamp, costs)
-            return cost_page(run, _links(run, request), *known[1])
+        return await self._made(run, lambda: cost_page(run, _links(run, request)))
 
     async def answer(self, run: RunReader, request: web.Request) -> str:
         return await self.compare((run,), (), request)

@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from ..errors import UsageError
 from ..pictures.completed import MARKS, tallied
-from ..pictures.costs import sampled_costs
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
 from ..runs.run_folder import REPORT
@@ -149,7 +148,7 @@ def write_bundle(
     written = Written(to)
     for name, content in _figures(run, links, shelf):
         written.add(name, content)
-    written.add(links.cost(), cost_page(run, links, *sampled_costs(run)))
+    written.add(links.cost(), cost_page(run, links))
     probes = read_probes(run.folder)
     for file, group in groupby(places, key=lambda place: files[place, 0]):
         sections: list[Markup] = []
