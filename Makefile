@@ -54,8 +54,9 @@ pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and th
 	$(BIN)/python -m tests.pages.pictures pictures
 
 # One core for the server and one for the client: nothing else should run beside it.
+# With other programs beside it: make bench PEERS=lm_eval,openai,litellm,curator
 bench: .venv/installed-dev       ## the figures of docs/performance.md anew, in ten minutes
-	$(BIN)/python bench.py --minutes 8 --write-docs
+	$(BIN)/python bench.py --write-docs --against "$(PEERS)"
 
 campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m "unit or campaign or bench or nightly" --nightly --campaign=long --timeout=3600

@@ -14,6 +14,7 @@ SECTIONS = {
     "Start": {
         "demo": "Run a small sweep on simulated models: no key, no cost.",
         "init": "Write a commented sweep file to start from.",
+        "try": "Try a protocol, judge, agent or data set of your own; nothing is sent.",
         "dataset": "Check data sets for leaks, fetch them, generate or rewrite answers.",
     },
     "Before you pay": {
@@ -143,7 +144,7 @@ class CommandTree(NamedGroup):
     """All commands, by section; those with an old name are found by their new one."""
 
     def __init__(self, **others: Any) -> None:
-        modules = {name: name.replace("-", "_") for name in COMMANDS}
+        modules = {name: "try_" if name == "try" else name for name in COMMANDS}
         super().__init__(modules=modules, old=OLD_NAMES, **others)
 
     def invoke(self, ctx: click.Context) -> object:

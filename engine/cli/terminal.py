@@ -222,6 +222,9 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
         for told in decision.lines((calls.asked - calls.shared) / cells if cells else 0.0):
             say(told)
     say(f"run folder  {folder.path}")
+    if folder.manifest.part:
+        gather = shlex.join(["oversight", "cache", "gather", str(folder.path.parent)])
+        say(f"one run     {gather}   (once all parts are there)")
     if not all(model.startswith(PREFIX) for model in sweep.models):
         say(f"replies     {_replies(run)}")
         paid = read_ledger(folder.path)

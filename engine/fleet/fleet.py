@@ -30,7 +30,6 @@ from ..record.capture import Capture
 from ..runs.executor import Assignment, Executor
 from ..runs.outcome import CompletedCell, completed
 from ..runs.scheduler import CellEnd
-from ..runs.sources import Sources
 from ..runs.workers import CRASH
 from ..simulation.model import PREFIX
 from ..sweeps.code import combined, row_codes
@@ -142,10 +141,6 @@ class Fleet(Executor):
         if self._quota is not None:
             await asyncio.to_thread(self._quota.close)
         await self._assignment.loaded.models.close()
-
-    @property
-    def sources(self) -> Sources:
-        return self._usage.sources
 
     @property
     def statistics(self) -> CacheStatistics:

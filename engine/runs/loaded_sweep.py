@@ -25,6 +25,7 @@ from ..sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from .code_changes import changed_rows, code_of_run, free, resumed
 from .listing import RUNS, is_run, newest_first, run_folders
 from .manifest import Manifest, RunCode, read_manifest
+from .passages import with_passages
 from .run_folder import REPORT, SWEEP, RunFolder, read_problems
 from .trust import is_own
 
@@ -50,10 +51,15 @@ def open_sweep(path: Path, overrides: Sequence[str] = (), limit: int | None = No
     return load_sweep(read_sweep_file(path, overrides, limit))
 
 
-def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
-    """The sweep of a run folder, from the folder alone: its file, its overrides, its problems."""
+def open_run(
+    folder: Path, overrides: Iterable[str] = (), passages: Path | None = None
+) -> LoadedSweep:
+    """The sweep of a run folder, from the folder alone: its file, its overrides, its problems.
+
+    passages: where source texts are that were left out of the folder; see `with_passages`.
+    """
     manifest = read_manifest(folder)
-    problems = read_problems(folder)
+    problems = with_passages(read_problems(folder), passages)
     document = Document.read(folder / SWEEP)
     if document.text.startswith(PYTHON_MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
