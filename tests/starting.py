@@ -107,24 +107,22 @@ def run(*given: Any, timeout: float | None = None, **settings: Any) -> Any:
 
 
 def _forks(told: dict[str, Any]) -> bool:
-    words, own = told["args"], _settings_of_python(os.environ)
+    words = told["args"]
+    environment = os.environ if told["env"] is None else told["env"]
     return (
         not isinstance(words, str)
         and len(words) > 2
         and words[0] == sys.executable
         and words[1] in ("-m", "-c")
         and not (told["preexec_fn"] or told["pass_fds"] or told["shell"] or told["executable"])
-        and (told["env"] is None or _settings_of_python(told["env"]) <= own)
+        # What Python reads before anything else is as it is here.
+        and environment.get("PYTHONPATH", str(ROOT)) == str(ROOT)
+        and all(
+            os.environ.get(name) == value
+            for name, value in environment.items()
+            if name.startswith(("PYTHON", "LC_", "LANG")) and name != "PYTHONPATH"
+        )
     )
-
-
-def _settings_of_python(environment: Any) -> set[tuple[str, str]]:
-    """What Python reads before anything else; the path of modules is set after a fork."""
-    return {
-        (name, value)
-        for name, value in environment.items()
-        if name.startswith(("PYTHON", "LC_", "LANG")) and name != "PYTHONPATH"
-    }
 
 
 class Forker:
@@ -234,9 +232,8 @@ def become(asked: dict[str, Any]) -> None:
     sys.stderr = os.fdopen(2, "w", errors="backslashreplace", buffering=1)
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     how, what, *words = asked["words"]
-    own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    rest = [place for place in sys.path[1:] if place not in (str(ROOT), *own)]
-    sys.path[:] = [os.getcwd() if how == "-m" else "", *filter(None, own), *rest]
+    rest = [place for place in sys.path[1:] if place != str(ROOT)]
+    sys.path[:] = [os.getcwd() if how == "-m" else "", str(ROOT), *rest]
     sys.argv = [what if how == "-m" else "-c", *words]
     gc.enable()
     if how == "-m":
