@@ -44,9 +44,10 @@ _TAIL = struct.Struct("<II")
 _CHECKSUM = 32
 
 
-def export_bundle(store: Reader, keys: Iterable[str], file: Path) -> int:
+def export_bundle(store: Reader, keys: Iterable[str], file: Path, *, requests: bool = True) -> int:
     """Write what `store` holds under `keys` to `file`, whole or not at all; how many records.
 
+    requests: whether they go in beside their replies, which alone are enough for a replay.
     DamagedEntry for a record that is not what was stored; BundleError for a key that has none,
     and where the file cannot be written. A file that was there before is replaced; a
     folder that is missing is made.
@@ -57,7 +58,7 @@ def export_bundle(store: Reader, keys: Iterable[str], file: Path) -> int:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.open("wb") as out:
-            for part in _parts(store, names):
+            for part in _parts(store, names, requests):
                 checksum.update(part)
                 out.write(part)
             out.write(checksum.digest())
@@ -163,14 +164,14 @@ class BundleStore(Reader):
         return self._source.read(-1 if end is None else end - start)
 
 
-def _parts(store: Reader, names: Sequence[str]) -> Iterator[bytes]:
+def _parts(store: Reader, names: Sequence[str], requests: bool) -> Iterator[bytes]:
     """A bundle from its first byte to its checksum."""
-    dictionary = _dictionary(store, names)
+    dictionary = _dictionary(store, names, requests)
     yield MAGIC + _U32.pack(len(dictionary)) + dictionary
     pack = zstandard.ZstdCompressor(level=_LEVEL, dict_data=_as_dictionary(dictionary)).compress
     lengths = []
     for name in names:
-        record = pack(_plain(store, name))
+        record = pack(_plain(store, name, requests))
         lengths.append(len(record))
         yield record
     lines = "".join(f"{name}\n" for name in names).encode()
@@ -180,20 +181,21 @@ def _parts(store: Reader, names: Sequence[str]) -> Iterator[bytes]:
     yield index + _TAIL.pack(len(index), len(names))
 
 
-def _plain(store: Reader, name: str) -> bytes:
+def _plain(store: Reader, name: str, requests: bool) -> bytes:
     value = store.get(name)
     if value is None:
         raise BundleError(f"{name} is not in the store: nothing was exported")
-    return read_record(name, value).plain().to_bytes()
+    record = read_record(name, value).plain()
+    return (record if requests else record.without_call()).to_bytes()
 
 
-def _dictionary(store: Reader, names: Sequence[str]) -> bytes:
+def _dictionary(store: Reader, names: Sequence[str], requests: bool) -> bytes:
     """Bytes that many of the records share; none where there are too few records to tell."""
     samples: list[bytes | bytearray | memoryview] = []
     total = 0
     # Keys are hashes: the first ones are as good a sample as any.
     for name in names[:_MAX_SAMPLES]:
-        samples.append(_plain(store, name))
+        samples.append(_plain(store, name, requests))
         total += len(samples[-1])
         if total > _MAX_SAMPLE_BYTES:
             break

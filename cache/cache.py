@@ -134,9 +134,6 @@ class Cache:
         self._origin = origin
         self.token = f"{run_id}-refresh" if mode == "refresh" and run_id else run_id
         """What the origin of a reply that is stored here ends with."""
-        self.sources: dict[tuple[str, str, str], int] = {}
-        """How many replies were handed out, by (model asked, model served, origin); one that is
-        asked again soon counts once."""
         self._explained = explained
         self._paid = paid
         self._writer: Writer | None = None
@@ -303,13 +300,11 @@ class Cache:
             return reply
         if (value := self._store.get(key)) is not None:
             reply = stored_reply(key, value, call.address)
-            self._remember(key, call, reply)
+            self._remember(key, reply)
         return reply
 
-    def _remember(self, key: str, call: Call, reply: Reply) -> None:
+    def _remember(self, key: str, reply: Reply) -> None:
         self._recent[key] = reply
-        source = call.request.model, reply.served_model, reply.origin
-        self.sources[source] = self.sources.get(source, 0) + 1
         if len(self._recent) > REPLIES_IN_MEMORY:
             self._recent.popitem(last=False)
 
@@ -334,7 +329,7 @@ class Cache:
             return await self._pay(call, key, address, identity, leased=found.leased)
         reply = stored_reply(key, value, address)
         self._stored += 1
-        self._remember(key, call, reply)
+        self._remember(key, reply)
         return reply
 
     async def _pay(
@@ -388,7 +383,7 @@ class Cache:
         else:
             reply = replace(reply, call=address)
         if self._writer is not None:
-            self._remember(key, call, reply)
+            self._remember(key, reply)
         return reply
 
     def _landed(self, key: str, task: "asyncio.Task[Reply]") -> None:

@@ -44,6 +44,15 @@ class DamagedEntry(StoreError):
         self.reason = reason
 
 
+class RequestLeftOut(DamagedEntry):
+    """A reply without its request, as packs have them whose source texts may not travel."""
+
+    def __init__(self, key: str) -> None:
+        StoreError.__init__(self, f"the request of reply {key[:12]} was left out of its file")
+        self.key = key
+        self.reason = "its request was left out"
+
+
 class StoreFull(StoreError):
     """The disk took no more. What was acknowledged before is safe."""
 

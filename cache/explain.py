@@ -38,7 +38,7 @@ class Nearest:
     def __str__(self) -> str:
         within = f" (of the first {MAX_READ:,} entries)" if self.partial else ""
         if self.record is None:
-            return f"no call to that model was ever recorded{within}"
+            return f"no call to that model was ever recorded{within}, or requests were left out"
         what = "; ".join(self.differences)
         return f"nearest recorded call {self.record.address[:12]}{within} differs in: {what}"
 

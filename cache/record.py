@@ -22,7 +22,7 @@ import zstandard
 from .address import store_key
 from .call import Call
 from .codec import read_call, read_reply, write_reply
-from .errors import DamagedEntry
+from .errors import DamagedEntry, RequestLeftOut
 from .reply import Outcome, Reply
 
 PACKED = 1
@@ -94,7 +94,7 @@ class Record:
     """Bytes of the reply's JSON."""
     reply_part: bytes
     call_size: int
-    """Bytes of the call's JSON."""
+    """Bytes of the call's JSON; 0 where the reply stands alone."""
     call_part: bytes
 
     @property
@@ -108,7 +108,9 @@ class Record:
         return read_reply(self.key, data, self.address)
 
     def call(self) -> Call:
-        """DamagedEntry if what is stored is no call."""
+        """DamagedEntry if what is stored is no call; RequestLeftOut if the reply stands alone."""
+        if not self.call_size:
+            raise RequestLeftOut(self.key)
         return read_call(self.key, _unpacked(self.key, self.form, self.call_part, self.call_size))
 
     def check(self) -> None:
@@ -127,6 +129,10 @@ class Record:
             reply_part=_unpacked(self.key, self.form, self.reply_part, self.reply_size),
             call_part=_unpacked(self.key, self.form, self.call_part, self.call_size),
         )
+
+    def without_call(self) -> "Record":
+        """A plain record with the reply alone."""
+        return replace(self, call_size=0, call_part=b"")
 
     def imported(self) -> "Record":
         """The same, with a reply whose origin says that it came in a file."""

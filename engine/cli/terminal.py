@@ -31,6 +31,7 @@ from ..errors import (
 from ..providers.trust import addresses
 from ..runs.executor import MakeExecutor
 from ..runs.loaded_sweep import LoadedSweep
+from ..runs.metrics import Metrics, metrics_asked
 from ..runs.observer import Observer, ProgressDisplay
 from ..runs.run import Run, RunOptions
 from ..runs.session import RunSession
@@ -105,6 +106,10 @@ def _execute(
         if run.options.mode == "refresh":
             say("to ask for all of it again, name a new folder with --run-folder")
     others = [] if run.folder.complete else [*observers(run)]
+    if metrics_asked() and not run.folder.complete:
+        manifest = run.folder.manifest
+        labels = {"run": run.folder.path.name, "sweep": manifest.name, **manifest.tags}
+        others.append(Metrics(run.accounts, labels))
     if not run.folder.finished:
         others.append(LeakNote(run.loaded.sweep.problems))
     halt = under_signals(
@@ -217,6 +222,9 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
         for told in decision.lines((calls.asked - calls.shared) / cells if cells else 0.0):
             say(told)
     say(f"run folder  {folder.path}")
+    if folder.manifest.part:
+        gather = shlex.join(["oversight", "cache", "gather", str(folder.path.parent)])
+        say(f"one run     {gather}   (once all parts are there)")
     if not all(model.startswith(PREFIX) for model in sweep.models):
         say(f"replies     {_replies(run)}")
         paid = read_ledger(folder.path)

@@ -159,7 +159,8 @@ def _cells(folder: Path, run: RunReader) -> Iterator[str]:
     if store is not None:
         for key in list(store.keys()):
             stored = read_record(key, store.get(key) or b"")
-            replies[stored.call().address] = stored.reply().text
+            address = stored.call().address if stored.call_size else stored.address
+            replies[address] = stored.reply().text
         store.close()
     found = set()
     for place, digest, cell in cell_digests(run):

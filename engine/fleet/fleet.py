@@ -30,7 +30,6 @@ from ..record.capture import Capture
 from ..runs.executor import Assignment, Executor
 from ..runs.outcome import CompletedCell, completed
 from ..runs.scheduler import CellEnd
-from ..runs.sources import Sources
 from ..runs.workers import CRASH
 from ..simulation.model import PREFIX
 from ..sweeps.code import combined, row_codes
@@ -69,11 +68,11 @@ class Fleet(Executor):
         *,
         workers: int,
         store: str,
-        quota: bool = False,
+        quota: float = 0.0,
         spawn: SpawnWorker = ProcessWorker.spawn,
     ) -> None:
-        """store: its folder or URL, as workers are to open it. quota: whether limits are shared
-        with other runs of this store, which then is a database."""
+        """store: its folder or URL, as workers are to open it. quota: its weight where limits are
+        shared with other runs of this store, which then is a database; else 0."""
         loaded, policy = assignment.loaded, assignment.policy
         if assignment.mode == "replay":
             raise UsageError("a replay runs in one process: leave out --workers")
@@ -89,7 +88,7 @@ class Fleet(Executor):
         limits = {model: loaded.models.limits.get(model, Limits()) for model in self._models}
         self._governor = LimitAllocator(limits, policy.max_cost, policy.spent)
         self._quota = (
-            Quota(store, quota_accounts(loaded.models, limits), self._folder.path.name)
+            Quota(store, quota_accounts(loaded.models, limits), self._folder.path.name, quota)
             if quota
             else None
         )
@@ -142,10 +141,6 @@ class Fleet(Executor):
         if self._quota is not None:
             await asyncio.to_thread(self._quota.close)
         await self._assignment.loaded.models.close()
-
-    @property
-    def sources(self) -> Sources:
-        return self._usage.sources
 
     @property
     def statistics(self) -> CacheStatistics:

@@ -9,7 +9,6 @@ from ..accounting.prices import PriceList
 from ..errors import Halt
 from ..providers.local_server import LocalServer
 from ..runs.outcome import CompletedCell
-from ..runs.sources import Sources
 from ..sweeps.sweepfile import SweepFile
 from ..throughput import LimitStatistics
 
@@ -120,5 +119,3 @@ class WorkerReport:
     """Dollars that the first call in line lacks; 0 if none does."""
     pauses: tuple[Pause, ...]
     halt: Halt | None
-    sources: Sources = field(default_factory=dict)
-    """Where all replies so far came from."""

@@ -1,12 +1,10 @@
 """What all workers of a fleet asked and paid, as of their last reports."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields
 
 from ...cache.cache import CacheStatistics
 from ..accounting.ledger import UsageTotals, sum_usage
-from ..runs.sources import Sources
 from ..throughput import LimitStatistics, clipped
 from .messages import WorkerReport
 
@@ -18,7 +16,6 @@ class FleetUsage:
         self._reports: dict[int, WorkerReport] = {}
         self._departed: list[Mapping[str, UsageTotals]] = []
         self._departed_calls: list[CacheStatistics] = []
-        self._departed_sources: list[Sources] = []
 
     def update(self, worker: int, report: WorkerReport) -> None:
         self._reports[worker] = report
@@ -31,7 +28,6 @@ class FleetUsage:
         if (report := self._reports.pop(worker, None)) is not None:
             self._departed.append({m: total.cut_off() for m, total in report.accounts.items()})
             self._departed_calls.append(report.calls)
-            self._departed_sources.append(report.sources)
 
     @property
     def calls(self) -> CacheStatistics:
@@ -39,13 +35,6 @@ class FleetUsage:
         return CacheStatistics(
             *(sum(getattr(side, name.name) for side in sides) for name in fields(CacheStatistics))
         )
-
-    @property
-    def sources(self) -> Sources:
-        added: Counter[tuple[str, str, str]] = Counter()
-        for side in (*(r.sources for r in self._reports.values()), *self._departed_sources):
-            added.update(dict(side))
-        return added
 
     def accounts(self) -> dict[str, UsageTotals]:
         """By model, what was asked of it and what came of that."""

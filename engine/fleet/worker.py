@@ -74,7 +74,8 @@ class Worker:
             run_id=setup.run_id,
             paid=paid,
         )
-        self._capture = Capture(loaded.sweep, identity, self._models.priced(setup.prices), paid)
+        prices = self._models.priced(setup.prices)
+        self._capture = Capture(loaded.sweep, identity, prices, paid, live=self._models.origin)
         self._reported: dict[int, set[str]] = {}
         """By problem, addresses of the calls whose replies were reported with a cell of it."""
         self._budget = self._models.budget
@@ -181,7 +182,6 @@ class Worker:
             budget.wants,
             tuple(Pause(model, max(until - now, 0.0)) for model, until in pauses.items()),
             None if reported else self.stop_token.halt,
-            dict(self._cache.sources),
         )
 
     @property

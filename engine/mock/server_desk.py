@@ -29,6 +29,8 @@ _PATH = re.compile(
     r"/(?P<vendor>messages/)?(?P<what>files|batches)"
     r"(?:/(?P<id>[\w-]+))?(?:/(?P<then>content|results|cancel))?$"
 )
+IN_PROGRESS = 5.0
+"""Simulated seconds that the lines in progress take at most once a batch is cancelled."""
 _FIXED: dict[str, int] = {"errored": 400, "overloaded": 503}
 
 
@@ -51,6 +53,8 @@ class _Batch:
     expires: bool = False
     cancelled: float = 0.0
     """Loop time (s); 0 if it was not."""
+    share: float = 1.0
+    """Part of its lines that are done, or in progress, when it is cancelled."""
     results: list[tuple[str, LineFate, int, bytes]] | None = None
     tokens: int = 0
 
@@ -221,8 +225,10 @@ class ServerDesk:
             now = self._now()
             if now < batch.ends and not batch.cancelled:
                 batch.cancelled = now
+                batch.share = (now - batch.made) / (batch.ends - batch.made)
                 # Lines in progress are finished first.
-                batch.ends = min(batch.ends, now + 0.1 * self.profile.delay / self._speed)
+                left = min(0.1 * self.profile.delay, IN_PROGRESS)
+                batch.ends = min(batch.ends, now + left / self._speed)
         if then == "results":
             return self._send(connection, dialect, batch.id, self._results_file(batch, vendor))
         connection.answer(200, orjson.dumps(self._shown(batch, vendor)))
@@ -313,9 +319,10 @@ class ServerDesk:
             return batch.results
         batch.results = []
         self.counts["lines_ended"] += len(batch.lines)
-        span = max(batch.ends - batch.made, 1e-9)
-        share = (batch.cancelled - batch.made) / span if batch.cancelled else 1.0
-        done = int(len(batch.lines) * (share if batch.cancelled else 0.5 if batch.expires else 1))
+        done = len(batch.lines) // (2 if batch.expires else 1)
+        if batch.cancelled:
+            # One line is always in progress.
+            done = 1 + int((done - 1) * batch.share)
         for n, (custom, path, body) in enumerate(batch.lines):
             fate = self._fate(_call_of(custom))
             if n >= done:

@@ -7,9 +7,11 @@ from typing import Any, TypeAlias
 
 from ...cache.call import Call, Identity, Part
 from ...cache.reply import Reply
+from ...cache.stats import source
 from ...protocols.judges.judge import Reading
 from ...protocols.transcript import Failure, Verdict
 from ..accounting.prices import Price, PriceList
+from ..simulation.model import PREFIX
 from ..sweeps.sweep import Cell, Sweep
 from .values import CallCost, NotRun, Origin, RecordedCall, RecordedCell, RecordedJudgement
 
@@ -33,11 +35,13 @@ class Capture:
         prices: PriceList,
         new: set[str],
         *,
+        live: Callable[[Call], str] = lambda call: "",
         batched: Container[str] = NOTHING,
         stored_at: Callable[[Call], int | None] = lambda call: None,
     ) -> None:
         """identity: of the endpoint that answers a call. new: addresses of calls that were paid for
-        in this process; each is taken out when it is recorded. batched: models that are asked in
+        in this process; each is taken out when it is recorded. live: the origin of a call that
+        the run itself asks, as `Reply.origin` has it. batched: models that are asked in
         batches. stored_at: when a reply that is not new was stored, in seconds since 1970."""
         self._sweep = sweep
         self._rows = {row.address: number for number, row in enumerate(sweep.rows)}
@@ -45,6 +49,8 @@ class Capture:
         self._prices = prices
         self._price: dict[str, Price | None] = {}
         self._new = new
+        self._live = live
+        self._sources: dict[tuple[str, str], tuple[str, bool]] = {}
         self._batched = batched
         self._stored_at = stored_at
 
@@ -100,7 +106,20 @@ class Capture:
             None if price is None else price.cost(usage),
             origin,
             at,
+            *self._source(call, reply.origin),
         )
+
+    def _source(self, call: Call, origin: str) -> tuple[str, bool]:
+        """From where a reply came, and whether that is elsewhere than where the run asks."""
+        model = call.request.model
+        if model.startswith(PREFIX):
+            return "", False
+        known = self._sources.get((model, origin))
+        if known is None:
+            came, here = source(origin), self._live(call)
+            elsewhere = came not in (here, here.replace("live ", "batch ", 1))
+            known = self._sources[model, origin] = came, elsewhere
+        return known
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ class Numbering:
         tools = call.tool_calls and [
             [each.id, each.name, each.arguments] for each in call.tool_calls
         ]
-        served = (call.model, cost.identity, cost.served)
+        served = (call.model, cost.identity, cost.served, cost.came, int(cost.elsewhere))
         number = known.calls[call.address] = self._numbered(
             "calls",
             (
@@ -231,7 +231,10 @@ class Numbering:
         if call is None and turn.call:
             extra["call"] = turn.call
         if turn.tools:
-            extra["tools"] = [[use.tool, use.arguments, use.result] for use in turn.tools]
+            extra["tools"] = [
+                [use.tool, use.arguments, use.result, *([use.cost] if use.cost else [])]
+                for use in turn.tools
+            ]
         if turn.quotes:
             extra["quotes"] = [[quote.text, quote.verified] for quote in turn.quotes]
         if turn.doubts:

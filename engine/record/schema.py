@@ -47,7 +47,8 @@ CREATE TABLE rows(
   label TEXT, address BLOB, code BLOB, prompts BLOB, settings TEXT, source TEXT,
   registration BLOB, owner TEXT, tags TEXT);
 CREATE TABLE endpoints(
-  endpoint INTEGER PRIMARY KEY, model TEXT NOT NULL, identity TEXT NOT NULL, served TEXT NOT NULL);
+  endpoint INTEGER PRIMARY KEY, model TEXT NOT NULL, identity TEXT NOT NULL, served TEXT NOT NULL,
+  came TEXT NOT NULL DEFAULT '', elsewhere INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE parts(
   part INTEGER PRIMARY KEY, role TEXT NOT NULL, seat TEXT NOT NULL, heard INTEGER NOT NULL,
   UNIQUE(role, seat, heard));
@@ -87,7 +88,7 @@ CREATE VIEW cells_ended AS SELECT
   FROM cells JOIN rows USING(row) JOIN problems USING(problem);
 CREATE VIEW calls_asked AS SELECT
   call, lower(hex(address)) AS address, model, served, draw, outcome, text, tokens_in, tokens_out,
-  cache_read, cache_write, dollars, origin, at FROM calls LEFT JOIN endpoints USING(endpoint);
+  cache_read, cache_write, dollars, origin, at, came FROM calls LEFT JOIN endpoints USING(endpoint);
 """
 INDEXES = (
     "CREATE INDEX IF NOT EXISTS turns_text ON turns(text)",
@@ -110,6 +111,9 @@ def open_to_write(file: Path) -> sqlite3.Connection:
             db.execute(f"PRAGMA application_id={APPLICATION_ID}")
             db.executescript(f"BEGIN;{TABLES}PRAGMA user_version={VERSION};COMMIT;")
         _check_opened(db, file)
+        if not has_sources(db):
+            db.execute("ALTER TABLE endpoints ADD COLUMN came TEXT NOT NULL DEFAULT ''")
+            db.execute("ALTER TABLE endpoints ADD COLUMN elsewhere INTEGER NOT NULL DEFAULT 0")
         # A log in shared memory needs one machine: over a network the older journal is safe.
         db.execute(f"PRAGMA journal_mode={'truncate' if is_network(file.parent) else 'wal'}")
         db.execute("PRAGMA synchronous=NORMAL")
@@ -144,6 +148,11 @@ def open_to_read(file: Path) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def has_sources(db: sqlite3.Connection) -> bool:
+    """Whether a record says from which address its replies came; the first ones did not."""
+    return any(name == "came" for _, name, *_ in db.execute("PRAGMA table_info(endpoints)"))
 
 
 def read_only(file: Path) -> str:

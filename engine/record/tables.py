@@ -27,6 +27,7 @@ from .schema import (
     OUTCOME_BIT,
     OUTCOMES,
     faulty,
+    has_sources,
     open_to_read,
 )
 from .texts import Unpacker
@@ -164,13 +165,14 @@ class RecordTables:
         """A call by its number, in the part that a cell gave it."""
         for address, model, identity, served, draw, outcome, text, tools, stop, *took in self.query(
             "SELECT address, model, identity, endpoints.served, draw, outcome, text, tools, value,"
-            " tokens_in, tokens_out, cache_read, cache_write, dollars, origin, at"
-            " FROM calls JOIN endpoints USING(endpoint) LEFT JOIN names ON name = stop"
-            " WHERE call=?",
+            " tokens_in, tokens_out, cache_read, cache_write, dollars, origin, at, "
+            f"{self._sources} FROM calls JOIN endpoints USING(endpoint)"
+            " LEFT JOIN names ON name = stop WHERE call=?",
             number,
         ):
-            sent, came, read, written, dollars, origin, at = took
-            tokens = (sent, came, read, written)
+            sent, said, read, written, dollars, origin, at, came, elsewhere = took
+            tokens = (sent, said, read, written)
+            whence = (ORIGINS[origin], at, came, bool(elsewhere))
             return RecordedCall(
                 address.hex(),
                 model,
@@ -179,7 +181,7 @@ class RecordTables:
                 self.text(text),
                 OUTCOMES[outcome or 0],
                 tuple(ToolCall(*each) for each in orjson.loads(tools or "[]")),
-                CallCost(identity, served, stop or "", *tokens, dollars, ORIGINS[origin], at),
+                CallCost(identity, served, stop or "", *tokens, dollars, *whence),
             )
         raise RecordDamaged(self._file, f"call {number} is missing")
 
@@ -193,6 +195,10 @@ class RecordTables:
     @cached_property
     def _unpacker(self) -> Unpacker:
         return Unpacker(dict(self.query("SELECT dictionary, body FROM dictionaries")))
+
+    @cached_property
+    def _sources(self) -> str:
+        return "came, elsewhere" if has_sources(self.db) else "'', 0"
 
     @cached_property
     def _names(self) -> dict[int, str]:

@@ -67,6 +67,10 @@ class CallCost:
     at: int | None = None
     """When it was recorded, in seconds since 1970; for a reply from the store, when it was stored,
     or None where that was not looked up."""
+    came: str = ""
+    """`live ADDRESS`, `batch ADDRESS`, `imported` or `unknown`; empty for a simulated model."""
+    elsewhere: bool = False
+    """Whether that is not the address at which the run asks the model itself, or is not known."""
 
     @property
     def usage(self) -> Usage:

@@ -5,6 +5,7 @@ pyarrow is in the extra `frames`; CSV and JSON Lines need nothing.
 
 import csv
 import io
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ import orjson
 
 from ..display.table import inert
 from ..errors import UsageError
+from ..system.files import unwritable
 from .frame_pool import encoded_chunks
 from .frame_tables import TABLES, Columns, Kind
 from .frames import FrameReader, FrameSource, TableLines
@@ -159,22 +161,33 @@ class ParquetFile(ArrowTable):
 def write_frames(
     source: FrameSource, folder: Path, format: FrameFormat, processes: int = 1
 ) -> dict[str, int]:
-    """Write every table into a folder, `cells.parquet` and so on; how many lines each has.
+    """Write every table into a folder, `cells.parquet` and so on, all of them or none; how many
+    lines each has.
 
     folder: must be there. processes: that read the run; the files are the same with any number.
-    UsageError where pyarrow is needed and not installed.
+    UsageError where pyarrow is needed and not installed; RunFolderError for a full disk.
     """
     about = _about(source)
-    with ExitStack() as stack:
-        files: dict[str, FrameFile] = {}
-        for name in source.tables:
-            path, columns = folder / f"{name}.{format}", TABLES[name]
-            if format == "parquet":
-                files[name] = ParquetFile(path, columns, about)
-            else:
-                files[name] = CsvFile(path, columns) if format == "csv" else JsonLinesFile(path)
-            stack.callback(files[name].close)
-        return _fill(source, files, processes)
+    unfinished = {name: folder / f".{name}.{format}.{os.getpid()}" for name in source.tables}
+    try:
+        with ExitStack() as stack:
+            files: dict[str, FrameFile] = {}
+            for name, path in unfinished.items():
+                columns = TABLES[name]
+                if format == "parquet":
+                    files[name] = ParquetFile(path, columns, about)
+                else:
+                    files[name] = CsvFile(path, columns) if format == "csv" else JsonLinesFile(path)
+                stack.callback(files[name].close)
+            counts = _fill(source, files, processes)
+        for name, path in unfinished.items():
+            path.replace(folder / f"{name}.{format}")
+    except OSError as exc:
+        raise unwritable(folder, exc) from exc
+    finally:
+        for path in unfinished.values():
+            path.unlink(missing_ok=True)
+    return counts
 
 
 def arrow_frames(source: FrameSource) -> "dict[str, pa.Table]":

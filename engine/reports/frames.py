@@ -128,6 +128,7 @@ class FrameReader:
     def _call(self, call: CallColumns, spent: tuple[Any, ...]) -> tuple[Any, ...]:
         key = store_key(call.address, call.identity)
         value = self._store.get(key) if self._store else None
+        stored = read_record(key, value) if value else None
         return (
             call.address,
             key,
@@ -135,7 +136,7 @@ class FrameReader:
             call.served or None,
             call.outcome,
             # UTF-8 already, which is what every format writes.
-            read_record(key, value).call().canonical if value else None,
+            stored.call().canonical if stored and stored.call_size else None,
             call.text,
             call.at,
             *spent,

@@ -105,6 +105,7 @@ def finding(results: Results, *, measures: bool = False) -> Finding:
             "score": results.score,
             "health": health,
             "prompts": results.prompts,
+            "adopted": results.mixed,
             "guarantees": results.claims,
             "failed": results.failed,
             "missing": results.missing,

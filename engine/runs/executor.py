@@ -16,7 +16,6 @@ from ..sweeps.sweep import Cell
 from .loaded_sweep import LoadedSweep
 from .outcome import CompletedCell
 from .run_folder import RunFolder
-from .sources import Sources
 
 Batches: TypeAlias = Callable[[RunFolder], Iterable[Iterable[Cell]]]
 
@@ -99,11 +98,6 @@ class Executor(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Close every connection."""
-
-    @property
-    def sources(self) -> Sources:
-        """Where the replies of this session came from."""
-        return {}
 
     @property
     @abstractmethod

@@ -25,6 +25,7 @@ from ..sweeps.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from .code_changes import changed_rows, code_of_run, free, resumed
 from .listing import RUNS, is_run, newest_first, run_folders
 from .manifest import Manifest, RunCode, read_manifest
+from .passages import with_passages
 from .run_folder import REPORT, SWEEP, RunFolder, read_problems
 from .trust import is_own
 
@@ -50,10 +51,15 @@ def open_sweep(path: Path, overrides: Sequence[str] = (), limit: int | None = No
     return load_sweep(read_sweep_file(path, overrides, limit))
 
 
-def open_run(folder: Path, overrides: Iterable[str] = ()) -> LoadedSweep:
-    """The sweep of a run folder, from the folder alone: its file, its overrides, its problems."""
+def open_run(
+    folder: Path, overrides: Iterable[str] = (), passages: Path | None = None
+) -> LoadedSweep:
+    """The sweep of a run folder, from the folder alone: its file, its overrides, its problems.
+
+    passages: where source texts are that were left out of the folder; see `with_passages`.
+    """
     manifest = read_manifest(folder)
-    problems = read_problems(folder)
+    problems = with_passages(read_problems(folder), passages)
     document = Document.read(folder / SWEEP)
     if document.text.startswith(PYTHON_MARK):
         return _open_python_run(folder, document.text, problems, tuple(overrides), manifest.apis)
@@ -122,11 +128,12 @@ def run_folder(
     changed: ChangedCode = "refuse",
     code: RunCode | None = None,
     kept_in: Reader | None = None,
+    tags: Mapping[str, str] | None = None,
 ) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one.
 
     code: of a run that was made elsewhere; None for the code as it is now. kept_in: the store that
-    a new run begins with.
+    a new run begins with. tags: added to those that the run has.
     """
     sweep, document = loaded.sweep, loaded.file.document
     now = {} if code else row_codes(sweep.rows)
@@ -151,9 +158,11 @@ def run_folder(
         code=code or RunCode.of(now),
         store_id="" if kept_in is None else kept_in.id,
         losses=None if kept_in is None else kept_in.losses,
+        tags=tags or {},
     )
 
     def resume(known: Manifest) -> Manifest:
+        known = replace(known, tags={**known.tags, **(tags or {})})
         return resumed(folder, known, sweep, now, adopt=changed == "adopt")
 
     grid = replace(sweep, code=combined(now)) if now else sweep

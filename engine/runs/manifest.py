@@ -99,6 +99,8 @@ class Manifest:
     losses: int | None = None
     """`Reader.losses` of the store when the run began; None where nobody counts, and in a run of
     version 0.1."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """What the team that runs it calls it by: `owner`, `project`, as it likes."""
 
     @property
     def mixed(self) -> frozenset[str]:
@@ -112,9 +114,10 @@ _FIELDS = frozenset(each.name for each in fields(Manifest))
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     told = asdict(manifest)
-    if not manifest.sweep_folder:
-        # Most sweeps name no files.
-        del told["sweep_folder"]
+    for name in ("sweep_folder", "tags"):
+        # Most have none.
+        if not told[name]:
+            del told[name]
     replace_file(folder / MANIFEST_FILE, [orjson.dumps(told, option=orjson.OPT_INDENT_2)])
 
 

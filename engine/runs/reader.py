@@ -180,7 +180,7 @@ class RunReader:
         if value is None:
             return None
         stored = read_record(key, value)
-        return stored.call(), stored.reply()
+        return (stored.call(), stored.reply()) if stored.call_size else None
 
     @cached_property
     def _store(self) -> "Reader | None":

@@ -53,7 +53,8 @@ async def rebuild(run: Path, store: Reader) -> RebuiltRecord:
             return None if value is None else stored_at(key, value)
 
         prices = opened.models.priced(listed())
-        capture = Capture(opened.sweep, identity, prices, set(), stored_at=when)
+        live = opened.models.origin
+        capture = Capture(opened.sweep, identity, prices, set(), live=live, stored_at=when)
         cache = replay_cache(store, identity, explained=0)
         writer = record_writer(run, opened.sweep, read_manifest(run))
         try:

@@ -9,7 +9,7 @@ from contextlib import (
     closing,
     contextmanager,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -35,7 +35,6 @@ from .replay import REPLAY_LANES
 from .run_folder import QUARANTINE, RunFolder, outcomes
 from .run_record import RunRecord
 from .session import RunSession
-from .sources import note_sources
 from .stores import hurry_when_interrupted, open_store, shown_name, store_name
 from .takeover import Taken, Takeover
 from .watermark import store_watermark
@@ -59,6 +58,8 @@ class RunOptions:
     """Dollars for the whole run; None for no cap."""
     prices: PriceList | None = None
     """None for the listed ones."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """To be noted with the run; those that it has stay, unless one of these has their key."""
     part: str = ""
     """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False
@@ -123,6 +124,7 @@ class Run:
                 options.part,
                 options.changed_code,
                 kept_in=store,
+                tags=options.tags,
             ) as folder,
         ):
             asks = not folder.complete or folder.failed
@@ -177,7 +179,6 @@ class Run:
                     halt = self._settled()
         finally:
             await working.close()
-            self._note_sources(working)
             if loaded.stop_token.halt is not None:
                 loaded.stop_token.halt.unsaved = working.statistics.unsaved
         if halt is None and isinstance(loaded.stop_token.halt, StoreFailed):
@@ -193,15 +194,6 @@ class Run:
         except asyncio.CancelledError:
             self.store.hurry(ABANDONED_SECONDS)
             raise
-
-    def _note_sources(self, working: Executor) -> None:
-        models = self.loaded.models
-        try:
-            note_sources(
-                self.folder.path, working.sources, lambda model: models.settings_of(model).base_url
-            )
-        except RunFolderError as fault:
-            self.loaded.stop_token.stop(StoreFailed(str(fault)))
 
     def snapshot(self) -> Snapshot:
         """The current state of the run."""

@@ -57,14 +57,19 @@ def run_cells(
 
 async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
     """One cell's outcome. Halt and ReplayMiss pass: they say nothing about the cell."""
-    problem, protocol, ask = cell.problem, cell.row.protocol, nth(ask, cell.draw)
-    side = problem.question.answers[cell.side]
     try:
-        verdict = _sound(await protocol.run(problem.question, side, ask), problem.question)
-        more = await protocol.appraise(problem, side, verdict, ask)
-        return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
+        return await verdict_of(cell, ask)
     except Exception as exc:
         return failure(f"cell {cell.id}", exc)
+
+
+async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
+    """One cell's verdict; whatever is raised on the way passes."""
+    problem, protocol, ask = cell.problem, cell.row.protocol, nth(ask, cell.draw)
+    side = problem.question.answers[cell.side]
+    verdict = _sound(await protocol.run(problem.question, side, ask), problem.question)
+    more = await protocol.appraise(problem, side, verdict, ask)
+    return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
 
 
 async def attempt_noted(cell: Cell, ask: Ask) -> CellEnd:

@@ -19,7 +19,6 @@ from .executor import Assignment, Executor
 from .outcome import completed
 from .run_folder import RunFolder
 from .scheduler import CellEnd
-from .sources import Sources
 from .workers import run_workers
 
 
@@ -48,10 +47,6 @@ class LocalExecutor(Executor):
 
     async def close(self) -> None:
         await self.models.close()
-
-    @property
-    def sources(self) -> Sources:
-        return self.cache.sources
 
     @property
     def statistics(self) -> CacheStatistics:
@@ -103,6 +98,7 @@ class RunSession(LocalExecutor):
             loaded.models.identity_in(assignment.store),
             loaded.models.priced(assignment.policy.prices),
             paid,
+            live=loaded.models.origin,
             batched=self.batched,
         )
 

@@ -1,26 +1,13 @@
-"""Where the replies of a run came from, and which models gave them: `sources.json` in its folder.
+"""Where the replies of a run came from, and which models gave them, as its record says."""
 
-Counts replies as sessions were handed them: a session that resumes counts its own.
-"""
-
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-from pydantic import TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
-
-from ...cache.stats import source
-from ..errors import RunFolderError
 from ..providers.same_model import same_model
-from ..simulation.model import PREFIX
-from ..system.files import replace_file
-
-SOURCES_FILE = "sources.json"
-
-Sources = Mapping[tuple[str, str, str], int]
-"""How many replies, by (model asked, model served, origin); see `Cache.sources`."""
+from ..record.schema import RECORD, faulty, has_sources, open_to_read
 
 
 @dataclass(frozen=True)
@@ -37,32 +24,27 @@ class ReplySource:
     replies: int
 
 
-_SOURCES = TypeAdapter(list[ReplySource])
-
-
-def note_sources(folder: Path, sources: Sources, address: Callable[[str], str]) -> None:
-    """Add the replies of a session. address: what the run asks a model at. RunFolderError."""
-    counts: Counter[tuple[str, str, str, bool]] = Counter()
-    for known in read_sources(folder):
-        counts[known.asked, known.served, known.origin, known.elsewhere] = known.replies
-    for (asked, served, origin), replies in sources.items():
-        if not asked.startswith(PREFIX):
-            came = source(origin)
-            here = came in (f"live {address(asked)}", f"batch {address(asked)}")
-            counts[asked, served, came, not here] += replies
-    if counts:
-        told = [ReplySource(*key, replies) for key, replies in sorted(counts.items())]
-        replace_file(folder / SOURCES_FILE, [orjson.dumps(told)], durable=False)
-
-
 def read_sources(folder: Path) -> list[ReplySource]:
-    """None where the run has noted none. RunFolderError."""
-    try:
-        return _SOURCES.validate_json((folder / SOURCES_FILE).read_bytes())
-    except FileNotFoundError:
+    """Every call of the record counts once; none of a run whose record does not say it.
+    RunFolderError."""
+    file = folder / RECORD
+    if not file.is_file():
         return []
-    except (OSError, ValidationError) as exc:
-        raise RunFolderError(f"{folder / SOURCES_FILE}: cannot be read: {exc}") from exc
+    try:
+        with closing(open_to_read(file)) as db:
+            if not has_sources(db):
+                return []
+            found = db.execute(
+                "SELECT model, served, came, elsewhere, count(*) FROM calls"
+                " JOIN endpoints USING(endpoint) WHERE came != '' GROUP BY endpoint"
+                " ORDER BY model, served, came"
+            )
+            return [
+                ReplySource(asked, served, came, bool(elsewhere), replies)
+                for asked, served, came, elsewhere, replies in found
+            ]
+    except sqlite3.Error as exc:
+        raise faulty(file, exc) from exc
 
 
 def source_lines(sources: list[ReplySource]) -> list[str]:

@@ -6,7 +6,7 @@ import os
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -19,9 +19,9 @@ from ...cache.bundle import BundleStore, export_bundle
 from ...cache.record import read_record
 from ...cache.store import Reader
 from ...protocols.datasets.jsonl import jsonl
-from ...protocols.question import Problem
 from ..record.export import said, took
 from ..runs.manifest import MANIFEST_FILE, MAX_MANIFEST
+from ..runs.passages import without_passage
 from ..runs.reader import RunReader
 from ..runs.recorded import REPLIES
 from ..runs.run_folder import GRID, MAX_SWEEP, OUTCOMES, PROBLEMS, REPORT, SWEEP
@@ -40,8 +40,6 @@ COPIED = 2**20
 FREE_LICENCES = ("MIT", "Apache 2.0", "CC BY 4.0", "CC BY-SA 3.0", "CC0")
 """Licences of data sets under which their source texts may be handed on."""
 
-NOT_INCLUDED = "[This source text is not in the pack. sha256 "
-
 
 @dataclass(frozen=True, slots=True)
 class PackWish:
@@ -50,7 +48,8 @@ class PackWish:
     passages: bool | None = None
     """Whether source texts go in; None: where their licence is known to allow it."""
     replies: bool = True
-    """Whether the requests and replies go in, so that others can replay the run."""
+    """Whether the replies go in, so that others can replay the run; with their requests, which
+    quote source texts, where these go in."""
 
 
 def make_pack(
@@ -73,7 +72,7 @@ def make_pack(
         policy = _passages(run, wish)
         _write(stage / SWEEP, [read_bounded(run.folder / SWEEP, MAX_SWEEP)])
         _write(stage / GRID, [stored_grid(run.sweep)])
-        problems = map(_without_passage, run.problems) if policy == "digests" else run.problems
+        problems = map(without_passage, run.problems) if policy == "digests" else run.problems
         _write(stage / PROBLEMS, jsonl(problems))
         _write(stage / OUTCOMES, whole_lines(run.folder / OUTCOMES))
         missing = _code(run, stage)
@@ -85,10 +84,11 @@ def make_pack(
         for name in sorted(_names(stage)):
             people = name.startswith(CODE) or name in (SWEEP, MANIFEST_FILE, GRID)
             keys.check(name, _read(stage / name), written_by_us=people)
-        if wish.replies and policy != "digests" and store is not None:
+        if wish.replies and store is not None:
             with ExitStack() as stack:
                 replies = stack.enter_context(store())
-                export_bundle(replies, run.keys(), stage / REPLIES)
+                quoting = policy == "digests"
+                export_bundle(replies, run.keys(), stage / REPLIES, requests=not quoting)
                 packed = stack.enter_context(closing(BundleStore(stage / REPLIES)))
                 keys.check(REPLIES, _texts(packed), written_by_us=False)
         contents = Contents(
@@ -117,14 +117,6 @@ def _passages(run: RunReader, wish: PackWish) -> Literal["none", "included", "di
         free = {name for name, one in originals().items() if one.licence in FREE_LICENCES}
         allowed = named <= free | {"bundled"}
     return "included" if allowed else "digests"
-
-
-def _without_passage(problem: Problem) -> Problem:
-    text = problem.question.passage
-    if not text:
-        return problem
-    told = f"{NOT_INCLUDED}{hashlib.sha256(text.encode()).hexdigest()}]"
-    return replace(problem, question=replace(problem.question, passage=told))
 
 
 def _manifest(run: RunReader, code: bool) -> bytes:
@@ -164,7 +156,7 @@ def _texts(replies: BundleStore) -> Iterator[bytes]:
         value = replies.get(key)
         if value is not None:
             stored = read_record(key, value)
-            yield stored.call().canonical
+            yield stored.call_part
             yield stored.reply().text.encode()
 
 

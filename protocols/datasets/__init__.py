@@ -10,6 +10,7 @@ from .jsonl import JsonLines, write_jsonl
 from .leak import LeakageCheck, RuleAccuracy, leakage_check
 from .loader import Loader
 from .mmlu import Mmlu
+from .mutants import GeneratedMutants
 from .passages import BoolQ, Quality
 from .prontoqa import ProntoQa
 from .solib import Solib
@@ -20,6 +21,7 @@ __all__ = [
     "LOADERS",
     "BoolQ",
     "Bundled",
+    "GeneratedMutants",
     "GeneratedSql",
     "Gpqa",
     "Gsm8k",

@@ -154,6 +154,7 @@ def test_an_edit_of_ones_own_protocol_is_told_row_by_row(
     # What is mixed is never silent.
     for told in (adopted.out, command("report", run).out):
         assert "other code was adopted on the way (--adopt-code)" in " ".join(told.split())
+    assert len(json.loads(command("report", run, "--json").out)["adopted"]) >= changed
 
 
 def test_a_protocol_that_was_edited_before_it_was_first_opened_needs_to_be_adopted(

@@ -15,9 +15,10 @@ from ...api.prepared import folder_options
 from ...api.settings import FolderSettings
 from ...display.quantity import counted
 from ...errors import UsageError
-from ...persons.desk import Desk, DeskSettings
-from ...persons.journal import PERSONS, RaterJournal, TaskAnswered, Withdrawn, read_journal
+from ...persons.desk import Desk
+from ...persons.journal import PERSONS, RaterJournal, Withdrawn
 from ...persons.panel import read_raters
+from ...persons.study import DeskSettings
 from ...runs.listing import is_run
 from ...runs.loaded_sweep import open_run
 from ...runs.lookup import Parts, cells_with_verdict
@@ -224,24 +225,38 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
     known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
     top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
     loaded = replace(loaded, file=replace(loaded.file, top=top))
-    desks: list[Desk] = []
+    desks: dict[Path, Desk] = {}
 
     def pages(run: Run) -> Sequence[Observer]:
         persons = run.folder.path / PERSONS
         persons.mkdir(exist_ok=True)
         take_lock(persons)
         desk = seated_desk(loaded.models, persons, panels, seating.raters, seating.settings)
-        desks.append(desk)
+        desks[run.folder.path] = desk
         return (RaterPages(desk, run.folder.path, seating.host, seating.port, seating.url),)
 
     make = executor_for(1, loaded, store_name(options.store))
 
     def session(assignment: Assignment) -> Executor:
-        later = SeatedPersons(desks[0], panels) if desks else None
+        later = next((SeatedPersons(desk, panels) for desk in desks.values()), None)
         return make(replace(assignment, later=later))
 
     shown = Presentation(typed(), "text", "brier")
-    return run_in_terminal(loaded, options, shown, session, observers=pages)
+    code = run_in_terminal(loaded, options, shown, session, observers=pages)
+    for run in desks:
+        _delete_withdrawn(run)
+    return code
+
+
+def _delete_withdrawn(run: Path) -> None:
+    from ...persons.withdrawal import delete_withdrawn
+
+    gone = delete_withdrawn(run)
+    if gone.cells or gone.replies:
+        say(
+            f"deleted: {counted(gone.replies, 'stored reply', 'stored replies')}, and the "
+            f"outcomes of {counted(gone.cells, 'cell')} that rested on them"
+        )
 
 
 def _judged_by_persons(
@@ -306,6 +321,7 @@ def _judged_by_persons(
                 lambda: (len(tasks), answered),
                 roles=[(model, "judge")],
             )
+    _delete_withdrawn(run)
     if halt is not None:
         say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
         return halt_code(halt)
@@ -379,10 +395,9 @@ def withdraw(run: Path, rater: str, erase: bool) -> None:
 
     With --erase, what they answered is deleted from the journal, the record, the outcomes that
     rest on it and the store that RUN was made with; packs made later hold none of it. While the
-    study is served, its console does this, but for record and store.
+    study is served, its console does this; record, outcomes and store follow when it ends.
     """
     from ...runs.lock import locked
-    from ...runs.withdrawal import withdraw_replies
 
     folder = run / PERSONS
     names = [each.name for each in read_raters(folder)]
@@ -392,15 +407,6 @@ def withdraw(run: Path, rater: str, erase: bool) -> None:
         journal = RaterJournal(folder)
         journal.append(Withdrawn(rater, erase, int(time.time())))
         if erase:
-            answered = {
-                event.task
-                for event in read_journal(folder)
-                if isinstance(event, TaskAnswered) and event.rater == rater
-            }
             journal.erase(rater)
-            gone = withdraw_replies(run, answered)
-            say(
-                f"deleted: {counted(gone.replies, 'stored reply', 'stored replies')}, and the "
-                f"outcomes of {counted(gone.cells, 'cell')} that rested on them"
-            )
+            _delete_withdrawn(run)
     say(f"{rater} is withdrawn{', and what they answered is deleted' if erase else ''}")

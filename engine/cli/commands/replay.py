@@ -41,6 +41,13 @@ from ..recording import write_record
     is_flag=True,
     help="Write the record of what was asked, said and believed, where RUN lacks it.",
 )
+@click.option(
+    "--passages",
+    metavar="FROM",
+    type=click.Path(path_type=Path),
+    help="Where the source texts are of a run whose pack has their digests alone: a file or a "
+    "folder, such as the data set.",
+)
 @format_option
 @score_option
 def command(
@@ -48,6 +55,7 @@ def command(
     overrides: tuple[str, ...],
     store: str | None,
     recording: bool,
+    passages: Path | None,
     format: str,
     score: str,
 ) -> None:
@@ -66,8 +74,10 @@ def command(
     if recording:
         write_record(run, store, format == "json")
         return
-    opened = open_run(run, overrides)
-    changed = bool(overrides) and opened.sweep.identity != open_run(run).sweep.identity
+    opened = open_run(run, overrides, passages)
+    changed = (
+        bool(overrides) and opened.sweep.identity != open_run(run, (), passages).sweep.identity
+    )
     known = {} if changed else {read_outcome(line).place: line for line in lines(run)}
     replayed = [line for line in known.values() if not read_outcome(line).from_replies]
     lost = {read_outcome(line).place for line in replayed}

@@ -28,6 +28,7 @@ from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from tests.command_line import Command
+from tests.disks import disk
 from tests.engine.kept_runs import Kept, muddled
 from tests.run_folders import written
 from tests.shipments import shipments
@@ -120,6 +121,22 @@ def test_cells_that_were_not_run_are_there_as_missing(
     assert (replies.code, "export RUN is called export replies now" in replies.err) == (0, True)
     refused = command("export", run, "--no-replies")
     assert (refused.code, "No such option '--no-replies'" in refused.err) == (2, True)
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_without_room_no_table_is_left_and_those_of_before_stay(
+    run: Path, command: Command, place: Path, format: str
+) -> None:
+    words = ("export", "tables", run, "--format", format, "-o", "small/tables")
+    with disk(place / "small") as small:
+        assert command(*words).code == 0
+        before = {file.name: file.read_bytes() for file in (place / "small/tables").iterdir()}
+        small.leave(4096)
+        full = command(*words)
+        assert full.code == 3 and "cannot be written" in full.err, full.err
+        after = {file.name: file.read_bytes() for file in (place / "small/tables").iterdir()}
+        assert after == before
 
 
 @pytest.mark.wire

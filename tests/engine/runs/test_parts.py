@@ -22,6 +22,7 @@ def parted_once(tmp_path_factory):
         words = ("run", "small.yaml", "--part", f"{n}/3", "--run-folder", f"parts/{n}")
         ran = within(*words, cwd=place, OVERSIGHT_STORE=str(place / "store"))
         assert ran.code == 0, ran.err
+        assert "oversight cache gather parts " in ran.err
     return place / "parts"
 
 

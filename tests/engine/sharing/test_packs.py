@@ -7,12 +7,15 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 import zstandard
 
+from oversight.cache.bundle import BundleStore
+from oversight.cache.record import read_record
 from tests.command_line import Command
 from tests.own_protocol import STEEL
 
@@ -154,22 +157,60 @@ def test_no_key_travels(
         assert "canary" not in made.err and not (place / "leaky.oversight").exists()
 
 
-def test_source_texts_stay_where_their_licence_is_not_known(place: Path, command: Command) -> None:
-    text = "The whole of a source text that nobody may copy."
+def test_source_texts_stay_where_their_licence_is_not_known_and_come_back_for_a_replay(
+    place: Path, command: Command
+) -> None:
+    text = 'The whole of a source text that nobody may copy: \u00e4, <b> and "all".'
     answers = [{"label": "A", "text": "yes", "value": 1}, {"label": "B", "text": "no", "value": -1}]
     problem = {"id": "p", "question": "Is it?", "answers": answers, "passage": text}
     (place / "own.jsonl").write_text(json.dumps(problem) + "\n")
     (place / "own.yaml").write_text(
-        "problems: {file: own.jsonl}\njudges: sim/judge\nprotocols: naive_judge\n"
+        "problems: {file: own.jsonl}\n"
+        "judges: {kind: stated, model: sim/judge, reads_passage: true}\n"
+        "agents: sim/strong\nprotocols: [naive_judge, debate]\n"
     )
     assert command("run", "own.yaml", "--run-folder", "run").code == 0
     assert command("pack", "make", "run", "-o", "without.oversight").code == 0
     assert command("pack", "make", "run", "-o", "with.oversight", "--passages").code == 0
     for name, there in (("without", False), ("with", True)):
-        content = b"".join(data for _, data in members(place / f"{name}.oversight"))
-        assert (text.encode() in content) is there
+        content = {member.name: data for member, data in members(place / f"{name}.oversight")}
+        assert (text.encode() in content["problems.jsonl"].replace(b'\\"', b'"')) is there
     digest = hashlib.sha256(text.encode()).hexdigest()
     assert digest.encode() in b"".join(d for _, d in members(place / "without.oversight"))
+
+    assert command("pack", "open", "without.oversight", "-o", "theirs").code == 0
+    with closing(BundleStore(place / "theirs/replies.bundle")) as replies:
+        records = [read_record(key, replies.get(key) or b"") for key in list(replies.keys())]
+    assert records and not any(record.call_size or record.call_part for record in records)
+    refused = command("replay", "theirs")
+    assert refused.code == 2 and "--passages FROM" in refused.err
+    other = json.dumps({**problem, "passage": f"{text} "})
+    (place / "other.jsonl").write_text(other + "\n")
+    lacking = command("replay", "theirs", "--passages", "other.jsonl")
+    assert (
+        lacking.code == 2
+        and f"0 of the 1 source texts, and not that of p, whose sha256 is {digest}" in lacking.err
+    )
+    (place / "data").mkdir()
+    (place / "data" / "articles.json").write_text(json.dumps([{"article": {"body": text}}]))
+    (place / "data" / "text.txt").write_text(text)
+    for source in ("own.jsonl", "run", "data", "data/articles.json", "data/text.txt"):
+        replayed = command("replay", "theirs", "--passages", source)
+        assert replayed.code == 0, replayed.err
+        assert "4 of 4 outcomes are equal to the byte" in replayed.err
+        assert command("replay", "run").out == replayed.out
+    assert command("show", "theirs").code == 0
+    assert command("view", "theirs", "--write", "site").code == 0
+    assert (
+        command(
+            "export", "tables", "theirs", "-o", "tables", "--store", "theirs/replies.bundle"
+        ).code
+        == 0
+    )
+    third = command(
+        "pack", "make", "theirs", "-o", "third.oversight", "--store", "theirs/replies.bundle"
+    )
+    assert third.code == 0, third.err
 
 
 def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:

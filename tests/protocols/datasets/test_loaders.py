@@ -40,7 +40,7 @@ def test_settings_by_name_or_the_one_that_is_needed(name, settings, expected):
         (
             "csv",
             "x",
-            "there are: boolq, bundled, file, generated_sql, gpqa, gsm8k, hidden_bits, mmlu, ",
+            "there are: boolq, bundled, file, generated_mutants, generated_sql, gpqa, gsm8k, ",
         ),
         ("gsm8k", {"folder": "x", "limt": 3}, "gsm8k.limt: no such setting; did you mean 'limit'?"),
         ("gsm8k", {"limit": 3}, "gsm8k.folder: missing"),
@@ -67,7 +67,8 @@ def test_every_loader_is_a_public_name():
 
 def test_every_loader_has_one_setting_that_must_be_given_and_an_address():
     for name in LOADERS:
-        first, second = (21, 23) if name in ("hidden_bits", "generated_sql") else ("x", "y")
+        generated = name.startswith(("hidden", "generated"))
+        first, second = (21, 23) if generated else ("x", "y")
         one, other = loader(name, first), loader(name, second)
         assert value_address(one) != value_address(other)
         assert value_address(one) == value_address(loader(name, first))
