@@ -25,6 +25,7 @@ from ...protocols.scoring.ratings import (
     ratings_with_difficulty,
 )
 from ...protocols.scoring.surface import TERMS, Surface, breakdown_gap, own_axis, surface
+from ..display.chart import Chart, Series, point
 from ..display.finding import (
     Finding,
     Part,
@@ -278,6 +279,24 @@ def scaling_finding(found: Scaling) -> Finding:
             f"{counted(nested.steps, 'step')}"
             + (", beyond the capabilities that were seen." if nested.outside else ".")
         )
+    placed = [each for each in lines if each.capability is not None]
+    chart = Chart(
+        f"scaling: {found.protocol}",
+        "capability: log odds of the model's own accuracy",
+        "rating, points above the mean",
+        tuple(
+            Series(f"{found.protocol}: {name}", points)
+            for role, name in (("guard", "judges"), ("houdini", "agents"))
+            if (
+                points := tuple(
+                    point(each.rating.model, each.capability or 0.0, each.rating.above)
+                    for each in sorted(placed, key=lambda each: each.capability or 0.0)
+                    if each.role == role
+                )
+            )
+        ),
+        zero=True,
+    )
     what = "worlds that argue for a wrong answer" if found.game == "lie" else "all worlds"
     part = Part(
         "models",
@@ -298,6 +317,7 @@ def scaling_finding(found: Scaling) -> Finding:
         ],
         lines,
         (*notes, *_moves(found)),
+        chart=chart,
     )
     about = {
         "protocol": found.protocol,

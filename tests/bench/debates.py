@@ -1,4 +1,4 @@
-"""`debates`: 200 debates of five calls, each of which waits for the one before it."""
+"""`debates`: 200 debates of five calls, each of which waits for the one before it; and 1,200."""
 
 from tests.bench.calls import side_by_side
 from tests.bench.client import BARE, PLAIN, SDK, interleaved
@@ -7,13 +7,23 @@ from tests.bench.measured import Measured, at_most, wall
 from tests.bench.options import Options
 from tests.bench.server import Server
 
+COUNT, MANY = 200, 1200
+
 
 def measure(options: Options) -> Measured:
-    clients = [BARE, PLAIN, SDK, *options.peers_for("debates")]
+    wanted = (
+        (COUNT, [BARE, PLAIN, SDK, *options.peers_for("debates")], 1.3),
+        (MANY, [BARE, PLAIN], 1.2),
+    )
+    found, goals = {}, []
     with Server() as server:
-        job = Job(server.url, options.sized(200), 200, "")
-        found = interleaved(clients, "debates", job, options.rounds)
-    table = side_by_side("debates: 200 at once, 5 calls deep, 50 ms each", found)
-    bare, ours = found.readings[BARE], found.readings[PLAIN]
-    goal = at_most("plain transport: wall", wall(ours) / wall(bare), 1.3, " × bare")
-    return Measured("debates", table, (goal,))
+        for count, clients, most in wanted:
+            job = Job(server.url, options.sized(count), 200, "")
+            each = interleaved(clients, "debates", job, options.rounds)
+            found["" if count == COUNT else f"{count:,} debates"] = each
+            beside = wall(each.readings[PLAIN]) / wall(each.readings[BARE])
+            goals.append(
+                at_most(f"plain transport, {count:,} debates: wall", beside, most, " × bare")
+            )
+    title = f"debates: {COUNT} at once, 5 calls deep, 50 ms each"
+    return Measured("debates", side_by_side(title, found), tuple(goals))

@@ -52,10 +52,6 @@ def at_least(what: str, value: float, limit: float, unit: str = "", digits: int 
     return Goal(what, f"at least {limit:,g}{unit}", f"{value:,.{digits}f}{unit}", value >= limit)
 
 
-def exactly(what: str, value: float, wanted: float) -> Goal:
-    return Goal(what, f"{wanted:,g}", f"{value:,g}", value == wanted)
-
-
 def cpu_ms(readings: Sequence[Reading]) -> float:
     """Milliseconds of CPU for a call: the median over the rounds."""
     return median(reading.cpu / reading.answered for reading in readings) * 1000

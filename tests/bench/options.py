@@ -8,12 +8,10 @@ from tests.bench.client import Client
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    rounds: int = 5
+    rounds: int = 3
     """Runs of each client, taking turns; figures are their medians."""
     size: float = 1.0
     """Part of each workload that is run: less is quicker, and rougher."""
-    cells: int = 100_000
-    """The largest sweep of `scale`."""
     gsm8k: Path | None = None
     """Folder with the two files of GSM8K, for `twin`; the bundled problems without it."""
     peers: tuple[tuple[Client, tuple[str, ...]], ...] = ()

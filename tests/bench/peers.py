@@ -29,14 +29,14 @@ class Peer:
     workloads: tuple[str, ...]
 
 
-CHAINS_AND_CACHE = ("calls", "debates", "rerun")
 PEERS: dict[str, Peer] = {
     "openai": Peer("3.52.0", ("openai=={version}",), ("calls", "debates")),
-    # A hit of its cache imports what only its proxy declares.
-    "litellm": Peer("1.106.0", ("litellm[caching,proxy]=={version}",), CHAINS_AND_CACHE),
-    "inspect_ai": Peer("0.3.285", ("inspect-ai=={version}", "openai==3.52.0"), CHAINS_AND_CACHE),
-    "lm_eval": Peer("0.4.13", ("lm_eval[api]=={version}",), ("calls", "rerun")),
-    "curator": Peer("0.1.31", ("bespokelabs-curator=={version}",), ("calls", "rerun")),
+    "litellm": Peer("1.106.0", ("litellm=={version}",), ("calls", "debates")),
+    "inspect_ai": Peer(
+        "0.3.285", ("inspect-ai=={version}", "openai==3.52.0"), ("calls", "debates")
+    ),
+    "lm_eval": Peer("0.4.13", ("lm_eval[api]=={version}",), ("calls",)),
+    "curator": Peer("0.1.31", ("bespokelabs-curator=={version}",), ("calls",)),
 }
 
 

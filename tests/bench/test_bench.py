@@ -11,21 +11,14 @@ from bench import BENCHES, main
 from oversight.engine.display.table import Table
 from tests.bench import report
 from tests.bench.document import BEGIN, END
-from tests.bench.measured import Measured, at_least, at_most, exactly
+from tests.bench.measured import Measured, at_least, at_most
 from tests.bench.options import Options
 
-SMALL = Options(rounds=1, size=0.0, cells=40)
+SMALL = Options(rounds=1, size=0.0)
 DOCS = f"# How fast\n\n{BEGIN}\n\n{END}\n\nThe end.\n"
 
 
-OFTEN = ("calls", "counts", "debates", "rerun", "start", "limits", "batches", "slots", "faults")
-"""One of each kind; the others begin whole fleets and grids, each in processes of its own."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [name if name in OFTEN else pytest.param(name, marks=pytest.mark.nightly) for name in BENCHES],
-)
+@pytest.mark.parametrize("name", BENCHES)
 def test_a_bench_tells_its_figures_and_goals(name: str) -> None:
     measured = BENCHES[name](SMALL)
     assert measured.name == name
@@ -33,8 +26,6 @@ def test_a_bench_tells_its_figures_and_goals(name: str) -> None:
     assert {len(row) for row in measured.table.body} == {len(measured.table.head)}
     assert measured.goals
     assert all(any(map(str.isdigit, goal.measured)) for goal in measured.goals)
-    # What may never happen must not happen on a slow machine either.
-    assert all(goal.met for goal in measured.goals if goal.target == "0")
 
 
 def test_a_bench_that_is_not_there_is_told_with_those_that_are() -> None:
@@ -49,8 +40,6 @@ def test_goals_hold_at_their_limits() -> None:
     assert not at_most("wall", 2.001, 2, " s").met
     assert at_least("hits", 20_000, 20_000).met
     assert not at_least("hits", 19_999, 20_000).met
-    assert exactly("lost", 0, 0).met
-    assert not exactly("lost", -5, 0).met
 
 
 def test_a_bench_replaces_its_own_figures_in_the_document(tmp_path: Path) -> None:
@@ -81,7 +70,7 @@ def test_a_document_without_a_place_for_figures_is_left_alone(tmp_path: Path) ->
 def test_the_document_of_the_project_has_its_place_and_says_what_each_bench_measures() -> None:
     text = report.DOCS.read_text()
     assert text.index(BEGIN) < text.index(END)
-    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == {*BENCHES, "team"}
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == {*BENCHES}
 
 
 def _measured(name: str, seconds: float) -> Measured:

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 from tests import databases
-from tests.bench.shares import ACTORS, CALLS, TEAM, Sharers, keeping
+from tests.campaign.sharing_limits import ACTORS, CALLS, TEAM, Sharers, keeping
 from tests.conftest import Campaign
 
 pytestmark = pytest.mark.campaign

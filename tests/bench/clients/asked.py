@@ -11,7 +11,6 @@ import resource
 import sys
 import threading
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -147,25 +146,20 @@ def main(**workloads: Callable[[Job], int]) -> None:
     """Run the workload that the command line names, and print what it took as JSON.
 
     A workload gives the number of calls that were answered. A small run of it comes first and is
-    not counted: importing and making clients is measured elsewhere. `rerun` is what a workload
-    takes when it comes for the second time, out of what the client has kept in the job's folder;
-    `hits` likewise.
+    not counted: importing and making clients is measured elsewhere. `hits` is counted
+    when it comes for the second time, out of what the first one stored.
     """
     work, job = workloads[sys.argv[1]], Job(**json.loads(sys.argv[2]))
     work(replace(job, count=8, first=job.count, folder=os.path.join(job.folder, "warm-up")))
     job = replace(job, folder=os.path.join(job.folder, "measured"))
-    again = sys.argv[1] in ("rerun", "hits")
-    if again:
+    if sys.argv[1] == "hits":
         work(job)
     if job.counted:
         print(json.dumps(_counted(work, job)))
         return
-    sent = _sent(job)
     before = _spent()
     answered = work(job)
     cpu, wall = (after - then for after, then in zip(_spent(), before, strict=True))
-    if again and (sent := _sent(job) - sent) > job.count // 100:  # some ask for the limits
-        sys.exit(f"{sent:,} of {job.count:,} calls were sent again")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"cpu": cpu, "wall": wall, "answered": answered, "peak": peak}))
 
@@ -201,13 +195,6 @@ def _counted(work: Callable[[Job], int], job: Job) -> dict[str, object]:
         "kept": sys.getallocatedblocks() - blocks - len(python),
         "places": places,
     }
-
-
-def _sent(job: Job) -> int:
-    """Requests that the server has had."""
-    address = job.url.removesuffix("/v1") + "/rehearsal/counts"
-    with urllib.request.urlopen(address) as response:
-        return json.load(response)["requests"]
 
 
 def _spent() -> tuple[float, float]:

@@ -43,4 +43,4 @@ def calls(job: asked.Job) -> int:
 
 
 if __name__ == "__main__":
-    asked.main(calls=calls, rerun=calls)
+    asked.main(calls=calls)

@@ -10,15 +10,8 @@ from inspect_ai.solver import generate, solver
 
 
 def calls(job: asked.Job) -> int:
-    return _calls(job, generate())
-
-
-def rerun(job: asked.Job) -> int:
-    return _calls(job, generate(cache=True))
-
-
-def _calls(job: asked.Job, solver) -> int:
-    log = _evaluated(job, [Sample(_messages(asked.call(n))) for n in _numbers(job)], solver)
+    samples = [Sample(_messages(asked.call(n))) for n in _numbers(job)]
+    log = _evaluated(job, samples, generate())
     return sum(bool(sample.output.completion) for sample in log.samples)
 
 
@@ -65,4 +58,4 @@ def _messages(messages: list[dict[str, str]]) -> list[ChatMessageSystem | ChatMe
 
 
 if __name__ == "__main__":
-    asked.main(calls=calls, debates=debates, rerun=rerun)
+    asked.main(calls=calls, debates=debates)

@@ -8,7 +8,6 @@ import asked
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else importing it asks for prices elsewhere
 
 import litellm
-from litellm.caching import Cache
 
 
 def calls(job: asked.Job) -> int:
@@ -19,11 +18,6 @@ def debates(job: asked.Job) -> int:
     return asyncio.run(asked.debates(job, _say))
 
 
-def rerun(job: asked.Job) -> int:
-    litellm.cache = Cache(type="disk", disk_cache_dir=os.path.join(job.folder, "cache"))
-    return asyncio.run(asked.calls(job, _say))
-
-
 async def _say(messages: list[dict[str, str]]) -> str:
     reply = await litellm.acompletion(
         model=f"openai/{asked.MODEL}", messages=messages, max_tokens=asked.MAX_TOKENS
@@ -32,4 +26,4 @@ async def _say(messages: list[dict[str, str]]) -> str:
 
 
 if __name__ == "__main__":
-    asked.main(calls=calls, debates=debates, rerun=rerun)
+    asked.main(calls=calls, debates=debates)

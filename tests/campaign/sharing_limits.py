@@ -1,22 +1,18 @@
-"""`shares`: one limit of 6,000 a minute under one process, several workers, Ray actors, and two
-runs with a quota: how much of it is used, and is it ever broken?"""
+"""One limit of 6,000 a minute under Ray actors, or two runs with a quota: how much of it is used,
+and is it ever broken?"""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from oversight.engine.display.table import Table
 from oversight.engine.mock import Profile
 from tests import databases
 from tests.bench.clients.asked import TURNS
 from tests.bench.command import CommandFailed, Running
-from tests.bench.measured import Measured, at_least, at_most
-from tests.bench.options import Options
 from tests.bench.server import Server
 from tests.bench.sweep import write_debates
 
@@ -41,7 +37,6 @@ class Sharers:
     """Goal: the part of the limit that they use (%)."""
 
 
-WORKERS = tuple(Sharers(f"{n} workers", ("--workers", str(n))) for n in (1, 2, 4))
 ACTORS = Sharers("2 Ray actors", ("--workers", "2", "--ray", "auto"))
 TEAM = Sharers("2 runs, one quota", ("--quota",), 2, 93.0)
 
@@ -58,38 +53,6 @@ class Kept:
     """Of the limit, in the busiest 10 s (%)."""
     peak: int
     """Most requests in flight."""
-
-
-def measure(options: Options) -> Measured:
-    several = [*WORKERS]
-    if find_spec("ray") is not None:
-        several.append(ACTORS)
-    if not databases.lacking():
-        several.append(TEAM)
-    if not options.size:
-        # Processes, actors and a database take longer to start than the smallest form takes.
-        several = [WORKERS[1]]
-    body, goals = [], []
-    for sharers in several:
-        kept = keeping(sharers, options.sized(CALLS))
-        ten = f"{kept.ten:.1f} %"
-        body.append((sharers.name, f"{kept.used:.1f} %", f"{kept.second:,}", ten, f"{kept.peak:,}"))
-        goals += [
-            at_least(f"{sharers.name}: used of the limit", kept.used, sharers.min_used, " %", 1),
-            at_most(f"{sharers.name}: busiest 10 s", kept.ten, 101, " %", 1),
-        ]
-        if sharers.runs == 1:
-            goals.append(
-                at_most(f"{sharers.name}: busiest second", kept.second, 112, " requests", 0)
-            )
-    table = Table(
-        f"shares: {PER_MINUTE:,} requests a minute, replies after about {LATENCY.latency} s",
-        ("", "used in the middle", "busiest second", "busiest 10 s", "most at once"),
-        tuple(body),
-        1,
-        (f"as the server counted its requests, looked at every {GLANCE * 1000:.0f} ms.",),
-    )
-    return Measured("shares", table, tuple(goals))
 
 
 def keeping(sharers: Sharers, calls: int) -> Kept:
