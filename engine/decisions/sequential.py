@@ -34,7 +34,7 @@ from ..reports.aggregate import OutcomeTable
 from ..runs.run_folder import RunFolder, outcomes
 from ..sweeps.sweep import Cell, Sweep
 from ..system.files import replace_file
-from .rows import pairs_meant, row_names
+from .rows import one_pair_meant, row_names
 from .statement import Aim
 
 DECISION_FILE = "decision.json"
@@ -109,14 +109,7 @@ class SequentialDesign:
         self.aim = aim
         self.score = score
         names = row_names(sweep.rows)
-        pairs = pairs_meant(aim.first, aim.second, sweep.rows, names)
-        if len(pairs) > 1:
-            several = "\n  ".join(f"{names[a]} - {names[b]}" for a, b in pairs[:8])
-            raise UsageError(
-                f"'{aim}' means {len(pairs)} contrasts; name one with parts of agents and judges:"
-                f"\n  {several}"
-            )
-        self.rows = pairs[0]
+        self.rows = one_pair_meant(aim.first, aim.second, sweep.rows, names)
         self.names = (names[self.rows[0]], names[self.rows[1]])
         if not any(score in applicable(len(problem.values)) for problem in sweep.problems):
             raise UsageError(f"no problem of {sweep.name} has a {score} score")
