@@ -11,6 +11,7 @@ from .datasets.gsm8k import Gsm8k as Gsm8k
 from .datasets.hidden_bits import HiddenBits as HiddenBits
 from .datasets.jsonl import JsonLines as JsonLines
 from .datasets.mmlu import Mmlu as Mmlu
+from .datasets.mutants import GeneratedMutants as GeneratedMutants
 from .datasets.passages import BoolQ as BoolQ
 from .datasets.passages import Quality as Quality
 from .datasets.prontoqa import ProntoQa as ProntoQa

@@ -62,7 +62,10 @@ class Protocol(ABC):
         A reply that cannot be read counts against `side`, as oversight.protocols.doubts says.
         Unreadable if there is nothing else for the verdict to rest on; what `ask` raises passes.
         """
-        return (await self.play(question, side, ask)).settled(side)
+        verdict: object = await self.play(question, side, ask)
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"a verdict is expected, and the protocol gave {verdict!r:.80}")
+        return verdict.settled(side)
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         """As `run`, with the verdict as it was read: a subclass says here what is done."""
@@ -266,6 +269,8 @@ class Conversation(Protocol):
         said = await self.converse(Transcript(question), side, ask)
         if isinstance(said, Transcript):
             return await self.judge.judge(said, ask, self.judging())
+        if not isinstance(said, Measured):
+            raise TypeError(f"converse returns the Transcript at its end, and here {said!r:.60}")
         transcripts = (said.transcript, *said.otherwise)
         verdicts = await gather_in_order(
             *(self.judge.judge(transcript, ask, self.judging()) for transcript in transcripts)

@@ -1,7 +1,7 @@
 """Rows of a run for comparison: short names, measures, and lookup by name."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
@@ -25,6 +25,8 @@ class RunRows:
     table: OutcomeTable
     names: tuple[str, ...]
     """One per row, unique."""
+    _asd: dict[str, dict[str, Sample]] = field(default_factory=dict, repr=False, compare=False)
+    """By score, once it was asked for."""
 
     @property
     def folder(self) -> Path:
@@ -36,8 +38,11 @@ class RunRows:
 
     def asd(self, score: str) -> dict[str, Sample]:
         """ASD by row name, of every row with a complete problem."""
-        found = {name: self.table.worlds(n).samples(score, ()) for n, name in enumerate(self.names)}
-        return {name: samples.asd for name, samples in found.items() if samples}
+        if score not in self._asd:
+            measured = (self.table.worlds(n).samples(score, ()) for n in range(len(self.names)))
+            pairs = zip(self.names, measured, strict=True)
+            self._asd[score] = {name: samples.asd for name, samples in pairs if samples}
+        return self._asd[score]
 
     def clusters(self, ids: Iterable[str]) -> Places:
         """The cluster of each of these problems, as a whole number."""

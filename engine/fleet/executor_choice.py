@@ -25,16 +25,16 @@ def executor_for(
     loaded: LoadedSweep,
     store: str,
     *,
-    quota: bool = False,
+    quota: float = 0.0,
     ray: str = "",
     batch: BatchTerms = LIVE,
 ) -> MakeExecutor:
     """An executor in this process, or a fleet where there are several workers or a quota.
 
-    store: its folder or URL, as workers are to open it. quota: whether limits are shared with other
-    runs of this store. ray: address of a Ray cluster, or `auto`; empty for processes of this
-    machine. batch: which models are asked in batches, beside those that the sweep file names; a run
-    that has batches out collects them in any case.
+    store: its folder or URL, as workers are to open it. quota: its weight where limits are shared
+    with other runs of this store; else 0. ray: address of a Ray cluster, or `auto`; empty for
+    processes of this machine. batch: which models are asked in batches, beside those that the sweep
+    file names; a run that has batches out collects them in any case.
     ValueError for fewer workers than one; UsageError for a quota in a folder, for a model that
     cannot be asked in batches, and for batches with several workers.
     """

@@ -68,11 +68,11 @@ class Fleet(Executor):
         *,
         workers: int,
         store: str,
-        quota: bool = False,
+        quota: float = 0.0,
         spawn: SpawnWorker = ProcessWorker.spawn,
     ) -> None:
-        """store: its folder or URL, as workers are to open it. quota: whether limits are shared
-        with other runs of this store, which then is a database."""
+        """store: its folder or URL, as workers are to open it. quota: its weight where limits are
+        shared with other runs of this store, which then is a database; else 0."""
         loaded, policy = assignment.loaded, assignment.policy
         if assignment.mode == "replay":
             raise UsageError("a replay runs in one process: leave out --workers")
@@ -88,7 +88,7 @@ class Fleet(Executor):
         limits = {model: loaded.models.limits.get(model, Limits()) for model in self._models}
         self._governor = LimitAllocator(limits, policy.max_cost, policy.spent)
         self._quota = (
-            Quota(store, quota_accounts(loaded.models, limits), self._folder.path.name)
+            Quota(store, quota_accounts(loaded.models, limits), self._folder.path.name, quota)
             if quota
             else None
         )

@@ -158,10 +158,16 @@ class LimitAllocator:
         width = sum(holding.width.get(model, 0) for holding in self._holdings.values())
         return max(self.held(model), width / most)
 
-    def needs(self) -> dict[str, tuple[float, float]]:
-        """(demand, part in use) of each model, for `Quota.renew`."""
+    def needs(self) -> dict[str, tuple[float, float, float]]:
+        """Demand and replies a second, and the part in use, of each model, for `Quota.renew`."""
+        every = self._holdings.values()
         return {
-            model: (sum(self._demands(model).values()), self.using(model)) for model in self._limits
+            model: (
+                sum(self._demands(model).values()),
+                sum(each.limits[model].per_second for each in every if model in each.limits),
+                self.using(model),
+            )
+            for model in self._limits
         }
 
     def _demands(self, model: str) -> dict[int, float]:

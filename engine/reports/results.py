@@ -17,8 +17,7 @@ from ...protocols.scoring.unpaired import scored
 from ...protocols.scoring.world_table import RowSamples
 from ...protocols.scoring.worlds import BETAS
 from ..runs.outcome import OutcomeRecord
-from ..sweeps.axes import Axes
-from ..sweeps.grid import Grid, GridRow
+from ..sweeps.grid import Axes, Grid, GridRow
 from .aggregate import OutcomeTable
 from .health import Health, HealthCheck
 from .secondary import MeasureKind

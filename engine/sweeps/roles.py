@@ -116,7 +116,7 @@ def judges(node: Node) -> list[Judge]:
             types_ = fields_of(cls)
             for point in _points(role, settings, types_, needs=required_of(cls)):
                 _check_calls(role, point)
-                if "model" in point:
+                if "temperature" in types_ and "model" in point:
                     point = _tempered(node.document, point, point["model"], point.get("effort", ""))
                 elif "temperature" in types_:
                     member = point["member"].base_agent
