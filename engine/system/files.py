@@ -55,11 +55,10 @@ def open_plain(path: Path) -> BinaryIO:
                 "itself there"
             ) from None
         raise RunFolderError(f"{path} cannot be read: {exc.strerror}") from exc
-    file = os.fdopen(descriptor, "rb")
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        file.close()
+        os.close(descriptor)
         raise RunFolderError(f"{path} is no regular file: a run folder holds files alone")
-    return file
+    return os.fdopen(descriptor, "rb")
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
