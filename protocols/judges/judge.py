@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat
+from ...cache.frozen import fast_init
 from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
 from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, at_seat, mean_spans, readings
@@ -279,7 +280,8 @@ class ModelJudge(Judge):
         own order. Unreadable if there is nothing to read."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Elicited:
     """What a judge replied to one case in one order of presentation."""
 
@@ -337,7 +339,8 @@ def verdict_of(
     return Verdict(probs, transcript, judgements, bounds=bounds, doubts=doubts)
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Shown:
     """A case in one order of presentation, with what the judge reads beside it."""
 
