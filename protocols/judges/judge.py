@@ -236,12 +236,8 @@ class ModelJudge(Judge):
             told.append(asked)
         if form is not None:
             told.append(words.fill("agent.form", fields=fields_of(form)))
-        todo = Instructions(
-            task,
-            case.briefing.stance,
-            lines(told),
-            marks=marks,
-            cue=asked if cue else NOTHING,
+        todo = Instructions.same(
+            task, case.briefing.stance, lines(told), marks, asked if cue else NOTHING
         )
         room = REASONING_ROOM if self.reason != "none" else 0
         return Call(
