@@ -114,13 +114,24 @@ def compare_tables(
     return _finding(lines, " and ".join(file.stem for file in files), score, family)
 
 
-def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread, int]:
-    """Variance of the difference per problem between two settings of a table, and the problems."""
-    rows = _read([file], score, "setting", ())
+def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread, int, float]:
+    """Spread of the difference per question between two settings of a table, its questions, and
+    how many of them there are for each cluster of the kind that has the fewest.
+
+    Questions of one text, and judgements of one judge, depend on each other as far as they do in
+    the table: the design effect is the variance by all kinds of clusters over that by questions.
+    """
+    every = lines_of(file)
+    clusters = (*ways_of(every), "question")
+    rows = _asds(by_setting(every), score, clusters)
     one, two = _pair(",".join(words), rows)
     apart = rows[one] - rows[two]
-    problems = len({*rows[one].ways["problem"].tolist(), *rows[two].ways["problem"].tolist()})
-    return Spread(apart.estimate().sampling ** 2 * problems), problems
+    alone = apart.by("question").estimate()
+    found = apart.by(*clusters[:-1]).estimate()
+    questions = len(np.unique(apart.ways["question"]))
+    effect = (found.sampling / alone.sampling) ** 2 if alone.sampling else 1.0
+    spread = Spread(alone.sampling**2 * questions, design_effect=max(1.0, effect))
+    return spread, questions, questions / max(found.clusters, 1)
 
 
 def table_frontier(
