@@ -48,8 +48,18 @@ class Protocol(ABC):
     opposes_answers: ClassVar[bool] = False
     """Whether somebody argues for the other answer, so that there must be exactly one other."""
 
-    def __post_init__(self) -> None:  # noqa: B027 - most protocols have nothing to check
-        """A subclass checks its settings here, and passes on."""
+    def __post_init__(self) -> None:
+        """TypeError for roles in the wrong order. A subclass checks its settings here as well."""
+        roles: tuple[tuple[str, object, type], ...] = (
+            ("judge", self.judge, Judge),
+            ("agent", getattr(self, "agent", None), Speaker),
+        )
+        for name, given, role in roles:
+            if given is not None and not isinstance(given, role):
+                raise TypeError(
+                    f"{type(self).__name__}: {name} is {given!r:.60}, and no {role.__name__}; the "
+                    f"judge comes first: {type(self).__name__}(judge, agent)"
+                )
 
     @property
     def name(self) -> str:
@@ -62,7 +72,10 @@ class Protocol(ABC):
         A reply that cannot be read counts against `side`, as oversight.protocols.doubts says.
         Unreadable if there is nothing else for the verdict to rest on; what `ask` raises passes.
         """
-        return (await self.play(question, side, ask)).settled(side)
+        verdict: object = await self.play(question, side, ask)
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"a verdict is expected, and the protocol gave {verdict!r:.80}")
+        return verdict.settled(side)
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         """As `run`, with the verdict as it was read: a subclass says here what is done."""
@@ -266,6 +279,8 @@ class Conversation(Protocol):
         said = await self.converse(Transcript(question), side, ask)
         if isinstance(said, Transcript):
             return await self.judge.judge(said, ask, self.judging())
+        if not isinstance(said, Measured):
+            raise TypeError(f"converse returns the Transcript at its end, and here {said!r:.60}")
         transcripts = (said.transcript, *said.otherwise)
         verdicts = await gather_in_order(
             *(self.judge.judge(transcript, ask, self.judging()) for transcript in transcripts)

@@ -37,6 +37,8 @@ class Question:
     graded: bool = False
     """Whether its answers differ in degree, so that the best of them is sought, not the truth. It
     is stated, not read off the values, since those influence no call."""
+    environment: str = ""
+    """What tools work on and nobody reads, such as the SQL of a database; empty for nothing."""
 
     def __post_init__(self) -> None:
         labels = [answer.label for answer in self.answers]
@@ -129,6 +131,7 @@ def labelled(
     group: str = "",
     graded: bool = False,
     flaws: Sequence[str] = (),
+    environment: str = "",
 ) -> Problem:
     """A problem whose answers are put in a seeded order and called A, B, C …
 
@@ -144,7 +147,7 @@ def labelled(
     )
     values = tuple(answers[place][2] for place in order)
     planted = tuple(flaws[place] for place in order) if flaws else ()
-    return Problem(id, Question(text, named, passage, graded), values, group, planted)
+    return Problem(id, Question(text, named, passage, graded, environment), values, group, planted)
 
 
 def randomness(seed: int, id: str, purpose: str) -> random.Random:

@@ -14,8 +14,8 @@ MAX_SETTING_TEXT = 24
 def unusual(settings: "DataclassInstance") -> Iterator[str]:
     """The settings that are not at their default, in the order of their class.
 
-    A flag is its name, a tuple of names is those names, and any other tuple its length. A field
-    without a default is a role and no setting, and is left out.
+    A flag is its name, tools are their names, and a tuple of anything but names is its length. A
+    field without a default is a role and no setting, and is left out.
     """
     for field in fields(settings):
         value = getattr(settings, field.name)
@@ -41,7 +41,7 @@ def _words(field: "Field[Any]", value: Any) -> Iterator[str]:
     if isinstance(value, bool):
         yield name if value else f"no {name}"
     elif isinstance(value, tuple) and all(isinstance(part, str) for part in value):
-        yield from value
+        yield from value if name == "tools" else (f"{name} {', '.join(value)}",)
     elif isinstance(value, tuple):
         yield f"{len(value)} {name}"
     elif isinstance(value, str) and len(value) > MAX_SETTING_TEXT:

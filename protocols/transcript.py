@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from inspect import isawaitable
 from typing import Literal, TypeAlias
 
 from ..cache.frozen import fast_init
@@ -27,6 +28,8 @@ class ToolUse:
     """What was computed, as the model wrote it; empty if nothing could be."""
     result: str
     """The value, or a text that starts with `error:`."""
+    cost: float = 0.0
+    """What it took of the budget of the speaker's side."""
 
     @property
     def failed(self) -> bool:
@@ -83,7 +86,17 @@ class Transcript:
     turns: tuple[Turn, ...] = ()
 
     def then(self, *turns: Turn) -> "Transcript":
+        """This transcript with more turns at its end. TypeError for what is no turn."""
+        for turn in turns:
+            if type(turn) is not Turn:
+                _require_turn(turn)
         return Transcript(self.question, self.turns + turns)
+
+
+def _require_turn(given: object) -> None:
+    if not isinstance(given, Turn):
+        why = ": write await before what makes the turn" if isawaitable(given) else ""
+        raise TypeError(f"a transcript consists of turns, not of {given!r:.60}{why}")
 
 
 @fast_init

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ SECTIONS = {
     "Start": {
         "demo": "Run a small sweep on simulated models: no key, no cost.",
         "init": "Write a commented sweep file to start from.",
+        "try": "Try a protocol, judge, agent or data set of your own; nothing is sent.",
         "dataset": "Check data sets for leaks, fetch them, generate or rewrite answers.",
     },
     "Before you pay": {
@@ -142,7 +144,7 @@ class CommandTree(NamedGroup):
     """All commands, by section; those with an old name are found by their new one."""
 
     def __init__(self, **others: Any) -> None:
-        modules = {name: name.replace("-", "_") for name in COMMANDS}
+        modules = {name: "try_" if name == "try" else name for name in COMMANDS}
         super().__init__(modules=modules, old=OLD_NAMES, **others)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -151,6 +153,13 @@ class CommandTree(NamedGroup):
         except KeyboardInterrupt:
             # Before a run begins or after it has ended; click would call it a failure of cells.
             raise SystemExit(ExitCode.INTERRUPTED) from None
+        except click.ClickException as fault:
+            if not os.environ.get(LOG) == "json":
+                raise
+            from .output import complain
+
+            complain(fault.format_message())
+            raise SystemExit(fault.exit_code) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -159,6 +168,9 @@ class CommandTree(NamedGroup):
                 rows = [(name.ljust(width), summary) for name, summary in section.items()]
                 formatter.write_dl(rows)
 
+
+LOG = "OVERSIGHT_LOG"
+"""Set to `json`, it makes every line on stderr an object."""
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 """For all commands."""
@@ -177,6 +189,10 @@ def oversight() -> None:
 def main() -> None:
     """Run the command line; an error of ours is one plain message, and no traceback."""
     try:
+        if os.environ.get(LOG) == "json":
+            from ..display.log_lines import log_as_json
+
+            log_as_json()
         oversight.main(prog_name="oversight")
     except Exception as exc:
         from .faults import report_fault

@@ -1,33 +1,22 @@
-"""Cost of each row of a run, stand-alone and marginal, and the frontier of cost against lift.
+"""Cost of each row of a run, stand-alone and marginal.
 
 A call that several rows make is paid once. The stand-alone cost of a row covers all of its calls;
 the marginal cost, in the order of the report, those that no earlier row makes. Marginal costs add
 up to the cost of the run.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ...protocols.scoring.arrays import Flags, Floats
-from ...protocols.scoring.contrasts import Contrast, contrasts, shared_samples
-from ...protocols.scoring.estimate import Estimate, exact
-from ...protocols.scoring.inference import estimate
-from ...protocols.scoring.sample import paired
 from ..accounting.prices import PriceList
-from ..display.finding import Finding, Part, column, figure, flag, number, program, word
-from ..errors import UsageError
-from ..reports.report import SCORE_NAMES
-from .calls import PaidCall, RunCalls
-from .rows import RunRows, against_naive
+from ..display.finding import Part, column, number, program, word
+from .calls import PaidCall, RunCalls, calls_of_run, sample_of
+from .rows import RunRows
 
 CostAxis: TypeAlias = Literal["dollars", "tokens"]
-
-CHEAPER = 1e-12
-"""Costs closer than this count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +53,13 @@ class RowCost:
     alone: Spent | None
     """None for the whole run."""
     marginal: Spent
+    asked: int = 0
+    """Calls of all of its worlds; one that they share counts in each."""
+
+    def each(self, axis: CostAxis) -> float:
+        """Stand-alone cost a problem."""
+        cost = self.alone.on(axis) if self.alone else None
+        return (cost or 0.0) / max(self.problems, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +73,8 @@ class Costs:
     """Models without a known price."""
     missing: int
     """Cells with calls that the store does not hold."""
+    sampled: int = 0
+    """Problems, if these are the costs of some alone."""
 
 
 def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
@@ -87,11 +85,20 @@ def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
     ran = [_problems(run, row, found.problems) for row in range(rows)]
     models = dict.fromkeys(call.model for call in found.calls.values())
     return Costs(
-        tuple(RowCost(*each) for each in zip(run.names, ran, alone, marginal, strict=True)),
+        tuple(
+            RowCost(*each)
+            for each in zip(run.names, ran, alone, marginal, found.asked or [0] * rows, strict=True)
+        ),
         _spent((call for call in found.calls.values() if call.rows), prices),
         tuple(model for model in models if prices.find(model) is None),
         found.missing,
+        len(found.problems or ()),
     )
+
+
+def sampled_costs(run: RunRows) -> Costs:
+    """Costs of the rows of a run over its first problems, at the listed prices."""
+    return row_costs(run, calls_of_run(run.run, sample_of(run.sweep)), run.run.prices)
 
 
 def spent_by_row(found: RunCalls, rows: int, prices: PriceList) -> tuple[list[Spent], list[Spent]]:
@@ -133,136 +140,9 @@ def _spent(calls: Iterable[PaidCall], prices: PriceList) -> Spent:
     return Spent(count, dollars, read, wrote, cached, judged, judge_dollars)
 
 
-@dataclass(frozen=True, slots=True)
-class FrontierPoint:
-    """A row by its cost per problem and its lift or ASD."""
-
-    name: str
-    cost: float
-    """Stand-alone cost per problem, on the axis of the frontier."""
-    worth: Estimate
-    on_frontier: bool
-    """Whether no other row is as good at a lower cost, or better at the same cost."""
-    beaten: bool
-    """Whether some row that costs no more is better for sure, in the family of all contrasts with
-    such rows: it is off the frontier, and not by chance."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frontier:
-    """Frontier of cost against lift, or against ASD if some row has no naive judge."""
-
-    axis: CostAxis
-    measure: Literal["lift", "ASD"]
-    score: str
-    problems: int
-    """Problems that all rows share."""
-    points: tuple[FrontierPoint, ...]
-    """By rising cost."""
-
-
-def frontier(
-    run: RunRows, costs: Costs, *, score: str = "brier", axis: CostAxis | None = None
-) -> Frontier:
-    """Cost frontier of the rows. axis: by default dollars if all prices are known and the run cost
-    anything, else tokens.
-
-    Costs are held fixed. UsageError for dollars with an unknown price, or rows that share no
-    problem.
-    """
-    if axis is None:
-        axis = "tokens" if costs.unpriced or not costs.total.dollars else "dollars"
-    if axis == "dollars" and costs.unpriced:
-        raise UsageError(
-            f"no price is known of {', '.join(costs.unpriced)}: give a file with --prices, or take "
-            "--unit tokens"
-        )
-    samples = run.asd(score)
-    try:
-        shared = shared_samples(samples)
-    except ValueError as exc:
-        raise UsageError(f"{run.folder}: {exc}") from exc
-    naive = {run.names[one]: run.names[two] for one, two in against_naive(run.sweep.rows)}
-    for n, row in enumerate(run.sweep.rows):
-        if row.naive:
-            naive[run.names[n]] = run.names[n]
-    lifted = all(naive.get(name) in shared for name in shared)
-    if lifted:
-        shared = {name: paired(sample, shared[naive[name]]) for name, sample in shared.items()}
-    names = tuple(shared)
-    worth = [
-        exact(0.0, len(sample.values)) if lifted and naive[name] == name else estimate(sample)
-        for name, sample in shared.items()
-    ]
-    spent = {row.name: row for row in costs.rows}
-    cost = np.array([_each(spent[name], axis) for name in names])
-    on = not_dominated(cost, np.array([each.value for each in worth]))
-    worse = beaten(dict(zip(names, cost.tolist(), strict=True)), partial(contrasts, shared))
-    points = [
-        FrontierPoint(name, float(cost[n]), worth[n], bool(on[n]), name in worse)
-        for n, name in enumerate(names)
-    ]
-    points.sort(key=lambda point: (point.cost, -point.worth.value))
-    problems = len(next(iter(shared.values())).questions)
-    return Frontier(axis, "lift" if lifted else "ASD", score, problems, tuple(points))
-
-
-def beaten(
-    cost: Mapping[str, float], decide: Callable[[list[tuple[str, str]]], tuple[Contrast, ...]]
-) -> set[str]:
-    """The rows that some row which costs no more surpasses for sure. decide: contrasts of pairs."""
-    pairs = [
-        (cheap, dear)
-        for cheap in cost
-        for dear in cost
-        if cheap != dear and cost[cheap] <= cost[dear] + CHEAPER
-    ]
-    try:
-        found = decide(pairs)
-    except ValueError:
-        return set()
-    return {each.second for each in found if each.verdict == "first better"}
-
-
-def _each(row: RowCost, axis: CostAxis) -> float:
-    """Stand-alone cost per problem."""
-    cost = row.alone.on(axis) if row.alone else None
-    return (cost or 0.0) / max(row.problems, 1)
-
-
-def not_dominated(cost: Floats, worth: Floats) -> Flags:
-    """Whether each row is undominated: none as good at a lower cost, or better at the same cost."""
-    cheaper = cost[:, None] < cost - CHEAPER
-    alike = np.abs(cost[:, None] - cost) <= CHEAPER
-    as_good, better = worth[:, None] >= worth, worth[:, None] > worth
-    dominated = (cheaper & as_good) | (alike & better)
-    found: Flags = np.logical_not(np.logical_or.reduce(dominated, axis=0))
-    return found
-
-
-def costs_finding(costs: Costs, frontier: Frontier, ledger: float | None) -> Finding:
-    """The frontier, cheapest row first, and the cost of each row in the order of the report.
-
-    ledger: dollars recorded in the run's ledger; None if it paid nothing.
-    """
-    unit, digits = ("$", 5) if frontier.axis == "dollars" else ("tokens", 0)
-    points = Part(
-        "frontier",
-        f"frontier: {frontier.measure} ({SCORE_NAMES[frontier.score]}) against {unit} a problem",
-        [
-            word("row", "name"),
-            number(f"{unit} a problem", "cost", f",.{digits}f"),
-            figure(frontier.measure, "worth", 2),
-            flag("on the frontier", "on_frontier"),
-            flag("beaten for sure", "beaten"),
-        ],
-        frontier.points,
-        (
-            f"{frontier.problems} problems that all rows have. On the frontier: no row is as good "
-            "for less, or better for as much; costs stand as they are.",
-            "beaten for sure: a row that costs no more is better, in the family of all such pairs.",
-        ),
-    )
+def costs_part(costs: Costs, ledger: float | None) -> Part:
+    """The cost of each row in the order of the report. ledger: dollars recorded in the run's; None
+    if it paid nothing."""
     notes = [
         "Each row by itself, with all calls that it makes. marginal: only those that no row above "
         "it made; they add up to the run's.",
@@ -276,7 +156,7 @@ def costs_finding(costs: Costs, frontier: Frontier, ledger: float | None) -> Fin
         notes.append(f"{costs.missing:,} cells have calls that the store does not hold: left out")
     # Dollars are shown unless everything was free.
     priced = costs.total.dollars is None or costs.total.dollars > 0
-    rows = Part(
+    return Part(
         "rows",
         "cost by row",
         [
@@ -298,17 +178,6 @@ def costs_finding(costs: Costs, frontier: Frontier, ledger: float | None) -> Fin
         notes,
         total=RowCost("all rows", 0, None, costs.total),
     )
-    about = {
-        "axis": frontier.axis,
-        "measure": frontier.measure,
-        "score": frontier.score,
-        "problems": frontier.problems,
-        "total": costs.total,
-        "ledger_dollars": ledger,
-        "unpriced": list(costs.unpriced),
-        "missing_cells": costs.missing,
-    }
-    return Finding((points, rows), about)
 
 
 def _dollars(dollars: float | None) -> str:

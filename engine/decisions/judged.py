@@ -9,18 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from ...protocols.scoring.contrasts import Contrast, Family, decided, unpaired
-from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.inference import ErrorKind, Influences, mean_of
 from ...protocols.scoring.judgements import Judgement, Judgements
 from ...protocols.scoring.power import Spread
 from ...protocols.scoring.unpaired import scored
-from ..display.finding import Finding, Part, column, figure, flag, number, people, program, word
+from ..display.finding import Finding, Part, column, figure, number, people, program, word
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from ..reports.scored import by_setting, ways_of
 from ..reports.verdicts import parsed, told_apart
 from ..studies.scoring import is_study, study_judgements
-from .costs import beaten, not_dominated
+from .frontier import frontier_part, frontier_points
 from .statement import read_pair
 
 TABLE = ".jsonl"
@@ -34,18 +33,6 @@ class JudgedContrast:
     contrast: Contrast
     shared: float
     """Share of the problems of both that both judged: 1 is paired, 0 are two samples."""
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedCost:
-    """A setting by the cost of a judgement and its ASD."""
-
-    setting: str
-    cost: Estimate
-    worth: Estimate
-    on_frontier: bool
-    beaten: bool
-    """Whether a setting that costs no more is better for sure."""
 
 
 def is_table(path: Path) -> bool:
@@ -127,13 +114,24 @@ def compare_tables(
     return _finding(lines, " and ".join(file.stem for file in files), score, family)
 
 
-def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread, int]:
-    """Variance of the difference per problem between two settings of a table, and the problems."""
-    rows = _read([file], score, "setting", ())
+def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread, int, float]:
+    """Spread of the difference per question between two settings of a table, its questions, and
+    how many of them there are for each cluster of the kind that has the fewest.
+
+    Questions of one text, and judgements of one judge, depend on each other as far as they do in
+    the table: the design effect is the variance by all kinds of clusters over that by questions.
+    """
+    every = lines_of(file)
+    clusters = (*ways_of(every), "question")
+    rows = _asds(by_setting(every), score, clusters)
     one, two = _pair(",".join(words), rows)
     apart = rows[one] - rows[two]
-    problems = len({*rows[one].ways["problem"].tolist(), *rows[two].ways["problem"].tolist()})
-    return Spread(apart.estimate().sampling ** 2 * problems), problems
+    alone = apart.by("question").estimate()
+    found = apart.by(*clusters[:-1]).estimate()
+    questions = len(np.unique(apart.ways["question"]))
+    effect = (found.sampling / alone.sampling) ** 2 if alone.sampling else 1.0
+    spread = Spread(alone.sampling**2 * questions, design_effect=max(1.0, effect))
+    return spread, questions, questions / max(found.clusters, 1)
 
 
 def table_frontier(
@@ -155,31 +153,18 @@ def table_frontier(
         name: mean_of(settings[name].cost, settings[name].clusters(ways)).estimate()
         for name in rows
     }
-    cost = {name: costs[name].value for name in rows}
-    on = not_dominated(np.array(list(cost.values())), np.array([rows[name].value for name in rows]))
-    worse = beaten(
-        cost, lambda pairs: decided([unpaired(a, b, rows[a], rows[b]) for a, b in pairs])
+    points = frontier_points(
+        costs,
+        {name: its.estimate() for name, its in rows.items()},
+        lambda pairs: decided([unpaired(a, b, rows[a], rows[b]) for a, b in pairs]),
     )
-    lines = [
-        JudgedCost(name, costs[name], rows[name].estimate(), bool(on[n]), name in worse)
-        for n, name in enumerate(rows)
-    ]
-    part = Part(
-        "frontier",
+    part = frontier_part(
         f"frontier: ASD ({SCORE_NAMES[score]}) against the cost of a judgement",
-        [
-            word(by, "setting"),
-            figure("cost", "cost", sign=False),
-            figure("ASD", "worth"),
-            flag("on the frontier", "on_frontier"),
-            flag("beaten for sure", "beaten"),
-        ],
-        sorted(lines, key=lambda line: (line.cost.value, -line.worth.value)),
-        (
-            "on the frontier: no setting is as good for less, or better for as much.",
-            "beaten for sure: a setting that costs no more is better, in the family of all such "
-            "pairs.",
-        ),
+        by,
+        figure("cost", "cost", sign=False),
+        figure("ASD", "worth"),
+        points,
+        "on the frontier: no setting is as good for less, or better for as much.",
     )
     return Finding((part,), {"score": score, "clusters": list(ways)})
 

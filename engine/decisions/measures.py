@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...protocols.scores import RANGES, applicable
-from ...protocols.scoring.arrays import Flags, Floats, Places
+from ...protocols.scoring.arrays import Flags, Floats
 from ...protocols.scoring.calibration import (
     Auroc,
     Calibration,
@@ -104,7 +104,7 @@ def _measured(run: RunRows, row: int, naive: int | None, score: str) -> VerdictM
     has_verdict: Flags = ~np.isnan(verdicts[:, 0])
     rewards = _rewards(run, row, score)
     right = run.table.judged_right(row)
-    clusters = _clusters(run)
+    clusters = run.cell_clusters
     rewarded = ~np.isnan(rewards)
     us: list[list[float]] = []
     vs: list[list[float]] = []
@@ -145,7 +145,7 @@ def _against(
     before = _belief(run, run.table.probs[index.places(naive)])
     moved = logit_moves(before[both], true[both])
     truth = index.truth[both]
-    of = np.unique(_clusters(run)[both], return_inverse=True)[1]
+    of = np.unique(run.cell_clusters[both], return_inverse=True)[1]
     return AgainstNaive(
         flips(alone[both], right[both]),
         means([(right[both] - alone[both]).tolist()], of, [(-1.0, 1.0)])[0],
@@ -193,14 +193,6 @@ def _belief(run: RunRows, verdicts: Floats) -> Floats:
     return beliefs
 
 
-def _clusters(run: RunRows) -> Places:
-    """The cluster of each cell: the group of its problem, or the problem itself."""
-    clusters: Places = run.clusters(problem.id for problem in run.sweep.problems)[
-        run.table.cells.problem
-    ]
-    return clusters
-
-
 def _efficiency(rewards: Floats, values: Floats) -> float | None:
     if len(rewards) < 3 or not rewards.std() or not values.std():
         return None
@@ -213,7 +205,7 @@ def _first_label(run: RunRows, rewards: Floats, score: str) -> Apart | None:
     pairs = (index.answers[index.problem] == 2) & (index.side == 0)
     first = np.flatnonzero(pairs)
     whole = first[~np.isnan(rewards[first]) & ~np.isnan(rewards[first + 1])]
-    clusters = _clusters(run)[whole]
+    clusters = run.cell_clusters[whole]
     if not len(whole):
         return None
     width = RANGES[score][1] - RANGES[score][0]

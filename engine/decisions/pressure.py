@@ -1,6 +1,6 @@
 """Selection pressure on the rows of a run: pools of draws, value curves and breakdown points."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
@@ -16,6 +16,7 @@ from ...protocols.scoring.pressure import (
     tilt,
     value_curves,
 )
+from ..display.chart import Chart, Series, point
 from ..display.finding import (
     Column,
     Finding,
@@ -30,6 +31,7 @@ from ..display.finding import (
 from ..display.quantity import signed
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
+from .games import games_part, plays_game, row_games
 from .rows import RunRows
 
 SelectionMethod: TypeAlias = Literal["bon", "tilt"]
@@ -134,8 +136,27 @@ def doubled(k: int) -> list[int]:
     return ns if ns[-1] == k else [*ns, k]
 
 
-def pressure_finding(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -> Finding:
-    """A summary with one line per row and, for few rows, each curve."""
+def pressure_finding(
+    run: RunRows,
+    numbers: Sequence[int],
+    *,
+    select: SelectionMethod = "bon",
+    strengths: Sequence[float] | None = None,
+    score: str = "brier",
+) -> Finding:
+    """A summary with one line per row and, for few rows, each curve; and the rows that are debate
+    games. UsageError if a row has no complete pool, or no complete game."""
+    games = [n for n in numbers if plays_game(run, n)]
+    curves = [
+        row_pressure(run, n, select=select, strengths=strengths, score=score)
+        for n in numbers
+        if n not in games
+    ]
+    parts = (*_parts(curves, select, score), games_part(row_games(run, games, score), score))
+    return Finding(parts, {"select": select, "score": score})
+
+
+def _parts(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -> Iterator[Part]:
     best_of = select == "bon"
     sign, how = ("n", "best of n") if best_of else ("β", "tilt exp(β · reward)")
     strengths = list(dict.fromkeys(point.strength for row in rows for point in row.points))
@@ -167,22 +188,28 @@ def pressure_finding(rows: Sequence[RowPressure], select: SelectionMethod, score
     if most := max((row.left_out for row in rows), default=0):
         notes.append(f"up to {most} problems are left out: a world of theirs has no verdict.")
     title = f"pressure: E[v] under {how}, rewarded by the {SCORE_NAMES[score]} score"
-    curves = [
-        Part(
-            "",
-            row.name,
-            points,
-            row.points,
-            (
-                "KL in nats, mean over problems; large pool: ln n - (n-1)/n, what it tends to.",
-                "honest: share selected that has the highest value.",
-            ),
-        )
-        for row in rows
-        if len(rows) <= DETAILED
-    ]
-    about = {"select": select, "score": score}
-    return Finding((Part("rows", title, columns, rows, notes), *curves), about)
+    chart = Chart(
+        title,
+        "n of best-of-n, by the judge's reward" if best_of else "β of the tilt",
+        "mean value of what is chosen",
+        tuple(
+            Series(
+                row.name,
+                tuple(point(f"{p.strength:g}", p.strength, p.value) for p in row.points),
+                joined=True,
+            )
+            for row in rows
+        ),
+        zero=True,
+        log_x=best_of,
+    )
+    yield Part("rows", title, columns, rows, notes, chart=chart)
+    beside = (
+        "KL in nats, mean over problems; large pool: ln n - (n-1)/n, what it tends to.",
+        "honest: share selected that has the highest value.",
+    )
+    for row in rows if len(rows) <= DETAILED else ():
+        yield Part("", row.name, points, row.points, beside)
 
 
 def _none(line: object) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from ...protocols.scoring.estimate import PARTS, Estimate
+from .chart import Chart
 from .quantity import signed
 from .table import Table, as_csv, formatted
 
@@ -160,6 +161,8 @@ class Part:
     """Whether people see it."""
     total: Any = None
     """A last line of all, for people alone."""
+    chart: Chart | None = None
+    """The same where one looks rather than reads."""
 
     def table(self) -> Table:
         lines = [*self.lines, *([self.total] if self.total is not None else [])]

@@ -12,16 +12,14 @@ from aiohttp import web
 from ...protocols.errors import ProtocolError
 from ..errors import EngineError
 from ..pictures.completed import tallied
-from ..pictures.costs import SampledCost, sampled_costs
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
 from .addresses import Served
-from .answer import answer_page, pivot_page
+from .answer import answer_page
 from .cells import KINDS, Choice, cells_page
-from .cost import cost_page
 from .failures import failures_page
 from .grid import map_page, pages_of, problem_page
-from .people import people_page
+from .measures import MEASURES, cost_page, groups_page, measure_page, people_page
 from .provenance import check_leakage
 from .queries import asked_number, asked_score
 from .reader import calls_page, calls_section, reader_page
@@ -38,7 +36,6 @@ class PagesInDepth:
     def __init__(self, busy: Mapping[str, asyncio.Lock]) -> None:
         """busy: a lock for each run, by its name: what one page has computed, the next finds."""
         self._busy = busy
-        self._costs: dict[str, tuple[object, tuple[int, list[SampledCost]]]] = {}
 
     async def ready(self, run: RunReader) -> None:
         """Load what a reading needs. A run without readings says so when one is asked for."""
@@ -88,13 +85,13 @@ class PagesInDepth:
         return await self._made(run, lambda: failures_page(run, _links(run, request)))
 
     async def cost(self, run: RunReader, request: web.Request) -> str:
-        async with self._busy[run.name]:
-            await asyncio.to_thread(tallied, run)
-            known = self._costs.get(run.name)
-            if known is None or known[0] != run.stamp:
-                costs = await asyncio.to_thread(sampled_costs, run)
-                known = self._costs[run.name] = (run.stamp, costs)
-            return cost_page(run, _links(run, request), *known[1])
+        return await self._made(run, lambda: cost_page(run, _links(run, request)))
+
+    async def measure(self, run: RunReader, request: web.Request) -> str:
+        kind, score = request.match_info["kind"], asked_score(request)
+        if kind not in MEASURES:
+            raise web.HTTPNotFound(text=f"{kind!r} is no measure; there are {', '.join(MEASURES)}")
+        return await self._made(run, lambda: measure_page(run, _links(run, request), kind, score))
 
     async def answer(self, run: RunReader, request: web.Request) -> str:
         return await self.compare((run,), (), request)
@@ -109,7 +106,7 @@ class PagesInDepth:
 
     async def groups(self, run: RunReader, request: web.Request) -> str:
         by, score = request.query.getall("by", []), asked_score(request)
-        return await self._made(run, lambda: pivot_page(run, _links(run, request), score, by))
+        return await self._made(run, lambda: groups_page(run, _links(run, request), score, by))
 
     async def row(self, run: RunReader, request: web.Request) -> str:
         number = int(request.match_info["row"])

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..display.chart import Chart, TableRows
+
 if TYPE_CHECKING:
     from ...protocols.scoring.estimate import Estimate
     from ..reports.results import Results
 
-TableRows: TypeAlias = list[tuple[object, ...]]
 Span: TypeAlias = tuple[float, float]
 
 
@@ -36,6 +37,8 @@ class ForestLine:
     cells: int = 0
     failed: int = 0
     missing: int = 0
+    apart: tuple[float, float, float] | None = None
+    """Of a comparison: both means, and p in the family of all rows."""
 
     @property
     def mean(self) -> float | None:
@@ -56,19 +59,18 @@ class Forest:
     score: str
     lines: tuple[ForestLine, ...]
 
-    HEAD = ("protocol", "agent", "judge", "n", "mean", "low", "high", "worst", "best", "naive")
-
     def table(self) -> tuple[tuple[str, ...], TableRows]:
-        rows: TableRows = [
+        compared = any(line.apart for line in self.lines)
+        last = ("first", "second", "p") if compared else ("worst", "best", "naive")
+        mean = "difference" if compared else "mean"
+        return ("protocol", "agent", "judge", "n", mean, "low", "high", *last), [
             (
                 *(line.protocol, line.agent, line.judge, line.n, line.mean),
                 *(line.interval or (None, None)),
-                *(line.bounds or (None, None)),
-                line.naive,
+                *(line.apart or (*(line.bounds or (None, None)), line.naive)),
             )
             for line in self.lines
         ]
-        return self.HEAD, rows
 
     @property
     def axis(self) -> "Axis":
@@ -78,6 +80,28 @@ class Forest:
             ends = (line.mean, line.naive, lift, *(line.interval or ()), *(line.bounds or ()))
             values += [value for value in ends if value is not None]
         return Axis.around(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """ASD of every problem under every row."""
+
+    title: str
+    problems: tuple[str, ...]
+    rows: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]
+    """Problems x rows; None if unknown."""
+    most: float
+    """Absolute value at both ends of the colour scale."""
+
+    def table(self) -> tuple[tuple[str, ...], TableRows]:
+        rows: TableRows = [
+            (problem, *line) for problem, line in zip(self.problems, self.values, strict=True)
+        ]
+        return ("problem", *self.rows), rows
+
+
+Picture: TypeAlias = "Forest | Chart | Heat"
 
 
 @dataclass(frozen=True, slots=True)

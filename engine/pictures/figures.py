@@ -10,12 +10,10 @@ from statistics import fmean
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from ..display.chart import Chart, Series
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
-from .charts import Chart, Heat, Series
-from .comparison import ComparedLine, ComparisonForest
-from .data import Forest, ForestLine, Span
-from .drawing import Picture
+from .data import Forest, ForestLine, Heat, Picture, Span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +77,7 @@ def draw(picture: Picture, style: str = "paper", caption: str = "") -> "Figure":
     size, made = STYLES[style], _shown_figure()
     with mpl.rc_context(_settings(size)):
         match picture:
-            case Forest() | ComparisonForest():
+            case Forest():
                 strips = len(picture.lines) > MAX_LINES
                 shown = _protocols(picture) if strips else _grouped(picture.lines)
                 height = size.line * len(shown) * (1.4 if strips else 1) + 8 * size.font / 72
@@ -181,13 +179,13 @@ def _settings(style: Style) -> dict[Any, Any]:
 
 
 def _grouped(
-    lines: Sequence[ForestLine | ComparedLine],
-) -> list[tuple[str, ForestLine | ComparedLine | None]]:
+    lines: Sequence[ForestLine],
+) -> list[tuple[str, ForestLine | None]]:
     """The lines with their labels, under a heading a protocol where one has several."""
     agents = len({line.agent for line in lines} - {""}) > 1
     judges = len({line.judge for line in lines}) > 1
     several = max(Counter(line.protocol for line in lines).values(), default=0) > 1
-    found: list[tuple[str, ForestLine | ComparedLine | None]] = []
+    found: list[tuple[str, ForestLine | None]] = []
     before = ""
     for line in lines:
         roles = " · ".join(filter(None, (line.agent * agents, line.judge * judges)))
@@ -199,15 +197,14 @@ def _grouped(
     return found
 
 
-def _forest(figure: "Figure", forest: Forest | ComparisonForest) -> None:
+def _forest(figure: "Figure", forest: Forest) -> None:
     axes = figure.add_subplot()
     lines = _grouped(forest.lines)
     places = list(range(len(lines)))[::-1]
     for place, (_, line) in zip(places, lines, strict=True):
         if line is None:
             continue
-        if isinstance(line, ForestLine):
-            _beside(axes, place, line)
+        _beside(axes, place, line)
         if line.interval:
             axes.plot(line.interval, (place, place), color="#222222", linewidth=1.2, zorder=3)
         if line.mean is not None:
@@ -222,8 +219,7 @@ def _forest(figure: "Figure", forest: Forest | ComparisonForest) -> None:
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color="#e4e6e7", linewidth=0.5, zorder=0)
     axes.set_axisbelow(True)
-    if isinstance(forest, Forest):
-        _key(figure, forest.lines)
+    _key(figure, forest.lines)
     # From the right: a long name goes on under the labels of the rows, and not over the edge.
     axes.set_xlabel(f"{_measured(forest)}, 95% interval", loc="right")
 
@@ -430,9 +426,9 @@ def _mean_line(several: Sequence[Series]) -> list[tuple[float, float]]:
     return [(x, fmean(each)) for x, each in sorted(at.items()) if len(each) >= enough]
 
 
-def _protocols(forest: Forest | ComparisonForest) -> dict[str, list[ForestLine | ComparedLine]]:
+def _protocols(forest: Forest) -> dict[str, list[ForestLine]]:
     """Lines by protocol, from the best mean of their rows."""
-    groups: dict[str, list[ForestLine | ComparedLine]] = {}
+    groups: dict[str, list[ForestLine]] = {}
     for line in forest.lines:
         if line.mean is not None:
             groups.setdefault(line.protocol, []).append(line)
@@ -440,7 +436,7 @@ def _protocols(forest: Forest | ComparisonForest) -> dict[str, list[ForestLine |
     return dict(by_mean)
 
 
-def _strips(figure: "Figure", forest: Forest | ComparisonForest) -> None:
+def _strips(figure: "Figure", forest: Forest) -> None:
     """A line for each protocol: a dot for every row, in its judge's colour, and their mean."""
     axes = figure.add_subplot()
     groups = _protocols(forest)
@@ -478,12 +474,9 @@ def _strips(figure: "Figure", forest: Forest | ComparisonForest) -> None:
         figure.legend(handles=keys, loc="outside upper right", ncols=4, frameon=False)
 
 
-def _measured(forest: Forest | ComparisonForest) -> str:
-    """What a forest's axis says."""
-    if isinstance(forest, Forest):
-        # Ratings name their worlds where others name a score.
-        return f"{forest.measure} ({SCORE_NAMES.get(forest.score, forest.score)})"
-    return f"ASD of the first less the second ({SCORE_NAMES[forest.score]})"
+def _measured(forest: Forest) -> str:
+    """What a forest's axis says. Ratings name their worlds where others name a score."""
+    return f"{forest.measure} ({SCORE_NAMES.get(forest.score, forest.score)})"
 
 
 def _log(axes: "Axes", x: Sequence[float]) -> None:

@@ -231,7 +231,10 @@ class Numbering:
         if call is None and turn.call:
             extra["call"] = turn.call
         if turn.tools:
-            extra["tools"] = [[use.tool, use.arguments, use.result] for use in turn.tools]
+            extra["tools"] = [
+                [use.tool, use.arguments, use.result, *([use.cost] if use.cost else [])]
+                for use in turn.tools
+            ]
         if turn.quotes:
             extra["quotes"] = [[quote.text, quote.verified] for quote in turn.quotes]
         if turn.doubts:

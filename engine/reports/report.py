@@ -30,7 +30,7 @@ from ..display.finding import (
 from ..display.quantity import signed
 from ..errors import RunFolderError
 from ..runs.run_folder import REPORT
-from ..sweeps.axes import Axes
+from ..sweeps.grid import Axes
 from ..system.files import replace_file
 from .formats import ENDINGS
 from .notes import notes_of

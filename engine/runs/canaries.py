@@ -11,20 +11,18 @@ import math
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
 
-from ...cache.call import Ask, Call
-from ...cache.explain import differences
-from ...cache.reply import Reply
+from ...cache.call import Ask
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import NotReproducible, RowsPaused
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
+from .checks import Composed
 from .dry_run import named
-from .scheduler import CellEnd, CellOutcome, attempt, attempt_noted
+from .scheduler import CellEnd, CellOutcome, attempt_noted
 
 CANARIES = 4
 """Cells of a row under way until one of them has succeeded."""
@@ -248,50 +246,23 @@ class ComposedTwice:
         return self._ask if self._ask_of is None else self._ask_of(cell, self._ask)
 
     async def _twice(self, cell: Cell) -> CellEnd:
-        """NotReproducible, which names the first field in which two calls differ."""
-        heard: list[tuple[Call, Reply]] = []
-        ask = self._asked_by(cell)
-
-        async def listening(call: Call) -> Reply:
-            reply = await ask(call)
-            heard.append((call, reply))
-            return reply
-
+        """NotReproducible, which names what differs the second time."""
+        composed = Composed(cell, self._asked_by(cell))
         ended = False
         try:
-            end = await attempt_noted(cell, listening)
+            end = await composed.first()
             ended = not isinstance(end.outcome, Failure) or end.outcome.unread
         finally:
             if not ended:
                 self._done.discard(id(cell.row))
-        if not ended:
-            return end
-        again = {call.address: reply for call, reply in heard}
-        other: list[Call] = []
-
-        async def from_before(call: Call) -> Reply:
-            reply = again.get(call.address)
-            if reply is None:
-                other.append(call)
-                raise NotReproducible("another call")
-            return reply
-
-        with suppress(NotReproducible):
-            await attempt(cell, from_before)
-        if other:
-            raise NotReproducible(_difference(cell, [call for call, _ in heard], other[0]))
+        if ended and (difference := await composed.again()):
+            raise NotReproducible(
+                f"{named(cell.row)}: {difference.text}. A protocol must take chance from its ask "
+                "alone: with a clock, a counter or random numbers in a prompt nothing can be "
+                "resumed or replayed, and everything would be paid again. See what it asks: "
+                "oversight try"
+            )
         return end
-
-
-def _difference(cell: Cell, before: list[Call], now: Call) -> str:
-    found = [differences(call, now) for call in before]
-    least = min(found, key=lambda each: (len(each), sum(map(len, each))), default=())
-    where = least[0] if least else "it asks a call that it did not ask before"
-    return (
-        f"{named(cell.row)}: composed twice, its calls differ: {where}. A protocol must take "
-        "chance from its ask alone: with a clock, a counter or random numbers in a prompt nothing "
-        "can be resumed or replayed, and everything would be paid again"
-    )
 
 
 def _cause(outcome: Failure) -> str:

@@ -9,6 +9,7 @@ from ...cache.address import value_address
 from ...cache.call import Ask, RecordingAsk, nth
 from ...protocols.question import Question
 from ...protocols.transcript import Failure, Verdict
+from ..record.values import are_probabilities
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .workers import failure, run_workers
@@ -23,10 +24,6 @@ class CellEnd(NamedTuple):
     outcome: CellOutcome
     notes: list[Any]
     """Of its `RecordingAsk`."""
-
-
-ROUNDING = 1e-6
-"""By how much probabilities may be off."""
 
 
 def run_cells(
@@ -57,26 +54,25 @@ def run_cells(
 
 async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
     """One cell's outcome. Halt and ReplayMiss pass: they say nothing about the cell."""
-    problem, protocol, ask = cell.problem, cell.row.protocol, nth(ask, cell.draw)
-    side = problem.question.answers[cell.side]
     try:
-        verdict = _sound(await protocol.run(problem.question, side, ask), problem.question)
-        more = await protocol.appraise(problem, side, verdict, ask)
-        return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
+        return await verdict_of(cell, ask)
     except Exception as exc:
         return failure(f"cell {cell.id}", exc)
+
+
+async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
+    """One cell's verdict; whatever is raised on the way passes."""
+    problem, protocol, ask = cell.problem, cell.row.protocol, nth(ask, cell.draw)
+    side = problem.question.answers[cell.side]
+    verdict = _sound(await protocol.run(problem.question, side, ask), problem.question)
+    more = await protocol.appraise(problem, side, verdict, ask)
+    return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
 
 
 async def attempt_noted(cell: Cell, ask: Ask) -> CellEnd:
     """One cell's outcome, with what it asked and believed on the way."""
     recording = RecordingAsk(ask)
     return CellEnd(await attempt(cell, recording), recording.notes)
-
-
-def are_probabilities(probs: tuple[float, ...]) -> bool:
-    """Whether they are of answers of which just one is right; a NaN is none."""
-    within = not probs or (min(probs) >= -ROUNDING and max(probs) <= 1 + ROUNDING)
-    return within and abs(sum(probs) - 1) <= ROUNDING
 
 
 def _sound(verdict: object, question: Question) -> Verdict:

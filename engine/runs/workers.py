@@ -121,7 +121,7 @@ async def run_workers(
             few = False
             widen(most())
     except BaseExceptionGroup as faults:
-        raise _leaf(faults) from None
+        raise first_fault(faults) from None
 
 
 def failure(work: str, raised: BaseException) -> Failure:
@@ -129,7 +129,7 @@ def failure(work: str, raised: BaseException) -> Failure:
 
     work: the name of the piece in the log.
     """
-    match fault := _leaf(raised):
+    match fault := first_fault(raised):
         case Halt() | ReplayMiss() | Pending():
             raise fault
         case DamagedEntry():
@@ -178,10 +178,10 @@ def _place(fault: BaseException) -> tuple[str, str, int]:
     return type(fault).__qualname__, trace.tb_frame.f_code.co_filename, trace.tb_lineno
 
 
-def _leaf(fault: BaseException) -> BaseException:
-    """The fault inside a group: the first one that concerns the run, else the first of all."""
+def first_fault(fault: BaseException) -> BaseException:
+    """The fault; of a group of them the first that concerns the run, else the first of all."""
     if not isinstance(fault, BaseExceptionGroup):
         return fault
-    leaves = [_leaf(inner) for inner in fault.exceptions]
+    leaves = [first_fault(inner) for inner in fault.exceptions]
     graver = (leaf for kind in CONCERNS_THE_RUN for leaf in leaves if isinstance(leaf, kind))
     return next(graver, leaves[0])

@@ -44,6 +44,12 @@ def opened_study(folder: Path) -> StudyData:
             f"{folder}: no study, which has a {INFO}; oversight study import makes one"
         )
     try:
+        json.loads((folder / INFO).read_bytes())
+    except ValueError as exc:
+        raise UsageError(
+            f"{folder / INFO}: not whole JSON: {exc}; fetch or import the study again"
+        ) from exc
+    try:
         return read_study(folder)
     except DatasetError as exc:
         raise UsageError(str(exc)) from exc

@@ -26,7 +26,7 @@ from ..quotes import MAX_QUOTE_WORDS, find_quotes
 from ..settings import require_positive, unusual
 from ..transcript import ToolUse, Transcript, Turn
 from .tool_loop import ask_with_tools
-from .tools import TOOLS
+from .tools import TOOLS, Allowance, Scene, check_claims, tool_named
 
 PRIVATE, SPEECH = "<private>", "<speech>"
 """Tags that a prompt may ask for: around what nobody else reads, and around the speech."""
@@ -133,10 +133,20 @@ class Agent(Speaker):
     """Whether the agent reasons before it fills in a form, and whether others read that."""
     reasoning_tokens: int = 0
     """Added to max_tokens, for a model that reasons before it replies."""
+    claims: tuple[str, ...] = ()
+    """Names of the tools by which claims in its speeches are checked."""
+    budget: float | None = None
+    """What its side may spend on tools and checked claims in a world; None: no limit."""
+    noise: float = 0.0
+    """Probability that what is found of a claim is wrong, in [0, 1)."""
 
     def __post_init__(self) -> None:
-        if unknown := [tool for tool in self.tools if tool not in TOOLS]:
-            raise ValueError(f"tools: there is no {unknown[0]!r}; there is {', '.join(TOOLS)}")
+        for tool in (*self.tools, *self.claims):
+            tool_named(tool)
+        if self.budget is not None and self.budget < 0:
+            raise ValueError(f"budget: {self.budget:g} is below 0")
+        if not 0 <= self.noise < 1:
+            raise ValueError(f"noise: {self.noise:g} is no probability below 1")
         require_positive(self, "words")
         check_reason(self.reason, self.reasoning_tokens)
 
@@ -213,11 +223,21 @@ class Agent(Speaker):
             yield words.text("agent.scratchpad")
         if self.tools:
             yield words.text("agent.tools")
+        if self.claims:
+            yield words.fill("agent.claims", tools=as_words(", ".join(self.claims)))
+        if self.budget is not None and (self.tools or self.claims):
+            yield words.fill(
+                "agent.budget", units=as_words(f"{self.budget:g}"), costs=self._costs()
+            )
         if self.quotes and passage:
             yield words.fill("agent.quotes", words=MAX_QUOTE_WORDS)
         if self.may_concede and side is not None:
             yield words.text("agent.concede")
         yield words.fill("agent.length", words=self.words)
+
+    def _costs(self) -> Words:
+        names = dict.fromkeys((*self.tools, *self.claims))
+        return as_words(", ".join(f"{name} {TOOLS[name].cost:g}" for name in names))
 
     async def speak(
         self,
@@ -234,9 +254,17 @@ class Agent(Speaker):
         self, call: Call, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief
     ) -> Turn:
         """The turn behind a composed call, or behind a draw of it."""
-        ask = seated(ask, brief.act, called(brief, side), len(transcript.turns))
-        reply, used = await ask_with_tools(call, ask, self.tools)
+        title = called(brief, side)
+        ask = seated(ask, brief.act, title, len(transcript.turns))
+        scene = Scene(transcript.question, side)
+        if self.budget is not None or self.tools:
+            scene = replace(scene, before=tuple(_used_before(transcript, side, title)))
+        reply, used = await ask_with_tools(call, ask, Allowance(self.tools, self.budget), scene)
         turn = self.read(reply, used, side, brief)
+        if self.claims:
+            may = Allowance(self.claims, self.budget, self.noise)
+            scene = replace(scene, before=(*scene.before, *used))
+            turn = replace(turn, tools=used + await check_claims(may, turn.text, scene))
         if not self.quotes:
             return turn
         return replace(
@@ -257,6 +285,13 @@ class Agent(Speaker):
         return Turn(
             title, text, side, reply.call, used, reply.outcome, forged, cut, conceded=conceded
         )
+
+
+def _used_before(transcript: Transcript, side: Answer | None, title: str) -> Iterator[ToolUse]:
+    """What a side used in the turns that its speaker reads; a speaker without a side, itself."""
+    for turn in transcript.turns:
+        if turn.side == side if side else turn.speaker == title:
+            yield from turn.tools
 
 
 def called(brief: Brief, side: Answer | None) -> str:

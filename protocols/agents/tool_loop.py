@@ -1,9 +1,11 @@
 """The tool loop: runs a model's tool calls until it gives its speech."""
 
+from dataclasses import replace
+
 from ...cache.call import Ask, Call, Message
 from ...cache.reply import Reply
 from ..transcript import ToolUse
-from .tools import use
+from .tools import Allowance, Scene, use
 
 MAX_TOOL_ROUNDS = 8
 """Maximum number of replies with tool calls; after the last, the speaker must give its speech."""
@@ -12,7 +14,7 @@ OUT_OF_ROUNDS = "error: no more tool calls; give your speech now"
 
 
 async def ask_with_tools(
-    call: Call, ask: Ask, tools: tuple[str, ...]
+    call: Call, ask: Ask, may: Allowance, scene: Scene
 ) -> tuple[Reply, tuple[ToolUse, ...]]:
     """Ask until the reply is a speech; that reply, and the uses of tools on the way, in order.
 
@@ -22,12 +24,13 @@ async def ask_with_tools(
     used: list[ToolUse] = []
     for left in reversed(range(MAX_TOOL_ROUNDS)):
         reply = await ask(call)
-        if not reply.tool_calls or not tools:
+        if not reply.tool_calls or not may.tools:
             return reply, tuple(used)
         if left:
-            uses = [use(tools, wish) for wish in reply.tool_calls]
-            used += uses
-            results = [each.result for each in uses]
+            results = []
+            for wish in reply.tool_calls:
+                used.append(await use(may, wish, replace(scene, before=(*scene.before, *used))))
+                results.append(used[-1].result)
         else:
             results = [OUT_OF_ROUNDS] * len(reply.tool_calls)
         call = _answered(call, reply, results)

@@ -1,151 +1,124 @@
-"""Tools for agents: pure functions of one JSON argument, whose results no model writes."""
+"""The tools that there are, their use within a budget, and claims that are checked by one.
 
-import ast
-import operator
+A side's budget is drawn on by the uses in the transcript that its speaker reads: nothing else is
+kept. A claim is a use of a tool inside a speech, with the result that the speaker expects.
+"""
+
+import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import orjson
 
-from ...cache.call import ToolSpec
 from ...cache.reply import ToolCall
+from ..question import randomness
+from ..spelling import meant
 from ..transcript import ToolUse
+from .bits import BIT
+from .calculator import CALCULATOR
+from .database import QUERY
+from .tool import ERROR_PREFIX, Found, Scene, Tool
+from .trials import TRY_PROGRAMS
 
-MAX_EXPRESSION = 200
-"""Maximum length of an expression, in characters."""
-MAX_EXPRESSION_DEPTH = 50
-"""Maximum nesting of an expression, in levels."""
-MAX_RESULT_BITS = 10_000
-"""Maximum size of an integer, in bits; 9**9**9 would have 1.2 billion."""
-TOO_MANY_BITS = f"the result has more than {MAX_RESULT_BITS} bits"
-ERROR_PREFIX = "error:"
-"""Prefix of the result of a failed use."""
-ALLOWED = "only numbers, parentheses and + - * / // % ** are allowed"
+__all__ = ["TOOLS", "Allowance", "Found", "Scene", "Tool", "check_claims", "tool_named", "use"]
+
+TOOLS: dict[str, Tool] = {tool.spec.name: tool for tool in (CALCULATOR, QUERY, BIT, TRY_PROGRAMS)}
+"""Every tool by name. A new one is a line here."""
+
+OVER_BUDGET = "error: over budget"
+CLAIM = "claim"
+"""Name of a checked claim among the uses of a turn."""
+VERIFIED, REFUTED = "verified", "refuted"
+MAX_CLAIMS = 32
+"""Most claims of a speech that are looked at."""
+
+_CLAIM = re.compile(
+    r'<claim\s+tool="(?P<tool>[^"<>]*)"\s+expect="(?P<expect>[^"<>]*)"\s*>(?P<body>.*?)</claim>',
+    re.DOTALL | re.IGNORECASE,
+)
+_ONE_WORD = re.compile(r"[\w.,:%+\-]{1,40}")
+"""What may be expected of a claim, since the judge reads it among the words of a program."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
-    spec: ToolSpec
-    run: Callable[[str], str]
-    """From the text of the one argument to a result or an error text; never raises, never hangs."""
-    argument: str
-    """Name of the one argument."""
+class Allowance:
+    """What a speaker may use."""
+
+    tools: tuple[str, ...] = ()
+    budget: float | None = None
+    """What a side may spend in a world; None: as much as it likes."""
+    noise: float = 0.0
+    """Probability that the finding on a claim is the wrong one; drawn from the claim."""
 
 
-class _Refused(Exception):
-    pass
+def tool_named(name: str) -> Tool:
+    """ValueError, with the near names, if there is none."""
+    if name not in TOOLS:
+        raise ValueError(
+            f"tools: there is no {name!r}{meant(name, TOOLS)}; there is {_list(TOOLS)}"
+        )
+    return TOOLS[name]
 
 
-_ARITHMETIC = re.compile(r"[\d.eE_+\-*/%() ]*", re.ASCII)
-"""Characters of an expression. Python reads more, such as comments, by which a speaker could show
-the judge its own words as if a program had computed them."""
-
-
-def calculate(expression: str) -> str:
-    """The value of an arithmetic expression, or a text that starts with `error:`.
-
-    Numbers, parentheses, + - * / // % ** and unary minus and plus; at most 200 characters,
-    50 levels and 10,000 bits. Integers are exact; 10 / 4 is 2.5, 10 / 5 is 2. No error text
-    repeats anything of the expression.
-    """
-    if len(expression) > MAX_EXPRESSION:
-        return f"error: longer than {MAX_EXPRESSION} characters"
-    if not _ARITHMETIC.fullmatch(expression):
-        return f"error: {ALLOWED}"
-    try:
-        value = _value(ast.parse(expression.strip(), mode="eval").body, 0)
-    except _Refused as exc:
-        return f"error: {exc}"
-    except ZeroDivisionError:
-        return "error: division by zero"
-    except (OverflowError, MemoryError, RecursionError):
-        return "error: too large"
-    except (SyntaxError, ValueError):
-        return "error: not an arithmetic expression"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        value = int(value)
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
-def use(tools: tuple[str, ...], wish: ToolCall) -> ToolUse:
+async def use(may: Allowance, wish: ToolCall, scene: Scene) -> ToolUse:
     """Run a model's tool call; a faulty call yields an error text for the model to read.
 
     Everyone reads the result as the words of a program. So a failed use holds nothing that the
-    model wrote, and a successful one only the argument that was computed.
+    model wrote, and a successful one only what its tool lets through.
     """
-    if wish.name not in tools:
-        return ToolUse("none", "", f"error: there is no such tool; there is {', '.join(tools)}")
+    if wish.name not in may.tools:
+        return ToolUse("none", "", f"error: there is no such tool; there is {_list(may.tools)}")
     tool = TOOLS[wish.name]
+    arguments = tool.read(wish.arguments)
+    if isinstance(arguments, str):
+        return ToolUse(wish.name, "", arguments)
+    if may.budget is not None and spent(scene.before) + tool.cost > may.budget + 1e-9:
+        return ToolUse(wish.name, "", OVER_BUDGET)
+    found = await tool.run(arguments, scene)
+    failed = found.result.startswith(ERROR_PREFIX)
+    return ToolUse(wish.name, "" if failed else found.shown, found.result, tool.cost)
+
+
+async def check_claims(may: Allowance, speech: str, scene: Scene) -> tuple[ToolUse, ...]:
+    """What was found of each claim in a speech, in order: `verified`, `refuted`, or an error where
+    it could not be checked or was over budget."""
+    found: list[ToolUse] = []
+    for claim in list(_CLAIM.finditer(speech))[:MAX_CLAIMS]:
+        so_far = replace(scene, before=(*scene.before, *found))
+        found.append(await _checked(may, claim, so_far))
+    return tuple(found)
+
+
+def spent(uses: Sequence[ToolUse]) -> float:
+    return math.fsum(use.cost for use in uses)
+
+
+async def _checked(may: Allowance, claim: "re.Match[str]", scene: Scene) -> ToolUse:
+    name, expected, body = claim["tool"], claim["expect"].strip(), claim["body"].strip()
+    if name not in may.tools:
+        return ToolUse(CLAIM, "", f"error: no such checker; there is {_list(may.tools)}")
+    if not _ONE_WORD.fullmatch(expected):
+        return ToolUse(CLAIM, "", "error: what is expected must be a number or a word")
+    arguments = {argument: body for argument in TOOLS[name].required}
+    used = await use(may, ToolCall("", name, orjson.dumps(arguments).decode()), scene)
+    if used.failed:
+        return ToolUse(CLAIM, "", used.result, used.cost)
+    right = _same(used.result, expected)
+    finding = VERIFIED if right else REFUTED
+    if may.noise:
+        if randomness(0, f"{scene.question.text}\0{body}\0{expected}", name).random() < may.noise:
+            finding = REFUTED if right else VERIFIED
+        finding += f" (such findings are wrong in {may.noise:.0%} of cases)"
+    return ToolUse(CLAIM, f"{name}: {used.arguments} = {expected}", finding, used.cost)
+
+
+def _same(result: str, expected: str) -> bool:
     try:
-        arguments = orjson.loads(wish.arguments)
-    except orjson.JSONDecodeError:
-        return ToolUse(wish.name, "", "error: the arguments are not JSON")
-    argument = arguments.get(tool.argument) if isinstance(arguments, dict) else None
-    if not isinstance(argument, (str, int, float)) or isinstance(argument, bool):
-        return ToolUse(wish.name, "", f"error: the arguments need {tool.argument!r}, a string")
-    text = str(argument).strip()
-    result = tool.run(text)
-    return ToolUse(wish.name, "" if result.startswith(ERROR_PREFIX) else text, result)
+        return math.isclose(float(result), float(expected), rel_tol=1e-9)
+    except ValueError:
+        return result.casefold() == expected.casefold()
 
 
-_BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-}
-
-
-def _value(node: ast.expr, depth: int) -> float:
-    if depth > MAX_EXPRESSION_DEPTH:
-        raise _Refused(f"more than {MAX_EXPRESSION_DEPTH} levels deep")
-    match node:
-        case ast.Constant(value=int() | float() as value):
-            return _small(value)
-        case ast.UnaryOp(op=ast.USub(), operand=inner):
-            return -_value(inner, depth + 1)
-        case ast.UnaryOp(op=ast.UAdd(), operand=inner):
-            return _value(inner, depth + 1)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            a, b = _value(left, depth + 1), _value(right, depth + 1)
-            if isinstance(op, ast.Pow):
-                _refuse_large_power(a, b)
-            return _small(_BINARY[type(op)](a, b))
-    raise _Refused(ALLOWED)
-
-
-def _refuse_large_power(base: float, exponent: float) -> None:
-    """Refuse a power that would be too large, before it is computed."""
-    if base < 0 and not float(exponent).is_integer():
-        raise _Refused("a fractional power of a negative number is not real")
-    # The result has more bits than `least`, and at most twice as many: what passes is cheap.
-    least = (base.bit_length() - 1) * exponent if isinstance(base, int) else 0
-    if isinstance(exponent, int) and least >= MAX_RESULT_BITS:
-        raise _Refused(TOO_MANY_BITS)
-
-
-def _small(value: float) -> float:
-    if isinstance(value, int) and value.bit_length() > MAX_RESULT_BITS:
-        raise _Refused(TOO_MANY_BITS)
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        raise _Refused("too large")
-    return value
-
-
-CALCULATOR = Tool(
-    ToolSpec(
-        "calculator",
-        "Evaluates an arithmetic expression: numbers, parentheses, + - * / // % **.",
-        '{"type":"object","properties":{"expression":{"type":"string"}},'
-        '"required":["expression"],"additionalProperties":false}',
-    ),
-    calculate,
-    "expression",
-)
-
-TOOLS: dict[str, Tool] = {"calculator": CALCULATOR}
-"""Every tool by name. A new one is a line here."""
+def _list(names: Sequence[str] | dict[str, Tool]) -> str:
+    return ", ".join(names) or "none"

@@ -22,6 +22,7 @@ from .hidden_bits import HiddenBits
 from .jsonl import JsonLines
 from .loader import Loader
 from .mmlu import Mmlu
+from .mutants import GeneratedMutants
 from .passages import BoolQ, Quality
 from .prontoqa import ProntoQa
 from .solib import Solib
@@ -31,6 +32,7 @@ LOADERS: dict[str, type[Loader]] = {
     "boolq": BoolQ,
     "bundled": Bundled,
     "file": JsonLines,
+    "generated_mutants": GeneratedMutants,
     "generated_sql": GeneratedSql,
     "gpqa": Gpqa,
     "gsm8k": Gsm8k,

@@ -1,13 +1,14 @@
 """Generated SQL: questions about a company's private database, generated from a seed.
 
 The right answer is that of a query which keeps all of the house's conventions; the wrong one that
-of the same query with one convention broken. Agents read the conventions and the rows; the judge
-sees the question and the two figures.
+of the same query with one convention broken. Agents read the conventions, and the rows or, with the
+tool `query`, what they ask of them; the judge sees the question, the schema and the two figures.
 """
 
 import random
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -53,6 +54,8 @@ class GeneratedSql(Loader):
 
     orders: int
     """Orders in the books of each question: 40 fill a passage of about 3,000 words."""
+    rows: bool = True
+    """Whether the passage has the rows; if not, agents need the tool `query`."""
 
     def __post_init__(self) -> None:
         Loader.__post_init__(self)
@@ -69,37 +72,35 @@ class GeneratedSql(Loader):
             id = f"sql-{self.orders}-{self.seed}-{number}"
             for attempt in range(TRIES):
                 chance = randomness(self.seed, id, f"company {attempt}")
-                problem = _question(id, chance, self.orders, broken, self.seed)
+                problem = self._question(id, chance, broken)
                 if problem is not None:
                     yield problem
                     break
             else:
                 raise ValueError(f"orders: {self.orders} are too few to break {broken!r}")
 
-
-def _question(
-    id: str, chance: random.Random, orders: int, broken: str, seed: int
-) -> Problem | None:
-    """One question; None where breaking the convention changes nothing, or leaves nothing."""
-    with sqlite3.connect(":memory:") as books:
-        books.executescript(SCHEMA)
-        _fill(books, chance, orders)
-        year, region = chance.choice(YEARS), chance.choice(REGIONS)
-        right, wrong = revenue(books, year, region), revenue(books, year, region, broken)
-        rows = _dump(books)
-    books.close()
-    if right == wrong or min(right, wrong) <= 0:
-        return None
-    rules = "\n".join(f"- {rule}" for rule in CONVENTIONS.values())
-    text = f"Books {id}: what was the revenue of {region} in fiscal year {year}, in crowns?"
-    return labelled(
-        id,
-        text,
-        [(f"{right} crowns", "", 1.0), (f"{wrong} crowns", "", -1.0)],
-        seed=seed,
-        passage=f"Conventions of the house:\n{rules}\n\n{SCHEMA}\n\n{rows}",
-        flaws=("", f"breaks the convention on {broken}"),
-    )
+    def _question(self, id: str, chance: random.Random, broken: str) -> Problem | None:
+        """One question; None where breaking the convention changes nothing, or leaves nothing."""
+        with closing(sqlite3.connect(":memory:")) as books:
+            books.executescript(SCHEMA)
+            _fill(books, chance, self.orders)
+            year, region = chance.choice(YEARS), chance.choice(REGIONS)
+            right, wrong = revenue(books, year, region), revenue(books, year, region, broken)
+            rows, script = _dump(books), "\n".join(books.iterdump())
+        if right == wrong or min(right, wrong) <= 0:
+            return None
+        rules = "\n".join(f"- {rule}" for rule in CONVENTIONS.values())
+        passage = f"Conventions of the house:\n{rules}\n\n{SCHEMA}"
+        text = f"Books {id}: what was the revenue of {region} in fiscal year {year}, in crowns?"
+        return labelled(
+            id,
+            text if self.rows else f"{text}\n\n{SCHEMA}",
+            [(f"{right} crowns", "", 1.0), (f"{wrong} crowns", "", -1.0)],
+            seed=self.seed,
+            passage=f"{passage}\n\n{rows}" if self.rows else passage,
+            flaws=("", f"{broken}: breaks this convention"),
+            environment="" if self.rows else script,
+        )
 
 
 def revenue(books: sqlite3.Connection, year: int, region: str, broken: str = "") -> int:

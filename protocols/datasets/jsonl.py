@@ -6,13 +6,14 @@ is the best answer. `work` is a worked solution or evidence that everybody may r
 source text that judges as a rule may not, and `group` names what a bootstrap must keep together.
 `flaw` describes the error planted in the work, for critics to find; no speaker is shown it.
 `graded` sets whether every seat is asked for the best answer instead of the right one; by default
-they are where values are grades. `conversation` is one that was held about the question elsewhere
-(`oversight.protocols.conversation.HeldConversation`), to be judged again.
+they are where values are grades. `environment` is what tools work on, such as
+the SQL of a database, and nobody reads. `conversation` is one that was held about the question
+elsewhere (`oversight.protocols.conversation.HeldConversation`), to be judged again.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -57,6 +58,7 @@ class ProblemRow(DataRow):
     passage: str = ""
     group: str = ""
     graded: bool | None = None
+    environment: str = ""
     conversation: dict[str, Any] | None = None
 
     @field_validator("id")
@@ -133,7 +135,7 @@ def jsonl(problems: Iterable[Problem], file: str = "problems") -> Iterator[bytes
 def _kept(row: ProblemRow) -> Problem:
     answers = tuple(Answer(answer.label, answer.text, answer.work) for answer in row.answers)
     values = tuple(answer.value for answer in row.answers)
-    question = Question(row.question, answers, row.passage, _graded(row))
+    question = Question(row.question, answers, row.passage, _graded(row), row.environment)
     if row.conversation is not None:
         question = _discussed(question, row.conversation)
     return Problem(row.id, question, values, row.group, _flaws(row))
@@ -148,9 +150,8 @@ def _discussed(question: Question, conversation: dict[str, Any]) -> Question:
         for _, probs in each.beliefs:
             if len(probs) != len(question.answers):
                 raise ValueError(f"conversation: {each.judge} believed {probs}")
-    return DiscussedQuestion(
-        question.text, question.answers, question.passage, question.graded, held=held
-    )
+    told = {each.name: getattr(question, each.name) for each in fields(Question)}
+    return DiscussedQuestion(**told, held=held)
 
 
 def _relabelled(row: ProblemRow, seed: int) -> Problem:
@@ -164,6 +165,7 @@ def _relabelled(row: ProblemRow, seed: int) -> Problem:
         group=row.group,
         graded=_graded(row),
         flaws=_flaws(row),
+        environment=row.environment,
     )
 
 
@@ -194,6 +196,8 @@ def _row(problem: Problem) -> dict[str, object]:
         row["group"] = problem.group
     if question.graded != is_graded(problem.values):
         row["graded"] = question.graded
+    if question.environment:
+        row["environment"] = question.environment
     if isinstance(question, DiscussedQuestion):
         row["conversation"] = msgspec.to_builtins(question.held)
     return row

@@ -38,4 +38,5 @@ def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
                 seed=seed,
                 passage=question.passage,
                 group=problem.group or problem.id,
+                environment=question.environment,
             )

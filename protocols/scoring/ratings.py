@@ -75,6 +75,11 @@ class Rating:
     def rating(self) -> float:
         return self.estimate.value
 
+    @property
+    def above(self) -> Estimate:
+        """Points above the mean of all ratings: they are relative to each other."""
+        return self.estimate.moved(-ANCHOR)
+
 
 @dataclass(frozen=True, slots=True)
 class Ratings:

@@ -9,7 +9,8 @@ from ...accounting.ledger import sum_usage
 from ...accounting.ledger_file import read_ledger
 from ...accounting.prices import listed, load_prices
 from ...decisions.calls import calls_of_run
-from ...decisions.costs import CostAxis, costs_finding, frontier, row_costs
+from ...decisions.costs import CostAxis, row_costs
+from ...decisions.frontier import frontier_finding
 from ...decisions.judged import is_table, table_frontier
 from ...decisions.rows import read_rows
 from ..completing import run_names
@@ -63,6 +64,6 @@ def command(
     run = run_named(named)
     rows = read_rows(run)
     costs = row_costs(rows, calls_of_run(rows.run), load_prices(prices) if prices else listed())
-    found = frontier(rows, costs, score=score, axis=axis)
     paid = sum_usage(read_ledger(run).values()).dollars or None
-    show(costs_finding(costs, found, paid).text(format, width()))
+    found = frontier_finding(rows, costs, score=score, axis=axis, ledger=paid)
+    show(found.text(format, width()))

@@ -7,10 +7,8 @@ from typing import TypeAlias, get_args
 import click
 
 from ....protocols.scores import ALL_SCORES
-from ...decisions.games import games_part, plays_game, row_games
-from ...decisions.pressure import SelectionMethod, pressure_finding, row_pressure
+from ...decisions.pressure import SelectionMethod, pressure_finding
 from ...decisions.rows import read_rows, rows_meant
-from ...display.finding import Finding
 from ...errors import UsageError
 from ..naming import run_argument
 from ..options import tables_format_option
@@ -102,12 +100,5 @@ def command(
     if not completed:
         raise UsageError(f"{run}: no row of it has been run")
     strengths = ns if select == "bon" else betas
-    curves = [
-        row_pressure(found, row, select=select, strengths=strengths, score=score)
-        for row in completed
-        if not plays_game(found, row)
-    ]
-    games = row_games(found, [row for row in completed if plays_game(found, row)], score)
-    pressure = pressure_finding(curves, select, score)
-    parts = (*pressure.parts, games_part(games, score))
-    show(Finding(parts, pressure.about).text(format, width()))
+    pressure = pressure_finding(found, completed, select=select, strengths=strengths, score=score)
+    show(pressure.text(format, width()))

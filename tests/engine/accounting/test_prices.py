@@ -11,9 +11,10 @@ import pytest
 from oversight.cache.reply import Usage
 from oversight.engine.accounting.price_file import checked
 from oversight.engine.accounting.prices import _prices, listed, load_prices
+from oversight.engine.decisions.costs import sampled_costs
+from oversight.engine.decisions.rows import read_rows
 from oversight.engine.errors import UsageError
 from oversight.engine.pages.reading import ends_of
-from oversight.engine.pictures.costs import sampled_costs
 from oversight.engine.runs.reader import Place, RunReader
 from tests.answering import alike, answering
 from tests.command_line import Command
@@ -185,9 +186,9 @@ models: {{compatible/lab/ours: {{is: openai/gpt-4o}}}}
     assert ran.code == 0, ran.err
     expected = pytest.approx(listed().need("openai/gpt-4o").cost(Usage(1000, 100)))
     with RunReader(place / "run", place / "store") as run:
-        _, (row,) = sampled_costs(run)
+        (row,) = sampled_costs(read_rows(run)).rows
         _, calls, *_ = ends_of(run, Place(0, 0))[0]
-    assert row.dollars == expected
+    assert row.alone and row.alone.dollars == expected
     assert [each.dollars for each in calls.values()] == [expected]
 
 

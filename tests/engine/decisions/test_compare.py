@@ -20,7 +20,7 @@ from oversight.engine.decisions.statement import (
     read_precision,
 )
 from oversight.engine.errors import UsageError
-from oversight.engine.pictures.comparison import comparison_forest
+from oversight.engine.pictures.kinds import compared
 from oversight.engine.runs.reader import RunReader
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.scores import brier
@@ -72,19 +72,13 @@ def test_pictures_and_pages_compare_two_runs_as_the_command_does(kept: Kept) -> 
     a, b = kept(), kept(OTHER_JUDGE)
     found = compare_rows(read_rows(a), read_rows(b)).contrasts
     with RunReader(a) as first, RunReader(b) as second:
-        forest = comparison_forest(first, second)
-    assert forest.alone == 0 and len(found) == 5
-    assert [
-        (each.mean, each.interval, each.p, each.n, (each.first, each.second))
-        for each in forest.lines
-    ] == [
-        (c.estimate.value, c.estimate.interval, c.p_family, c.estimate.n, c.means)
-        for c in (e.contrast for e in found)
+        lines = compared(first, second, "brier").lines
+    assert len(found) == 5
+    assert [(each.estimate, each.apart) for each in lines] == [
+        (c.estimate, (*c.means, c.p_family)) for c in (e.contrast for e in found)
     ]
-    assert any(each.mean for each in forest.lines)
-    for each in forest.lines:
-        assert each.mean == pytest.approx(each.first - each.second)
-    assert {each.judge for each in forest.lines} == {"sim/judge stated less sim/medium stated"}
+    assert any(each.mean for each in lines)
+    assert {each.judge for each in lines} == {"sim/judge stated less sim/medium stated"}
 
 
 def test_flips_and_bounds_are_those_of_the_verdicts(kept: Kept) -> None:

@@ -11,7 +11,8 @@ from oversight.cache.record import Record, records
 from oversight.cache.reply import Usage
 from oversight.engine.accounting.prices import listed, load_prices
 from oversight.engine.decisions.calls import PaidCall, RunCalls
-from oversight.engine.decisions.costs import frontier, not_dominated, row_costs
+from oversight.engine.decisions.costs import row_costs
+from oversight.engine.decisions.frontier import frontier_finding, not_dominated
 from oversight.engine.decisions.rows import read_rows
 from oversight.engine.errors import UsageError
 from tests.command_line import Command
@@ -126,6 +127,6 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
     costs = row_costs(rows, unknown, listed())
     assert costs.total.dollars is None and costs.rows[1].alone.dollars == 0
     with pytest.raises(UsageError, match="no price is known of compatible/lab/m: give a file with"):
-        frontier(rows, costs, axis="dollars")
+        frontier_finding(rows, costs, axis="dollars")
     for format in ("text", "markdown", "latex"):
         assert "cost by row" in command("measure", "frontier", run, "--format", format).out

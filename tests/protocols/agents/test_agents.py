@@ -105,13 +105,14 @@ def test_every_setting_but_the_plain_one_shows_in_the_name() -> None:
     settings = [field.name for field in fields(Agent) if field.name != "model"]
     odd = {"temperature": 1.5, "words": 7, "max_tokens": 7, "tools": ("calculator",)}
     odd |= {"effort": "low", "reason": "private", "reasoning_tokens": 7}
+    odd |= {"claims": ("bit",), "budget": 3.0, "noise": 0.1}
     for name in settings:
         value = odd.get(name, True)
         assert replace(AGENT, **{name: value}).name != AGENT.name
 
 
 def test_wrong_settings_are_refused_with_the_mend() -> None:
-    with pytest.raises(ValueError, match="there is no 'abacus'; there is calculator"):
+    with pytest.raises(ValueError, match="there is no 'abacus'; there is calculator, "):
         Agent("sim/strong", tools=("abacus",))
     with pytest.raises(ValueError, match="words: 0 is too few"):
         Agent("sim/strong", words=0)

@@ -4,12 +4,14 @@ from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply, ToolCall
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.agents.tool_loop import MAX_TOOL_ROUNDS, OUT_OF_ROUNDS, ask_with_tools
+from oversight.protocols.agents.tools import Allowance, Scene
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.transcript import ToolUse, Transcript
 from tests.fakes import CRATES, Scripted
 
 SIDE = CRATES.answers[0]
 WITH_TOOLS = Agent("sim/strong", tools=("calculator",))
+SCENE = Scene(CRATES, SIDE)
 CALL = Call(Request("sim/strong", (Message("user", "Speak."),)))
 
 
@@ -25,7 +27,7 @@ def replies(*said: str | Reply) -> Scripted:
 
 async def test_the_model_hears_the_result_and_then_speaks() -> None:
     ask = replies(Reply("Let me see.", (reckon("4*12"),)), "It is 48.")
-    reply, used = await ask_with_tools(CALL, ask, ("calculator",))
+    reply, used = await ask_with_tools(CALL, ask, Allowance(("calculator",)), SCENE)
     assert reply.text == "It is 48."
     assert used == (ToolUse("calculator", "4*12", "48"),)
     assert ask.calls[1].messages == (
@@ -38,7 +40,7 @@ async def test_the_model_hears_the_result_and_then_speaks() -> None:
 async def test_several_wishes_of_one_reply_are_answered_in_order() -> None:
     wishes = (reckon("1+1", "x"), reckon("1/0", "y"))
     ask = replies(Reply("", wishes), "Done.")
-    _, used = await ask_with_tools(CALL, ask, ("calculator",))
+    _, used = await ask_with_tools(CALL, ask, Allowance(("calculator",)), SCENE)
     assert [use.result for use in used] == ["2", "error: division by zero"]
     gave = [(m.tool_call_id, m.text) for m in ask.calls[1].messages if m.role == "tool"]
     assert gave == [("x", "2"), ("y", "error: division by zero")]
@@ -46,20 +48,20 @@ async def test_several_wishes_of_one_reply_are_answered_in_order() -> None:
 
 async def test_an_unknown_tool_gets_an_error_reply() -> None:
     ask = replies(Reply("", (reckon("1", name="search"),)), "Well then.")
-    reply, used = await ask_with_tools(CALL, ask, ("calculator",))
+    reply, used = await ask_with_tools(CALL, ask, Allowance(("calculator",)), SCENE)
     assert reply.text == "Well then."
     assert used[0].result == "error: there is no such tool; there is calculator"
 
 
 async def test_opaque_reasoning_goes_back_as_it_came() -> None:
     ask = replies(Reply("", (reckon("1"),), opaque='[{"signature":"s"}]'), "Done.")
-    await ask_with_tools(CALL, ask, ("calculator",))
+    await ask_with_tools(CALL, ask, Allowance(("calculator",)), SCENE)
     assert ask.calls[1].messages[1].opaque == '[{"signature":"s"}]'
 
 
 async def test_the_loop_is_bounded() -> None:
     ask = Scripted(lambda call: Reply("still busy", (reckon("1"),)))
-    reply, used = await ask_with_tools(CALL, ask, ("calculator",))
+    reply, used = await ask_with_tools(CALL, ask, Allowance(("calculator",)), SCENE)
     assert reply.text == "still busy"
     assert len(ask.calls) == MAX_TOOL_ROUNDS + 1
     assert len(used) == MAX_TOOL_ROUNDS - 1
@@ -69,7 +71,7 @@ async def test_the_loop_is_bounded() -> None:
 
 async def test_a_wish_without_tools_is_a_speech() -> None:
     ask = replies(Reply("I speak.", (reckon("1"),)))
-    reply, used = await ask_with_tools(CALL, ask, ())
+    reply, used = await ask_with_tools(CALL, ask, Allowance(()), SCENE)
     assert (reply.text, used) == ("I speak.", ())
 
 

@@ -6,8 +6,11 @@ import pytest
 
 from oversight import protocols
 from oversight.cache.address import value_address
-from oversight.protocols import datasets
-from oversight.protocols.datasets import LOADERS, Bundled, Gsm8k, JsonLines, Solib, loader
+from oversight.protocols.datasets.bundled import Bundled
+from oversight.protocols.datasets.catalogue import LOADERS, loader
+from oversight.protocols.datasets.gsm8k import Gsm8k
+from oversight.protocols.datasets.jsonl import JsonLines
+from oversight.protocols.datasets.solib import Solib
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,7 @@ def test_settings_by_name_or_the_one_that_is_needed(name, settings, expected):
         (
             "csv",
             "x",
-            "there are: boolq, bundled, file, generated_sql, gpqa, gsm8k, hidden_bits, mmlu, ",
+            "there are: boolq, bundled, file, generated_mutants, generated_sql, gpqa, gsm8k, ",
         ),
         ("gsm8k", {"folder": "x", "limt": 3}, "gsm8k.limt: no such setting; did you mean 'limit'?"),
         ("gsm8k", {"limit": 3}, "gsm8k.folder: missing"),
@@ -60,14 +63,14 @@ def test_settings_that_do_not_fit_are_named(name, settings, words):
 
 def test_every_loader_is_a_public_name():
     for kind in LOADERS.values():
-        assert getattr(datasets, kind.__name__) is getattr(protocols, kind.__name__) is kind
-        assert kind.__name__ in datasets.__all__
+        assert getattr(protocols, kind.__name__) is kind
         assert kind.__name__ in protocols.__all__
 
 
 def test_every_loader_has_one_setting_that_must_be_given_and_an_address():
     for name in LOADERS:
-        first, second = (21, 23) if name in ("hidden_bits", "generated_sql") else ("x", "y")
+        generated = name.startswith(("hidden", "generated"))
+        first, second = (21, 23) if generated else ("x", "y")
         one, other = loader(name, first), loader(name, second)
         assert value_address(one) != value_address(other)
         assert value_address(one) == value_address(loader(name, first))

@@ -1,22 +1,24 @@
-"""The data of charts and heat maps, as plain values and as tables."""
+"""What is drawn beside the table of a finding: points with their intervals, and lines."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from ..errors import UsageError
-from .data import Span, TableRows
+from ...protocols.scoring.estimate import Ends, Estimate
+
+TableRows: TypeAlias = list[tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class ChartPoint:
+class Point:
     """A point with its intervals."""
 
     label: str
     x: float
     y: float
-    interval: Span | None = None
+    interval: Ends | None = None
     """Of y."""
-    x_interval: Span | None = None
+    x_interval: Ends | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Series:
     """Points that belong together, in order if `joined`."""
 
     name: str
-    points: tuple[ChartPoint, ...]
+    points: tuple[Point, ...]
     joined: bool = False
     note: str = ""
     """What the legend says beside the name."""
@@ -62,29 +64,18 @@ class Chart:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Heat:
-    """ASD of every problem under every row."""
-
-    title: str
-    problems: tuple[str, ...]
-    rows: tuple[str, ...]
-    values: tuple[tuple[float | None, ...], ...]
-    """Problems x rows; None if unknown."""
-    most: float
-    """Absolute value at both ends of the colour scale."""
-
-    def table(self) -> tuple[tuple[str, ...], TableRows]:
-        rows: TableRows = [
-            (problem, *line) for problem, line in zip(self.problems, self.values, strict=True)
-        ]
-        return ("problem", *self.rows), rows
+def point(label: str, x: float | Estimate, y: float | Estimate) -> Point:
+    """A point; an estimate brings its interval."""
+    (x, x_interval), (y, interval) = (
+        (each.value, each.interval) if isinstance(each, Estimate) else (each, None)
+        for each in (x, y)
+    )
+    return Point(label, x, y, interval, x_interval)
 
 
-def drawable(
-    kind: str, series: Sequence[Series], why: str = "no problem has a verdict in every world yet"
-) -> tuple[Series, ...]:
-    """The series of a chart. UsageError, with `why`, if there is none."""
-    if not series:
-        raise UsageError(f"{kind}: there is nothing to draw: {why}")
-    return tuple(series)
+def by_protocol(points: Iterable[Point]) -> tuple[Series, ...]:
+    """Points of rows as a series a protocol, with which the name of a row begins."""
+    found: dict[str, list[Point]] = {}
+    for each in points:
+        found.setdefault(each.label.split(" · ")[0], []).append(each)
+    return tuple(Series(name, tuple(its)) for name, its in found.items())

@@ -1,0 +1,142 @@
+"""Queries of a question's database: read alone, bounded by a count of steps, never by a clock.
+
+The database is the environment of the question, as SQL. A query may hold keywords, names and values
+of that database, numbers, and aliases of one letter, and no other words: a speaker could show the
+judge its own as if they were a program's.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from functools import lru_cache
+from typing import Any
+
+from ...cache.call import ToolSpec
+from .tool import Found, Scene, Tool
+
+MAX_QUERY = 1_000
+"""Characters."""
+MAX_STEPS = 5_000_000
+"""Instructions of SQLite's machine."""
+MAX_ROWS, MAX_SHOWN = 20, 1_000
+"""Rows of a result, and characters of it."""
+
+_WORD = re.compile(
+    r"select|from|where|and|or|not|in|is|null|as|on|join|left|inner|group|by|order|having|distinct"
+    r"|limit|offset|between|like|case|when|then|else|end|union|all|except|intersect|with|asc|desc"
+    r"|exists|cast|integer|real|text|count|sum|total|avg|min|max|coalesce|ifnull|abs|round|length"
+    r"|substr|date|strftime|[a-z]\d?"
+)
+"""Keywords, functions, and aliases."""
+_TOKEN = re.compile(
+    r"'(?:[^']|'')*'|\"[^\"]*\"|[^\W\d]\w*|\d[\d.]*|\s+|<>|<=|>=|!=|\|\||[-+*/%=<>(),.;]"
+)
+_STEP = 1_000
+_READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33)
+"""What a query may do; 33 is SQLITE_RECURSIVE."""
+
+
+async def _used(arguments: Mapping[str, Any], scene: Scene) -> Found:
+    return query(arguments["sql"], scene.question.environment)
+
+
+def query(sql: str, script: str) -> Found:
+    """The rows that a query of the database made by `script` gives."""
+    if not script:
+        return Found("error: this question has no database")
+    if len(sql) > MAX_QUERY:
+        return Found(f"error: longer than {MAX_QUERY} characters")
+    shown = " ".join(sql.removesuffix(";").split())
+    with closing(sqlite3.connect(":memory:")) as books:
+        books.deserialize(_image(script))
+        if not shown or not _plain(shown, _known(script)):
+            return Found(
+                "error: a query may hold keywords, names and values of the database, numbers and "
+                "aliases of one letter; no comments"
+            )
+        left = MAX_STEPS // _STEP
+
+        def step() -> int:
+            nonlocal left
+            left -= 1
+            return left < 0
+
+        books.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
+        )
+        books.set_progress_handler(step, _STEP)
+        try:
+            rows = books.execute(shown).fetchmany(MAX_ROWS + 1)
+        except sqlite3.Error:
+            # What SQLite says may repeat what the model wrote.
+            return Found(
+                "error: too many steps" if left < 0 else "error: no query of this database"
+            )
+    return Found(_laid_out(rows), shown)
+
+
+def _laid_out(rows: list[tuple[Any, ...]]) -> str:
+    told = "; ".join(", ".join(map(_cell, row)) for row in rows[:MAX_ROWS]) or "no rows"
+    more = len(rows) > MAX_ROWS or len(told) > MAX_SHOWN
+    return told[:MAX_SHOWN] + (" …" if more else "")
+
+
+def _cell(value: object) -> str:
+    return "null" if value is None else f"{value:.12g}" if isinstance(value, float) else f"{value}"
+
+
+def _plain(sql: str, known: frozenset[str]) -> bool:
+    at = 0
+    for found in _TOKEN.finditer(sql):
+        token = found[0]
+        if found.start() != at or "--" in sql or "/*" in sql:
+            return False
+        at = found.end()
+        if token[0] in "'\"":
+            inner = token[1:-1].casefold()
+            if inner not in known and not re.fullmatch(r"[\d%.:\-]{1,20}", inner):
+                return False
+        elif token[0].isalpha() or token[0] == "_":
+            word = token.casefold()
+            if word not in known and not _WORD.fullmatch(word):
+                return False
+    return at == len(sql)
+
+
+@lru_cache(maxsize=64)
+def _image(script: str) -> bytes:
+    with closing(sqlite3.connect(":memory:")) as books:
+        books.executescript(script)
+        books.commit()
+        return books.serialize()
+
+
+@lru_cache(maxsize=64)
+def _known(script: str) -> frozenset[str]:
+    """Names and texts of the database, in small letters."""
+    with closing(sqlite3.connect(":memory:")) as books:
+        books.deserialize(_image(script))
+        tables = [name for (name,) in books.execute("SELECT name FROM sqlite_schema")]
+        found: set[str] = set(tables)
+        for table in tables:
+            rows = books.execute(f'SELECT * FROM "{table}"')
+            found |= {column[0] for column in rows.description}
+            found |= set(_texts(rows))
+    return frozenset(each.casefold() for each in found)
+
+
+def _texts(rows: Iterable[tuple[Any, ...]]) -> Iterable[str]:
+    return (value for row in rows for value in row if isinstance(value, str))
+
+
+QUERY = Tool(
+    ToolSpec(
+        "query",
+        "Runs one SQL query (SQLite, SELECT) on the database that the question is about.",
+        '{"type":"object","properties":{"sql":{"type":"string"}},'
+        '"required":["sql"],"additionalProperties":false}',
+    ),
+    _used,
+    cost=1.0,
+)

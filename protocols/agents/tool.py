@@ -1,0 +1,96 @@
+"""A tool of an agent: what a program computes for a speaker, whose results no model writes."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from ...cache.call import ToolSpec
+from ..question import Answer, Question
+from ..transcript import ToolUse
+
+ERROR_PREFIX = "error:"
+"""Prefix of the result of a failed use."""
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where a tool is used: all that its result may depend on beside its arguments."""
+
+    question: Question
+    """With the passage and the environment, whether or not the speaker reads them."""
+    side: Answer | None
+    before: tuple[ToolUse, ...] = ()
+    """What the same side used so far in this world, in order. A tool keeps no state of its own:
+    whatever it has is a function of these, so that a run can be resumed and replayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of a use."""
+
+    result: str
+    """A text, or one that starts with `error:`."""
+    shown: str = ""
+    """What others read of the arguments, as the words of a program: a tool keeps a model's own
+    sentences out of it."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool: to add one, write its `run` and put it into oversight.protocols.agents.tools.TOOLS.
+
+    run: from arguments that fit the schema, and the scene, to what was found. It never raises for
+    what a model wrote, always ends, and gives the same for the same; it may await.
+    """
+
+    spec: ToolSpec
+    run: Callable[[Mapping[str, Any], Scene], Awaitable[Found]]
+    cost: float = 0.0
+    """What a use takes of the budget of the speaker's side, failed or not."""
+
+    @cached_property
+    def _schema(self) -> dict[str, Any]:
+        schema: dict[str, Any] = orjson.loads(self.spec.parameters)
+        return schema
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        return tuple(self._schema.get("required", ()))
+
+    def read(self, arguments: str) -> dict[str, Any] | str:
+        """The arguments that a model wrote, or an error text that holds nothing of them. Texts are
+        stripped; a number will do for a text; what the schema does not name is left out."""
+        try:
+            given = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return "error: the arguments are not JSON"
+        properties, found = self._schema["properties"], {}
+        for name, of in properties.items():
+            value = given.get(name) if isinstance(given, dict) else None
+            if value is None and name not in self.required:
+                continue
+            kind = of.get("type", "string")
+            if kind == "string" and isinstance(value, (int, float)) and not isinstance(value, bool):
+                value = str(value)
+            if not isinstance(value, _TYPES[kind]) or isinstance(value, bool) != (
+                kind == "boolean"
+            ):
+                return f"error: the arguments need {name!r}, {_an(kind)}"
+            found[name] = value.strip() if isinstance(value, str) else value
+        return found
+
+
+def _an(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aio' else 'a'} {kind}"
