@@ -48,8 +48,18 @@ class Protocol(ABC):
     opposes_answers: ClassVar[bool] = False
     """Whether somebody argues for the other answer, so that there must be exactly one other."""
 
-    def __post_init__(self) -> None:  # noqa: B027 - most protocols have nothing to check
-        """A subclass checks its settings here, and passes on."""
+    def __post_init__(self) -> None:
+        """TypeError for roles in the wrong order. A subclass checks its settings here as well."""
+        roles: tuple[tuple[str, object, type], ...] = (
+            ("judge", self.judge, Judge),
+            ("agent", getattr(self, "agent", None), Speaker),
+        )
+        for name, given, role in roles:
+            if given is not None and not isinstance(given, role):
+                raise TypeError(
+                    f"{type(self).__name__}: {name} is {given!r:.60}, and no {role.__name__}; the "
+                    f"judge comes first: {type(self).__name__}(judge, agent)"
+                )
 
     @property
     def name(self) -> str:

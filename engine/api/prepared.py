@@ -1,5 +1,6 @@
 """A sweep and the settings of its run, made ready: what Python and the command line execute."""
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from ..runs.parts import SweepPart
 from ..runs.run import RunOptions
 from ..runs.stores import store_name
 from ..sweeps.sweepfile import SweepFile
-from .settings import FolderSettings, RunSettings
+from .settings import TAGS_VARIABLE, FolderSettings, RunSettings, all_tags
 
 if TYPE_CHECKING:
     from ..decisions.sequential import SequentialDesign
@@ -37,6 +38,7 @@ def folder_options(its: FolderSettings, overrides: tuple[str, ...] = ()) -> RunO
         its.folder,
         overrides=overrides,
         max_cost=its.max_cost,
+        tags=all_tags(its.tag, os.environ.get(TAGS_VARIABLE, "")),
         changed_code="adopt" if its.adopt_code else "refuse",
     )
 
@@ -62,7 +64,8 @@ def prepared(file: SweepFile, its: RunSettings, overrides: tuple[str, ...] = ())
     if not isinstance(batch, BatchTerms):
         batch = BatchTerms(batch, not its.no_wait, its.batch_for, its.batch_then)
     place = str(options.store)
-    executor = executor_for(its.workers, loaded, place, quota=its.quota, ray=its.ray, batch=batch)
+    quota = its.quota_weight if its.quota else 0.0
+    executor = executor_for(its.workers, loaded, place, quota=quota, ray=its.ray, batch=batch)
     return PreparedRun(loaded, options, executor, design)
 
 

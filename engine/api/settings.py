@@ -7,10 +7,12 @@ from typing import Literal
 
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
+from ...protocols.spelling import meant
 from ..batches.terms import BatchTerms, Then
 from ..errors import UsageError
-from ..system.flags import flag
+from ..system.flags import check_flags, flag
 
+TAGS_VARIABLE = "OVERSIGHT_TAGS"
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -31,8 +33,27 @@ def _workers(text: str) -> "int | Literal['auto']":
 
 def _score(text: str) -> str:
     if text not in ALL_SCORES:
-        raise ValueError(f"{text!r} is not one of {', '.join(ALL_SCORES)}")
+        near = meant(text, ALL_SCORES) or f"; scores: {', '.join(ALL_SCORES)}"
+        raise ValueError(f"there is no score {text!r}{near}")
     return text
+
+
+def _tag(text: str) -> str:
+    key, equals, value = text.partition("=")
+    if not equals or not re.fullmatch(r"[\w.-]+", key) or not value.strip().isprintable():
+        raise ValueError(f"{text!r} is no tag: write it as owner=ana")
+    return f"{key}={value.strip()}"
+
+
+def all_tags(given: tuple[str, ...], set_for_all: str) -> dict[str, str]:
+    """Tags by key. set_for_all: those of $OVERSIGHT_TAGS, which the given ones take precedence
+    over. UsageError for one that is none."""
+    try:
+        read = [_tag(each.strip()) for each in set_for_all.split(",") if each.strip()]
+        pairs = [tag.split("=", 1) for tag in (*read, *map(_tag, given))]
+    except ValueError as exc:
+        raise UsageError(f"{TAGS_VARIABLE} or --tag: {exc}") from None
+    return {key: value for key, value in pairs if value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +68,12 @@ class FolderSettings:
     folder: Path | None = flag("Folder of the run. Default: runs/NAME-xxxxxx.", name="--run-folder")
     max_cost: float | None = flag(
         "Budget: stop before the total cost could exceed it.", metavar="DOLLARS", least=0
+    )
+    tag: tuple[str, ...] = flag(
+        "Note this with the run, for `oversight status`: owner=ana, project=sandbagging; "
+        "repeatable. For all runs: OVERSIGHT_TAGS=owner=ana,project=…",
+        default=(),
+        metavar="KEY=VALUE",
     )
     adopt_code: bool = flag(
         "Go on with a run that other code has begun: what is missing is run with the code as it "
@@ -86,9 +113,16 @@ class RunSettings(FolderSettings):
         default=1,
         metavar="N|auto",
         read=_workers,
+        least=1,
     )
     ray: str = flag("Workers on a Ray cluster.", default="", metavar="ADDRESS|auto")
     quota: bool = flag("Share the models' limits with other runs of this database.", default=False)
+    quota_weight: float = flag(
+        "With --quota: the weight of this run beside others, whose weight is 1.",
+        default=1.0,
+        least=0.001,
+        most=1000,
+    )
     part: str = flag("Every Nth problem, from the Kth on.", default="", metavar="K/N")
     sources: tuple[str, ...] | None = flag(
         "Take over cells that this run has of the same code, and no others; repeatable. Default: "
@@ -127,6 +161,7 @@ class RunSettings(FolderSettings):
     )
 
     def __post_init__(self) -> None:
+        check_flags(self)
         if self.until is not None and self.stop_when is not None:
             raise UsageError("--until or --stop-when: one aim decides when a run may stop")
         if self.part and (self.until is not None or self.stop_when is not None):

@@ -8,10 +8,10 @@ from ..display.progress import Snapshot
 from ..errors import UsageError
 from ..models.router import Models
 from ..pages.rating import RaterServer
-from ..persons.desk import Desk, DeskSettings
+from ..persons.desk import Desk
 from ..persons.journal import PERSONS, RaterJournal
 from ..persons.panel import seated_raters, study_keys
-from ..persons.study import Study
+from ..persons.study import DeskSettings, Study
 from ..runs.observer import Observer
 from .output import say
 
@@ -39,7 +39,7 @@ class RaterPages(Observer):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Serve while the body runs. UsageError where the port is taken."""
-        await self.desk.register(self._plan)
+        await self.desk.roster.register(self._plan)
         async with AsyncExitStack() as stack:
             try:
                 root = await stack.enter_async_context(self._server.serving(self._port))

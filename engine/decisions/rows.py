@@ -1,7 +1,7 @@
 """Rows of a run for comparison: short names, measures, and lookup by name."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
@@ -25,6 +25,8 @@ class RunRows:
     table: OutcomeTable
     names: tuple[str, ...]
     """One per row, unique."""
+    _asd: dict[str, dict[str, Sample]] = field(default_factory=dict, repr=False, compare=False)
+    """By score, once it was asked for."""
 
     @property
     def folder(self) -> Path:
@@ -36,8 +38,11 @@ class RunRows:
 
     def asd(self, score: str) -> dict[str, Sample]:
         """ASD by row name, of every row with a complete problem."""
-        found = {name: self.table.worlds(n).samples(score, ()) for n, name in enumerate(self.names)}
-        return {name: samples.asd for name, samples in found.items() if samples}
+        if score not in self._asd:
+            measured = (self.table.worlds(n).samples(score, ()) for n in range(len(self.names)))
+            pairs = zip(self.names, measured, strict=True)
+            self._asd[score] = {name: samples.asd for name, samples in pairs if samples}
+        return self._asd[score]
 
     def clusters(self, ids: Iterable[str]) -> Places:
         """The cluster of each of these problems, as a whole number."""
@@ -118,6 +123,21 @@ def pairs_meant(
         raise UsageError(f"{first!r} and {second!r} mean the same row, {names[ones[0]]}")
     alike = [(one, two) for one, two in every if same_roles(rows[one], rows[two])]
     return distinct(alike or every)
+
+
+def one_pair_meant(
+    first: str, second: str, rows: Sequence[GridRow], names: Sequence[str]
+) -> tuple[int, int]:
+    """The only contrast between rows that match two words. UsageError, listing them, if there are
+    several."""
+    pairs = pairs_meant(first, second, rows, names)
+    if len(pairs) > 1:
+        several = "\n  ".join(f"{names[a]} - {names[b]}" for a, b in pairs[:MAX_LISTED])
+        raise UsageError(
+            f"'{first} - {second}' means {len(pairs)} contrasts; name one with parts of agents and "
+            f"judges:\n  {several}"
+        )
+    return pairs[0]
 
 
 def distinct(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -19,7 +19,8 @@ class Addresses:
     taken = ""
     """What a site holds of a run's transcripts, in words."""
 
-    def runs(self) -> str:
+    def page(self, name: str) -> str:
+        """One that a run has once, such as `pivot` or `measure/frontier`; `runs` for the list."""
         return ""
 
     def overview(self, score: str = "brier") -> str:
@@ -54,32 +55,11 @@ class Addresses:
         """The list of transcripts. show: one of its kinds, such as `liar won`."""
         return ""
 
-    def pivot(self) -> str:
-        return ""
-
-    def people(self) -> str:
-        return ""
-
-    def search(self) -> str:
-        return ""
-
     def calls(self, place: Place, address: str = "") -> str:
         return ""
 
     def whole(self, place: Place, address: str) -> str:
         """Link to the page of one call in full."""
-        return ""
-
-    def failures(self) -> str:
-        return ""
-
-    def cost(self) -> str:
-        return ""
-
-    def watch(self) -> str:
-        return ""
-
-    def compare(self) -> str:
         return ""
 
     def file(self, name: str) -> str:
@@ -97,8 +77,15 @@ class Served(Addresses):
         self.run = f"/run/{quote(name, safe='')}"
         self._score = "" if score == "brier" else score
 
-    def runs(self) -> str:
-        return "/"
+    def page(self, name: str) -> str:
+        match name:
+            case "runs":
+                return "/"
+            case "live":
+                return f"{self.run}/live"
+            case "compare":
+                return f"/compare?a={self.run.rpartition('/')[2]}"
+        return self._to(f"/{name}")
 
     def overview(self, score: str = "") -> str:
         return self._to("", score=score or self._score)
@@ -121,33 +108,12 @@ class Served(Addresses):
     def cells(self, show: str = "") -> str:
         return self._to("/cells", show=show)
 
-    def pivot(self) -> str:
-        return self._to("/pivot")
-
-    def people(self) -> str:
-        return self._to("/people")
-
-    def search(self) -> str:
-        return self._to("/search")
-
     def calls(self, place: Place, address: str = "") -> str:
         anchor = f"#c{address[:12]}" if address else ""
         return self._to(f"{_path(place)}/calls", draw=place.draw) + anchor
 
     def whole(self, place: Place, address: str) -> str:
         return self._to(f"{_path(place)}/calls", draw=place.draw, only=address[:12])
-
-    def failures(self) -> str:
-        return self._to("/failures")
-
-    def cost(self) -> str:
-        return self._to("/cost")
-
-    def watch(self) -> str:
-        return f"{self.run}/live"
-
-    def compare(self) -> str:
-        return f"/compare?a={self.run.rpartition('/')[2]}"
 
     def file(self, name: str) -> str:
         return f"{self.run}/report.{name}"
@@ -174,8 +140,8 @@ class Shelf:
     scores: tuple[str, ...]
     map_pages: frozenset[tuple[int, int]]
     with_calls: bool
-    extra: frozenset[str] = frozenset()
-    """Names of the pages that only some runs have: `people`, `pivot`, `search`."""
+    pages: frozenset[str] = frozenset()
+    """Names of the pages that there is one of, such as `people`."""
 
 
 class BundleAddresses(Addresses):
@@ -183,6 +149,9 @@ class BundleAddresses(Addresses):
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
+
+    def page(self, name: str) -> str:
+        return f"{name.replace('/', '-')}.html" if name in self._shelf.pages else ""
 
     def overview(self, score: str = "brier") -> str:
         if score not in self._shelf.scores:
@@ -218,24 +187,6 @@ class BundleAddresses(Addresses):
     def cells(self, show: str = "") -> str:
         filters = urlencode({"cells.filter": show})
         return "cells.html" + (f"#{filters}" if show else "")
-
-    def pivot(self) -> str:
-        return self._extra("pivot")
-
-    def people(self) -> str:
-        return self._extra("people")
-
-    def search(self) -> str:
-        return self._extra("search")
-
-    def _extra(self, name: str) -> str:
-        return f"{name}.html" if name in self._shelf.extra else ""
-
-    def failures(self) -> str:
-        return "failures.html"
-
-    def cost(self) -> str:
-        return "cost.html"
 
     def file(self, name: str) -> str:
         return f"report.{name}"

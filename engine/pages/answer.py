@@ -7,7 +7,6 @@ from math import isnan
 
 from ...protocols.scores import TIE
 from ..decisions.comparison import Compared, compare_rows
-from ..decisions.pivot import PivotLine, dimensions, pivot
 from ..decisions.rows import RunRows, read_rows
 from ..errors import UsageError
 from ..pictures.completed import tallied
@@ -120,34 +119,6 @@ def answer_page(
         "answer", links[0], title="compare", run_name=one.name, here="compare",
         origin=provenance(one), **values,
     )  # fmt: skip
-
-
-def pivot_page(run: RunReader, links: Addresses, score: str, by: Sequence[str] = ()) -> str:
-    """Averages over the rows of a grid. by: dimensions; by default those of the protocol."""
-    rows = read_rows(run)
-    known = dimensions([row for row in run.sweep.rows if not row.naive])
-    chosen = [name for name in by if name in known] or known[:1]
-    tables = [[each] for each in known] if not links.live else [chosen]
-    found = [(names, _ordered(pivot(rows, names, score))) for names in tables if names]
-    estimates = [each for _, lines in found for line in lines for each in (line.asd, line.lift)]
-    ends = [0.0, *(end for each in estimates if each for end in (each.interval or (each.value,)))]
-    return run_page(
-        "pivot",
-        run,
-        links,
-        title=f"{run.name} by group",
-        here="groups",
-        found=found,
-        axis=Axis.around(ends),
-        known=known,
-        chosen=chosen,
-        score=score,
-        count=len(run.sweep.rows),
-    )
-
-
-def _ordered(lines: list[PivotLine]) -> list[PivotLine]:
-    return [line for line in lines if line.asd] + [line for line in lines if not line.asd]
 
 
 def _line(found: Compared, links: Sequence[Addresses], rows: Sequence[RunRows]) -> AnswerLine:

@@ -120,7 +120,7 @@ class Console:
         form = await request.post()
         name, act = str(form.get("rater", "")), request.match_info["act"]
         if act in ("pause", "resume"):
-            await self._desk.pause(act == "pause")
+            await self._desk.roster.pause(act == "pause")
             return web.Response(status=303, headers={"Location": self._at})
         if act == "end":
             if self._desk.over:
@@ -130,11 +130,11 @@ class Console:
         if name not in self._desk.raters:
             raise web.HTTPNotFound(text=f"there is no rater {name!r} in this study")
         if act == "reissue":
-            rater = await self._desk.reissue(name)
+            rater = await self._desk.roster.reissue(name)
             self._rekeyed()
             said = f"The new link of {name}; the old one opens nothing any more."
             return await self._show(request, said, f"/?token={rater.key}")
-        await self._desk.withdraw(name, erase=act == "erase")
+        await self._desk.roster.withdraw(name, erase=act == "erase")
         return web.Response(status=303, headers={"Location": self._at})
 
     async def _export(self, request: web.Request) -> web.Response:

@@ -15,12 +15,11 @@ from ..pictures.completed import tallied
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
 from .addresses import Served
-from .answer import answer_page, pivot_page
+from .answer import answer_page
 from .cells import KINDS, Choice, cells_page
-from .cost import cost_page
 from .failures import failures_page
 from .grid import map_page, pages_of, problem_page
-from .people import people_page
+from .measures import MEASURES, cost_page, groups_page, measure_page, people_page
 from .provenance import check_leakage
 from .queries import asked_number, asked_score
 from .reader import calls_page, calls_section, reader_page
@@ -88,6 +87,12 @@ class PagesInDepth:
     async def cost(self, run: RunReader, request: web.Request) -> str:
         return await self._made(run, lambda: cost_page(run, _links(run, request)))
 
+    async def measure(self, run: RunReader, request: web.Request) -> str:
+        kind, score = request.match_info["kind"], asked_score(request)
+        if kind not in MEASURES:
+            raise web.HTTPNotFound(text=f"{kind!r} is no measure; there are {', '.join(MEASURES)}")
+        return await self._made(run, lambda: measure_page(run, _links(run, request), kind, score))
+
     async def answer(self, run: RunReader, request: web.Request) -> str:
         return await self.compare((run,), (), request)
 
@@ -101,7 +106,7 @@ class PagesInDepth:
 
     async def groups(self, run: RunReader, request: web.Request) -> str:
         by, score = request.query.getall("by", []), asked_score(request)
-        return await self._made(run, lambda: pivot_page(run, _links(run, request), score, by))
+        return await self._made(run, lambda: groups_page(run, _links(run, request), score, by))
 
     async def row(self, run: RunReader, request: web.Request) -> str:
         number = int(request.match_info["row"])

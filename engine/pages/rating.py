@@ -126,7 +126,7 @@ class RaterServer(Server):
         rater = next((r for r in self.desk.raters.values() if r.key == known), None)
         who = next((request.query[name] for name in PLATFORM_IDS if name in request.query), "")
         try:
-            rater = rater or await self.desk.enrol(who[:200])
+            rater = rater or await self.desk.roster.enrol(who[:200])
         except EngineError as fault:
             log.error("a seat could not be given: %s", fault)
             return refusal("It could not be written down. Please try again later.", 500)
@@ -144,7 +144,7 @@ class RaterServer(Server):
 
     async def _left(self, request: web.Request) -> web.StreamResponse:
         form = await request.post()
-        await self.desk.withdraw(self._rater(request).name, erase=form.get("erase") == "1")
+        await self.desk.roster.withdraw(self._rater(request).name, erase=form.get("erase") == "1")
         return web.Response(status=303, headers={"Location": "/"})
 
     async def tell_the_end(self, most: float) -> None:
@@ -183,7 +183,7 @@ class RaterServer(Server):
         """The page of a rater's current task. fault: why the last answer was not accepted."""
         desk = self.desk
         self._here.add(rater.name)
-        if not desk.consented(rater):
+        if not desk.history.of[rater.name].consented:
             return html(rater_page("welcome", "Before you begin", how=desk.settings))
         if desk.history.paused:
             said = said or "Everything so far is saved."
@@ -227,7 +227,7 @@ class RaterServer(Server):
     async def _begin(self, request: web.Request) -> web.StreamResponse:
         rater = self._rater(request)
         try:
-            await self.desk.consent(rater)
+            await self.desk.roster.consent(rater)
         except EngineError as fault:
             return _unsaved(rater, fault)
         return _back(request, "")

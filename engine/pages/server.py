@@ -74,6 +74,7 @@ class PageServer(Server):
             web.get(f"{reading}/calls", self._deep(lambda pages: pages.calls)),
             web.get(f"{run}/failures", self._deep(lambda pages: pages.failures)),
             web.get(f"{run}/cost", self._deep(lambda pages: pages.cost)),
+            web.get(f"{run}/measure/{{kind}}", self._deep(lambda pages: pages.measure)),
             web.get(f"{run}/search.json", self._search),
             web.get(f"{run}/live", self._live),
             web.get(f"{run}/live/events", self._events),

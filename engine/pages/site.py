@@ -17,13 +17,12 @@ from ..runs.reader import Place, RunReader
 from ..runs.run_folder import REPORT
 from ..system.files import replace_file, unwritable
 from .addresses import BundleAddresses, Shelf
-from .answer import answer_page, pivot_page
+from .answer import answer_page
 from .cells import Choice, cells_page
-from .cost import cost_page
 from .failures import failures_page
 from .grid import map_page, pages_of, problem_page
+from .measures import MEASURES, cost_page, groups_page, has_people, measure_page, people_page
 from .overview import REPORT_FILES, overview
-from .people import has_people, people_page
 from .provenance import check_leakage
 from .reader import calls_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
@@ -130,16 +129,16 @@ def write_bundle(
     _prepare(to)
     places = telling(run, most)
     files = _files(places)
-    extra = {"pivot"}
-    extra |= {"search"} if places else set()
-    extra |= {"people"} if has_people(run) else set()
+    pages = {"pivot", "failures", "cost", *(f"measure/{kind}" for kind in MEASURES)}
+    pages |= {"search"} if places else set()
+    pages |= {"people"} if has_people(run) else set()
     shelf = Shelf(
         files,
         frozenset(place.problem for place in places),
         tuple(score for score in SCORES if score in run.scores),
         frozenset(pages_of(run)),
         calls,
-        frozenset(extra),
+        frozenset(pages),
     )
     links = BundleAddresses(shelf)
     links.taken = _taken(run, len(places), most)
@@ -148,7 +147,6 @@ def write_bundle(
     written = Written(to)
     for name, content in _figures(run, links, shelf):
         written.add(name, content)
-    written.add(links.cost(), cost_page(run, links))
     probes = read_probes(run.folder)
     for file, group in groupby(places, key=lambda place: files[place, 0]):
         sections: list[Markup] = []
@@ -179,7 +177,7 @@ def write_bundle(
     for number, lines in enumerate(texts.files):
         written.add(f"texts-{number}.js", lines)
     if places:
-        written.add(links.search(), search_page(run, links, "", parts=len(texts.files)))
+        written.add(links.page("search"), search_page(run, links, "", parts=len(texts.files)))
     for ending in REPORT_FILES:
         source = run.folder / REPORT / f"report.{ending}"
         if source.exists():
@@ -204,12 +202,15 @@ def _figures(run: RunReader, links: BundleAddresses, shelf: Shelf) -> Iterator[t
         yield links.overview(score), overview(run, links, score, shelf.scores)
     for part in pages_of(run):
         yield links.map(*part), map_page(run, links, part)
-    yield links.failures(), failures_page(run, links)
+    yield links.page("failures"), failures_page(run, links)
+    yield links.page("cost"), cost_page(run, links)
+    for kind in MEASURES:
+        yield links.page(f"measure/{kind}"), measure_page(run, links, kind, "brier")
     yield links.answer(), answer_page((run,), (links,), (), "brier")
-    yield links.pivot(), pivot_page(run, links, "brier")
+    yield links.page("pivot"), groups_page(run, links, "brier")
     yield links.cells(), cells_page(run, links, Choice())
-    if links.people():
-        yield links.people(), people_page(run, links)
+    if links.page("people"):
+        yield links.page("people"), people_page(run, links)
     for problem in sorted(shelf.problems):
         yield links.problem(problem), problem_page(run, links, problem)
 

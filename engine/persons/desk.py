@@ -1,40 +1,33 @@
 """The desk, where calls wait until a rater has answered them; `pool` assigns the tasks."""
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Literal
-
-import orjson
 
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ..providers.provider import Provider
 from ..stop import StopToken
-from .history import DeskHistory, RaterHistory
+from .history import RaterHistory
 from .inserted import InsertedItems
 from .journal import (
     BeliefBefore,
-    ConsentGiven,
     RaterEvent,
     RaterJournal,
-    SeatTaken,
-    StudyPaused,
-    StudyRegistered,
     TaskAbstained,
     TaskAnswered,
     TaskGiven,
     TaskReturned,
     Withdrawn,
-    read_journal,
 )
-from .panel import Rater, rekeyed
+from .panel import Rater
 from .pool import TaskPool, WaitingTask
-from .study import Registration, Study
-from .task import PersonTask, short_digest
+from .roster import Roster
+from .study import DeskSettings
+from .task import PersonTask
 
 GRACE = 5.0
 """Seconds beyond the budget in which an answer that was sent in time may still arrive."""
@@ -48,33 +41,6 @@ class NotTheirs(Exception):
 
 class NotReady(Exception):
     """The call has not come back yet after a restart: the same answer is taken a moment later."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeskSettings:
-    """Settings of the raters' tasks."""
-
-    seed: int = 0
-    """Seed of the order of tasks, and of attention items."""
-    budget: float | None = None
-    """Seconds for one task, after which it counts as an abstention; None: no limit."""
-    before: bool = True
-    """Whether a rater states a belief before the transcript is shown."""
-    checks_every: int = 10
-    """Number of answers per attention item; 0: no attention items."""
-    returned_after: float = 3600.0
-    """Seconds after which an unanswered task goes to another rater."""
-    repeats: float = 0.0
-    """Share of a rater's judgements that are repeated later."""
-    study: Study = field(default_factory=Study)
-    """Texts, items, pay and end of the study."""
-
-    @property
-    def digest(self) -> str:
-        """sha256 of all settings but the study's texts, 64 hex digits."""
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        del told["study"]
-        return hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +81,13 @@ class Desk(Provider):
     ) -> None:
         """Restores the state in the journal: tasks in progress stay with their raters."""
         self.settings = settings = settings or DeskSettings()
-        self.raters = {rater.name: rater for rater in raters}
+        self.roster = Roster(raters, journal, settings, self._heard)
+        self.history, self.raters = self.roster.history, self.roster.raters
+        self._keep, self._lock = self.roster.keep, self.roster.lock
         self.over = False
         """Whether there will be no more tasks."""
         self.closed = False
         """Whether the coordinator has ended the study, of which all is judged."""
-        self.history = DeskHistory(self.raters.values())
         self.pool = TaskPool(self.history, settings.seed, settings.returned_after)
         study = settings.study
         self._items = InsertedItems(
@@ -131,12 +98,8 @@ class Desk(Provider):
             study.attention,
         )
         self._stop = stop_token
-        self._journal = journal
-        self._lock = asyncio.Lock()
         self._news = asyncio.Event()
         self._warned = False
-        for event in read_journal(journal.folder):
-            self.history.note(event)
         stop_token.listen(self._halted)
 
     async def __call__(self, call: Call) -> Reply:
@@ -204,15 +167,6 @@ class Desk(Provider):
         except TimeoutError:
             return
 
-    def consented(self, rater: Rater) -> bool:
-        return self.history.of[rater.name].consented
-
-    async def consent(self, rater: Rater) -> None:
-        """The rater agrees to take part."""
-        async with self._lock:
-            if not self.consented(rater):
-                await self._keep(ConsentGiven(rater.name, int(time.time())))
-
     def progress(self, rater: Rater) -> RaterProgress:
         now = asyncio.get_running_loop().time()
         problems = {each.task.problem for each in self.pool.open_to(rater, now)}
@@ -236,59 +190,6 @@ class Desk(Provider):
     def feedback(self, rater: Rater) -> str:
         """What is said after a practice item."""
         return self._items.feedback(self.history.of[rater.name])
-
-    async def register(self, plan: str) -> None:
-        """Write down what is fixed, before anybody answers; once, unless it has changed since.
-
-        plan: digest of the transcripts to be judged; empty for a sweep."""
-        fixed = Registration(self.settings.study.digest, self.settings.digest, plan)
-        if fixed.digest != self.history.registered:
-            now = int(time.time())
-            await self._keep(
-                StudyRegistered("", fixed.digest, fixed.study, fixed.settings, fixed.plan, now)
-            )
-
-    async def enrol(self, who: str) -> Rater | None:
-        """A seat for somebody who came by the link of the study; None where all are taken.
-
-        who: an id under which a platform sent them, of which a digest is kept: the same id has the
-        same seat again. Empty: the next free seat.
-        """
-        async with self._lock:
-            key = short_digest(f"{self.settings.seed} {who}") if who else ""
-            if key in self.history.seats:
-                return self.raters[self.history.seats[key]]
-            for name, rater in self.raters.items():
-                history = self.history.of[name]
-                if not (history.enrolled or history.consented or history.withdrawn):
-                    await self._keep(SeatTaken(name, key, int(time.time())))
-                    return rater
-            return None
-
-    async def pause(self, paused: bool) -> None:
-        """Offer nothing more until the study goes on; answers under way are still taken."""
-        async with self._lock:
-            if paused != self.history.paused:
-                await self._keep(StudyPaused("", paused, int(time.time())))
-
-    async def withdraw(self, name: str, *, erase: bool) -> None:
-        """Take a rater out, with what they had: in no figure, and no export. Their open tasks go to
-        others. erase: also delete what they answered. KeyError for nobody."""
-        async with self._lock:
-            if self.history.of[name].withdrawn and not erase:
-                return
-            await self._keep(Withdrawn(name, erase, int(time.time())))
-            self.pool.release(name)
-            if erase:
-                await asyncio.to_thread(self._journal.erase, name)
-
-    async def reissue(self, name: str) -> Rater:
-        """A new link for a rater, whose old one opens nothing any more. KeyError for nobody."""
-        async with self._lock:
-            rater = await asyncio.to_thread(rekeyed, self._journal.folder, name)
-            self.raters[name] = rater
-            self.history.rekey(rater)
-            return rater
 
     def has_for(self, rater: Rater) -> bool:
         """Whether `offer` would return a task."""
@@ -403,10 +304,10 @@ class Desk(Provider):
         await self._keep(event)
         self._land(address, task.reply(None, rater.name))
 
-    async def _keep(self, event: RaterEvent) -> None:
-        """Journal an event before applying it: nothing is shown that is not durable."""
-        await asyncio.to_thread(self._journal.append, event)
-        self.history.note(event)
+    def _heard(self, event: RaterEvent) -> None:
+        """What was just written down changes what there is to do."""
+        if isinstance(event, Withdrawn):
+            self.pool.release(event.rater)
         self._tell()
 
     def _chosen(self, rater: Rater, now: float) -> PersonTask | None:

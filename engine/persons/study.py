@@ -16,7 +16,7 @@ feedback}. Texts lie beside the file.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +134,33 @@ def _text(file: Path, name: str, path: str) -> str:
         return read_bounded(where, MAX_TEXT).decode()
     except (OSError, UnicodeDecodeError) as exc:
         raise UsageError(f"{file}: {name}: {where} cannot be read as UTF-8 text: {exc}") from exc
+
+
+@dataclass(frozen=True, slots=True)
+class DeskSettings:
+    """Settings of the raters' tasks."""
+
+    seed: int = 0
+    """Seed of the order of tasks, and of attention items."""
+    budget: float | None = None
+    """Seconds for one task, after which it counts as an abstention; None: no limit."""
+    before: bool = True
+    """Whether a rater states a belief before the transcript is shown."""
+    checks_every: int = 10
+    """Number of answers per attention item; 0: no attention items."""
+    returned_after: float = 3600.0
+    """Seconds after which an unanswered task goes to another rater."""
+    repeats: float = 0.0
+    """Share of a rater's judgements that are repeated later."""
+    study: Study = field(default_factory=Study)
+    """Texts, items, pay and end of the study."""
+
+    @property
+    def digest(self) -> str:
+        """sha256 of all settings but the study's texts, 64 hex digits."""
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        del told["study"]
+        return hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,12 @@ from ...protocols.prompts.parse import (
 from ...protocols.prompts.render import answer_body
 from ...protocols.question import Question
 from ..simulation.form import form_kind
+from .form import FormField, field_value, form_field
 
 Way: TypeAlias = Literal["percentages", "probabilities", "label", "vote", "form", "text"]
 """Form of the answer; the first three are probabilities of the options."""
 
 PROBABLE: tuple[Way, ...] = ("percentages", "probabilities", "label")
-
-FieldKind: TypeAlias = Literal["text", "texts", "number", "whole", "choice", "flag"]
 
 PERCENT_TOLERANCE = 0.5
 """Maximum distance of the sum of percentages from 100."""
@@ -65,17 +64,6 @@ class SpeechPart:
     kind: Literal["plain", "verified", "unverified", "unchecked", "tool"]
     text: str
     tool: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FormField:
-    name: str
-    kind: FieldKind
-    options: tuple[str, ...] = ()
-    columns: tuple["FormField", ...] = ()
-    """Of `texts`: what each line has, between bars; empty where a line is one text."""
-    is_whole: bool = False
-    """Of `choice`: whether the options are whole numbers."""
 
 
 class DoubtfulPercentage(ValueError):
@@ -214,7 +202,7 @@ class PersonTask:
     def fields(self) -> tuple[FormField, ...]:
         """What a form asks for; the room to think in is left to `reasons`."""
         named = (self._schema or {}).get("properties", {})
-        return tuple(_field(name, of) for name, of in named.items() if name != REASONING)
+        return tuple(form_field(name, of) for name, of in named.items() if name != REASONING)
 
     @cached_property
     def moment(self) -> Moment:
@@ -261,7 +249,7 @@ class PersonTask:
             case "form":
                 filled = self._reasoning(reason)
                 for each in self.fields:
-                    filled[each.name] = _value(each, posted.get(f"f-{each.name}", "").strip())
+                    filled[each.name] = field_value(each, posted.get(f"f-{each.name}", "").strip())
                 return PersonAnswer(orjson.dumps(filled).decode())
         said = posted.get("text", "").strip()
         if not said:
@@ -360,56 +348,3 @@ def problem_digest(text: str, bodies: list[str]) -> str:
 def short_digest(text: str) -> str:
     """16 hex digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _field(name: str, schema: Any) -> FormField:
-    if options := schema.get("enum"):
-        whole = schema.get("type") == "integer"
-        return FormField(name, "choice", tuple(map(str, options)), is_whole=whole)
-    kinds: dict[str, FieldKind] = {
-        "number": "number",
-        "integer": "whole",
-        "boolean": "flag",
-        "array": "texts",
-    }
-    kind = kinds.get(schema.get("type", ""), "text")
-    within = schema.get("items", {}).get("properties", {}) if kind == "texts" else {}
-    columns = tuple(_field(each, of) for each, of in within.items())
-    return FormField(name, kind, ("yes", "no") if kind == "flag" else (), columns)
-
-
-def _value(field: FormField, said: str) -> Any:
-    name = field.name.replace("_", " ")
-    if not said and field.kind != "texts":
-        raise ValueError(f"Nothing stands under “{name}” yet.")
-    match field.kind:
-        case "number" | "whole":
-            try:
-                number = float(said.replace(",", "."))
-            except ValueError:
-                number = math.nan
-            if not math.isfinite(number) or (field.kind == "whole" and number % 1):
-                what = "a whole number" if field.kind == "whole" else "a number"
-                raise ValueError(f"“{name}” has {said[:40]!r}, which is not {what}.")
-            return int(number) if field.kind == "whole" else number
-        case "texts":
-            return [_row(field, line) for line in said.splitlines() if line.strip()]
-        case "choice" | "flag":
-            if said not in field.options:
-                raise ValueError(f"“{name}” has {said[:40]!r}, which is no choice.")
-            if field.kind == "flag":
-                return said == "yes"
-            return int(said) if field.is_whole else said
-    return said
-
-
-def _row(field: FormField, line: str) -> Any:
-    """One line of a list: a text, or what its columns make."""
-    if not field.columns:
-        return line.strip()
-    cells = line.rsplit("|", len(field.columns) - 1)
-    if len(cells) != len(field.columns):
-        wanted = " | ".join(each.name for each in field.columns)
-        raise ValueError(f"“{line.strip()[:40]}” is to be written as {wanted}.")
-    pairs = zip(field.columns, cells, strict=True)
-    return {each.name: _value(each, cell.strip()) for each, cell in pairs}

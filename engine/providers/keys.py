@@ -28,13 +28,42 @@ class Environment(dict[str, str]):
     """Names of those that are from `.env`, a file that anybody may have put beside a sweep."""
 
 
+KEY, KEY_FILE = "_API_KEY", "_API_KEY_FILE"
+MAX_KEY = 65_536
+"""Characters that are read of a file with a key."""
+
+
 def environment(folder: Path) -> Environment:
-    """The process's environment, which overrides `.env` in the folder, if there is one."""
+    """The process's environment, which overrides `.env` in the folder, if there is one.
+
+    Where the process's environment has X_API_KEY_FILE and no X_API_KEY, as where secrets are
+    mounted into a container, that file holds the key; UsageError if it cannot be read. In `.env` it
+    names no file: anybody may have put that beside a sweep.
+    """
     found = dotenv_values(folder / ".env")
-    beside = {name: value or "" for name, value in found.items() if name not in USERS_OWN}
-    variables = Environment(beside | dict(os.environ))
-    variables.beside = frozenset(beside.keys() - os.environ.keys())
+    beside = {
+        name: value or ""
+        for name, value in found.items()
+        if name not in USERS_OWN and not name.endswith(KEY_FILE)
+    }
+    users = dict(os.environ)
+    for variable, file in os.environ.items():
+        key = variable.removesuffix(KEY_FILE) + KEY
+        if variable.endswith(KEY_FILE) and file and not users.get(key):
+            users[key] = _key_in(variable, Path(file))
+    variables = Environment(beside | users)
+    variables.beside = frozenset(beside.keys() - users.keys())
     return variables
+
+
+def _key_in(variable: str, file: Path) -> str:
+    try:
+        # A secret that Kubernetes mounts is a link.
+        with file.open(encoding="ascii") as opened:
+            return opened.read(MAX_KEY).strip()
+    except (OSError, UnicodeError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else "it holds a character that no key has"
+        raise UsageError(f"{variable}={file}: the key cannot be read: {why}") from None
 
 
 def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> None:

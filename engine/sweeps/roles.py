@@ -234,11 +234,18 @@ def _tempered(
 
 def _reach(document: Document, model: str) -> Endpoint:
     """The settings of the document on which a model's supported parameters depend."""
-    settings: dict[str, Any] = {}
-    for section, name in (("models", model), ("providers", provider_of(model))):
-        named = document.value.get(section)
-        given = named.get(name) if isinstance(named, dict) else None
-        settings |= given if isinstance(given, dict) else {}
+    given = [
+        named.get(name) if isinstance(named := document.value.get(section), dict) else None
+        for section, name in (("models", model), ("providers", provider_of(model)))
+    ]
+    return reach_of(model, *[each if isinstance(each, dict) else {} for each in given])
+
+
+def reach_of(model: str, own: Mapping[str, Any], providers: Mapping[str, Any]) -> Endpoint:
+    """How a model is asked, as far as its supported parameters depend on it.
+
+    own, providers: the settings of the model and of its provider."""
+    settings = {**own, **providers}
     dated = entry(provider_of(model)).dated
     return Endpoint(
         version=str(settings.get("version") or "") if dated else "",

@@ -12,6 +12,7 @@ from ...protocols.question import Problem
 from .document import Document
 from .examples import problems_of
 from .fields import filled
+from .grid import MAX_CELLS
 from .loading import load_problems
 from .node import Node
 from .prompts import Changes, prompt_sets
@@ -21,9 +22,6 @@ from .sweep import Sweep
 
 MAX_CELLS_AT_ONCE = 100_000
 """Maximum number of cells under way at once; each takes some kilobytes."""
-
-MAX_CELLS = 50_000_000
-"""Maximum size of a sweep; a run keeps eight bytes of memory for each cell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,10 @@ SCREENS = (
     Screen("calls", "run/{demo}/row/12/problem/4/calls"),
     Screen("failures", "run/{hard}/failures"),
     Screen("cost", "run/{demo}/cost"),
+    *(
+        Screen(f"measure-{kind}", f"run/{{demo}}/measure/{kind}", full=True)
+        for kind in ("frontier", "worlds", "calibration", "pressure", "scaling")
+    ),
     Screen("compare", "compare?a={again}&b={demo}"),
     Screen(
         "answer", "run/{demo}/answer?first=debate+simultaneous+2+stated&second=propaganda+stated"

@@ -24,6 +24,11 @@ SCREENS = (
     "run/{hard}/row/30/problem/2/calls",
     "run/{hard}/failures",
     "run/{hard}/cost",
+    "run/{hard}/measure/frontier",
+    "run/{hard}/measure/worlds",
+    "run/{hard}/measure/calibration",
+    "run/{hard}/measure/pressure",
+    "run/{hard}/measure/scaling",
     "run/{hard}/live",
     "compare?a={hard}&b={hard}",
     "run/{hard}/answer",
@@ -86,7 +91,7 @@ def test_every_page_of_a_bundle_opens_from_its_file(page: Any, site: Path) -> No
     faults, asked = faults_in(page), asked_by(page)
     pages = sorted(site.glob("*.html"))
     kinds = {each.stem.partition("-")[0] for each in pages}
-    tables = {"answer", "pivot", "cells", "search"}
+    tables = {"answer", "pivot", "cells", "search", "measure"}
     assert kinds == {"index", "map", "problem", "row", "failures", "cost"} | tables
     firsts = [next(each for each in pages if each.stem.startswith(kind)) for kind in sorted(kinds)]
     for each in [*firsts, next(site.glob("row-*-calls.html"))]:
@@ -175,7 +180,7 @@ def test_five_questions_are_answered_in_three_clicks_each(page: Any, root: str, 
     page.goto(first)
     assert "cost" in page.locator(".origin").inner_text().lower(), "what it cost: no click"
     link("cost").click()
-    assert "By model, as paid" in page.inner_text("main")
+    assert "The ledger is empty" in page.inner_text("main")
 
 
 def test_a_reader_is_walked_by_keys_alone(page: Any, root: str, hard: Path) -> None:

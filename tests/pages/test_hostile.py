@@ -10,9 +10,10 @@ from shutil import copytree, rmtree
 import pytest
 
 from oversight.engine.pages.addresses import Served
-from oversight.engine.pages.answer import answer_page, pivot_page
+from oversight.engine.pages.answer import answer_page
 from oversight.engine.pages.cells import Choice, cells_page
 from oversight.engine.pages.failures import failures_page
+from oversight.engine.pages.measures import groups_page, measure_page
 from oversight.engine.pages.overview import overview
 from oversight.engine.pages.reader import calls_section, reader_page
 from oversight.engine.pages.reading import read
@@ -108,7 +109,12 @@ LISTS: dict[str, Callable[[RunReader], str]] = {
     "asked": lambda run: answer_page(
         (run,), (Served("run"),), (), "brier", ("<script>", "</title><img src=x>")
     ),
-    "groups": lambda run: pivot_page(run, Served("run"), "brier"),
+    "groups": lambda run: groups_page(run, Served("run"), "brier"),
+    "frontier": lambda run: measure_page(run, Served("run"), "frontier", "brier"),
+    "worlds": lambda run: measure_page(run, Served("run"), "worlds", "brier"),
+    "calibration": lambda run: measure_page(run, Served("run"), "calibration", "brier"),
+    "pressure": lambda run: measure_page(run, Served("run"), "pressure", "brier"),
+    "scaling": lambda run: measure_page(run, Served("run"), "scaling", "brier"),
     "cells": lambda run: cells_page(run, Served("run"), Choice(words="<script>")),
     "row": lambda run: cells_page(run, Served("run"), Choice(row=0)),
     "search": lambda run: search_page(run, Served("run"), "script window*"),

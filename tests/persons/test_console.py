@@ -11,7 +11,7 @@ import pytest
 
 from oversight.engine.errors import UsageError
 from oversight.engine.pages.addresses import Served
-from oversight.engine.pages.people import people_page
+from oversight.engine.pages.measures import people_page
 from oversight.engine.persons.journal import StudyRegistered, TaskAnswered, read_journal
 from oversight.engine.persons.study import read_study
 from oversight.engine.runs.reader import RunReader

@@ -12,9 +12,10 @@ import pytest
 from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, RunFolderError
 from oversight.engine.persons.assignment import TaskKind, balanced_assignment
-from oversight.engine.persons.desk import DeskSettings, NotReady, NotTheirs
+from oversight.engine.persons.desk import NotReady, NotTheirs
 from oversight.engine.persons.journal import JOURNAL, RaterJournal, read_journal
 from oversight.engine.persons.panel import PANEL, read_raters, seated_raters
+from oversight.engine.persons.study import DeskSettings
 from oversight.engine.persons.task import PersonTask
 from oversight.protocols.question import randomness
 from tests.persons.desks import PLAIN, judgement, work, worlds
@@ -197,7 +198,7 @@ async def test_what_a_rater_takes_back_is_asked_of_another_one(tmp_path: Path) -
     async with work(tmp_path) as desk:
         await desk.put([ONE])
         assert len(await desk.finish(1)) == 1
-        await desk.desk.withdraw("raters-1", erase=True)
+        await desk.desk.roster.withdraw("raters-1", erase=True)
     async with work(tmp_path) as desk:
         await desk.put([ONE])
         assert await desk.finish(1) == []

@@ -9,10 +9,11 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.persons.desk import DeskSettings, NotTheirs
+from oversight.engine.persons.desk import NotTheirs
 from oversight.engine.persons.inserted import MIN_BETWEEN
 from oversight.engine.persons.journal import RepeatAnswered, TaskGiven, read_journal
 from oversight.engine.persons.session import expecting
+from oversight.engine.persons.study import DeskSettings
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Sweep

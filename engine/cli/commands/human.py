@@ -15,9 +15,10 @@ from ...api.prepared import folder_options
 from ...api.settings import FolderSettings
 from ...display.quantity import counted
 from ...errors import UsageError
-from ...persons.desk import Desk, DeskSettings
+from ...persons.desk import Desk
 from ...persons.journal import PERSONS, RaterJournal, Withdrawn
 from ...persons.panel import read_raters
+from ...persons.study import DeskSettings
 from ...runs.listing import is_run
 from ...runs.loaded_sweep import open_run
 from ...runs.lookup import Parts, cells_with_verdict

@@ -102,6 +102,14 @@
     });
   });
 
+  /* On a narrow screen a line of a wide table is a card, and its figures are named. */
+  all("table.forest").forEach((table) => {
+    const names = all("thead th", table).map((head) => (head.matches(".num") ? head.textContent.trim() : ""));
+    for (const row of table.tBodies[0].rows) names.forEach((name, at) => {
+      if (name && row.cells[at]) row.cells[at].dataset.label = row.cells[at].dataset.label || name;
+    });
+  });
+
   /* The fields of a map are named for those who do not see its heads; its columns can be chosen. */
   const heat = byId("heat");
   if (heat) {

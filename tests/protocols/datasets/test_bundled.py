@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from oversight.protocols.datasets import BUNDLED, Bundled, bundled, leakage_check
+from oversight.protocols.datasets.bundled import BUNDLED, Bundled, bundled
+from oversight.protocols.datasets.leak import leakage_check
 from oversight.protocols.datasets.solution import number, steps
 
 NUMBER = r"\d+(?:\.\d+)?"

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.protocols.datasets import JsonLines, write_jsonl
-from oversight.protocols.datasets.jsonl import problems
+from oversight.protocols.datasets.jsonl import JsonLines, problems, write_jsonl
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import LARGEST, Answer, Problem, Question
 from tests.protocols.datasets.reading import refused
