@@ -137,6 +137,8 @@ def refuse_links_within(run: Path) -> None:
 def unwritable(path: Path, exc: OSError) -> RunFolderError:
     """What the system says of a file or a folder that it does not let us write."""
     full = exc.errno in NO_ROOM
+    if path.is_file() and isinstance(exc, (FileExistsError, NotADirectoryError)):
+        return RunFolderError(f"{path} is a file, and a folder is needed: name another")
     return (DiskFull if full else RunFolderError)(f"{path} cannot be written: {exc.strerror}")
 
 
