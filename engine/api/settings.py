@@ -7,10 +7,11 @@ from typing import Literal
 
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
+from ...protocols.spelling import meant
 from ..accounting.prices import PriceList, listed, load_prices
 from ..batches.terms import BatchTerms, Then
 from ..errors import UsageError
-from ..system.flags import flag
+from ..system.flags import check_flags, flag
 
 TAGS_VARIABLE = "OVERSIGHT_TAGS"
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
@@ -33,7 +34,8 @@ def _workers(text: str) -> "int | Literal['auto']":
 
 def _score(text: str) -> str:
     if text not in ALL_SCORES:
-        raise ValueError(f"{text!r} is not one of {', '.join(ALL_SCORES)}")
+        near = meant(text, ALL_SCORES) or f"; scores: {', '.join(ALL_SCORES)}"
+        raise ValueError(f"there is no score {text!r}{near}")
     return text
 
 
@@ -146,6 +148,7 @@ class RunSettings(FolderSettings):
         default=1,
         metavar="N|auto",
         read=_workers,
+        least=1,
     )
     ray: str = flag("Workers on a Ray cluster.", default="", metavar="ADDRESS|auto")
     quota: bool = flag("Share the models' limits with other runs of this database.", default=False)
@@ -177,6 +180,7 @@ class RunSettings(FolderSettings):
     )
 
     def __post_init__(self) -> None:
+        check_flags(self)
         if self.until is not None and self.stop_when is not None:
             raise UsageError("--until or --stop-when: one aim decides when a run may stop")
         if self.part and (self.until is not None or self.stop_when is not None):

@@ -100,7 +100,7 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
         )
     one, two = (np.array([scores[id] for id in shared]) for scores in (ours, theirs))
     apart = one.mean(axis=(1, 2)) - two.mean(axis=(1, 2))
-    effect = design_effect(apart, pilot.clusters(shared)).effect
+    effect = design_effect(apart, pilot.clusters(shared))
     parts = [_parts(each) for each in (one, two)]
     noise = sum(each.rerun * each.problems for each in parts)
     between = max(0.0, float(apart.var(ddof=1)) - noise)

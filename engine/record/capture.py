@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...cache.call import Call, Identity, Part
+from ...cache.frozen import fast_init
 from ...cache.reply import Reply
 from ...cache.stats import source
 from ...protocols.judges.judge import Reading
@@ -125,7 +126,8 @@ class Capture:
         return known
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class CapturedCell:
     """A cell that has ended, with what its `Ask` noted; its row is made where it is written."""
 
@@ -159,20 +161,21 @@ class CapturedCell:
 
     def _judgements(self) -> tuple[RecordedJudgement, ...]:
         """What was believed on the way, each once."""
-        believed = {_belief(each): None for each in self.notes if type(each) is Reading}
+        readings = [each for each in self.notes if type(each) is Reading]
         if isinstance(self.outcome, Verdict):
             end = self.outcome
-            calls = tuple([each.call for each in end.judgements])
+            calls = [each.call for each in end.judgements]
             # What the verdict is made of stands in the verdict.
-            believed = {
-                each: None
-                for each in believed
-                if each.role != JUDGE
-                or each.statement
-                or each.probs != end.probs
-                or each.calls != calls
-            }
-        return tuple(sorted(believed, key=_order_of_beliefs))
+            readings = [
+                each
+                for each in readings
+                if each.verdict is None
+                or each.role != JUDGE
+                or each.case.statement
+                or each.verdict.probs != end.probs
+                or [part.call for part in each.verdict.judgements] != calls
+            ]
+        return tuple(sorted({_belief(each) for each in readings}, key=_order_of_beliefs))
 
 
 def _order(noted: Noted) -> tuple[object, ...]:
