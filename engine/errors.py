@@ -3,7 +3,8 @@
 EngineError
 ├── UsageError              the sweep file or a flag is wrong; nothing was sent
 ├── RunFolderError          the run folder cannot be used: locked, damaged, of another sweep
-│   └── DiskFull            no room for what it must hold
+│   ├── DiskFull            no room for what it must hold
+│   └── FolderBusy          another process runs it: try again when that has ended
 ├── DownloadError           an original file of a data set did not arrive whole; what came is kept
 ├── Halt                    nothing more can be asked for now: stop, keep everything, resume later
 │   ├── QuotaExhausted      the account's quota, credit or spend limit is used up
@@ -64,6 +65,12 @@ class DiskFull(RunFolderError):
     """No room for what a run folder must hold. Once there is room, the same command resumes."""
 
     slug = "DiskFull"
+
+
+class FolderBusy(RunFolderError):
+    """Another process is running the folder. Nothing is wrong with it."""
+
+    slug = "FolderBusy"
 
 
 class DownloadError(EngineError):

@@ -15,6 +15,8 @@ import pytest
 
 from oversight.engine.cli.group import main
 from oversight.engine.cli.signals import STOP_SIGNALS
+from tests import starting
+from tests.starting import Started
 
 ROOT = Path(__file__).parents[1]
 
@@ -66,14 +68,8 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
 def oversight(*words: str | Path, cwd: Path, **variables: str) -> Ran:
     """Run a command to its end. The store is in the working folder unless the words say else."""
     own = {"OVERSIGHT_STORE": str(cwd / "store")} | variables
-    done = subprocess.run(
-        [sys.executable, "-m", "oversight.engine", *map(str, words)],
-        cwd=cwd,
-        env=environment(own),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
+    line = [sys.executable, "-m", "oversight.engine", *map(str, words)]
+    done = starting.run(line, cwd=cwd, env=environment(own))
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
@@ -154,7 +150,7 @@ def running(*words: str | Path, cwd: Path, **variables: str) -> Iterator[Running
     """A command that is under way; it is killed at the end of the body if it still is."""
     ours, theirs = os.openpty()
     own = {"OVERSIGHT_STORE": str(cwd / "store"), "TERM": "xterm"} | variables
-    process = subprocess.Popen(
+    process = Started(
         [sys.executable, "-m", "oversight.engine", *map(str, words)],
         cwd=cwd,
         env=environment(own),

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.databases import Server, lacking, serving
+from tests.starting import Started
 
 SEED = 6
 
@@ -45,6 +46,14 @@ def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A folder for the user's data in place of that of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_servers() -> Iterator[None]:
+    """Mock servers start as the command line does in tests; see `tests.starting`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("oversight.engine.mock.process.Popen", Started)
         yield
 
 

@@ -16,6 +16,7 @@ from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.errors import RunFolderError
 from oversight.engine.mock.process import serving
 from tests.command_line import Ran, within
+from tests.starting import Started
 from tests.waiting import end, until
 
 ROOT = Path(__file__).parents[1]
@@ -79,7 +80,7 @@ class Desk:
         """Any command under way."""
         program = ["-c", script] if script else ["-m", "oversight.engine"]
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        return subprocess.Popen(
+        return Started(
             [sys.executable, *program, *words],
             cwd=self.folder,
             env={**kept, "PYTHONPATH": str(ROOT), **self.environment},

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -152,6 +153,13 @@ class CommandTree(NamedGroup):
         except KeyboardInterrupt:
             # Before a run begins or after it has ended; click would call it a failure of cells.
             raise SystemExit(ExitCode.INTERRUPTED) from None
+        except click.ClickException as fault:
+            if not os.environ.get(LOG) == "json":
+                raise
+            from .output import complain
+
+            complain(fault.format_message())
+            raise SystemExit(fault.exit_code) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -160,6 +168,9 @@ class CommandTree(NamedGroup):
                 rows = [(name.ljust(width), summary) for name, summary in section.items()]
                 formatter.write_dl(rows)
 
+
+LOG = "OVERSIGHT_LOG"
+"""Set to `json`, it makes every line on stderr an object."""
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 """For all commands."""
@@ -178,6 +189,10 @@ def oversight() -> None:
 def main() -> None:
     """Run the command line; an error of ours is one plain message, and no traceback."""
     try:
+        if os.environ.get(LOG) == "json":
+            from ..display.log_lines import log_as_json
+
+            log_as_json()
         oversight.main(prog_name="oversight")
     except Exception as exc:
         from .faults import report_fault

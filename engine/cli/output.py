@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
+from ..display.log_lines import as_json, log_line
 from ..display.printable import printable
 from ..display.quantity import counted
 from .exit_codes import ExitCode
@@ -44,8 +45,18 @@ def say_latency(accounts: "Mapping[str, UsageTotals]") -> None:
 
 def say(text: str) -> None:
     """Print one line of progress; an empty text is an empty line."""
+    if as_json():
+        if text:
+            print(log_line(text), file=sys.stderr, flush=True)
+        return
     # Not click's echo: it finds the stream beneath, and would write across a live line.
     print(f"· {printable(text)}" if text else "", file=sys.stderr, flush=True)
+
+
+def complain(text: str) -> None:
+    """Print why a command ends, and what to do."""
+    line = log_line(text, "error") if as_json() else printable(text)
+    print(line, file=sys.stderr, flush=True)
 
 
 def show(text: str) -> None:

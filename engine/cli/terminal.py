@@ -31,6 +31,7 @@ from ..errors import (
 from ..providers.trust import addresses
 from ..runs.executor import MakeExecutor
 from ..runs.loaded_sweep import LoadedSweep
+from ..runs.metrics import Metrics, metrics_asked
 from ..runs.observer import Observer, ProgressDisplay
 from ..runs.run import Run, RunOptions
 from ..runs.session import RunSession
@@ -105,6 +106,10 @@ def _execute(
         if run.options.mode == "refresh":
             say("to ask for all of it again, name a new folder with --run-folder")
     others = [] if run.folder.complete else [*observers(run)]
+    if metrics_asked() and not run.folder.complete:
+        manifest = run.folder.manifest
+        labels = {"run": run.folder.path.name, "sweep": manifest.name, **manifest.tags}
+        others.append(Metrics(run.accounts, labels))
     if not run.folder.finished:
         others.append(LeakNote(run.loaded.sweep.problems))
     halt = under_signals(

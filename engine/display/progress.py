@@ -5,7 +5,7 @@ import io
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from .log_lines import as_json, log_line
 from .printable import printable
 from .quantity import counted, duration
 from .terminal_writer import TerminalWriter
@@ -87,7 +88,7 @@ async def progress(
     with _unhurried(console) as behind:
         showing = asyncio.create_task(
             _live(snapshot, clock, console, speed, behind)
-            if console.is_terminal
+            if console.is_terminal and not as_json()
             else _plain(snapshot, clock, console, speed)
         )
         try:
@@ -95,8 +96,8 @@ async def progress(
         finally:
             showing.cancel()
             await asyncio.wait([showing])
-            last = f"· {_figures(snapshot(), clock, left=False)}"
-            console.print(last, highlight=False, soft_wrap=True)
+            now = snapshot()
+            _line(console, now, _figures(now, clock, left=False))
 
 
 @contextmanager
@@ -177,8 +178,18 @@ async def _plain(
     while True:
         await asyncio.sleep(PLAIN_EVERY * speed)
         now = snapshot()
-        for line in (_figures(now, clock, left=True), *(f"  {line}" for line in now.models)):
-            console.print(printable(f"· {line}"), markup=False, highlight=False, soft_wrap=True)
+        _line(console, now, _figures(now, clock, left=True), *now.models)
+
+
+def _line(console: Console, now: Snapshot, figures: str, *models: str) -> None:
+    """Figures, and under them a line for each model; as one object where logs are JSON."""
+    if as_json():
+        kept = {name: value for name, value in asdict(now).items() if name != "models"}
+        lines = [log_line(figures, **kept, models=models)]
+    else:
+        lines = [printable(f"· {line}") for line in (figures, *(f"  {line}" for line in models))]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _figures(now: Snapshot, clock: _Clock, *, left: bool) -> str:

@@ -1,8 +1,9 @@
 """A team's quota: independent runs divide an account's limits through a table in PostgreSQL.
 
-The rule is the allocator's: shares in proportion to demand; what a run holds counts for it until it
-has given it back, or has been silent for `SHARE_TTL` seconds. Each run makes one short transaction
-every quarter of a second.
+Shares are max-min fair by weight: a run that wants less than its part has all that it wants, and
+the others divide the rest by their weights, however many calls wait in each. What a run holds
+counts for it until it has given it back, or has been silent for `SHARE_TTL` seconds. Each run makes
+one short transaction every quarter of a second.
 """
 
 import asyncio
@@ -30,35 +31,48 @@ _SCHEMA_LOCK = 7_265_002
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS quotas (name text PRIMARY KEY, limits text NOT NULL);
-CREATE UNLOGGED TABLE IF NOT EXISTS quota_shares (
-    name text, run text, want float8, held float8, seen timestamptz, PRIMARY KEY (name, run)
+CREATE UNLOGGED TABLE IF NOT EXISTS quota_parts (
+    name text, run text, weight float8, want float8, rate float8, held float8, seen timestamptz,
+    PRIMARY KEY (name, run)
 );
-CREATE OR REPLACE FUNCTION quota_share(
-    asked text, who text, wants float8, uses float8, stale float8, lowest float8,
-    OUT given float8, OUT target float8
+CREATE OR REPLACE FUNCTION quota_part(
+    asked text, who text, weighs float8, wants float8, served float8, uses float8, stale float8,
+    lowest float8, OUT given float8, OUT target float8
 ) LANGUAGE plpgsql AS $$
-DECLARE runs int; whole float8; others float8;
+DECLARE runs int; room float8; weights float8; each record; level float8; whole float8;
+    others float8;
 BEGIN
     PERFORM 1 FROM quotas WHERE name = asked FOR UPDATE;  -- one run at a time
-    DELETE FROM quota_shares
+    DELETE FROM quota_parts
         WHERE name = asked AND seen < clock_timestamp() - make_interval(secs => stale);
-    INSERT INTO quota_shares VALUES (asked, who, wants, uses, clock_timestamp())
-        ON CONFLICT (name, run) DO UPDATE
-        SET want = wants, held = uses, seen = clock_timestamp();
-    SELECT count(*), sum(want) INTO runs, whole FROM quota_shares WHERE name = asked;
-    lowest := lowest / runs;
+    INSERT INTO quota_parts VALUES (asked, who, weighs, wants, served, uses, clock_timestamp())
+        ON CONFLICT (name, run) DO UPDATE SET
+        weight = weighs, want = wants, rate = served, held = uses, seen = clock_timestamp();
+    -- What all are served now is what the account gives, wherever calls wait.
+    SELECT count(*), sum(rate), sum(weight) INTO runs, room, weights
+        FROM quota_parts WHERE name = asked;
+    FOR each IN SELECT weight, want FROM quota_parts WHERE name = asked ORDER BY want / weight LOOP
+        level := room / weights;
+        EXIT WHEN each.want / each.weight >= level;
+        room := room - each.want; weights := weights - each.weight; level := NULL;
+    END LOOP;
     -- Nobody wants nothing at all, so that `whole` is more than 0.
-    target := lowest + (1 - lowest * runs) * wants / whole;
-    SELECT coalesce(sum(held), 0) INTO others FROM quota_shares WHERE name = asked AND run <> who;
+    SELECT sum(least(want, greatest(weight * level, 1e-6))) INTO whole
+        FROM quota_parts WHERE name = asked;
+    lowest := lowest / runs;
+    target := lowest
+        + (1 - lowest * runs) * least(wants, greatest(weighs * level, 1e-6)) / whole;
+    SELECT coalesce(sum(held), 0) INTO others FROM quota_parts WHERE name = asked AND run <> who;
     given := greatest(least(target, 1 - others), 0);
-    UPDATE quota_shares SET held = greatest(given, uses) WHERE name = asked AND run = who;
+    UPDATE quota_parts SET held = greatest(given, uses) WHERE name = asked AND run = who;
 END $$;
 """
 _JOIN = "INSERT INTO quotas VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET name = excluded.name"
-_SHARE = "SELECT * FROM quota_share(%s, %s, %s, %s, %s, %s)"
-_LEAVE = "DELETE FROM quota_shares WHERE run = %s"
-_LIST = """SELECT name, run, want, held, extract(epoch FROM clock_timestamp() - seen)::float8
-FROM quota_shares ORDER BY name, run"""
+_SHARE = "SELECT * FROM quota_part(%s, %s, %s, %s, %s, %s, %s, %s)"
+_LEAVE = "DELETE FROM quota_parts WHERE run = %s"
+_LIST = """SELECT name, run, weight, want, held,
+extract(epoch FROM clock_timestamp() - seen)::float8
+FROM quota_parts ORDER BY name, run"""
 
 log = logging.getLogger(__name__)
 
@@ -76,32 +90,42 @@ class QuotaAccount:
 class Quota:
     """The part of each model's limits that one run may use. All runs of a database are one team."""
 
-    def __init__(self, url: str, accounts: Mapping[str, QuotaAccount], run: str = "") -> None:
-        """accounts: by model. run: its name, as others see it. StoreError."""
+    def __init__(
+        self,
+        url: str,
+        accounts: Mapping[str, QuotaAccount],
+        run: str = "",
+        weight: float = 1.0,
+    ) -> None:
+        """accounts: by model. run: its name, as others see it. weight: of this run beside the
+        others. StoreError."""
         from ...cache.database import checked_url
 
         self._url = checked_url(url)
         self._accounts = dict(sorted(accounts.items(), key=lambda each: each[1].name))
         self._run = f"{run or 'run'} {uuid4().hex[:8]}"
+        self._weight = weight
         self._db: Any = None
         self._renewed = {model: 0.0 for model in accounts}
         """When each share was confirmed last (monotonic s)."""
         self._shares = dict.fromkeys(accounts, 0.0)
 
-    def renew(self, needs: Mapping[str, tuple[float, float]]) -> bool:
+    def renew(self, needs: Mapping[str, tuple[float, float, float]]) -> bool:
         """Renew every model's share; whether each got all that it should have. Blocks for a round
         trip a model.
 
-        needs: (demand, share in use) by model.
+        needs: by model, calls a second that are wanted and that are served, and the share in use.
         """
         db = self._connection()
         satisfied = True
         # In one order everywhere, so that no two runs deadlock.
         for model, account in self._accounts.items():
-            wanted, using = needs[model]
+            wanted, served, using = needs[model]
             asked = time.monotonic()
-            given = (account.name, self._run, wanted + 1e-3, using, SHARE_TTL, MIN_RUN_SHARE)
-            ((share, target),) = db.execute(_SHARE, given, prepare=True).fetchall()
+            given = (account.name, self._run, self._weight, wanted + 1e-3, served, using)
+            ((share, target),) = db.execute(
+                _SHARE, (*given, SHARE_TTL, MIN_RUN_SHARE), prepare=True
+            ).fetchall()
             # From before the question: by the server's clock, others wait a little longer.
             self._shares[model], self._renewed[model] = share, asked
             satisfied = satisfied and share >= target - 1e-6
@@ -149,7 +173,7 @@ class Quota:
         db.execute("SET statement_timeout = '1s'")
         with db.transaction():
             db.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
-            ((there,),) = db.execute("SELECT to_regclass('quota_shares')").fetchall()
+            ((there,),) = db.execute("SELECT to_regclass('quota_parts')").fetchall()
             if there is None:
                 db.execute(_SCHEMA)
         for account in self._accounts.values():
@@ -178,7 +202,7 @@ def quota_accounts(models: Models, limits: Mapping[str, Limits]) -> dict[str, Qu
 
 
 async def renew_forever(
-    quota: Quota, needs: Callable[[], Mapping[str, tuple[float, float]]]
+    quota: Quota, needs: Callable[[], Mapping[str, tuple[float, float, float]]]
 ) -> None:
     """Renew until cancelled. A database that cannot be reached is tried again; meanwhile the
     shares expire. StoreError where trying again is in vain.
@@ -199,8 +223,8 @@ async def renew_forever(
         await asyncio.sleep(RENEWAL_INTERVAL if satisfied else RETRY_INTERVAL)
 
 
-def quota_shares(url: str) -> list[tuple[str, str, float, float, float]]:
-    """All shares: (account, run, demand, share, seconds since its renewal). StoreError."""
+def quota_shares(url: str) -> list[tuple[str, str, float, float, float, float]]:
+    """All shares: (account, run, weight, demand, share, seconds since its renewal). StoreError."""
     import psycopg
 
     from ...cache.database import connect

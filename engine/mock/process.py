@@ -1,10 +1,10 @@
 """A mock server in its own process, so that it takes no CPU time from its client."""
 
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
+from subprocess import PIPE, Popen
 from urllib.parse import urlsplit
 
 import orjson
@@ -19,10 +19,10 @@ def serving(flags: Sequence[str]) -> Iterator[str]:
     flags: arguments of `python -m oversight.engine.mock`. The server ends with this process,
     however that ends. UsageError if it does not start.
     """
-    with subprocess.Popen(
+    with Popen(
         [sys.executable, "-m", "oversight.engine.mock", "--attached", *flags],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdin=PIPE,
+        stdout=PIPE,
         # Ctrl-C must not reach the server: the client waits for its calls in flight.
         start_new_session=True,
     ) as server:

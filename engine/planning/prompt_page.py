@@ -7,7 +7,7 @@ import asyncio
 import sys
 
 from ...protocols.agents.agent import Agent
-from ...protocols.datasets import bundled
+from ...protocols.datasets.bundled import bundled
 from ...protocols.judges import StatedJudge
 from ...protocols.mechanisms.consultancy import Consultancy
 from ...protocols.mechanisms.critique import Critique

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -28,13 +29,42 @@ class Environment(dict[str, str]):
     """Names of those that are from `.env`, a file that anybody may have put beside a sweep."""
 
 
+KEY, KEY_FILE = "_API_KEY", "_API_KEY_FILE"
+MAX_KEY = 65_536
+"""Characters that are read of a file with a key."""
+
+
 def environment(folder: Path) -> Environment:
-    """The process's environment, which overrides `.env` in the folder, if there is one."""
+    """The process's environment, which overrides `.env` in the folder, if there is one.
+
+    Where the process's environment has X_API_KEY_FILE and no X_API_KEY, as where secrets are
+    mounted into a container, that file holds the key; UsageError if it cannot be read. In `.env` it
+    names no file: anybody may have put that beside a sweep.
+    """
     found = dotenv_values(folder / ".env")
-    beside = {name: value or "" for name, value in found.items() if name not in USERS_OWN}
-    variables = Environment(beside | dict(os.environ))
-    variables.beside = frozenset(beside.keys() - os.environ.keys())
+    beside = {
+        name: value or ""
+        for name, value in found.items()
+        if name not in USERS_OWN and not name.endswith(KEY_FILE)
+    }
+    users = dict(os.environ)
+    for variable, file in os.environ.items():
+        key = variable.removesuffix(KEY_FILE) + KEY
+        if variable.endswith(KEY_FILE) and file and not users.get(key):
+            users[key] = _key_in(variable, Path(file))
+    variables = Environment(beside | users)
+    variables.beside = frozenset(beside.keys() - users.keys())
     return variables
+
+
+def _key_in(variable: str, file: Path) -> str:
+    try:
+        # A secret that Kubernetes mounts is a link.
+        with file.open(encoding="ascii") as opened:
+            return opened.read(MAX_KEY).strip()
+    except (OSError, UnicodeError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else "it holds a character that no key has"
+        raise UsageError(f"{variable}={file}: the key cannot be read: {why}") from None
 
 
 def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> None:
@@ -50,7 +80,10 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
             affected += role
     if not missing:
         return
-    lines = [f"{name} is not set; needed by {', '.join(users)}" for name, users in missing.items()]
+    lines = [
+        f"{name} is not set{_meant(name, environment)}; needed by {', '.join(users)}"
+        for name, users in missing.items()
+    ]
     others = [
         f"--set {seat}s.model=ollama/llama3.1:8b" for seat in ("agent", "judge") if seat in affected
     ]
@@ -58,6 +91,13 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
         "  put it in the environment or in .env, or name other models: " + " ".join(others)
     )
     raise UsageError("\n".join(lines))
+
+
+def _meant(name: str, environment: Mapping[str, str]) -> str:
+    """The variable that is set and may have been meant: `OPENAI_KEY` for `OPENAI_API_KEY`."""
+    keys = [each for each in environment if "KEY" in each.upper() or "TOKEN" in each.upper()]
+    near = get_close_matches(name, keys, 1, 0.75)
+    return f", and {near[0]} is: was that meant" if near else ""
 
 
 def missing_key(model: str, environment: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from ..errors import UsageError
@@ -128,20 +129,37 @@ def _judged(db: sqlite3.Connection) -> Iterator[tuple[int, int, Source, int | No
 def _found(record: RecordTables, db: sqlite3.Connection, query: Query) -> None:
     """Put the numbers of the texts that have all words into the table `found`."""
     db.execute("CREATE TEMP TABLE found(text INTEGER PRIMARY KEY)")
+    db.execute("CREATE VIRTUAL TABLE temp.tail USING fts5(body, content='')")
     indexed = int(record.meta.get(INDEXED, 0))
-    if indexed:
-        db.execute(
-            "INSERT INTO found SELECT rowid FROM record.words WHERE words MATCH ?", (query.match,)
-        )
     # What was recorded since, or all of a run that has not settled, is indexed for this search.
-    db.execute("CREATE VIRTUAL TABLE temp.tail USING fts5(body, content='', detail=full)")
+    unsure = record.query(_NEW, indexed)
+    words, phrases = _words(db, query)
+    if indexed and words:
+        match = " AND ".join(words)
+        if phrases:
+            named = "SELECT text, body FROM texts WHERE text IN (SELECT rowid FROM words(?))"
+            unsure = chain(unsure, record.query(named, match))
+        else:
+            db.execute("INSERT INTO found SELECT rowid FROM record.words(?)", (match,))
     db.executemany(
         "INSERT INTO tail(rowid, body) VALUES(?, ?)",
-        ((number, record.unpacked(body)) for number, body in record.query(_NEW, indexed)),
+        ((number, record.unpacked(body)) for number, body in unsure),
     )
-    db.execute(
-        "INSERT OR IGNORE INTO found SELECT rowid FROM tail WHERE tail MATCH ?", (query.match,)
-    )
+    db.execute("INSERT OR IGNORE INTO found SELECT rowid FROM tail(?)", (query.match,))
+
+
+def _words(db: sqlite3.Connection, query: Query) -> tuple[list[str], bool]:
+    """The words of a query as the index divides them, each as its own query, and whether some of
+    them must stand side by side."""
+    db.execute("CREATE VIRTUAL TABLE temp.asked USING fts5(body)")
+    db.executemany("INSERT INTO asked(rowid, body) VALUES(?, ?)", enumerate(query.parts))
+    db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(temp, asked, instance)")
+    terms = db.execute("SELECT doc, offset, term FROM terms ORDER BY doc, offset").fetchall()
+    last = {part: offset for part, offset, _ in terms}
+    return [
+        f'"{term}"{"*" * (query.parts[part].endswith("*") and offset == last[part])}'
+        for part, offset, term in terms
+    ], any(last.values())
 
 
 _NEW = (

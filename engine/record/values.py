@@ -12,6 +12,9 @@ from ...protocols.transcript import Failure, Verdict
 Origin: TypeAlias = Literal["unknown", "new", "stored", "batch", "person", "taken over"]
 """Where a reply came from when its cell was recorded: paid for then, or in the store already."""
 
+ROUNDING = 1e-6
+"""By how much probabilities may be off."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedProblem:
@@ -192,3 +195,9 @@ def unread_in(verdict: Verdict) -> dict[str, Any]:
     if unread := unread_by_seat(verdict):
         told["unread"] = unread
     return told
+
+
+def are_probabilities(probs: tuple[float, ...]) -> bool:
+    """Whether they are of answers of which just one is right; a NaN is none."""
+    within = not probs or (min(probs) >= -ROUNDING and max(probs) <= 1 + ROUNDING)
+    return within and abs(sum(probs) - 1) <= ROUNDING

@@ -14,14 +14,15 @@ def index_words(db: sqlite3.Connection, tables: RecordTables) -> bool:
     """Index the texts that came since the last time; whether there were any. The caller holds a
     transaction.
 
-    The index has no texts of its own: `words.rowid` is the number of a text in `texts`.
+    The index has no texts of its own: `words.rowid` is the number of a text in `texts`. Nor has it
+    positions, which would be two thirds of it: phrases are looked for in the texts that it names.
     """
     known = int(tables.setting(INDEXED) or 0)
     newest = db.execute("SELECT coalesce(max(text), 0) FROM texts").fetchone()[0]
     if newest == known:
         return False
     if not known:
-        db.execute("CREATE VIRTUAL TABLE words USING fts5(body, content='', detail=full)")
+        db.execute("CREATE VIRTUAL TABLE words USING fts5(body, content='', detail=none)")
         db.execute("INSERT INTO words(words, rank) VALUES('hashsize', ?)", (MEMORY,))
     db.executemany("INSERT INTO words(rowid, body) VALUES(?,?)", tables.texts(known + 1))
     db.execute("INSERT OR REPLACE INTO meta VALUES(?,?)", (INDEXED, newest))

@@ -11,7 +11,6 @@ from rich.text import Text
 from ...protocols.question import Problem
 from ...protocols.quotes import marked
 from ...protocols.scores import ALL_SCORES
-from ...protocols.scoring.worlds import asd_weights
 from ...protocols.transcript import Failure, Turn, Verdict
 from ..display.printable import controls, printable
 from ..display.quantity import signed
@@ -33,11 +32,11 @@ def side_by_side(
     head = f"{problem.id} · {row.kind} · agent {row.agent or '–'} · judge {row.judge}"
     foot, outcomes = Text(), [world.outcome for world in worlds]
     if all(isinstance(outcome, Verdict) for outcome in outcomes):
+        # As `protocols.scoring.worlds.asd_weights`, but without numpy, which takes long to load.
+        middle = sum(problem.values) / len(problem.values)
         asd = sum(
-            weight * ALL_SCORES[score](outcome.probs, place)
-            for place, (weight, outcome) in enumerate(
-                zip(asd_weights(problem.values), outcomes, strict=True)
-            )
+            (value - middle) * ALL_SCORES[score](outcome.probs, place)
+            for place, (value, outcome) in enumerate(zip(problem.values, outcomes, strict=True))
             if isinstance(outcome, Verdict)
         )
         foot = Text(f"ASD for the truth ({score}): {signed(asd)}")

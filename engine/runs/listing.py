@@ -1,7 +1,7 @@
 """Listing run folders: how far each is, and whether a process is running it."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -36,6 +36,8 @@ class RunSummary:
     """The process that is running it, as `pid 4121, since 14:02`."""
     overrides: tuple[str, ...] = ()
     """The `--set` flags that it was started with."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """See `Manifest.tags`."""
 
     @property
     def state(self) -> RunState:
@@ -72,6 +74,7 @@ def summarize(folder: Path) -> RunSummary:
         failed,
         holder(folder),
         manifest.overrides,
+        manifest.tags,
     )
 
 

@@ -128,11 +128,12 @@ def run_folder(
     changed: ChangedCode = "refuse",
     code: RunCode | None = None,
     kept_in: Reader | None = None,
+    tags: Mapping[str, str] | None = None,
 ) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one.
 
     code: of a run that was made elsewhere; None for the code as it is now. kept_in: the store that
-    a new run begins with.
+    a new run begins with. tags: added to those that the run has.
     """
     sweep, document = loaded.sweep, loaded.file.document
     now = {} if code else row_codes(sweep.rows)
@@ -157,9 +158,11 @@ def run_folder(
         code=code or RunCode.of(now),
         store_id="" if kept_in is None else kept_in.id,
         losses=None if kept_in is None else kept_in.losses,
+        tags=tags or {},
     )
 
     def resume(known: Manifest) -> Manifest:
+        known = replace(known, tags={**known.tags, **(tags or {})})
         return resumed(folder, known, sweep, now, adopt=changed == "adopt")
 
     grid = replace(sweep, code=combined(now)) if now else sweep

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import RunFolderError
+from ..errors import FolderBusy
 
 LOCK_FILE = "lock"
 
@@ -15,13 +15,13 @@ LOCK_FILE = "lock"
 def take_lock(folder: Path) -> int:
     """Lock a run folder for this process, until the returned descriptor is closed.
 
-    RunFolderError names the process that has it; OSError if the file cannot be made.
+    FolderBusy names the process that has it; OSError if the file cannot be made.
     """
     lock = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if not _locked(lock, fcntl.LOCK_EX):
             if not _locked(lock, fcntl.LOCK_SH):
-                raise RunFolderError(
+                raise FolderBusy(
                     f"another process ({_owner(lock)}) is running {folder}. "
                     f"Watch it: oversight status {folder}"
                 )

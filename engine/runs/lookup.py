@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -11,9 +12,11 @@ from ...protocols.transcript import Verdict
 from ..errors import UsageError
 from ..record.values import CellEnd, NotRun, RecordedCall, RecordedCell
 from ..sweeps.grid import GridRow
-from ..sweeps.sweep import Cell, Sweep
 from .reader import Place, RunReader
 from .run_folder import outcomes
+
+if TYPE_CHECKING:
+    from ..sweeps.sweep import Cell, Sweep
 
 MAX_LISTED = 20
 """Most rows listed in an error."""
@@ -43,8 +46,8 @@ def rows_that_fit(run: RunReader, parts: Parts) -> list[int]:
 
 
 def cells_with_verdict(
-    sweep: Sweep, run: Path, parts: Parts, problems: int | None = None
-) -> list[Cell]:
+    sweep: "Sweep", run: Path, parts: Parts, problems: int | None = None
+) -> "list[Cell]":
     """The cells of the selected rows that have a verdict. problems: the first so many, None for
     all. UsageError if no row is selected."""
     if not any(parts.fit(row) for row in sweep.rows):

@@ -3,15 +3,18 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 import orjson
 
 from ..errors import RunFolderError
 from ..providers.capabilities import Api
-from ..sweeps.code import RowCode
 from ..system.files import read_bounded, refuse_links_within, replace_file
+
+if TYPE_CHECKING:
+    # Readers need no code: only whoever makes or resumes a run does.
+    from ..sweeps.code import RowCode
 
 FORMAT = 2
 """Version of the run folder's layout."""
@@ -39,11 +42,11 @@ class RunCode:
     """(file or block of prompts, digest of what rows reach there) of every part of any row."""
 
     @classmethod
-    def of(cls, codes: Mapping[str, RowCode]) -> Self:
+    def of(cls, codes: "Mapping[str, RowCode]") -> Self:
         """codes: by the address of each row."""
         return cls().adopting(codes, codes)
 
-    def adopting(self, codes: Mapping[str, RowCode], rows: Iterable[str]) -> Self:
+    def adopting(self, codes: "Mapping[str, RowCode]", rows: Iterable[str]) -> Self:
         """The same with the code of these rows, by address, as the latest."""
         known = dict(self.codes)
         places = {part: place for place, part in enumerate(self.parts)}
@@ -99,6 +102,8 @@ class Manifest:
     losses: int | None = None
     """`Reader.losses` of the store when the run began; None where nobody counts, and in a run of
     version 0.1."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """What the team that runs it calls it by: `owner`, `project`, as it likes."""
 
     @property
     def mixed(self) -> frozenset[str]:
@@ -112,9 +117,10 @@ _FIELDS = frozenset(each.name for each in fields(Manifest))
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     told = asdict(manifest)
-    if not manifest.sweep_folder:
-        # Most sweeps name no files.
-        del told["sweep_folder"]
+    for name in ("sweep_folder", "tags"):
+        # Most have none.
+        if not told[name]:
+            del told[name]
     replace_file(folder / MANIFEST_FILE, [orjson.dumps(told, option=orjson.OPT_INDENT_2)])
 
 

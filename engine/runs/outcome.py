@@ -1,19 +1,22 @@
 """One line of `outcomes.jsonl`: the outcome of a cell, and nothing that differs between reruns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import orjson
 
 from ...protocols.counts import counted
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
-from ..record.capture import Capture, CapturedCell
 from ..record.tables import RecordTables
-from ..record.values import RecordedCell, unread_in
+from ..record.values import RecordedCell, are_probabilities, unread_in
 from ..record.varints import unpack_floats
-from ..sweeps.sweep import Cell
-from .scheduler import CellEnd, are_probabilities
+
+if TYPE_CHECKING:
+    # Readers of outcomes do not wait for what runs them.
+    from ..record.capture import Capture, CapturedCell
+    from ..sweeps.sweep import Cell
+    from .scheduler import CellEnd
 
 FAILURE_MARK = b',"failure":{'
 """Occurs in the lines of failures only: within a text the quotes would be escaped."""
@@ -28,7 +31,7 @@ class CompletedCell(NamedTuple):
     """The line of its outcome, with the newline."""
     failed: bool
     """Whether the outcome is a Failure."""
-    recorded: RecordedCell | CapturedCell | None = None
+    recorded: "RecordedCell | CapturedCell | None" = None
     """What was asked and said in it; None where that is not known, or in the record already."""
 
 
@@ -67,7 +70,7 @@ class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
         return self.failure is None or self.failure.unread or self.failure.kind == "crash"
 
 
-def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
+def line(cell: "Cell", outcome: Verdict | Failure) -> bytes:
     """The line of a cell, with its newline; equal bytes for equal outcomes."""
     row, side = cell.row, cell.problem.question.answers[cell.side].label
     names = (row.kind, row.agent, row.judge, cell.problem.id, side)
@@ -89,7 +92,7 @@ def line(cell: Cell, outcome: Verdict | Failure) -> bytes:
     )
 
 
-def completed(cell: Cell, end: CellEnd, capture: Capture) -> CompletedCell:
+def completed(cell: "Cell", end: "CellEnd", capture: "Capture") -> CompletedCell:
     """A cell that has ended, for the record and the run folder."""
     recorded = capture.cell(cell, end.outcome, end.notes)
     failed = isinstance(end.outcome, Failure) and end.outcome.kind != NOT_RUN

@@ -19,22 +19,19 @@ from ...cache.record import read_record
 from ...cache.reply import Reply
 from ...protocols.question import Problem
 from ...protocols.scores import applicable
-from ..errors import RunFolderError, UsageError
+from ..errors import RunFolderError
 from ..record.errors import RecordDamaged
 from ..record.schema import RECORD
 from ..record.tables import RecordTables
 from ..record.values import RecordedCall, RecordedCell
 from ..record.varints import unpack_pairs
-from ..sweeps.document import Document
-from ..sweeps.grid import Grid, GridRow, read_grid
-from ..sweeps.in_python import PYTHON_MARK, read_python_sweep
-from ..sweeps.sweepfile import MAX_CELLS, SweepFile, checked_sweep
+from ..sweeps.grid import MAX_CELLS, Grid, read_grid
 from ..system.files import open_plain, read_bounded
 from .manifest import Manifest, read_manifest
 from .outcome import OutcomeRecord
 from .outcome_index import OutcomeIndex
 from .recorded import at_hand
-from .run_folder import GRID, OUTCOMES, SWEEP, outcomes, read_problems
+from .run_folder import GRID, OUTCOMES, outcomes, read_problems
 
 if TYPE_CHECKING:
     from ...cache.store import Reader
@@ -97,7 +94,12 @@ class RunReader:
     @cached_property
     def sweep(self) -> Grid:
         """Its sweep as data: problems, rows with their settings, draws."""
-        grid = _stored(self.folder, self.problems) or _grid_of_before(self)
+        grid = _stored(self.folder, self.problems)
+        if grid is None:
+            # Imported here: it reads sweep files, which takes a quarter of a second.
+            from .older_grid import older_grid
+
+            grid = older_grid(self.folder, self.problems, self.manifest)
         if not 0 < grid.size == self.manifest.cells <= MAX_CELLS:
             raise RunFolderError(
                 f"{self.folder}: its manifest counts {self.manifest.cells} cells, and its problems "
@@ -244,53 +246,3 @@ def _stored(folder: Path, problems: tuple[Problem, ...]) -> Grid | None:
         return read_grid(content, problems)
     except ValueError as exc:
         raise RunFolderError(f"{folder / GRID}: {exc}") from exc
-
-
-def _grid_of_before(run: RunReader) -> Grid:
-    """The grid of a folder that has none, as version 0.1 made them: from its sweep file where all
-    that it names is built in, else from the names in its outcomes. No code is imported."""
-    try:
-        file = inert_sweep(run.folder, run.problems, run.manifest)
-        grid = file.sweep({})
-    except (UsageError, RunFolderError, ValueError):
-        return _named_in_outcomes(run)
-    return grid if grid.size == run.manifest.cells else _named_in_outcomes(run)
-
-
-def inert_sweep(folder: Path, problems: tuple[Problem, ...], manifest: Manifest) -> SweepFile:
-    """The sweep of a run folder from its file, made of built-in parts alone: UsageError or
-    RunFolderError where it names code of the user's, or reads a file."""
-    document = Document.read(folder / SWEEP)
-    if document.text.startswith(PYTHON_MARK):
-        return read_python_sweep(document.text, problems)
-    document.inert = "a run is read as data"
-    for assignment in manifest.overrides:
-        document.set(assignment)
-    document.value.setdefault("name", manifest.name)
-    return checked_sweep(document, folder / SWEEP, problems, manifest.prompt_sets)
-
-
-def _named_in_outcomes(run: RunReader) -> Grid:
-    """The grid as far as outcomes tell it: the names of its rows, and as many draws as they have.
-
-    RunFolderError where they do not tell how many rows there are.
-    """
-    draws = 1 + max((record.draw for record in outcomes(run.folder)), default=0)
-    cells = sum(len(problem.values) for problem in run.problems) * draws
-    count, rest = divmod(run.manifest.cells, cells) if cells else (0, 1)
-    if rest or not 0 < count <= MAX_CELLS:
-        raise RunFolderError(
-            f"{run.folder} was made by version {run.manifest.version} with code of the user's own, "
-            "and too little of it has been run to tell its rows: finish it with that version"
-        )
-    rows = [GridRow(f"row {n + 1}", "", "", "", {}) for n in range(count)]
-    grid = Grid(run.manifest.name, run.problems, rows, draws)
-    for record in outcomes(run.folder):
-        if 0 <= record.place < grid.size:
-            rows[grid.row_at(record.place)] = _named(record)
-    return Grid(run.manifest.name, run.problems, tuple(rows), draws)
-
-
-def _named(record: OutcomeRecord) -> GridRow:
-    naive = ("NaiveJudge",) if record.protocol.startswith("naive judge") else ()
-    return GridRow(record.protocol, record.agent, record.judge, record.protocol, {}, lineage=naive)

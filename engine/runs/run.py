@@ -9,7 +9,7 @@ from contextlib import (
     closing,
     contextmanager,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -58,6 +58,8 @@ class RunOptions:
     """Dollars for the whole run; None for no cap."""
     prices: PriceList | None = None
     """None for the listed ones."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """To be noted with the run; those that it has stay, unless one of these has their key."""
     part: str = ""
     """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False
@@ -122,6 +124,7 @@ class Run:
                 options.part,
                 options.changed_code,
                 kept_in=store,
+                tags=options.tags,
             ) as folder,
         ):
             asks = not folder.complete or folder.failed

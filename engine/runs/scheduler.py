@@ -9,6 +9,7 @@ from ...cache.address import value_address
 from ...cache.call import Ask, RecordingAsk, nth
 from ...protocols.question import Question
 from ...protocols.transcript import Failure, Verdict
+from ..record.values import are_probabilities
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .workers import failure, run_workers
@@ -23,10 +24,6 @@ class CellEnd(NamedTuple):
     outcome: CellOutcome
     notes: list[Any]
     """Of its `RecordingAsk`."""
-
-
-ROUNDING = 1e-6
-"""By how much probabilities may be off."""
 
 
 def run_cells(
@@ -76,12 +73,6 @@ async def attempt_noted(cell: Cell, ask: Ask) -> CellEnd:
     """One cell's outcome, with what it asked and believed on the way."""
     recording = RecordingAsk(ask)
     return CellEnd(await attempt(cell, recording), recording.notes)
-
-
-def are_probabilities(probs: tuple[float, ...]) -> bool:
-    """Whether they are of answers of which just one is right; a NaN is none."""
-    within = not probs or (min(probs) >= -ROUNDING and max(probs) <= 1 + ROUNDING)
-    return within and abs(sum(probs) - 1) <= ROUNDING
 
 
 def _sound(verdict: object, question: Question) -> Verdict:

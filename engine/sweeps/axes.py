@@ -1,28 +1,9 @@
-"""The settings of a row by which people plot and group: one name each, whatever the protocol."""
-
-from dataclasses import dataclass
+"""The axes of a row, from its protocol."""
 
 from ...protocols.agents.agent import Speaker
 from ...protocols.drafting.best_of import BestOf
 from ...protocols.protocol import Protocol
-
-
-@dataclass(frozen=True, slots=True)
-class Axes:
-    """Settings of one row; None where the row has no such setting."""
-
-    model: str | None = None
-    """Of the overseen agent."""
-    judge_model: str | None = None
-    rounds: int | None = None
-    """Rounds, or the turns of a consultancy."""
-    simultaneous: bool | None = None
-    best_of: int | None = None
-    """Drafts per speech; 1 for an agent that speaks its first one."""
-    temperature: float | None = None
-    """Sampling temperature of the overseen agent; None also where the provider's default holds."""
-    seed: int | None = None
-    """Of the sweep; None in a row, which may stand in several."""
+from .grid import Axes
 
 
 def axes(protocol: Protocol) -> Axes:

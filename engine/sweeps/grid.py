@@ -15,14 +15,38 @@ import orjson
 
 from ...cache.address import digest
 from ...protocols.claims import Claim
-from ...protocols.mechanisms.baselines import NaiveJudge
 from ...protocols.question import Problem
-from .axes import Axes
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 GRID_FORMAT = 1
 """Version of `Grid.json`."""
+
+MAX_CELLS = 50_000_000
+"""Maximum size of a sweep; a run keeps eight bytes of memory for each cell."""
+
+NAIVE_JUDGE = "NaiveJudge"
+"""Name of the class of protocols in which nobody speaks: importing it takes longer than reading a
+grid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """The settings by which people plot and group: one name each, whatever the protocol; None where
+    a row has no such setting."""
+
+    model: str | None = None
+    """Of the overseen agent."""
+    judge_model: str | None = None
+    rounds: int | None = None
+    """Rounds, or the turns of a consultancy."""
+    simultaneous: bool | None = None
+    best_of: int | None = None
+    """Drafts per speech; 1 for an agent that speaks its first one."""
+    temperature: float | None = None
+    """Sampling temperature of the overseen agent; None also where the provider's default holds."""
+    seed: int | None = None
+    """Of the sweep; None in a row, which may stand in several."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +112,7 @@ class GridRow:
     @property
     def naive(self) -> bool:
         """Whether the judge answers alone: the baseline of every protocol with the same judge."""
-        return self.is_a(NaiveJudge.__name__)
+        return self.is_a(NAIVE_JUDGE)
 
     def is_a(self, protocol: str) -> bool:
         """Whether it is a protocol of the class of this name, or of one that inherits from it."""

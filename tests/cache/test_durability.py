@@ -12,6 +12,7 @@ import pytest
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
 from oversight.cache.rows import STORE_FILE
+from tests.starting import Started
 from tests.stores import filled
 
 
@@ -191,7 +192,7 @@ asyncio.run(main())
 
 def writer(folder: Path, name: str, count: int) -> subprocess.Popen:
     command = [sys.executable, "-c", WRITER, str(folder), name, str(count)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return Started(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.wire

@@ -19,6 +19,7 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import read_record
 from oversight.cache.rows import STORE_FILE
 from tests.campaign.vendor import Prompt, prompt_of
+from tests.starting import Started
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -145,7 +146,7 @@ class Sitting:
         if (files := bench.open_files) is not None:
             self.place["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, files)
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
+            self.process = Started(
                 line, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, **self.place
             )
 

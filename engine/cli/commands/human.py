@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import click
 
 from ....cache.call import Ask
 from ...api.prepared import folder_options
-from ...api.settings import FolderSettings
+from ...api.settings import FolderSettings, RunSettings
+from ...batches.terms import BatchTerms
 from ...display.quantity import counted
 from ...errors import UsageError
 from ...persons.desk import Desk
@@ -20,12 +22,13 @@ from ...runs.listing import is_run
 from ...runs.loaded_sweep import open_run
 from ...runs.lookup import Parts, cells_with_verdict
 from ...runs.replay import replay_cache
+from ...runs.rounds import Rounds
 from ...runs.run import RunOptions
 from ..beside import ask_beside, store_of
 from ..completing import run_names
 from ..exit_codes import ExitCode
 from ..faults import halt_code
-from ..flags import Number, takes
+from ..flags import Number, option_of, takes
 from ..group import NamedGroup
 from ..naming import run_argument, run_named
 from ..options import (
@@ -120,6 +123,7 @@ def command() -> None:
 @row_options
 @set_option
 @limit_option
+@option_of(RunSettings, "workers")
 @takes(FolderSettings)
 def serve(
     what: str,
@@ -139,6 +143,7 @@ def serve(
     parts: Parts,
     overrides: tuple[str, ...],
     limit: int | None,
+    workers: "int | Literal['auto']",
     settings: FolderSettings,
 ) -> None:
     """Run SWEEP with people in its seats, or have people judge the transcripts of RUN.
@@ -163,11 +168,14 @@ def serve(
         if parts != Parts() or problems is not None or each > 1:
             raise UsageError(f"{what} is a sweep file: rows, --problems and --each are for a RUN")
         options = folder_options(settings, overrides)
-        raise SystemExit(_run_with_persons(path, limit, options, seating))
+        asked = (workers, settings.terms)
+        raise SystemExit(_run_with_persons(path, limit, options, seating, *asked))
+    asks = settings.batch or settings.prices or workers != 1
     of_a_sweep = (limit, settings.folder, settings.max_cost)
-    if overrides or any(each is not None for each in of_a_sweep):
+    if overrides or asks or any(each is not None for each in of_a_sweep):
         raise UsageError(
-            f"{what} is a run: --set, --limit, --max-cost and --run-folder are for a SWEEP"
+            f"{what} is a run: --set, --limit, --run-folder, --workers and what models are "
+            "asked with are for a SWEEP"
         )
     store = None if settings.store is None else str(settings.store)
     raise SystemExit(_judged_by_persons(run_named(what), parts, problems, each, store, seating))
@@ -184,7 +192,14 @@ class Seating:
     url: str = ""
 
 
-def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seating: Seating) -> int:
+def _run_with_persons(
+    sweep: Path,
+    limit: int | None,
+    options: RunOptions,
+    seating: Seating,
+    workers: "int | Literal['auto']",
+    terms: BatchTerms,
+) -> int:
     from ...fleet.executor_choice import executor_for
     from ...persons.panel import panels_of
     from ...persons.session import SeatedPersons
@@ -218,7 +233,8 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
         desks[run.folder.path] = desk
         return (RaterPages(desk, run.folder.path, seating.host, seating.port, seating.url),)
 
-    make = executor_for(1, loaded, store_name(options.store))
+    place = store_name(options.store)
+    make = executor_for(workers, loaded, str(place), batch=terms)
 
     def session(assignment: Assignment) -> Executor:
         later = next((SeatedPersons(desk, panels) for desk in desks.values()), None)
@@ -278,7 +294,7 @@ def _judged_by_persons(
             plan = write_plan(folder, (case.planned(call) for call, case in tasks.values()))
             answered = 0
 
-            async def work(ask: Ask) -> None:
+            async def work(ask: Ask, rounds: Rounds) -> None:
                 nonlocal answered
                 pages = RaterPages(desk, run, seating.host, seating.port, seating.url, plan)
                 async with pages.open():

@@ -20,11 +20,12 @@ def command(store: str | None, as_json: bool) -> None:
         raise UsageError("quotas are kept in a database: name it with --store postgresql://…")
     rows = quota_shares(named)
     if as_json:
-        keys = ("name", "run", "wanted", "share", "silent")
+        keys = ("name", "run", "weight", "wanted", "share", "silent")
         show_json([dict(zip(keys, row, strict=True)) for row in rows])
         return
-    for name, run, wanted, share, silent in rows:
+    for name, run, weight, wanted, share, silent in rows:
         quiet = f", silent for {silent:.0f} s" if silent >= 1 else ""
-        show(f"{name}  {run}: {share:.0%}, wants {wanted:.1f} calls a second{quiet}")
+        weighs = "" if weight == 1 else f"weight {weight:g}, "
+        show(f"{name}  {run}: {weighs}{share:.0%}, wants {wanted:.1f} calls a second{quiet}")
     if not rows:
         show("no run shares limits here")

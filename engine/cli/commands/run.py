@@ -9,6 +9,7 @@ import click
 from ...accounting.prices import listed, load_prices
 from ...api.prepared import prepared
 from ...api.settings import RunSettings
+from ...display.log_lines import log_as_json
 from ...models.router import RunPolicy
 from ...providers.trust import ALLOW_ADDRESS, VOUCH
 from ...runs.listing import is_run
@@ -44,6 +45,11 @@ class RunFlags(RunSettings):
         least=0,
         most=86_400,
     )
+    log_json: bool = flag(
+        "Write every line on stderr as a JSON object, with time and level, for machines that "
+        "collect logs. For all commands: OVERSIGHT_LOG=json.",
+        default=False,
+    )
     dry_run: bool = flag("plan --dry-run, by its old name.", default=False, hidden=True)
 
 
@@ -74,8 +80,10 @@ def command(
 
     Exit codes: 0 complete or decided, 1 some cells failed, 2 the sweep file or a flag is wrong, 3
     stopped and resumable, 4 the budget is reached, 5 a replay met a call that was never recorded,
-    130, 138 and 143 stopped by a signal.
+    7 another process is running the folder, 130, 138 and 143 stopped by a signal.
     """
+    if settings.log_json:
+        log_as_json()
     # In the environment, which workers share.
     for variable, given in ((ALLOW_ADDRESS, settings.allow_address), (VOUCH, settings.vouch)):
         if given:

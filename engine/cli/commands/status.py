@@ -1,6 +1,6 @@
 """`oversight status`: the progress of a run, even while another process runs it; or all runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from ...accounting.ledger import sum_usage
 from ...accounting.ledger_file import read_ledger
 from ...display.quantity import counted
 from ...display.table import Table, as_text
+from ...errors import UsageError
 from ...runs.listing import RUNS, RunSummary, is_run, summaries
 from ...runs.lock import holder
 from ...runs.manifest import read_manifest
@@ -24,13 +25,17 @@ from ..output import asked, say, show, show_json, width
 
 SET = "--set"
 """The column of overrides, which distinguish runs of one sweep; shown if any run has some."""
+TAGS = "tags"
 RUNS_HEAD = ("run folder", "sweep", "last outcome", "state", "cells", "failed")
 
 
 @click.command()
 @click.argument("named", metavar="[RUN|FOLDER]", required=False, shell_complete=run_names)
+@click.option(
+    "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Only runs with this tag; repeatable."
+)
 @json_option
-def command(named: str | None, as_json: bool) -> None:
+def command(named: str | None, tags: tuple[str, ...], as_json: bool) -> None:
     """Print how far RUN is, and which process is running it; without RUN, list all runs.
 
     The list is of the run folders in FOLDER, which is runs/ unless given, the newest first. A run
@@ -39,17 +44,22 @@ def command(named: str | None, as_json: bool) -> None:
     """
     place = RUNS if named is None else Path(named)
     if place == RUNS or (place.is_dir() and not is_run(place)):
-        _list(place, as_json)
+        _list(place, {tag.partition("=")[::2] for tag in tags}, as_json)
+    elif tags:
+        raise UsageError("--tag chooses among runs: leave out the name of one")
     else:
         _status(run_named(str(named)), as_json)
 
 
-def _list(place: Path, as_json: bool) -> None:
-    runs, faults = summaries(place)
+def _list(place: Path, tags: Set[tuple[str, str]], as_json: bool) -> None:
+    every, faults = summaries(place)
+    runs = [run for run in every if tags <= run.tags.items()]
     if as_json:
         show_json([_plain(run) for run in runs])
     elif runs:
         show(as_text(_table(place, runs), width()))
+    elif every:
+        say(f"none of {counted(len(every), 'run')} in {place} has these tags")
     elif not faults:
         say(f"there is no run in {place} yet; start one: oversight demo, or oversight run SWEEP")
     for fault in faults:
@@ -69,6 +79,7 @@ def _status(run: Path, as_json: bool) -> None:
     paid = sum_usage(ledger.values())
     summary = {
         "name": manifest.name,
+        "tags": manifest.tags,
         "cells": manifest.cells,
         "finished": finished,
         "failed": failed,
@@ -90,6 +101,8 @@ def _status(run: Path, as_json: bool) -> None:
         return
     share = finished / manifest.cells if manifest.cells else 1.0
     show(f"{manifest.name}: {finished:,}/{manifest.cells:,} cells ({share:.0%}), {failed:,} failed")
+    if manifest.tags:
+        show(_tags(manifest.tags))
     if paid.sent:
         doubtful = f", and {dollars(paid.doubtful)} in doubt" if paid.doubtful else ""
         show(f"{asked(paid)}, {dollars(paid.dollars)}{doubtful}")
@@ -103,6 +116,7 @@ def _status(run: Path, as_json: bool) -> None:
 
 def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
     with_overrides = any(run.overrides for run in runs)
+    with_tags = any(run.tags for run in runs)
     rows = (
         (
             str(each.folder),
@@ -112,12 +126,17 @@ def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
             f"{each.finished:,}/{each.cells:,}",
             f"{each.failed:,}",
             *([" ".join(each.overrides)] if with_overrides else []),
+            *([_tags(each.tags)] if with_tags else []),
         )
         for each in runs
     )
     count = f"{counted(len(runs), 'run')} in {place}"
-    head = (*RUNS_HEAD, *([SET] if with_overrides else []))
+    head = (*RUNS_HEAD, *([SET] if with_overrides else []), *([TAGS] if with_tags else []))
     return Table(count, head, tuple(rows), left=4)
+
+
+def _tags(tags: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in tags.items())
 
 
 def _plain(each: RunSummary) -> dict[str, object]:
@@ -131,4 +150,6 @@ def _plain(each: RunSummary) -> dict[str, object]:
         "failed": each.failed,
         "running": each.running,
         "overrides": list(each.overrides),
+        "tags": dict(each.tags),
+        "dollars": sum_usage(read_ledger(each.folder).values()).dollars,
     }

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from oversight.engine.cli.group import oversight
 from oversight.engine.errors import UsageError
-from oversight.protocols.datasets import write_jsonl
+from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.leak import FEATURES, POSITION, WORDING
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import labelled, randomness

@@ -14,8 +14,8 @@ from oversight.engine.datasets.generation import Generation
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
 from oversight.engine.simulation import GroundTruth, SimProvider
 from oversight.engine.stop import StopToken
-from oversight.protocols.datasets import JsonLines
 from oversight.protocols.datasets.generation import Generator
+from oversight.protocols.datasets.jsonl import JsonLines
 from oversight.protocols.datasets.known import Known
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import Answer

@@ -12,7 +12,7 @@ from oversight.engine.cli.group import oversight
 from oversight.engine.datasets.generation import Rewriting
 from oversight.engine.errors import UsageError
 from oversight.engine.stop import StopToken
-from oversight.protocols.datasets import write_jsonl
+from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.datasets.rewriting import Rewriter
 from oversight.protocols.question import labelled
 from tests.fakes import Scripted

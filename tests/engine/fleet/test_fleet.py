@@ -12,6 +12,7 @@ import pytest
 from oversight.engine.fleet.fleet import LEASE_TTL
 from oversight.engine.mock.process import counts
 from oversight.engine.runs.run_folder import outcomes
+from tests import starting
 from tests.command_line import Ran, environment, fleet_of, oversight, within
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 from tests.waiting import PATIENCE, Lag, end, last_rise, until
@@ -230,14 +231,8 @@ print(report.folder)
 
 def python(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     """A program of a user's, to its end."""
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env=environment({"OVERSIGHT_STORE": str(folder / "store")}),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
+    own = environment({"OVERSIGHT_STORE": str(folder / "store")})
+    return starting.run([sys.executable, *words], cwd=folder, env=own, timeout=PATIENCE)
 
 
 def test_a_cell_that_kills_each_worker_fails_and_all_others_have_their_verdict(tmp_path):

@@ -34,8 +34,9 @@ def join(url):
     """Makes runs that share one account."""
     made = []
 
-    def joined(limits: str = "requests 6000") -> Quota:
-        made.append(Quota(url, {MODEL: QuotaAccount("openai · gpt-4o", limits)}))
+    def joined(limits: str = "requests 6000", weight: float = 1.0) -> Quota:
+        account = {MODEL: QuotaAccount("openai · gpt-4o", limits)}
+        made.append(Quota(url, account, weight=weight))
         return made[-1]
 
     yield joined
@@ -51,28 +52,43 @@ def hurried(monkeypatch) -> None:
 
 
 def renewed(run: Quota, wanted: float, using: float | None = None) -> float:
-    """One renewal by a run that uses all that it may; its share."""
-    run.renew({MODEL: (wanted, run.share(MODEL) if using is None else using)})
+    """One renewal by a run that uses all that it may, of an account that serves 100 calls a second;
+    its share."""
+    using = run.share(MODEL) if using is None else using
+    run.renew({MODEL: (wanted, min(wanted, 100 * using), using)})
     return run.share(MODEL)
+
+
+def settled(*runs: tuple[Quota, float]) -> list[float]:
+    """Shares once each has given back what is another's. runs: with what they want."""
+    for _ in range(8):
+        shares = [renewed(run, wanted) for run, wanted in runs]
+        # What was given is in use from that moment on.
+        assert sum(shares) <= 1 + HAIR
+    return shares
 
 
 def test_a_run_that_is_alone_has_all_of_it(join):
     assert renewed(join(), 0.0) == 1.0
 
 
-def test_shares_follow_those_who_wait_and_are_never_more_than_the_whole(join):
+def test_of_runs_that_want_more_than_there_is_each_has_its_part_however_much_it_wants(join):
     one, other = join(), join()
-    assert renewed(one, 300) == 1.0
-    assert renewed(other, 100) == 0.0, "it is all in use"
-    assert renewed(one, 300) == pytest.approx(0.75, abs=0.02)
-    for _ in range(3):
-        # What was given is in use from that moment on.
-        mine, theirs = renewed(one, 300), renewed(other, 100)
-        assert mine + theirs <= 1 + HAIR
-    assert theirs == pytest.approx(0.25, abs=0.02)
-    assert renewed(other, 0) == pytest.approx(0.01, abs=0.005)
-    renewed(other, 0)
-    assert renewed(one, 300) >= 0.98
+    assert renewed(one, 2_000) == 1.0
+    assert renewed(other, 105) == 0.0, "it is all in use"
+    assert settled((one, 2_000), (other, 105)) == pytest.approx([0.5, 0.5], abs=0.02)
+    assert settled((one, 0), (other, 105)) == pytest.approx([0.01, 0.99], abs=0.01)
+
+
+def test_parts_are_by_weight(join):
+    heavy, light = join(weight=3), join()
+    assert settled((heavy, 500), (light, 2_000)) == pytest.approx([0.75, 0.25], abs=0.02)
+
+
+def test_a_run_that_wants_less_than_its_part_has_it_all_and_the_others_the_rest(join):
+    modest, *greedy = join(), join(), join()
+    shares = settled((modest, 20), *((run, 1_000) for run in greedy))
+    assert shares == pytest.approx([0.2, 0.4, 0.4], abs=0.03)
 
 
 def test_what_a_run_cannot_give_back_at_once_counts_for_it(join):

@@ -12,6 +12,7 @@ from oversight.cache.address import value_address
 from oversight.cache.reply import ToolCall
 from oversight.engine.errors import RunFolderError
 from oversight.engine.record.schema import RECORD
+from oversight.engine.record.search import Query, search
 from oversight.engine.record.tables import RecordTables
 from oversight.engine.record.values import (
     CallCost,
@@ -263,6 +264,31 @@ def test_words_are_found_by_the_index_and_new_texts_are_known_to_lack_it(tmp_pat
     writer.close()
     with RecordTables.open(file) as tables:
         assert [n for (n,) in tables.query(found, "lemons")] == lemons
+
+
+def test_words_phrases_and_beginnings_are_found_with_and_without_the_index(tmp_path: Path) -> None:
+    file = tmp_path / RECORD
+    writer = RecordWriter(file, PROBLEMS, ROWS)
+    said = ["Crates of blue-green oranges", "oranges, of crates", "it's NAÏVE oranges"]
+
+    def found(words: str) -> list[int]:
+        with RecordTables.open(file) as tables:
+            hits = search(tables, file, Query.read(words), [0])
+            return sorted({hit.place for hit in hits if hit.turn is not None})
+
+    writer.write([spoken(0, said[0]), spoken(2, said[1])])
+    for settled in (False, True):
+        if settled:
+            writer.settle()
+            writer.write([spoken(4, said[2])])
+        assert found("oranges") == [0, 2, *[4] * settled]
+        assert found("of crates") == [0, 2]
+        assert found('"of crates"') == [2]
+        assert found('blue-green "crates of"') == [0]
+        assert found('"blue gr*" cra*') == [0]
+        assert found("green-blue") == found("zanzibar") == found("oranges zanzibar") == []
+        assert found("it's naive") == [4] * settled
+    writer.close()
 
 
 def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:

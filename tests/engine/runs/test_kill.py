@@ -2,7 +2,6 @@
 
 import random
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,7 +14,8 @@ from oversight.engine.record.schema import RECORD
 from oversight.engine.record.tables import RecordTables
 from oversight.engine.runs.outcome import projected
 from oversight.engine.runs.run_folder import outcomes
-from tests.command_line import ROOT, calls, environment, oversight
+from tests import starting
+from tests.command_line import calls, environment, oversight
 from tests.conftest import Campaign
 
 pytestmark = pytest.mark.wire
@@ -37,15 +37,12 @@ protocols:
 
 def dies(place: Path, line: int) -> int:
     """Run the sweep until that line of code; the exit code."""
-    done = subprocess.run(
-        [sys.executable, ROOT / "tests" / "engine" / "dies.py", str(line), "run", "killed.yaml"],
+    done = starting.run(
+        [sys.executable, "-m", "tests.engine.dies", str(line), "run", "killed.yaml"],
         cwd=place,
         env=environment({"OVERSIGHT_STORE": str(place / "store")}),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
     )
-    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    assert "Traceback" not in done.stderr, done.stderr
     return done.returncode
 
 

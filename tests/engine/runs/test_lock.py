@@ -11,6 +11,7 @@ import pytest
 from oversight.engine.runs.lock import holder
 from oversight.engine.runs.run_folder import outcomes
 from tests.run_folders import folder, refused
+from tests.starting import Started
 
 pytestmark = pytest.mark.wire
 
@@ -21,7 +22,7 @@ def child(path: Path) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
     started: list[subprocess.Popen[str]] = []
 
     def start(code: str) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
+        process = Started(
             [sys.executable, "-c", f"import sys; path = sys.argv[1]\n{code}", str(path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

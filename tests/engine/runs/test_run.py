@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from oversight.engine.runs.loaded_sweep import folder_of, open_sweep
 from oversight.engine.runs.run_folder import outcomes
+from tests import starting
 from tests.command_line import Command, calls, environment, oversight, within
 from tests.engine.conftest import Finished
 from tests.run_folders import everything, len_of, only_run, with_failures, written
@@ -258,13 +258,11 @@ def test_the_demo_needs_nothing_and_leaves_a_run_to_look_into(place: Path) -> No
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_result_that_cannot_be_written_is_told_without_a_traceback(place: Path) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
+        done = starting.run(
             [sys.executable, "-m", "oversight.engine", "run", "small.yaml"],
             cwd=place,
             stdout=full,
-            stderr=subprocess.PIPE,
             env=environment({"OVERSIGHT_STORE": str(place / "store")}),
-            text=True,
         )
     assert done.returncode == 3
     assert "the result could not be written: No space left on device" in done.stderr

@@ -7,8 +7,9 @@ import tarfile
 
 import pytest
 
-from oversight.protocols.datasets import JsonLines, loader, write_jsonl
+from oversight.protocols.datasets.catalogue import loader
 from oversight.protocols.datasets.choices import Gpqa, TruthfulQa
+from oversight.protocols.datasets.jsonl import JsonLines, write_jsonl
 from oversight.protocols.datasets.mmlu import Mmlu
 from tests.protocols.datasets.reading import best, lines, refused, texts
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from oversight.protocols.datasets import Gsm8k, gsm8k
+from oversight.protocols.datasets.gsm8k import Gsm8k, gsm8k
 from oversight.protocols.datasets.leak import POSITION, WORDING
 from oversight.protocols.datasets.solution import number
 from oversight.protocols.errors import DatasetError

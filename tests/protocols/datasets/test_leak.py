@@ -5,10 +5,17 @@ import random
 
 import pytest
 
-from oversight.protocols.datasets import form_classifier, leakage_check
+from oversight.protocols.datasets import form_classifier
 from oversight.protocols.datasets.balance import Balance
 from oversight.protocols.datasets.form_classifier import FEWEST
-from oversight.protocols.datasets.leak import FEATURES, POSITION, WORDING, LeakageCheck, power
+from oversight.protocols.datasets.leak import (
+    FEATURES,
+    POSITION,
+    WORDING,
+    LeakageCheck,
+    leakage_check,
+    power,
+)
 from oversight.protocols.question import Answer, Problem, labelled, randomness
 from tests.conftest import Campaign
 

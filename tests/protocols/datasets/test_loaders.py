@@ -6,8 +6,11 @@ import pytest
 
 from oversight import protocols
 from oversight.cache.address import value_address
-from oversight.protocols import datasets
-from oversight.protocols.datasets import LOADERS, Bundled, Gsm8k, JsonLines, Solib, loader
+from oversight.protocols.datasets.bundled import Bundled
+from oversight.protocols.datasets.catalogue import LOADERS, loader
+from oversight.protocols.datasets.gsm8k import Gsm8k
+from oversight.protocols.datasets.jsonl import JsonLines
+from oversight.protocols.datasets.solib import Solib
 
 
 @pytest.mark.parametrize(
@@ -60,8 +63,7 @@ def test_settings_that_do_not_fit_are_named(name, settings, words):
 
 def test_every_loader_is_a_public_name():
     for kind in LOADERS.values():
-        assert getattr(datasets, kind.__name__) is getattr(protocols, kind.__name__) is kind
-        assert kind.__name__ in datasets.__all__
+        assert getattr(protocols, kind.__name__) is kind
         assert kind.__name__ in protocols.__all__
 
 

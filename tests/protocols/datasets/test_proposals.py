@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from oversight.cache.call import Call
-from oversight.protocols.datasets import Bundled, loader
-from oversight.protocols.datasets.bundled import bundled
+from oversight.protocols.datasets.bundled import Bundled, bundled
+from oversight.protocols.datasets.catalogue import loader
 from oversight.protocols.datasets.proposals import ACCEPT, REJECT, proposals
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge

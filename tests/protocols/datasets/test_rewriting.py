@@ -8,8 +8,8 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.protocols.datasets import Gsm8k, leakage_check
-from oversight.protocols.datasets.leak import WORDING
+from oversight.protocols.datasets.gsm8k import Gsm8k
+from oversight.protocols.datasets.leak import WORDING, leakage_check
 from oversight.protocols.datasets.rewriting import Rewriter
 from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.question import Problem, labelled

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from oversight.protocols.datasets import Solib
+from oversight.protocols.datasets.solib import Solib
 from oversight.protocols.errors import DatasetError
 from tests.protocols.datasets.reading import refused
 
