@@ -35,6 +35,9 @@ SETTINGS: dict[str, str | int] = {
     # No side files: diskcache never syncs them.
     "disk_min_file_size": 2**31 - 1,
 }
+_LOG_PAGES = "PRAGMA wal_autocheckpoint = 16000"
+"""Pages of SQLite's log, 64 MB, before it is folded into the file. Keys are random: of two entries
+that touch one page of the index, a longer log writes that page once."""
 MAX_LOSSES = 2**31 - 1
 """Above this, `losses` begins again from 0."""
 
@@ -124,6 +127,8 @@ class DiskStore(RowReader, Store):
                 raise _fault(exc, file) from exc
             except OSError as exc:
                 kind = StoreFull if exc.errno in NO_ROOM else StoreError
+                if folder.is_file():
+                    raise kind(f"{folder} is a file, and a store is a folder: name one") from exc
                 raise kind(f"{folder} cannot be a store: {exc}") from exc
             super().__init__(file)
             self._kept = undo.pop_all()
@@ -191,6 +196,7 @@ class DiskStore(RowReader, Store):
         if self._closed:
             raise StoreError(f"{self.file} is closed")
         try:
+            self._disk._con.execute(_LOG_PAGES)  # of this thread's connection
             with self._disk.transact():
                 yield
             # After the commit: what was committed into a file that is gone is not stored.

@@ -23,6 +23,7 @@ from .address import store_key
 from .call import Call
 from .codec import read_call, read_reply, write_reply
 from .errors import DamagedEntry, RequestLeftOut
+from .frozen import fast_init
 from .reply import Outcome, Reply
 
 PACKED = 1
@@ -79,7 +80,8 @@ def make_ready() -> None:
     _dictionary()
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Record:
     """One stored call; the reply and the call are unpacked when they are asked for."""
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from .frozen import fast_init
+
 Outcome: TypeAlias = Literal["ok", "truncated", "refused", "empty"]
 """How a paid reply ended: as asked, cut at max_tokens, declined, or with nothing in it."""
 
@@ -17,7 +19,8 @@ class ToolCall:
     """JSON text just as the model wrote it; it may be invalid."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Usage:
     """Tokens as billed. Differs between identical calls: nothing that must repeat may read it."""
 
@@ -44,7 +47,8 @@ class Token:
     """(token, logprob) of the likeliest candidates at this place, best first."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Reply:
     text: str
     tool_calls: tuple[ToolCall, ...] = ()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from ..cache.call import Call
+from ..cache.frozen import fast_init
 from ..cache.reply import Usage
 from .throughput import Resource
 
@@ -24,7 +25,8 @@ CAUTION = 1.5
 """Factor from the calibrated estimate of a call to its worst case."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class TokenEstimate:
     """Tokens of one call before it is sent."""
 

@@ -10,6 +10,7 @@ from .datasets.company_sql import GeneratedSql as GeneratedSql
 from .datasets.gsm8k import Gsm8k as Gsm8k
 from .datasets.hidden_bits import HiddenBits as HiddenBits
 from .datasets.jsonl import JsonLines as JsonLines
+from .datasets.loader import Loader as Loader
 from .datasets.mmlu import Mmlu as Mmlu
 from .datasets.mutants import GeneratedMutants as GeneratedMutants
 from .datasets.passages import BoolQ as BoolQ
@@ -24,6 +25,7 @@ from .errors import Declined as Declined
 from .errors import ProtocolError as ProtocolError
 from .errors import Unreadable as Unreadable
 from .gather import gather_in_order as gather_in_order
+from .judges.case import Case as Case
 from .judges.distribution import DistributionJudge as DistributionJudge
 from .judges.ensemble import Ensemble as Ensemble
 from .judges.judge import Judge as Judge

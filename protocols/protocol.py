@@ -48,8 +48,18 @@ class Protocol(ABC):
     opposes_answers: ClassVar[bool] = False
     """Whether somebody argues for the other answer, so that there must be exactly one other."""
 
-    def __post_init__(self) -> None:  # noqa: B027 - most protocols have nothing to check
-        """A subclass checks its settings here, and passes on."""
+    def __post_init__(self) -> None:
+        """TypeError for roles in the wrong order. A subclass checks its settings here as well."""
+        roles: tuple[tuple[str, object, type], ...] = (
+            ("judge", self.judge, Judge),
+            ("agent", getattr(self, "agent", None), Speaker),
+        )
+        for name, given, role in roles:
+            if given is not None and not isinstance(given, role):
+                raise TypeError(
+                    f"{type(self).__name__}: {name} is {given!r:.60}, and no {role.__name__}; the "
+                    f"judge comes first: {type(self).__name__}(judge, agent)"
+                )
 
     @property
     def name(self) -> str:
@@ -200,6 +210,9 @@ class Protocol(ABC):
                 yield f"{each.name.replace('_', ' ')} {value}"
 
 
+LONGEST = 1_000
+"""Most rounds or turns; no transcript of so many fits into a prompt."""
+
 Horizon: TypeAlias = Literal["untold", "told"]
 """Whether those who take part are told how long it will last."""
 
@@ -221,6 +234,9 @@ class Lasting(Protocol):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_known("horizon", self.horizon, get_args(Horizon))
+        for name in placeholders(self.horizon_block):
+            if getattr(self, name) > LONGEST:
+                raise ValueError(f"{name}: {getattr(self, name):,} are more than {LONGEST:,}")
 
     @property
     def horizon_name(self) -> str:

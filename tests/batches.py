@@ -12,7 +12,7 @@ import orjson
 from oversight.engine.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.batches.journal import FOLDER, JOURNAL
-from oversight.engine.batches.session import BatchSession
+from oversight.engine.batches.rounds import BatchRounds
 from oversight.engine.batches.terms import BatchTerms
 from oversight.engine.errors import Halt, Interrupted
 from oversight.engine.fleet.executor_choice import executor_for
@@ -110,6 +110,7 @@ class BatchBench:
         loaded: LoadedSweep | None = None,
         store: str = "",
         executor: MakeExecutor | None = None,
+        workers: int = 1,
         **options: Any,
     ) -> RunEnd:
         """Start a run, or go on with it. store: its URL; empty for a folder of the run's own."""
@@ -117,7 +118,7 @@ class BatchBench:
         folder = self.folder / name
         made: list[Executor] = []
         store = store or str(self.folder / f"{name}-store")
-        executor = executor or executor_for(1, loaded, store, batch=terms)
+        executor = executor or executor_for(workers, loaded, store, batch=terms)
 
         def make(assignment: Assignment) -> Executor:
             made.append(executor(assignment))
@@ -158,8 +159,9 @@ async def stopped_once_out(bench: BatchBench, server: MockServer) -> RunEnd:
 
 
 def waves(went: RunEnd) -> int:
-    assert isinstance(went.session, BatchSession)
-    return went.session.waves
+    rounds = went.session.rounds
+    assert isinstance(rounds, BatchRounds)
+    return rounds.waves
 
 
 def lines(counts: Mapping[str, int], *fates: str) -> int:

@@ -24,6 +24,8 @@ class Budget:
         """Dollars for calls that have completed; one that may have been billed counts in full."""
         self.reserved = 0.0
         """Maximum dollars for the calls in flight."""
+        self.elsewhere = 0.0
+        """Dollars that other processes of the run have spent or hold."""
         self._flights = 0
         self._listeners: list[Callable[[], None]] = []
 
@@ -33,7 +35,7 @@ class Budget:
 
     def fits(self, worst: float) -> bool:
         """Whether a call that costs at most `worst` dollars may leave now."""
-        return self.spent + self.reserved + worst <= self.cap
+        return self.spent + self.elsewhere + self.reserved + worst <= self.cap
 
     @property
     def over(self) -> bool:
@@ -56,9 +58,10 @@ class Budget:
     def reached(self, worst: float) -> str:
         """Message for a call that no longer fits, with a cap that would suffice."""
         # Rounded up: a cap that is a fraction of a cent too low stops the next session at once.
-        needed = math.ceil((max(self.cap, self.spent) + max(worst, self.cap)) * 100) / 100
+        spent = self.spent + self.elsewhere
+        needed = math.ceil((max(self.cap, spent) + max(worst, self.cap)) * 100) / 100
         return (
-            f"budget reached: {dollars(self.spent)} of {dollars(self.cap)} are spent and the next "
+            f"budget reached: {dollars(spent)} of {dollars(self.cap)} are spent and the next "
             f"call may cost ${worst:.4f}; to go on: --max-cost {needed:.2f}"
         )
 

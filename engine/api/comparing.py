@@ -7,10 +7,11 @@ from typing import Literal, TypeAlias
 from ...protocols.scoring.contrasts import Family
 from ..decisions.comparison import Comparison, compare_rows
 from ..decisions.rows import RunRows, read_rows
+from ..runs.listing import folder_named
 from .library import Report
 
 Compares: TypeAlias = Report | Path | str
-"""A run: the Report that `run` returned, or the run folder."""
+"""A run: a Report, a run folder, or the beginning of the name of one in `runs/`."""
 
 
 def compare(
@@ -26,7 +27,7 @@ def compare(
 ) -> Comparison:
     """Contrasts of the rows of one run, or of the common rows of two runs: first minus second.
 
-    The parameters are those of `oversight compare`; contrasts: `"debate,consultancy"` each.
+    The parameters are those of `oversight compare`; contrasts: `"debate - consultancy"` each.
     Raises: UsageError for unknown names, and for baseline or pairs with two runs.
     """
     return compare_rows(
@@ -42,4 +43,4 @@ def compare(
 
 
 def _rows(run: Compares) -> RunRows:
-    return read_rows(run.folder if isinstance(run, Report) else Path(run))
+    return read_rows(run.folder if isinstance(run, Report) else folder_named(str(run)))

@@ -2,19 +2,23 @@
 
 import asyncio
 import io
-from collections.abc import Callable, Iterable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from rich.console import Console
 
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ..display.progress import console as stderr
-from ..errors import Halt
+from ..errors import Halt, Interrupted
 from ..pages.notebook import (
     NotebookPage,
     comparison_of,
@@ -27,36 +31,42 @@ from ..reports.frames import FrameSource
 from ..reports.report import report, save_report
 from ..reports.results import Results, collect
 from ..reports.side_by_side import side_by_side
-from ..runs.loaded_sweep import LoadedSweep
+from ..runs.listing import folder_named
 from ..runs.lookup import Parts, fullest, locate, worlds_of
 from ..runs.observer import ProgressDisplay
 from ..runs.reader import Place, RunReader
 from ..runs.run import Run
+from ..stop import StopToken
 from ..sweeps.in_python import python_sweep
-from ..sweeps.sweepfile import Top, check_fit
+from ..sweeps.sweepfile import SweepFile, Top, check_fit, read_sweep_file
 from ..system.loop import event_loop
-from .prepared import prepared
+from .prepared import PreparedRun, prepared
 from .settings import RunSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A finished or stopped run: its results, tables, pages and transcripts."""
+    """A run that was made, or opened again: its results, tables, pages and transcripts."""
 
     results: Results = field(repr=False)
     folder: Path
-    stopped: Halt | None
-    """Why it stopped before its end; None if it is complete."""
-    opened: LoadedSweep = field(repr=False)
-    """The sweep that was run."""
-    store: str = field(repr=False)
-    """Where the run's replies are: a folder, or the URL of a database."""
+    stopped: Halt | None = None
+    """Why it stopped before its end; None if it is complete, or was opened again."""
+    store: str | None = field(default=None, repr=False)
+    """Where the run's replies are: a folder, or the URL of a database; None for the user's own."""
+
+    def __str__(self) -> str:
+        """The table; before it, why the run stopped, if it did."""
+        if self.stopped is None:
+            return self.table()
+        return f"stopped: {self.stopped}; the same call goes on with it\n\n{self.table()}"
 
     def _repr_markdown_(self) -> str:
         """The report as Markdown, for notebooks."""
@@ -70,21 +80,22 @@ class Report:
         return report(self.results, format, measures=measures)
 
     def frames(self) -> "dict[str, pa.Table]":
-        """The run as Arrow tables: `rows`, `cells`, `turns`, `judgements` and `calls`.
+        """The run as Arrow tables: `rows`, with intervals and n, `cells`, `turns`, `judgements` and
+        `calls`.
 
-        polars, pandas and DuckDB take them without copying. Raises: UsageError without
-        the extra `frames`.
+        `table.to_pandas()`, `polars.from_arrow(table)` and DuckDB take them as they are. Raises:
+        UsageError without the extra `frames`.
         """
-        run = self._run()
+        run = self.reader
         return arrow_frames(FrameSource(run, run.prices, score=self.results.score))
 
     def _repr_html_(self) -> str:
         """The overview page, in a frame, for notebooks."""
-        return framed(overview_of(self._run(), self.results.score))
+        return framed(overview_of(self.reader, self.results.score))
 
     def compare(self, other: "Report") -> NotebookPage:
         """This run minus another, row by row, on their common problems."""
-        return comparison_of(self._run(), other._run(), self.results.score)
+        return comparison_of(self.reader, other.reader, self.results.score)
 
     def read(
         self,
@@ -99,13 +110,15 @@ class Report:
 
         Parameters as for `show`; if several rows fit, the first one.
         """
-        run = self._run()
+        run = self.reader
         place = locate(run, wanted, Parts(protocol, agent, judge), draw)[0]
         return NotebookPage(
             self._shown(run, place, None), reading_of(run, self.results.score, place)
         )
 
-    def _run(self) -> RunReader:
+    @property
+    def reader(self) -> RunReader:
+        """The run folder, opened for reading: its grid, problems, outcomes and record."""
         return RunReader(self.folder, self.store)
 
     def show(
@@ -125,7 +138,7 @@ class Report:
 
         Raises: UsageError if nothing fits; RunFolderError if the run folder has no record.
         """
-        run = self._run()
+        run = self.reader
         places = locate(run, wanted, Parts(protocol, agent, judge), draw)
         return self._shown(run, fullest(run, places), width)
 
@@ -156,6 +169,67 @@ class PythonRun(RunSettings):
     """Whether no progress is shown on stderr."""
 
 
+def _with_settings(
+    settings: Callable[P, RunSettings],
+) -> Callable[[Callable[[S, RunSettings], T]], Callable[Concatenate[S, P], T]]:
+    """A method that takes the arguments of the settings, typed, in their place."""
+
+    def decorated(method: Callable[[S, RunSettings], T]) -> Callable[Concatenate[S, P], T]:
+        def called(self: S, /, *args: P.args, **given: P.kwargs) -> T:
+            return method(self, settings(*args, **given))
+
+        called.__doc__ = method.__doc__
+        return called
+
+    return decorated
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep file, read and checked, to be looked into and run from Python."""
+
+    file: SweepFile = field(repr=False)
+    path: Path
+    overrides: tuple[str, ...] = ()
+
+    @classmethod
+    def from_yaml(
+        cls, path: Path | str, *, set: Iterable[str] = (), limit: int | None = None
+    ) -> "Sweep":
+        """Read a sweep file. UsageError, with file and line, for all that is wrong.
+
+        set: overrides, as `"agents.temperature=0.7"`. limit: the first so many problems.
+        """
+        overrides = tuple(set)
+        return cls(read_sweep_file(Path(path), overrides, limit), Path(path), overrides)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return self.file.problems
+
+    @property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """One for each row of the report."""
+        return self.file.protocols
+
+    @_with_settings(RunSettings)
+    def run(self, settings: RunSettings) -> Report:
+        """Start it, or resume it, as `oversight run` does. The parameters are the flags."""
+        ready = prepared(self.file, settings, self.overrides)
+        return _in_a_loop(_executed(ready, settings.score, quiet=False))
+
+
+def open_run(run: Path | str, *, score: str = "brier") -> Report:
+    """A run that was made before, by `run` or the command line.
+
+    run: a run folder, or the beginning of the name of one in `runs/`. Nothing but the folder is
+    read: no code is imported. Raises: RunFolderError if none or several fit, or it is damaged.
+    """
+    reader = RunReader(folder_named(str(run)))
+    results = collect(reader.sweep, reader.outcomes(), score=score, mixed=reader.manifest.mixed)
+    return Report(results, reader.folder)
+
+
 def _with(settings: Callable[P, PythonRun]) -> Callable[[Callable[[PythonRun], T]], Callable[P, T]]:
     """A function that takes the arguments of the settings, typed, in their place."""
 
@@ -173,14 +247,7 @@ def _with(settings: Callable[P, PythonRun]) -> Callable[[Callable[[PythonRun], T
 @_with(PythonRun)
 def run(settings: PythonRun) -> Report:
     """`run_async`, for code that is not asynchronous. Raises: RuntimeError if a loop is running."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        raise RuntimeError("an event loop is running, as in a notebook: await run_async(…) there")
-    with asyncio.Runner(loop_factory=event_loop()) as runner:
-        return runner.run(_run(settings))
+    return _in_a_loop(_run(settings))
 
 
 @_with(PythonRun)
@@ -189,25 +256,65 @@ async def run_async(settings: PythonRun) -> Report:
 
     The settings are those of a sweep file and of `oversight run` (docs/sweep-file.md). Progress is
     shown on stderr unless `quiet`. Calling it again resumes: a cell that has an outcome is not run
-    again, and no call is paid for twice. With several workers, your own protocols must be in an
-    importable module.
+    again, and no call is paid for twice. Ctrl-C stops it: calls in flight are awaited, and the
+    report says that it stopped; a second Ctrl-C abandons them. With several workers, your own
+    protocols must be in an importable module.
 
-    Raises: ValueError for a parameter out of range, UsageError for a sweep that cannot be run,
-    RunFolderError for the folder of another sweep.
+    Temperatures at their default are left to models that accept none, as `auto` in a sweep file.
+
+    Raises, before the first call: UsageError for settings out of range and for a sweep that cannot
+    be run, ValueError for a problem or a name that cannot be one, RunFolderError for the folder of
+    another sweep.
     """
     return await _run(settings)
+
+
+def _in_a_loop(work: Coroutine[Any, Any, Report]) -> Report:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        work.close()
+        raise RuntimeError("an event loop is running, as in a notebook: await run_async(…) there")
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        return runner.run(work)
 
 
 async def _run(its: PythonRun) -> Report:
     top = Top(its.name, its.seed, its.draws, its.max_cells, its.lanes)
     file = python_sweep(top, its.problems, its.protocols, its.models or {}, its.providers or {})
     check_fit(file.document, file.protocols, file.problems)
-    run = prepared(file, its)
-    with Run.open(run.loaded, run.options) as under_way:
-        display = ProgressDisplay(stderr(its.quiet))
+    return await _executed(prepared(file, its), its.score, its.quiet)
+
+
+async def _executed(run: PreparedRun, score: str, quiet: bool) -> Report:
+    with Run.open(run.loaded, run.options) as under_way, _stopped_by_hand(run.loaded.stop_token):
+        display = ProgressDisplay(stderr(quiet))
         stopped = await under_way.execute(display, executor=run.executor)
         mixed = under_way.folder.manifest.mixed
         outcomes = under_way.outcomes()
-        results = collect(run.loaded.sweep, outcomes, score=its.score, mixed=mixed)
+        results = collect(run.loaded.sweep, outcomes, score=score, mixed=mixed)
         save_report(results, under_way.folder.path)
-        return Report(results, under_way.folder.path, stopped, run.loaded, str(run.options.store))
+        return Report(results, under_way.folder.path, stopped, str(run.options.store))
+
+
+@contextmanager
+def _stopped_by_hand(token: StopToken) -> Iterator[None]:
+    """The first Ctrl-C stops the run, and a second one cancels it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def pressed(number: int, frame: FrameType | None) -> None:
+        if token.halt is None:
+            loop.call_soon_threadsafe(token.stop, Interrupted(number))
+        elif task is not None:
+            loop.call_soon_threadsafe(task.cancel)
+
+    before = signal.signal(signal.SIGINT, pressed)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

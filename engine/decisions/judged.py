@@ -13,12 +13,13 @@ from ...protocols.scoring.inference import ErrorKind, Influences, mean_of
 from ...protocols.scoring.judgements import Judgement, Judgements
 from ...protocols.scoring.power import Spread
 from ...protocols.scoring.unpaired import scored
-from ..display.finding import Finding, Part, column, figure, number, people, program, word
+from ..display.finding import Finding, Part, figure, number, program
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from ..reports.scored import by_setting, ways_of
 from ..reports.verdicts import parsed, told_apart
 from ..studies.scoring import is_study, study_judgements
+from .comparison import contrast_columns
 from .frontier import frontier_part, frontier_points
 from .statement import read_pair
 
@@ -114,13 +115,24 @@ def compare_tables(
     return _finding(lines, " and ".join(file.stem for file in files), score, family)
 
 
-def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread, int]:
-    """Variance of the difference per problem between two settings of a table, and the problems."""
-    rows = _read([file], score, "setting", ())
+def table_spread(file: Path, words: tuple[str, str], score: str) -> tuple[Spread, int, float]:
+    """Spread of the difference per question between two settings of a table, its questions, and
+    how many of them there are for each cluster of the kind that has the fewest.
+
+    Questions of one text, and judgements of one judge, depend on each other as far as they do in
+    the table: the design effect is the variance by all kinds of clusters over that by questions.
+    """
+    every = lines_of(file)
+    clusters = (*ways_of(every), "question")
+    rows = _asds(by_setting(every), score, clusters)
     one, two = _pair(",".join(words), rows)
     apart = rows[one] - rows[two]
-    problems = len({*rows[one].ways["problem"].tolist(), *rows[two].ways["problem"].tolist()})
-    return Spread(apart.estimate().sampling ** 2 * problems), problems
+    alone = apart.by("question").estimate()
+    found = apart.by(*clusters[:-1]).estimate()
+    questions = len(np.unique(apart.ways["question"]))
+    effect = (found.sampling / alone.sampling) ** 2 if alone.sampling else 1.0
+    spread = Spread(alone.sampling**2 * questions, design_effect=max(1.0, effect))
+    return spread, questions, questions / max(found.clusters, 1)
 
 
 def table_frontier(
@@ -183,17 +195,7 @@ def _shared(one: Influences, two: Influences) -> float:
 
 def _finding(lines: Sequence[JudgedContrast], name: str, score: str, family: Family) -> Finding:
     columns = [
-        word("first", "contrast.first", key="first"),
-        word("second", "contrast.second", key="second"),
-        number("n", "contrast.estimate.n", key="n"),
-        number("shared", "shared", ".0%"),
-        program("means", "contrast.means"),
-        figure("difference", "contrast.estimate", key="difference"),
-        column("p", "contrast.p", "{:.3f}".format, key="p"),
-        column("p_family", "contrast.p_family", "{:.3f}".format, key="p_family"),
-        people("verdict", _verdict),
-        program("verdict", "contrast.verdict"),
-        program("mde", "contrast.mde"),
+        *contrast_columns(True, [number("shared", "shared", ".0%")]),
         program("errors", "contrast.estimate.errors"),
     ]
     first = lines[0].contrast.estimate
@@ -207,9 +209,3 @@ def _finding(lines: Sequence[JudgedContrast], name: str, score: str, family: Fam
     title = f"{name}: differences of ASD ({SCORE_NAMES[score]}), first - second"
     about = {"name": name, "score": score, "family": family}
     return Finding((Part("contrasts", title, columns, lines, notes),), about)
-
-
-def _verdict(line: JudgedContrast) -> str:
-    each = line.contrast
-    undecided = each.verdict == "not determined"
-    return f"not determined at MDE {each.mde:.2f}" if undecided else each.verdict

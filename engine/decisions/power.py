@@ -28,10 +28,9 @@ from ..planning.estimate import Cost, plan_sweep
 from ..reports.report import SCORE_NAMES
 from ..runs.loaded_sweep import LoadedSweep
 from ..sweeps.rows import Row, row_of
-from ..sweeps.sweep import Sweep
 from .judged import table_spread
 from .noise import verdict_scores
-from .rows import RunRows, cluster, pairs_meant, row_names
+from .rows import RunRows, cluster, one_pair_meant, row_names
 
 SpreadSource: TypeAlias = Literal["pilot", "worst case"]
 
@@ -75,8 +74,6 @@ class PowerPlan:
     mde: float
     """Minimum detectable effect of the sweep with its own questions and draws."""
     purchases: tuple[Purchase, ...]
-    fitting: int
-    """Number of contrasts that match the words; this is the first."""
 
     @property
     def cheapest(self) -> Purchase:
@@ -103,7 +100,7 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
         )
     one, two = (np.array([scores[id] for id in shared]) for scores in (ours, theirs))
     apart = one.mean(axis=(1, 2)) - two.mean(axis=(1, 2))
-    effect = design_effect(apart, pilot.clusters(shared)).effect
+    effect = design_effect(apart, pilot.clusters(shared))
     parts = [_parts(each) for each in (one, two)]
     noise = sum(each.rerun * each.problems for each in parts)
     between = max(0.0, float(apart.var(ddof=1)) - noise)
@@ -153,17 +150,18 @@ async def power_plan(
 
     pilot: a run with these rows, or a judgement table with settings of these names.
 
-    UsageError if the words match no contrast of the sweep, or none of the pilot.
+    UsageError if the words match no contrast of the sweep or of the pilot, or several.
     """
     sweep = opened.sweep
-    fitting = pairs_meant(*words, sweep.rows, row_names(sweep.rows))
-    first, second = fitting[0]
+    names = row_names(sweep.rows)
+    first, second = one_pair_meant(*words, sweep.rows, names)
     rows = (sweep.rows[first], sweep.rows[second])
     source: SpreadSource = "worst case"
+    size = len(sweep.problems) / len(set(map(cluster, sweep.problems)))
     ends = difference_ends((problem.values for problem in sweep.problems), score)
     if isinstance(pilot, Path):
         source = "pilot"
-        spread, questions = table_spread(pilot, words, score)
+        spread, questions, size = table_spread(pilot, words, score)
     elif pilot is not None:
         source = "pilot"
         pilot_rows = _in_pilot(pilot, rows, words)
@@ -177,7 +175,6 @@ async def power_plan(
         )
     separated = max(spread.within_first, spread.within_second) > 0
     judged = max(spread.verdict_first, spread.verdict_second) > 0
-    size = _cluster_size(sweep)
     present_verdicts = _verdicts(rows[0])
     purchases = []
     for draws, verdicts in product(
@@ -206,7 +203,6 @@ async def power_plan(
                 cost and Cost(cost.low * scale, cost.likely * scale, cost.high * scale),
             )
         )
-    names = row_names(sweep.rows)
     n = len(sweep.problems)
     detectable = mde(
         spread,
@@ -230,7 +226,6 @@ async def power_plan(
         judged,
         detectable,
         tuple(purchases),
-        len(fitting),
     )
 
 
@@ -239,7 +234,7 @@ def _in_pilot(pilot: RunRows, rows: tuple[Row, Row], words: tuple[str, str]) -> 
     places = {row.address: n for n, row in enumerate(pilot.sweep.rows)}
     if all(row.address in places for row in rows):
         return places[rows[0].address], places[rows[1].address]
-    return pairs_meant(*words, pilot.sweep.rows, pilot.names)[0]
+    return one_pair_meant(*words, pilot.sweep.rows, pilot.names)
 
 
 def _verdicts(row: Row) -> int:
@@ -254,10 +249,6 @@ def _judged_again(row: Row, verdicts: int) -> Row:
     member = judge.member if isinstance(judge, Redrawn) else judge
     again = replace(row.protocol, judge=Redrawn(member, verdicts))
     return row_of(again, (row.kind, row.agent, row.judge))
-
-
-def _cluster_size(sweep: Sweep) -> float:
-    return len(sweep.problems) / len(set(map(cluster, sweep.problems)))
 
 
 PILOT, PILOT_FACTORS = 30, (0.63, 1.81)
@@ -288,11 +279,6 @@ def power_finding(plan: PowerPlan) -> Finding:
             f"rows that differ less need fewer problems: {PILOT} of them as a pilot (oversight run "
             f"SWEEP --limit {PILOT}, then --pilot RUN) tell how many to within ×{fewest:.1f} to "
             f"×{most:.1f}."
-        )
-    if plan.fitting > 1:
-        notes.append(
-            f"the first of {plan.fitting} contrasts that the names fit; for another one name its "
-            "agent and judge, too."
         )
     if plan.source == "pilot" and not plan.separated:
         notes.append("with draws: 2 or more, a pilot tells what more draws are worth.")

@@ -125,6 +125,21 @@ def pairs_meant(
     return distinct(alike or every)
 
 
+def one_pair_meant(
+    first: str, second: str, rows: Sequence[GridRow], names: Sequence[str]
+) -> tuple[int, int]:
+    """The only contrast between rows that match two words. UsageError, listing them, if there are
+    several."""
+    pairs = pairs_meant(first, second, rows, names)
+    if len(pairs) > 1:
+        several = "\n  ".join(f"{names[a]} - {names[b]}" for a, b in pairs[:MAX_LISTED])
+        raise UsageError(
+            f"'{first} - {second}' means {len(pairs)} contrasts; name one with parts of agents and "
+            f"judges:\n  {several}"
+        )
+    return pairs[0]
+
+
 def distinct(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Each pair of rows once, in the order in which it came first: `A,B` and `B,A` are one
     contrast."""

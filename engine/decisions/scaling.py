@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ...protocols.scoring.arrays import Floats, codes_of
-from ...protocols.scoring.clipped_lines import ClippedLine, clipped_lines
 from ...protocols.scoring.contrasts import together
 from ...protocols.scoring.crossing import Crossing
 from ...protocols.scoring.estimate import PARTS
@@ -32,7 +31,6 @@ from ..display.finding import (
     estimated,
     number,
     people,
-    plain,
     program,
     share,
     word,
@@ -42,9 +40,6 @@ from ..errors import UsageError
 from .rows import RunRows, against_naive, rows_meant
 
 RatedRole: TypeAlias = Literal["guard", "houdini"]
-
-FIVE = 5
-"""Fewest models of a role for which clipped lines are fitted."""
 
 MIN_GAPS = 3
 """Fewest distinct capability gaps for which a crossing is estimated."""
@@ -66,9 +61,6 @@ class Scaling:
     capability: Mapping[str, float]
     """By model name as in the report: given by the caller or the sweep file, else the log odds of
     its unaided accuracy."""
-    lines: Mapping[RatedRole, tuple[ClippedLine, ...]]
-    """Fits of a role's ratings over capability, the likeliest form first; only roles with at least
-    `FIVE` models of known capability."""
     surface: Surface | None
     """ASD over both capabilities; None unless at least two of each are crossed."""
     breakdown: Crossing | None
@@ -129,7 +121,6 @@ def scaling(
         games,
         fitted,
         known,
-        _lines(fitted, known),
         _surface(run, rated, known, score),
         _breakdown(run, rated, known, score),
         nested,
@@ -143,22 +134,6 @@ def _from_sweep_file(run: RunRows, meant: Sequence[int]) -> dict[str, float]:
     roles = [(row.judge, row.axes.judge_model) for row in rows]
     roles += [(row.agent, row.axes.model) for row in rows]
     return {name: stated[model] for name, model in roles if model and model in stated}
-
-
-def _lines(fitted: Ratings, known: Mapping[str, float]) -> dict[RatedRole, tuple[ClippedLine, ...]]:
-    lines: dict[RatedRole, tuple[ClippedLine, ...]] = {}
-    roles: tuple[tuple[RatedRole, tuple[Rating, ...]], ...] = (
-        ("guard", fitted.guards),
-        ("houdini", fitted.houdinis),
-    )
-    for role, role_ratings in roles:
-        rated = [one for one in role_ratings if one.model in known and not one.bounded]
-        x = np.array([known[one.model] for one in rated])
-        if len(rated) >= FIVE and np.ptp(x):
-            errors = [max(one.estimate.error or 0.0, 1e-9) for one in rated]
-            ratings_of = np.array([one.rating for one in rated])
-            lines[role] = clipped_lines(x, ratings_of, np.array(errors))
-    return lines
 
 
 def _surface(
@@ -329,10 +304,6 @@ def scaling_finding(found: Scaling) -> Finding:
         "capability": found.capability,
         "nested": found.nested,
         "why_not": found.why_not,
-        "lines": {
-            role: [{"form": each.form, **plain(each)} for each in lines]
-            for role, lines in found.lines.items()
-        },
         "surface": found.surface and dict(zip(TERMS, found.surface.terms, strict=True)),
         "breakdown": found.breakdown,
     }
@@ -340,13 +311,7 @@ def scaling_finding(found: Scaling) -> Finding:
 
 
 def _moves(found: Scaling) -> Iterator[str]:
-    """How ratings, ASD and lift move with capability."""
-    for role, lines in found.lines.items():
-        best = lines[0]
-        yield (
-            f"{role}s over capability: {best.form} of slope {best.slope:.2f}, with "
-            f"{best.weight:.0%} of the weight by AICc."
-        )
+    """How ASD and lift move with capability."""
     if found.surface:
         both = zip(TERMS, found.surface.terms, strict=True)
         parts = "; ".join(f"{name} {estimated(term)}" for name, term in both)

@@ -7,7 +7,7 @@ clusters the difference is tested, with an interval that is valid at all looks a
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +16,10 @@ import orjson
 from ...protocols.question import Problem
 from ...protocols.scores import applicable
 from ...protocols.scoring.arrays import Floats
+from ...protocols.scoring.estimate import Ends
 from ...protocols.scoring.power import Spread, questions_needed
 from ...protocols.scoring.quantiles import NORMAL
-from ...protocols.scoring.sample import Sample, paired
+from ...protocols.scoring.sample import paired
 from ...protocols.scoring.sequential import (
     FIRST_LOOK,
     Decision,
@@ -34,7 +35,7 @@ from ..reports.aggregate import OutcomeTable
 from ..runs.run_folder import RunFolder, outcomes
 from ..sweeps.sweep import Cell, Sweep
 from ..system.files import replace_file
-from .rows import pairs_meant, row_names
+from .rows import one_pair_meant, row_names
 from .statement import Aim
 
 DECISION_FILE = "decision.json"
@@ -109,14 +110,7 @@ class SequentialDesign:
         self.aim = aim
         self.score = score
         names = row_names(sweep.rows)
-        pairs = pairs_meant(aim.first, aim.second, sweep.rows, names)
-        if len(pairs) > 1:
-            several = "\n  ".join(f"{names[a]} - {names[b]}" for a, b in pairs[:8])
-            raise UsageError(
-                f"'{aim}' means {len(pairs)} contrasts; name one with parts of agents and judges:"
-                f"\n  {several}"
-            )
-        self.rows = pairs[0]
+        self.rows = one_pair_meant(aim.first, aim.second, sweep.rows, names)
         self.names = (names[self.rows[0]], names[self.rows[1]])
         if not any(score in applicable(len(problem.values)) for problem in sweep.problems):
             raise UsageError(f"no problem of {sweep.name} has a {score} score")
@@ -127,6 +121,7 @@ class SequentialDesign:
         self.clusters = order(members, sweep.seed)
         self.looks = checkpoints(len(self.clusters))
         self.rule = Rule(aim.threshold, aim.precision, ALPHA)
+        self._ends: Ends | None = None
 
     def batches(self, folder: RunFolder) -> Iterator[Iterable[Cell]]:
         """Missing cells, one batch up to each look, until the rule is met.
@@ -158,79 +153,59 @@ class SequentialDesign:
             if any(problem.id in lacking for problem in self._members[key]):
                 break
             whole += 1
-        decision, look = self._looked(self._difference(table), whole)
+        differences = self._difference(table)
+        decision, looked = self._looked(differences, whole)
         cells_left = sum(left.values())
-        base = RunDecision(
+        low, high = decision.interval if decision else (None, None)
+        return RunDecision(
             str(self.aim),
             *self.names,
             self.score,
-            "undecided",
-            look or whole,
+            decision.outcome if decision else "undecided",
+            looked or whole,
             len(self.clusters),
-            None,
-            None,
-            None,
-            None,
+            decision.mean if decision else None,
+            low,
+            high,
+            self._fixed(differences[:, :looked], decision) if decision else None,
             len(self.sweep) - cells_left,
             cells_left,
         )
-        if decision is None:
-            return base
-        low, high = decision.interval
-        return replace(
-            base,
-            outcome=decision.outcome,
-            mean=decision.mean,
-            low=low,
-            high=high,
-            fixed_clusters=self._fixed(self._difference(table), look, decision),
-        )
 
-    def _difference(self, table: OutcomeTable) -> Sample | None:
+    def _difference(self, table: OutcomeTable) -> Floats:
+        """Sum of the differences of each cluster in run order, and number of its questions."""
+        found: Floats = np.zeros((2, len(self.clusters)))
         one, two = (table.worlds(row).samples(self.score, ()) for row in self.rows)
-        if one is None or two is None or not set(one.asd.questions) & set(two.asd.questions):
-            return None
-        return paired(one.asd, two.asd)
+        if one and two and set(one.asd.questions) & set(two.asd.questions):
+            apart = paired(one.asd, two.asd)
+            self._ends = apart.ends
+            place = {p.id: n for n, key in enumerate(self.clusters) for p in self._members[key]}
+            of = [place[id] for id in apart.questions]
+            found[0] = np.bincount(of, apart.values, len(self.clusters))
+            found[1] = np.bincount(of, minlength=len(self.clusters))
+        return found
 
-    def _looked(self, differences: Sample | None, whole: int) -> tuple[Decision | None, int]:
+    def _looked(self, differences: Floats, whole: int) -> tuple[Decision | None, int]:
         """The decision, and the number of clusters at its look."""
         decision, last_look = None, 0
         for look in self.looks:
-            if differences is None or look > whole:
-                break
-            sums, sizes = self._sums(differences, look)
+            sums, sizes = differences[:, :look]
             nonempty = sizes > 0
             count = int(nonempty.sum())
             # Failed clusters carry no information: wait until enough others have completed.
-            if count < min(FIRST_LOOK, len(self.clusters)) and look < self.looks[-1]:
+            late = count >= min(FIRST_LOOK, len(self.clusters)) or look == self.looks[-1]
+            if look > whole or count < 2 or not late:
                 continue
-            if count < 2:
-                continue
-            decision = decide(
-                sums[nonempty], sizes[nonempty], self.rule, (count,), differences.ends
-            )
+            decision = decide(sums[nonempty], sizes[nonempty], self.rule, (count,), self._ends)
             last_look = look
             if decision.stops:
                 break
         return decision, last_look
 
-    def _sums(self, differences: Sample, look: int) -> tuple[Floats, Floats]:
-        values = dict(zip(differences.questions, differences.values, strict=True))
-        sums, sizes = np.zeros(look), np.zeros(look)
-        for n, key in enumerate(self.clusters[:look]):
-            for problem in self._members[key]:
-                if problem.id in values:
-                    sums[n] += values[problem.id]
-                    sizes[n] += 1
-        return sums, sizes
-
-    def _fixed(self, differences: Sample | None, look: int, decision: Decision) -> int | None:
-        if differences is None:
-            return None
-        sums, sizes = self._sums(differences, look)
-        sums, sizes = sums[sizes > 0], sizes[sizes > 0]
-        means = sums / sizes
-        variance = float(means.var(ddof=1))
+    def _fixed(self, differences: Floats, decision: Decision) -> int | None:
+        """Clusters that a design with a single look at its end would need."""
+        sums, sizes = differences
+        variance = float((sums[sizes > 0] / sizes[sizes > 0]).var(ddof=1))
         if not variance:
             return None
         if self.aim.precision is not None:

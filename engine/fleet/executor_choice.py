@@ -1,11 +1,14 @@
 """Chooses what carries out a run: this process, batches, or a fleet of workers."""
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal, TypeAlias
 
 from ..batches.terms import FOLDER, LIVE, BatchTerms
 from ..errors import UsageError
+from ..models.directory import ModelDirectory
 from ..providers.catalogue import entry, provider_of
 from ..runs.executor import Assignment, Executor, MakeExecutor
 from ..runs.loaded_sweep import LoadedSweep
@@ -16,8 +19,6 @@ from ..system.settings import is_url
 
 Workers: TypeAlias = int | Literal["auto"]
 """`auto`: one per core where this machine is the bottleneck, else one."""
-
-ALONE = "batches are handed in by one process: leave out --workers, --ray and --quota"
 
 
 def executor_for(
@@ -35,47 +36,53 @@ def executor_for(
     with other runs of this store; else 0. ray: address of a Ray cluster, or `auto`; empty for
     processes of this machine. batch: which models are asked in batches, beside those that the sweep
     file names; a run that has batches out collects them in any case.
-    ValueError for fewer workers than one; UsageError for a quota in a folder, for a model that
-    cannot be asked in batches, and for batches with several workers.
+    ValueError for fewer workers than one; UsageError for a quota in a folder, and for a model that
+    cannot be asked in batches.
     """
     if quota and not is_url(store):
         raise UsageError(
             "a quota is shared through a database: name one with --store postgresql://…"
         )
     sweep = loaded.sweep
-    batched = loaded.models.batched(sweep.models, batch.every)
-    if batch.every and not batched:
-        raise UsageError(
-            f"no model of this sweep can be asked in batches: {', '.join(sweep.models)}"
-        )
+    batched = batched_models(loaded.models, sweep.models, batch.every)
     count = 1 if batched and workers == "auto" else _cores(sweep) if workers == "auto" else workers
     if count < 1:
         raise ValueError(f"workers: {count} is less than 1")
     # One worker runs all cells of a problem: more workers than problems would have nothing to do.
     count = min(count, len(sweep.problems))
-    fleet: MakeExecutor | None = None
+    placed: MakeExecutor = RunSession
     if ray:
         from .ray_fleet import RayFleet  # an extra: only imported where used
 
-        fleet = partial(RayFleet, address=ray, workers=count, store=store, quota=quota)
+        placed = partial(RayFleet, address=ray, workers=count, store=store, quota=quota)
     elif count > 1 or quota:
         from .fleet import Fleet  # these and batches: a tenth of the time until the first request
 
-        fleet = partial(Fleet, workers=count, store=store, quota=quota)
+        placed = partial(Fleet, workers=count, store=store, quota=quota)
 
     def make(assignment: Assignment) -> Executor:
-        if assignment.mode != "replay" and (batched or (assignment.folder.path / FOLDER).exists()):
-            from ..batches.session import BatchSession, has_batches
+        # Whoever is not in this process cannot wait for people: its cells are run again.
+        apart = placed is not RunSession and assignment.later is not None
+        if assignment.mode == "replay":
+            return placed(assignment)
+        if batched or apart or (assignment.folder.path / FOLDER).exists():
+            from ..batches.rounds import batch_plan, has_batches
 
-            if batched or has_batches(assignment.folder.path):
-                if fleet is not None:
-                    raise UsageError(ALONE)
-                return BatchSession(assignment, batched=batched, terms=batch)
-        return fleet(assignment) if fleet is not None else RunSession(assignment)
+            if batched or apart or has_batches(assignment.folder.path):
+                plan = batch_plan(assignment, batched, batch)
+                assignment = replace(assignment, rounds=plan.rounds(assignment.loaded.models))
+        return placed(assignment)
 
-    if batched and fleet is not None:
-        raise UsageError(ALONE)
     return make
+
+
+def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) -> tuple[str, ...]:
+    """Those that are asked in batches; every: also where the sweep file says nothing. UsageError
+    for a model that cannot be, and where every one is to be and none can."""
+    batched = models.batched(names, every)
+    if every and not batched:
+        raise UsageError(f"no model of this sweep can be asked in batches: {', '.join(names)}")
+    return batched
 
 
 def _cores(sweep: Sweep) -> int:

@@ -8,11 +8,13 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Coroutine
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
-from ...cache.cache import LAST_SECONDS, CacheStatistics
+from ...cache.cache import LAST_SECONDS, Cache, CacheStatistics
+from ...cache.call import Call
+from ...cache.codec import read_call
 from ...cache.errors import StoreError
 from ...protocols.transcript import Failure
 from ..accounting.budget import Budget
@@ -20,6 +22,7 @@ from ..accounting.ledger import UsageTotals, sum_usage
 from ..errors import (
     BudgetReached,
     Halt,
+    Pending,
     ProviderDown,
     RunFolderError,
     StoreFailed,
@@ -78,6 +81,20 @@ class Fleet(Executor):
             raise UsageError("a replay runs in one process: leave out --workers")
         # What a worker would find missing is found here, before any is started.
         loaded.models.prepare(loaded.sweep.roles, policy)
+        self._cache = Cache(
+            assignment.store,
+            loaded.models,
+            identity=loaded.models.identity_in(assignment.store),
+            mode=assignment.mode,
+            origin=loaded.models.origin,
+            run_id=assignment.run_id,
+        )
+        self._rounds = assignment.rounds(self._cache)
+        self._asks: set[asyncio.Task[None]] = set()
+        """Calls that workers have left to the fleet in this round."""
+        self._faults: list[tuple[str, Exception]] = []
+        self._told: dict[int, int] = {}
+        """By worker, how many of the faults it knows."""
         self._lost = 0
         """Workers that died."""
         self._assignment = assignment
@@ -103,6 +120,7 @@ class Fleet(Executor):
             policy.prices,
             policy.max_cost is not None,
             str(policy.quarantine.resolve()) if policy.quarantine else "",
+            self._rounds.deferred,
         )
         self._spawn = spawn
         self._count = workers
@@ -119,20 +137,22 @@ class Fleet(Executor):
     async def run(self) -> Halt | None:
         self._stop_token.listen(self._halted)
         await self._query_servers()
+        feeding = asyncio.create_task(self._feed())
         supervisors = [asyncio.create_task(self._supervise()) for _ in range(self._count)]
         renewal = self._quota and asyncio.create_task(self._renew(self._quota))
         try:
-            await asyncio.wait(supervisors, return_when=asyncio.FIRST_EXCEPTION)
+            await asyncio.wait((feeding, *supervisors), return_when=asyncio.FIRST_EXCEPTION)
         finally:
             if renewal:
                 renewal.cancel()
                 await asyncio.wait([renewal])
-            for task in supervisors:
+            for task in (feeding, *supervisors):
                 task.cancel()
-            await asyncio.wait(supervisors)
+            await asyncio.wait((feeding, *supervisors))
             if self._background:
                 await asyncio.wait(self._background)
-        for fault in [task.exception() for task in supervisors if not task.cancelled()]:
+        ended = [task for task in (feeding, *supervisors) if not task.cancelled()]
+        for fault in [task.exception() for task in ended]:
             if fault is not None:
                 raise fault
         return None if self._folder.complete else self._stop_token.halt
@@ -140,16 +160,24 @@ class Fleet(Executor):
     async def close(self) -> None:
         if self._quota is not None:
             await asyncio.to_thread(self._quota.close)
+        await self._rounds.close()
         await self._assignment.loaded.models.close()
 
     @property
     def statistics(self) -> CacheStatistics:
-        return self._usage.calls
+        ours, theirs = self._cache.statistics, self._usage.calls
+        if not self._rounds.deferred:
+            return theirs
+        return self._rounds.counted(
+            replace(theirs, new=theirs.new + ours.new, unsaved=theirs.unsaved + ours.unsaved)
+        )
 
     def accounts(self) -> dict[str, UsageTotals]:
         """What was asked of each model. Dollars leased and not yet spent are at risk: if this
         process dies, nobody else knows whether they were spent."""
         accounts = self._usage.accounts()
+        for model, ours in self._assignment.loaded.models.accounts().items():
+            accounts[model] = sum_usage([ours, *filter(None, (accounts.get(model),))])
         if (leased := self._governor.unspent) or self._unknown:
             first = self._models[0]
             account = accounts.get(first, sum_usage([]))
@@ -163,11 +191,64 @@ class Fleet(Executor):
     def lines(self) -> tuple[str, ...]:
         """A line a model, and how many workers there are."""
         lost = f", {self._lost} lost" if self._lost else ""
-        return (*self._usage.lines(), f"{len(self._workers)} workers{lost}")
+        return (*self._rounds.lines(self._usage.lines()), f"{len(self._workers)} workers{lost}")
+
+    @property
+    def awaited(self) -> str:
+        return self._rounds.awaited
 
     @property
     def in_flight(self) -> int:
-        return self._usage.in_flight
+        return self._usage.in_flight + self._assignment.loaded.models.in_flight
+
+    async def _feed(self) -> None:
+        """Queue the cells of each round, and between two rounds ask what workers have left."""
+        async with self._cache:
+            for missing in self._assignment.groups():
+                async with aclosing(self._rounds.of(missing)) as rounds:
+                    async for cells in rounds:
+                        self._queue.put(cells)
+                        await self._queue.ended(self._stop_token)
+                        if self._asks:
+                            await asyncio.wait(self._asks)
+                        await self._call_back_dollars()
+                if self._stop_token.halt is not None:
+                    return
+            await self._rounds.finish()
+        self._queue.finish()
+        # Workers that wait for jobs learn that there are none any more.
+        self._broadcast(Orders(final=True))
+
+    async def _call_back_dollars(self) -> None:
+        """Have idle workers give back what they have not spent, for batches."""
+        budget = self._assignment.loaded.models.budget
+        if budget is None or not self._rounds.deferred:
+            return
+        for number, worker in [*self._workers.items()]:
+            used = self._governor.recalled(number)
+            with suppress(WorkerLost):
+                acknowledgement = await worker.order(Orders(dollars=used))
+                self._governor.acknowledged(number, {}, used, acknowledgement)
+        budget.elsewhere = self._governor.leased
+
+    async def _ask(self, place: int, call: Call) -> None:
+        """Ask a call that a worker has left to the fleet; its reply is in the store then."""
+        later, ask = self._assignment.later, self._cache
+        try:
+            if later is None:
+                await ask(call)
+            else:
+                problem = self._sweep.problem_at(place)
+                cells = self._sweep.cells_of(problem)
+                await later.ask_of(next(c for c in cells if c.place == place), ask)(call)
+        except Pending:
+            pass  # the next round asks it again
+        except Halt as halt:
+            self._stop_token.stop(halt)
+        except StoreError as fault:
+            self._stop_token.stop(StoreFailed(str(fault)))
+        except Exception as fault:
+            self._faults.append((call.address, fault))
 
     async def _query_servers(self) -> None:
         """Ask the user's servers for their limits, so that all workers together keep them."""
@@ -216,9 +297,6 @@ class Fleet(Executor):
         while True:
             report = await self._heard(worker)
             await self._receive(number, report)
-            if self._queue.done:
-                # Workers that wait for jobs learn that there are none any more.
-                self._broadcast(Orders(final=True), but=number)
             if report.idle and (self._queue.done or self._stop_token.halt is not None):
                 return
             await self._order(number, worker)
@@ -241,10 +319,18 @@ class Fleet(Executor):
         if self._quota is not None:
             for model in self._models:
                 self._governor.whole[model] = self._quota.share(model)
+        if (budget := self._assignment.loaded.models.budget) is not None:
+            self._governor.own = budget.spent + budget.reserved - self._assignment.policy.spent
         grants, dollars = self._governor.grants(number), self._governor.dollars(number)
+        told = self._told.get(number, 0)
         orders = Orders(
-            grants=grants, lease_ttl=LEASE_TTL, dollars=dollars, halt=self._stop_token.halt
+            grants=grants,
+            lease_ttl=LEASE_TTL,
+            dollars=dollars,
+            halt=self._stop_token.halt,
+            faults=tuple(self._faults[told:]),
         )
+        self._told[number] = told + len(orders.faults)
         if self._stop_token.halt is None:
             last = self._usage.last(number)
             state = (last.backlog, last.in_progress) if last else (0, 0)
@@ -258,6 +344,10 @@ class Fleet(Executor):
         self._governor.reported(number, report)
         if report.completed:
             await self._keep(report.completed)
+        for place, canonical in report.deferred:
+            task = asyncio.create_task(self._ask(place, read_call("", canonical)))
+            self._asks.add(task)
+            task.add_done_callback(self._asks.discard)
         self._queue.completed(number, report)
         if report.pauses:
             self._broadcast(Orders(pauses=report.pauses), but=number)
@@ -325,6 +415,7 @@ class Fleet(Executor):
         self._usage.leave(number)
 
     def _halted(self) -> None:
+        self._queue.notify()
         self._broadcast(Orders(halt=self._stop_token.halt))
 
     def _broadcast(self, orders: Orders, *, but: int = -1) -> None:

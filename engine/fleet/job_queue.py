@@ -1,12 +1,15 @@
 """Which problems each worker runs next: those of dead workers first, then in the sweep's order."""
 
+import asyncio
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..runs.executor import Assignment
+from ..stop import StopToken
+from ..sweeps.sweep import Cell
 from .crash_bisection import CellIndexes, CrashBisection
 from .messages import Job, WorkerReport
 
@@ -36,18 +39,37 @@ class JobQueue:
         self._sweep, self._folder = assignment.loaded.sweep, assignment.folder
         self._workers, self._lanes = workers, lanes
         self._assigned: dict[int, _Assigned] = {}
-        self._batches = iter(assignment.batches(self._folder)) if assignment.batches else None
-        self._exhausted = False
-        """Whether every job has been handed out at least once."""
-        self._fresh = self._missing_jobs() if self._batches is None else iter(())
+        self._jobs: Iterator[Job] = iter(())
+        self._next: Job | None = None
+        """The next job that nobody has had yet."""
         self._urgent: deque[Job] = deque()
-        """Jobs of dead workers, and of the batch of cells that is being run."""
+        """Jobs of dead workers."""
         self._bisection = CrashBisection()
-        self._next_batch()
+        self._changed = asyncio.Event()
+        self._finished = False
+
+    def put(self, cells: Iterator[Cell]) -> None:
+        """Queue cells, once all before them have ended."""
+        self._jobs = self._by_problem(cell.place for cell in cells)
+        self._next = next(self._jobs, None)
+
+    def finish(self) -> None:
+        """No more cells come."""
+        self._finished = True
 
     @property
     def done(self) -> bool:
-        return self._exhausted and self._all_landed
+        return self._finished and self._all_ended
+
+    async def ended(self, stop_token: StopToken) -> None:
+        """Return once all cells that are queued have ended, or everything is to stop."""
+        while not self._all_ended and stop_token.halt is None:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def notify(self) -> None:
+        """Have whoever waits for `ended` look again."""
+        self._changed.set()
 
     def bisecting(self, worker: int) -> bool:
         """Whether a worker has suspected cells, and nothing else."""
@@ -69,14 +91,14 @@ class JobQueue:
         return None
 
     def completed(self, worker: int, report: WorkerReport) -> None:
-        """Note what a worker has finished; its outcomes are in the run folder by now."""
+        """Note what a worker has ended; its outcomes are in the run folder by now."""
         mine = self._assigned[worker]
-        mine.completed += len(report.completed)
+        mine.completed += len(report.completed) + report.pending
         for problem in report.finished:
             mine.jobs.pop(problem, None)
         if not mine.jobs:
             mine.suspects = ()
-        self._next_batch()
+        self.notify()
 
     def take(self, worker: int, backlog: int, in_progress: int) -> tuple[tuple[Job, ...], int]:
         """A worker's next jobs, and the backlog below which it is to ask for more; 0: never.
@@ -88,7 +110,7 @@ class JobQueue:
             return (), 0
         if self._bisection and not mine.jobs:
             mine.suspects = self._bisection.take()
-            jobs = self._by_problem(mine.suspects)
+            jobs = [*self._by_problem(mine.suspects)]
             self._assign(mine, jobs)
             return tuple(jobs), 0
         speed = mine.completed / max(time.monotonic() - mine.since, 0.2)
@@ -98,37 +120,25 @@ class JobQueue:
         want = max(self._lanes - in_progress, 0) + min(self._lanes + int(PREFETCH * speed), part)
         taken: list[Job] = []
         while backlog < want or not (backlog or taken):
-            job = self._urgent.popleft() if self._urgent else next(self._fresh, None)
+            job = self._urgent.popleft() if self._urgent else self._next
             if job is None:
                 break
+            if job is self._next:
+                self._next = next(self._jobs, None)
             taken.append(job)
             backlog += len(self._cells(job))
         self._assign(mine, taken)
-        empty = not self._urgent and (self._exhausted or self._batches is not None)
+        empty = not self._urgent and self._next is None
         return tuple(taken), 0 if empty else max(backlog // 2, 1)
 
     def _assign(self, mine: _Assigned, jobs: list[Job]) -> None:
         mine.jobs.update((job.problem, job) for job in jobs)
         mine.cells += sum(len(self._cells(job)) for job in jobs)
 
-    def _missing_jobs(self) -> Iterator[Job]:
-        for problem in range(len(self._sweep.problems)):
-            span = self._sweep.span(problem)
-            if missing := self._folder.missing(span):
-                yield Job(problem, None if len(missing) == len(span) else missing)
-        self._exhausted = True
-
-    def _next_batch(self) -> None:
-        """Where cells come in batches: queue the next one, once all before it have completed."""
-        while self._batches is not None and not self._exhausted and self._all_landed:
-            if (cells := next(self._batches, None)) is None:
-                self._exhausted = True
-            else:
-                self._urgent.extend(self._by_problem(tuple(cell.place for cell in cells)))
-
-    def _by_problem(self, cells: CellIndexes) -> list[Job]:
-        grouped = itertools.groupby(cells, self._sweep.problem_at)
-        return [Job(problem, tuple(among)) for problem, among in grouped]
+    def _by_problem(self, cells: Iterable[int]) -> Iterator[Job]:
+        for problem, among in itertools.groupby(cells, self._sweep.problem_at):
+            places = tuple(among)
+            yield Job(problem, None if len(places) == len(self._sweep.span(problem)) else places)
 
     def _cells(self, job: Job) -> range | CellIndexes:
         return self._sweep.span(job.problem) if job.cells is None else job.cells
@@ -143,7 +153,7 @@ class JobQueue:
         return max(len(self._folder) - self._folder.finished - assigned, 0)
 
     @property
-    def _all_landed(self) -> bool:
-        """Whether no worker has a job, and none of a dead worker waits."""
-        waiting = self._urgent or self._bisection
+    def _all_ended(self) -> bool:
+        """Whether no worker has a job, and none waits."""
+        waiting = self._next or self._urgent or self._bisection
         return not (waiting or any(each.jobs for each in self._assigned.values()))

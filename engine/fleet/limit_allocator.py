@@ -54,6 +54,9 @@ class LimitAllocator:
         self._limits = limits
         self._cap = cap
         self._before = spent
+        self._at_first = spent
+        self.own = 0.0
+        """Dollars that the fleet itself holds or has spent, for batches."""
         self._holdings: dict[int, _Holding] = {}
 
     def learn(self, limits: Mapping[str, Limits]) -> None:
@@ -123,11 +126,23 @@ class LimitAllocator:
         if dollars is not None:
             holding.lease = max(dollars, acknowledgement.used)
 
+    def recalled(self, worker: int) -> float:
+        """All that an idle worker may spend from now on: what it has spent or reserved."""
+        holding = self._holdings[worker]
+        holding.lease = holding.used
+        return holding.lease
+
     @property
     def free(self) -> float:
         """Dollars that are not leased."""
         assert self._cap is not None, "only asked where there is a cap"
-        return self._cap - self._before - sum(holding.lease for holding in self._holdings.values())
+        return self._cap - self._at_first - self.own - self.leased
+
+    @property
+    def leased(self) -> float:
+        """Dollars that workers have spent since the run began, or may spend."""
+        leases = sum(holding.lease for holding in self._holdings.values())
+        return self._before - self._at_first + leases
 
     @property
     def unspent(self) -> float:
@@ -136,7 +151,7 @@ class LimitAllocator:
 
     @property
     def spent(self) -> float:
-        return self._before + sum(holding.spent for holding in self._holdings.values())
+        return self._before + self.own + sum(each.spent for each in self._holdings.values())
 
     @property
     def short(self) -> float | None:

@@ -32,6 +32,8 @@ class WorkerSetup:
     """Whether the run has a cap: then dollars are leased."""
     quarantine: str
     """Folder for malformed bodies."""
+    deferred: tuple[str, ...] = ()
+    """Models that the fleet asks itself: a worker only reports their calls."""
     servers: Mapping[str, LocalServer] = field(default_factory=dict)
     """By model, what the user's servers said of themselves: the fleet asks for all workers."""
 
@@ -79,6 +81,8 @@ class Orders:
     """All that this worker may ever spend, as decided so far; None: no cap, or no change."""
     pauses: tuple[Pause, ...] = ()
     halt: Halt | None = None
+    faults: tuple[tuple[str, Exception], ...] = ()
+    """Of calls that the fleet asked: their address, and what they raise from now on."""
     final: bool = False
     """No further jobs will come."""
 
@@ -99,7 +103,7 @@ class WorkerReport:
 
     completed: tuple[CompletedCell, ...]
     finished: tuple[int, ...]
-    """Problems whose every cell has completed."""
+    """Problems whose every cell has ended, with an outcome or at a missing reply."""
     backlog: int
     """Cells not begun."""
     in_progress: int
@@ -119,3 +123,8 @@ class WorkerReport:
     """Dollars that the first call in line lacks; 0 if none does."""
     pauses: tuple[Pause, ...]
     halt: Halt | None
+    pending: int = 0
+    """Cells that ended at a missing reply."""
+    deferred: tuple[tuple[int, bytes], ...] = ()
+    """Calls without a reply of models that the fleet asks: the cell's place, and the call as
+    canonical JSON."""

@@ -11,8 +11,10 @@ from functools import partial
 from pathlib import Path
 
 from ...cache.cache import LAST_SECONDS, Cache
+from ...cache.call import Call
+from ...cache.reply import Reply
 from ..accounting.budget import LeasedBudget
-from ..errors import UsageError
+from ..errors import Pending, UsageError
 from ..models.router import RunPolicy
 from ..record.capture import Capture
 from ..runs.loaded_sweep import load_sweep
@@ -75,7 +77,8 @@ class Worker:
             paid=paid,
         )
         prices = self._models.priced(setup.prices)
-        self._capture = Capture(loaded.sweep, identity, prices, paid, live=self._models.origin)
+        live, run = self._models.origin, self._cache.token
+        self._capture = Capture(loaded.sweep, identity, prices, paid, live=live, run=run)
         self._reported: dict[int, set[str]] = {}
         """By problem, addresses of the calls whose replies were reported with a cell of it."""
         self._budget = self._models.budget
@@ -85,6 +88,11 @@ class Worker:
         self._backlog = self._in_progress = self._low_water = 0
         self._landed: list[CompletedCell] = []
         self._finished: list[int] = []
+        self._pending = 0
+        self._deferred: list[tuple[int, bytes]] = []
+        self._faults: dict[str, Exception] = {}
+        """By address, what the fleet's own call raised."""
+        self._models.diverted.update(dict.fromkeys(setup.deferred, self._defer))
         self._pauses: dict[str, float] = {}
         """Ends (loop time) of pauses not yet reported, by model."""
         self._reported_wants = 0.0
@@ -117,6 +125,7 @@ class Worker:
             self._models.limiter(pause.model).pause(pause.seconds)
         if isinstance(self._budget, LeasedBudget) and orders.dollars is not None:
             self._budget.lease(orders.dollars)
+        self._faults.update(orders.faults)
         if orders.halt is not None:
             self._halt_reported = True
             self.stop_token.stop(orders.halt)
@@ -163,6 +172,8 @@ class Worker:
         now = asyncio.get_running_loop().time()
         completed, self._landed = tuple(self._landed), []
         finished, self._finished = tuple(self._finished), []
+        pending, self._pending = self._pending, 0
+        deferred, self._deferred = tuple(self._deferred), []
         pauses, self._pauses = self._pauses, {}
         reported, self._halt_reported = self._halt_reported, self.stop_token.halt is not None
         budget = self._budget if isinstance(self._budget, LeasedBudget) else LeasedBudget()
@@ -182,6 +193,8 @@ class Worker:
             budget.wants,
             tuple(Pause(model, max(until - now, 0.0)) for model, until in pauses.items()),
             None if reported else self.stop_token.halt,
+            pending,
+            deferred,
         )
 
     @property
@@ -207,7 +220,7 @@ class Worker:
             with gc_relaxed():
                 await run_workers(
                     self._cells,
-                    lambda cell: attempt_noted(cell, self._cache),
+                    self._attempt,
                     self._keep,
                     lanes=self._lanes,
                     stop_token=self.stop_token,
@@ -230,16 +243,43 @@ class Worker:
         if self._backlog == self._low_water - 1:
             self._news.set()
 
+    async def _attempt(self, cell: Cell) -> CellEnd:
+        if not self._models.diverted:
+            return await attempt_noted(cell, self._cache)
+
+        async def noting(call: Call) -> Reply:
+            try:
+                return await self._cache(call)
+            except Pending:
+                self._deferred.append((cell.place, call.canonical))
+                raise
+
+        try:
+            return await attempt_noted(cell, noting)
+        except Pending:
+            self._pending += 1
+            self._ended(self._sweep.problem_at(cell.place))
+            raise
+
+    async def _defer(self, call: Call) -> Reply:
+        if (fault := self._faults.get(call.address)) is not None:
+            raise fault
+        raise Pending(call.address)
+
     def _keep(self, cell: Cell, end: CellEnd) -> None:
         problem = self._sweep.problem_at(cell.place)
         known = self._reported.setdefault(problem, set())
         recorded = self._capture.cell(cell, end.outcome, end.notes).recorded(known)
         known.update([call.address for call in recorded.calls])
         self._landed.append(completed(cell, end, self._capture)._replace(recorded=recorded))
+        self._ended(problem)
+
+    def _ended(self, problem: int) -> None:
         self._in_progress -= 1
         self._unfinished[problem] -= 1
         if not self._unfinished[problem]:
-            del self._unfinished[problem], self._reported[problem]
+            del self._unfinished[problem]
+            self._reported.pop(problem, None)
             self._finished.append(problem)
         if len(self._landed) >= MAX_UNREPORTED or not self._unfinished:
             self._news.set()

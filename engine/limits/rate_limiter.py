@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...cache.call import Ask, Call
+from ...cache.frozen import fast_init
 from ...cache.reply import Reply, Usage
 from ..accounting.budget import ModelBudget
 from ..errors import (
@@ -44,7 +45,8 @@ PAUSE_GROWTH = 0.1
 is reported: calls that were in flight together are all refused, each with a delay of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Reservation:
     """What one call in flight holds, to be settled when it lands."""
 

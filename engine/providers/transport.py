@@ -5,6 +5,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...cache.frozen import fast_init
+
 if TYPE_CHECKING:
     from .connection import ServerConnection
 
@@ -19,7 +21,8 @@ PROXY_MEND = (
 """What to do about a 407."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Response:
     status: int
     headers: Mapping[str, str]

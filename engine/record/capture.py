@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...cache.call import Call, Identity, Part
+from ...cache.frozen import fast_init
 from ...cache.reply import Reply
 from ...cache.stats import source
 from ...protocols.judges.judge import Reading
@@ -36,13 +37,14 @@ class Capture:
         new: set[str],
         *,
         live: Callable[[Call], str] = lambda call: "",
-        batched: Container[str] = NOTHING,
+        run: str = "",
         stored_at: Callable[[Call], int | None] = lambda call: None,
     ) -> None:
         """identity: of the endpoint that answers a call. new: addresses of calls that were paid for
         in this process; each is taken out when it is recorded. live: the origin of a call that
-        the run itself asks, as `Reply.origin` has it. batched: models that are asked in
-        batches. stored_at: when a reply that is not new was stored, in seconds since 1970."""
+        the run itself asks, as `Reply.origin` has it. run: what the origin of a reply ends with
+        that this run has paid for. stored_at: when a reply that is not new was stored, in seconds
+        since 1970."""
         self._sweep = sweep
         self._rows = {row.address: number for number, row in enumerate(sweep.rows)}
         self._identity = identity
@@ -51,7 +53,7 @@ class Capture:
         self._new = new
         self._live = live
         self._sources: dict[tuple[str, str], tuple[str, bool]] = {}
-        self._batched = batched
+        self._run = run
         self._stored_at = stored_at
 
     def cell(
@@ -87,11 +89,13 @@ class Capture:
             self._price[model] = self._prices.find(model)
         price = self._price[model]
         origin: Origin = "stored"
-        if call.address in self._new:
+        batch = reply.origin.startswith("batch ")
+        ours = batch and bool(self._run) and reply.origin.endswith(f" {self._run}")
+        if ours or call.address in self._new:
             self._new.discard(call.address)
             at: int | None = int(time.time())
             origin = "person" if model.startswith(PERSON) else "new"
-            if model in self._batched:
+            if batch:
                 origin, price = "batch", price and price.batched()
         else:
             at = self._stored_at(call)
@@ -122,7 +126,8 @@ class Capture:
         return known
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class CapturedCell:
     """A cell that has ended, with what its `Ask` noted; its row is made where it is written."""
 
@@ -156,20 +161,21 @@ class CapturedCell:
 
     def _judgements(self) -> tuple[RecordedJudgement, ...]:
         """What was believed on the way, each once."""
-        believed = {_belief(each): None for each in self.notes if type(each) is Reading}
+        readings = [each for each in self.notes if type(each) is Reading]
         if isinstance(self.outcome, Verdict):
             end = self.outcome
-            calls = tuple([each.call for each in end.judgements])
+            calls = [each.call for each in end.judgements]
             # What the verdict is made of stands in the verdict.
-            believed = {
-                each: None
-                for each in believed
-                if each.role != JUDGE
-                or each.statement
-                or each.probs != end.probs
-                or each.calls != calls
-            }
-        return tuple(sorted(believed, key=_order_of_beliefs))
+            readings = [
+                each
+                for each in readings
+                if each.verdict is None
+                or each.role != JUDGE
+                or each.case.statement
+                or each.verdict.probs != end.probs
+                or [part.call for part in each.verdict.judgements] != calls
+            ]
+        return tuple(sorted({_belief(each) for each in readings}, key=_order_of_beliefs))
 
 
 def _order(noted: Noted) -> tuple[object, ...]:

@@ -11,6 +11,9 @@ from .aggregate import GUESS
 from .failures import OFTEN
 from .results import Results, RowResult
 
+UNREAD_KINDS = ("unreadable", "declined")
+"""Failures of worlds that count, with the verdict that is worst for the agent."""
+
 
 def notes_of(results: Results) -> Iterable[str]:
     for role in ("agent", "judge"):
@@ -19,9 +22,11 @@ def notes_of(results: Results) -> Iterable[str]:
             yield f"{role}: {names.pop()}"
     found = [row.asd for row in results.rows if row.asd]
     method = next((each.method for each in found if each.method), "")
+    unread = any(cause in row.failures for row in results.rows for cause in UNREAD_KINDS)
+    counted_too = ", those where nothing could be read included" * unread
     yield (
         f"[ ] 95%{f', {method}' * bool(method)}, over problems. n: problems with a verdict in "
-        "every world."
+        f"every world{counted_too}."
     )
     rough = min((each for each in found if each.error), key=attrgetter("effective"), default=None)
     if rough and rough.effective < FEW_CLUSTERS:
@@ -63,7 +68,7 @@ def notes_of(results: Results) -> Iterable[str]:
     cells = sum(row.cells - row.missing for row in results.rows)
     if failures:
         yield f"failed cells: {_listed(failures)} ({failures.total() / cells:.0%} of all)"
-    if any(cause in failures for cause in ("unreadable", "declined")):
+    if unread:
         yield "worlds where nothing could be read count as 0 for the answer argued for: see bounds."
     yield from _guesses(results.rows)
     if counts:

@@ -5,12 +5,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from ...protocols.claims import Claim
 from ...protocols.scoring.bounds import Bounds, bounded
 from ...protocols.scoring.estimate import Estimate, exact
-from ...protocols.scoring.inference import estimate, estimates, of_sample
-from ...protocols.scoring.judgements import Judgements
+from ...protocols.scoring.inference import Influences, estimate, estimates, of_sample
+from ...protocols.scoring.judgements import Judgement, Judgements
 from ...protocols.scoring.sample import Sample, paired
 from ...protocols.scoring.unpaired import scored
 from ...protocols.scoring.world_table import RowSamples
@@ -19,7 +20,7 @@ from ..runs.outcome import OutcomeRecord
 from ..sweeps.grid import Axes, Grid, GridRow
 from .aggregate import OutcomeTable
 from .health import Health, HealthCheck
-from .secondary import ByWorld, MeasureKind
+from .secondary import MeasureKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,71 +198,83 @@ def score_rows(
     sweep = table.sweep
     numbers = range(len(sweep.rows))
     worlds = [table.worlds(number) for number in numbers]
-    apart_rows = [table.judgements(number) for number in numbers]
-    tables = [Judgements.of(its) if its else None for its in apart_rows]
-    unpaired = [scored(each, score) if each else None for each in tables]
+    apart = [_unpaired(table.judgements(number), score) for number in numbers]
     samples = [
-        None if apart else each.samples(score, betas)
-        for each, apart in zip(worlds, unpaired, strict=True)
+        None if its else each.samples(score, betas) for each, its in zip(worlds, apart, strict=True)
     ]
-    lifts = _lifts(sweep.rows, samples)
+    bases = _bases(sweep.rows)
+    base_of = [samples[bases[n]] if n in bases else None for n in numbers]
+    lifts = [
+        _less(own.asd, base.asd) if own and base else None
+        for own, base in zip(samples, base_of, strict=True)
+    ]
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
     ]
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
-    every = [row.asd for row in samples if row]
+    every = [sample for row in samples if row for sample in (row.asd, *row.jse, *row.eas)]
     every += [each for each in (*lifts, *chain(*choices)) if each]
-    every += chain(*((*row.jse, *row.eas) for row in samples if row))
     every += [half for each in chain(*secondary) for half in (each.truth, each.lie) if half]
-    figures = Figures(every)
+    # By identity: to compare samples would cost more than to estimate them all at once.
+    known = dict(zip(map(id, every), estimates(every), strict=True))
     extremes = [each.extremes(score) for each in worlds]
-    bases = _bases(sweep.rows)
-    apart_lifts: dict[int, Estimate] = {}
-    asds = [
-        its.named(each.asd) if its and each and each.asd else None
-        for its, each in zip(tables, unpaired, strict=True)
-    ]
-    for number, each in enumerate(asds):
-        base = samples[bases[number]] if number in bases else None
-        judged = {str(its.question) for its in apart_rows[number]}
-        if each and base and (shared := base.asd.only(judged)):
-            apart_lifts[number] = (each - of_sample(shared)).estimate()
-    rows = tuple(
-        RowResult(
-            kind=row.kind,
-            shown=row.shown,
-            agent=row.agent,
-            judge=row.judge,
-            axes=replace(row.axes, seed=sweep.seed),
-            n=len(sample.asd.values) if sample else apart.n if apart and apart.asd else 0,
-            cells=table.cells_a_row,
-            failed=sum(table.failures[number].values()),
-            missing=table.cells_a_row - table.outcomes[number],
-            not_run=int(table.not_run[table.cells.places(number)].sum()),
-            asd=figures.of(sample.asd) if sample else apart_asd.estimate() if apart_asd else None,
-            jse=figures.by(betas, sample.jse) if sample else {},
-            eas=figures.by(betas, sample.eas) if sample else {},
-            lift=(its_lift := apart_lifts.get(number) or _lift(figures, lift, row)),
-            mde=its_lift.mde() if its_lift else None,
-            bounds=worlds[number].bounds(score),
-            compliance=_compliance(table, number, extremes, bases.get(number)),
-            failures=table.failures[number],
-            counts=table.counts[number],
-            chose_right=table.secondary.chose_right(number),
-            by_choice=figures.by_choice(*choices[number]),
-            measures=figures.by_world(secondary[number], "measures"),
-            counts_a_world=figures.by_world(secondary[number], "counts"),
-            captured=figures.by_world(secondary[number], "captured").get("captured"),
+
+    def by_world(number: int, kind: MeasureKind) -> dict[str, Mean]:
+        return {
+            each.name: Mean(known.get(id(each.truth)), known.get(id(each.lie)))
+            for each in secondary[number]
+            if each.kind == kind
+        }
+
+    def by_beta(its: Sequence[Sample]) -> dict[float, Estimate]:
+        return {beta: known[id(sample)] for beta, sample in zip(betas, its, strict=True)}
+
+    rows = []
+    beside = zip(sweep.rows, samples, apart, base_of, lifts, strict=True)
+    for number, (row, sample, its, base, lift) in enumerate(beside):
+        asd, n = (known[id(sample.asd)], len(sample.asd.values)) if sample else (None, 0)
+        its_lift = known.get(id(lift))
+        if lift and row.naive and not any(lift.values):
+            # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
+            its_lift = exact(0.0, len(lift.values))
+        if its:
+            asd, n = its.asd.estimate(), its.n
+            if base and (shared := base.asd.only(its.judged)):
+                its_lift = (its.asd - of_sample(shared)).estimate()
+        right, wrong = (known.get(id(each)) for each in choices[number])
+        rows.append(
+            RowResult(
+                kind=row.kind,
+                shown=row.shown,
+                agent=row.agent,
+                judge=row.judge,
+                axes=replace(row.axes, seed=sweep.seed),
+                n=n,
+                cells=table.cells_a_row,
+                failed=sum(table.failures[number].values()),
+                missing=table.cells_a_row - table.outcomes[number],
+                not_run=int(table.not_run[table.cells.places(number)].sum()),
+                asd=asd,
+                jse=by_beta(sample.jse) if sample else {},
+                eas=by_beta(sample.eas) if sample else {},
+                lift=its_lift,
+                mde=its_lift.mde() if its_lift else None,
+                bounds=worlds[number].bounds(score),
+                compliance=_compliance(table, number, extremes, bases.get(number)),
+                failures=table.failures[number],
+                counts=table.counts[number],
+                chose_right=table.secondary.chose_right(number),
+                by_choice=ByChoice(right, wrong) if right or wrong else None,
+                measures=by_world(number, "measures"),
+                counts_a_world=by_world(number, "counts"),
+                captured=by_world(number, "captured").get("captured"),
+            )
         )
-        for number, (row, sample, lift, apart, apart_asd) in enumerate(
-            zip(sweep.rows, samples, lifts, unpaired, asds, strict=True)
-        )
-    )
     return Results(
         sweep.name,
         score,
         tuple(betas),
-        rows,
+        tuple(rows),
         tuple(samples),
         check.health(),
         sweep.prompts,
@@ -269,10 +282,33 @@ def score_rows(
     )
 
 
+class _Unpaired(NamedTuple):
+    """The ASD of a row some of whose worlds the design left out."""
+
+    asd: Influences
+    n: int
+    judged: set[str]
+    """The problems that have judgements."""
+
+
+def _unpaired(judgements: Sequence[Judgement], score: str) -> _Unpaired | None:
+    lines = Judgements.of(judgements) if judgements else None
+    found = scored(lines, score) if lines else None
+    if lines is None or found is None or found.asd is None:
+        return None
+    return _Unpaired(lines.named(found.asd), found.n, {str(each.question) for each in judgements})
+
+
 def _bases(rows: Sequence[GridRow]) -> dict[int, int]:
     """By row, the naive row with the same judge that reads the same prompt set."""
-    naive = {_overseer(row): n for n, row in enumerate(rows) if row.naive}
-    return {n: naive[_overseer(row)] for n, row in enumerate(rows) if _overseer(row) in naive}
+    naive = {(row.judge_address, row.words): n for n, row in enumerate(rows) if row.naive}
+    overseers = enumerate((row.judge_address, row.words) for row in rows)
+    return {n: naive[overseer] for n, overseer in overseers if overseer in naive}
+
+
+def _less(first: Sample, second: Sample) -> Sample | None:
+    """First less second; None if they share no question."""
+    return paired(first, second) if set(first.questions) & set(second.questions) else None
 
 
 def _compliance(
@@ -282,79 +318,14 @@ def _compliance(
     base: int | None,
 ) -> Compliance:
     truth, lie = table.in_doubt(row)
-    one_sided = low = high = None
-    if truth and lie and set(truth.questions) & set(lie.questions):
-        one_sided = estimate(paired(lie, truth))
-    own, naive = extremes[row], None if base is None else extremes[base]
-    if own and naive and base != row and set(own[0].questions) & set(naive[0].questions):
-        low, high = estimate(paired(own[0], naive[1])), estimate(paired(own[1], naive[0]))
+    own, naive = extremes[row], None if base in (None, row) else extremes[base or 0]
+    apart = (
+        truth and lie and _less(lie, truth),
+        own and naive and _less(own[0], naive[1]),
+        own and naive and _less(own[1], naive[0]),
+    )
     settings = table.sweep.rows[row].agent_settings
     return Compliance(
         "checker" in settings or not settings,
-        estimate(truth) if truth else None,
-        estimate(lie) if lie else None,
-        one_sided,
-        low,
-        high,
+        *(estimate(each) if each else None for each in (truth, lie, *apart)),
     )
-
-
-def _lifts(rows: Sequence[GridRow], samples: Sequence[RowSamples | None]) -> list[Sample | None]:
-    """Each row's ASD minus that of the naive judge, where the sweep has one for the same judge that
-    reads the same prompt set."""
-    naive = {_overseer(row): sample for row, sample in zip(rows, samples, strict=True) if row.naive}
-    lifts: list[Sample | None] = []
-    for row, sample in zip(rows, samples, strict=True):
-        base = naive.get(_overseer(row))
-        shared = sample and base and set(sample.asd.questions) & set(base.asd.questions)
-        if sample is None or base is None or not shared:
-            lifts.append(None)
-        else:
-            lifts.append(paired(sample.asd, base.asd))
-    return lifts
-
-
-def _lift(figures: "Figures", lift: Sample | None, row: GridRow) -> Estimate | None:
-    if lift is None:
-        return None
-    # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
-    own = row.naive and not any(lift.values)
-    return exact(0.0, len(lift.values)) if own else figures.of(lift)
-
-
-def _overseer(row: GridRow) -> tuple[str, str]:
-    """The judge of a row, and the words that it reads."""
-    return row.judge_address, row.words
-
-
-class Figures:
-    """Estimates of samples, all of one set of problems at once."""
-
-    def __init__(self, samples: Sequence[Sample]) -> None:
-        # By identity: to compare samples would cost more than to estimate them.
-        both = zip(samples, estimates(samples), strict=True)
-        self._found = {id(sample): (sample, estimate) for sample, estimate in both}
-
-    def of(self, sample: Sample) -> Estimate:
-        return self._found[id(sample)][1]
-
-    def by(self, betas: Sequence[float], samples: Sequence[Sample]) -> dict[float, Estimate]:
-        return dict(zip(betas, map(self.of, samples), strict=True))
-
-    def by_choice(self, right: Sample | None, wrong: Sample | None) -> ByChoice | None:
-        if right is None and wrong is None:
-            return None
-        return ByChoice(
-            self.of(right) if right else None,
-            self.of(wrong) if wrong else None,
-        )
-
-    def by_world(self, secondary: Iterable[ByWorld], kind: MeasureKind) -> dict[str, Mean]:
-        return {
-            each.name: Mean(
-                self.of(each.truth) if each.truth else None,
-                self.of(each.lie) if each.lie else None,
-            )
-            for each in secondary
-            if each.kind == kind
-        }

@@ -96,7 +96,7 @@ def ways_of(every: Judgements, ways: Sequence[str] = ()) -> tuple[str, ...]:
     return ways
 
 
-def by_setting(every: Judgements, key: str = "setting") -> dict[str, Judgements]:
+def by_setting(every: Judgements, key: str = "setting") -> Mapping[str, Judgements]:
     """The lines by one of their keys, and by file where there are several; "" for all if no line
     has it."""
     if key not in TOLD_APART:
@@ -170,11 +170,16 @@ def score_finding(
 ) -> Finding:
     """Every measure under each score, setting by setting."""
     settings, ways = by_setting(every, by), ways_of(every, ways)
-    found, raters = [], []
-    for setting, its in settings.items():
+    found, raters = list[ScoredLine](), list[RaterLine]()
+
+    def add(setting: str, its: Judgements) -> None:
         measured = (_line(setting, score, its, betas, compat, error, ways) for score in scores)
-        found += [line for line in measured if line]
-        raters += _rated(setting, its, error, ways)
+        found.extend(line for line in measured if line)
+        raters.extend(_rated(setting, its, error, ways))
+
+    for setting in settings:
+        # One part at a time is held.
+        add(setting, settings[setting])
     names = list(dict.fromkeys(name for line in found for name in line.chosen))
     several = len(settings) > 1
     head: list[Column] = [word(by, "setting")] if several else [program("setting", "setting")]

@@ -1,8 +1,9 @@
 """Executors: the seam between a run and the processes that run its missing cells."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from ...cache.cache import CacheStatistics, Mode
@@ -15,6 +16,7 @@ from ..models.router import RunPolicy
 from ..sweeps.sweep import Cell
 from .loaded_sweep import LoadedSweep
 from .outcome import CompletedCell
+from .rounds import MakeRounds, Missing, one_round
 from .run_folder import RunFolder
 
 Batches: TypeAlias = Callable[[RunFolder], Iterable[Iterable[Cell]]]
@@ -78,6 +80,22 @@ class Assignment:
     """Yields missing cells of the folder, batch by batch; the next is requested when one has
     completed, and the run ends after the last. None: all missing cells in one batch."""
     later: AnsweredLater | None = None
+    rounds: MakeRounds = one_round
+    """How models are asked that answer in their own time."""
+
+    def groups(self) -> Iterator[Missing[Cell]]:
+        """Cells that are run together, and those after them once all of these are done; of each
+        group, those that have no outcome yet."""
+        sweep, folder = self.loaded.sweep, self.folder
+        if self.batches is None:
+            yield lambda: (cell for cell in sweep.cells() if not folder.has(cell.place))
+            return
+        for group in map(tuple, self.batches(folder)):
+            yield partial(_missing, group, folder)
+
+
+def _missing(group: Sequence[Cell], folder: RunFolder) -> Iterator[Cell]:
+    return (cell for cell in group if not folder.has(cell.place))
 
 
 class Executor(ABC):

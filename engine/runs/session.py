@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing
 
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.store import Store
@@ -17,9 +18,12 @@ from .canaries import CANARIES, FREE_PATIENCE, ComposedTwice, RowWatch
 from .dry_run import chains
 from .executor import Assignment, Executor
 from .outcome import completed
-from .run_folder import RunFolder
+from .rounds import MakeRounds, one_round
 from .scheduler import CellEnd
 from .workers import run_workers
+
+YOUNG_IN_ROUNDS = 5_000
+"""Few: most attempts of a round leave garbage, and no calls in flight make a collection slow."""
 
 
 class LocalExecutor(Executor):
@@ -32,6 +36,7 @@ class LocalExecutor(Executor):
         mode: Mode = "use",
         run_id: str = "",
         paid: set[str] | None = None,
+        rounds: MakeRounds = one_round,
     ) -> None:
         """models: prepared; `close` closes them. paid: as `Cache` has it."""
         self.models = models
@@ -44,13 +49,15 @@ class LocalExecutor(Executor):
             run_id=run_id,
             paid=paid,
         )
+        self.rounds = rounds(self.cache)
 
     async def close(self) -> None:
+        await self.rounds.close()
         await self.models.close()
 
     @property
     def statistics(self) -> CacheStatistics:
-        return self.cache.statistics
+        return self.rounds.counted(self.cache.statistics)
 
     def accounts(self) -> dict[str, UsageTotals]:
         return self.models.accounts()
@@ -61,7 +68,11 @@ class LocalExecutor(Executor):
             f"{counted(calls, 'call')} waited for: {holder} is paying"
             for holder, calls in held.items()
         )
-        return (*self.models.lines(), *told)
+        return (*self.rounds.lines(self.models.lines()), *told)
+
+    @property
+    def awaited(self) -> str:
+        return self.rounds.awaited
 
     @property
     def in_flight(self) -> int:
@@ -75,20 +86,19 @@ class LocalExecutor(Executor):
 class RunSession(LocalExecutor):
     """One session of a run, from its start or resume to its end or its stop."""
 
-    has_canaries = True
-    """Whether each row begins with a few cells; see `RowWatch`."""
-
-    young = YOUNG
-    """Threshold of the garbage collector's youngest generation, in objects."""
-    batched: tuple[str, ...] = ()
-    """Models that are asked in batches."""
-
     def __init__(self, assignment: Assignment) -> None:
         loaded = assignment.loaded
         loaded.models.prepare(loaded.sweep.roles, assignment.policy)
         paid = set[str]()
-        super().__init__(loaded.models, assignment.store, assignment.mode, assignment.run_id, paid)
         self._assignment = assignment
+        super().__init__(
+            loaded.models,
+            assignment.store,
+            assignment.mode,
+            assignment.run_id,
+            paid,
+            assignment.rounds,
+        )
         ask_of = None if assignment.later is None else assignment.later.ask_of
         self._twice = ComposedTwice(self.cache, ask_of)
         self._under_way = 0
@@ -99,20 +109,23 @@ class RunSession(LocalExecutor):
             loaded.models.priced(assignment.policy.prices),
             paid,
             live=loaded.models.origin,
-            batched=self.batched,
+            run=self.cache.token,
         )
 
     async def run(self) -> Halt | None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
         folder = assignment.folder
-        with gc_relaxed(self.young):
+        with gc_relaxed(YOUNG_IN_ROUNDS if self.rounds.deferred else YOUNG):
             async with self.cache:
-                batches = assignment.batches or self._all_missing
-                for cells in batches(folder):
-                    await self._attempt_all(cells)
-                    await assignment.flush()
+                for missing in assignment.groups():
+                    async with aclosing(self.rounds.of(missing)) as rounds:
+                        async for cells in rounds:
+                            await self._attempt_all(cells)
+                            await assignment.flush()
                     if stop_token.halt is not None:
                         break
+                if folder.complete:
+                    await self.rounds.finish()
         return None if folder.complete else stop_token.halt
 
     @property
@@ -133,7 +146,7 @@ class RunSession(LocalExecutor):
     async def _attempt_all(self, cells: Iterable[Cell]) -> None:
         assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
         self._under_way = 0
-        if not self.has_canaries or assignment.later or assignment.mode == "replay":
+        if self.rounds.deferred or assignment.later or assignment.mode == "replay":
             await self._work(cells, self._keep)
             return
         whole, free = assignment.batches is None, not self.models.bills
@@ -181,9 +194,6 @@ class RunSession(LocalExecutor):
     def _begin(self, cell: Cell) -> Awaitable[CellEnd]:
         self._under_way += 1
         return self._twice(cell)
-
-    def _all_missing(self, folder: RunFolder) -> Iterable[Iterable[Cell]]:
-        yield (c for c in self._assignment.loaded.sweep.cells() if not folder.has(c.place))
 
     def _keep(self, cell: Cell, end: CellEnd) -> None:
         self._under_way -= 1

@@ -1,7 +1,7 @@
 """Sweeps defined in Python: how a run folder stores and reopens them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
 import orjson
@@ -10,7 +10,11 @@ from ... import protocols
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ..errors import RunFolderError
+from ..providers.capabilities import takes_temperature
+from ..providers.catalogue import provider_of
+from ..simulation.model import PREFIX
 from .document import Document
+from .roles import reach_of
 from .sweepfile import SweepFile, Top
 
 PYTHON_MARK = "# This run was started from Python"
@@ -34,7 +38,7 @@ def python_sweep(
     providers: Sections,
 ) -> SweepFile:
     """A sweep of protocol objects, with the text that its run folder will keep."""
-    listed = tuple(protocols)
+    listed = tuple(_without_refused(protocol, {**providers, **models}) for protocol in protocols)
     contents = {
         **{field.name: getattr(top, field.name) for field in fields(Top)},
         "models": models,
@@ -57,6 +61,34 @@ def read_python_sweep(text: str, problems: tuple[Problem, ...]) -> SweepFile:
         return python_sweep(Top(**contents), problems, rebuilt, models, providers)
     except (ValueError, TypeError, LookupError, AttributeError, ImportError) as exc:
         raise RunFolderError(f"what was made in Python cannot be made again: {exc}") from exc
+
+
+def _without_refused(part: Any, settings: Sections) -> Any:
+    """A role with the model's own temperature in place of our default where its model takes none,
+    as `auto` in a sweep file. What was set to another value is left, and refused with its reason.
+    """
+    if isinstance(part, tuple):
+        return tuple(_without_refused(each, settings) for each in part)
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    changed: dict[str, Any] = {}
+    for each in fields(part):
+        value = getattr(part, each.name)
+        if each.init and (made := _without_refused(value, settings)) != value:
+            changed[each.name] = made
+        if each.name == "temperature" and value is not None and value == each.default:
+            agent = part if hasattr(part, "model") else getattr(part, "base_agent", None)
+            if agent is not None and _refuses_temperature(agent, settings):
+                changed[each.name] = None
+    return replace(part, **changed) if changed else part
+
+
+def _refuses_temperature(agent: Any, settings: Sections) -> bool:
+    model = str(agent.model)
+    if model.startswith(PREFIX) or "/" not in model:
+        return False
+    reach = reach_of(model, settings.get(model, {}), settings.get(provider_of(model), {}))
+    return not takes_temperature(model, getattr(agent, "effort", ""), reach)
 
 
 def _told(value: Any) -> Any:

@@ -5,13 +5,15 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 
 from ...cache.call import Effort
+from ...cache.frozen import fast_init
 from ...protocols.question import Problem
 from .grid import Grid, joined_digest
 from .rows import Row
 from .settled import settled_address
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Cell:
     """The unit of work, of resuming and of failure: one world of one problem under one protocol."""
 

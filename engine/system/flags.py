@@ -1,9 +1,12 @@
 """Settings that are declared once, as fields of a dataclass: arguments in Python, options on the
 command line, and a table of the reference."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from ..errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +34,31 @@ FLAG = "flag"
 def flag(help: str, *, default: Any = None, **settings: Any) -> Any:
     """A field that is an option too; the settings are those of a `Flag`."""
     return field(default=default, metadata={FLAG: Flag(help, **settings)})
+
+
+def check_flags(settings: Any) -> None:
+    """UsageError, with all that is wrong, for settings that no option would take; for an
+    `__post_init__`. Values that an option reads from text are read here too."""
+    hints, faults = get_type_hints(type(settings)), []
+    for each in fields(settings):
+        declared: Flag | None = each.metadata.get(FLAG)
+        value = getattr(settings, each.name)
+        if declared is None or value == each.default:
+            continue
+        choices = get_args(hints[each.name]) if get_origin(hints[each.name]) is Literal else ()
+        if declared.read is not None and isinstance(value, str):
+            try:
+                object.__setattr__(settings, each.name, declared.read(value))
+            except ValueError as exc:
+                faults.append(f"{each.name}: {exc}")
+        elif choices and value not in choices:
+            faults.append(f"{each.name}: {value!r} is not one of {', '.join(map(repr, choices))}")
+        elif isinstance(value, (int, float)) and not (
+            math.isfinite(value)
+            and (declared.least is None or value >= declared.least)
+            and (declared.most is None or value <= declared.most)
+        ):
+            most = "" if declared.most is None else f" and {declared.most:g} at most"
+            faults.append(f"{each.name}: {value} is not {declared.least or 0:g} or more{most}")
+    if faults:
+        raise UsageError("\n".join(faults))

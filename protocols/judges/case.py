@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
+from ...cache.frozen import fast_init
 from ..agents.agent import Brief
 from ..doubts import Doubt, Span, around
 from ..prompts.prompt_set import default_prompts
@@ -13,7 +14,8 @@ AFFIRM, DENY = "Yes", "No"
 """The options where a statement is judged; one token each, for judges that read logprobs."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Case:
     """A transcript and what is asked about it. Every kind of judge decides every case."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat
+from ...cache.frozen import fast_init
 from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
 from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, at_seat, mean_spans, readings
@@ -235,12 +236,8 @@ class ModelJudge(Judge):
             told.append(asked)
         if form is not None:
             told.append(words.fill("agent.form", fields=fields_of(form)))
-        todo = Instructions(
-            task,
-            case.briefing.stance,
-            lines(told),
-            marks=marks,
-            cue=asked if cue else NOTHING,
+        todo = Instructions.same(
+            task, case.briefing.stance, lines(told), marks, asked if cue else NOTHING
         )
         room = REASONING_ROOM if self.reason != "none" else 0
         return Call(
@@ -279,7 +276,8 @@ class ModelJudge(Judge):
         own order. Unreadable if there is nothing to read."""
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Elicited:
     """What a judge replied to one case in one order of presentation."""
 
@@ -337,7 +335,8 @@ def verdict_of(
     return Verdict(probs, transcript, judgements, bounds=bounds, doubts=doubts)
 
 
-@dataclass(frozen=True, slots=True)
+@fast_init
+@dataclass(frozen=True)
 class Shown:
     """A case in one order of presentation, with what the judge reads beside it."""
 

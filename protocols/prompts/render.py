@@ -43,6 +43,19 @@ class Instructions:
     def __post_init__(self) -> None:
         require_words(role=self.role, asked=self.asked, cue=self.cue)
 
+    @classmethod
+    @lru_cache(maxsize=1024, typed=True)
+    def same(
+        cls,
+        task: str,
+        role: Words,
+        asked: Words,
+        marks: tuple[tuple[str, str], ...] = (),
+        cue: Words = NOTHING,
+    ) -> "Instructions":
+        """Those of no side; the same object for the same words, so that its text is made once."""
+        return cls(task, role, asked, marks=marks, cue=cue)
+
     @memoized
     def text(self, warnings: tuple[Words, ...] = ()) -> str:
         """The block of instructions. warnings: about what stands above it."""

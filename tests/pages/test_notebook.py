@@ -58,7 +58,7 @@ def test_a_report_shows_its_overview_in_a_frame_without_the_notebooks_origin(
 
 
 def test_worlds_are_a_page_in_a_notebook_and_text_elsewhere(report: Report) -> None:
-    problem = report.opened.sweep.problems[0].id
+    problem = report.reader.problems[0].id
     shown = report.read(problem, protocol="debate")
     told = re.search(r"ASD for the truth \(brier\): (\S+)", str(shown))
     page = inner(shown._repr_html_())
@@ -85,6 +85,7 @@ def test_a_run_compared_with_itself_differs_in_nothing(report: Report) -> None:
 TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
 
 
+@pytest.mark.campaign
 async def test_every_cell_of_the_tour_runs_and_shows_what_it_promises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from ...accounting.ledger_file import read_entries, read_ledger
 from ...accounting.prices import listed
 from ...batches.journal import BatchJournal
 from ...batches.reconciliation import open_names, reconcile
-from ...batches.session import BatchCancellation, BatchRenunciation
+from ...batches.rounds import batch_visit
 from ...display.quantity import counted
 from ...models.router import RunPolicy
 from ...runs.executor import MakeExecutor
@@ -66,7 +66,7 @@ def cancel(run: Path, store: str | None) -> None:
     Vendors bill the calls that were done by then: their replies are stored and counted. Waits until
     every batch has ended, which can take minutes. The run can go on later, in batches or live.
     """
-    show(_see_to_batches(run, store, BatchCancellation))
+    show(_see_to_batches(run, store, batch_visit))
     owed = sum(batch.lines for batch in BatchJournal(run, reads_only=True).liabilities.values())
     if owed:
         say(
@@ -96,7 +96,7 @@ def reconcile_batches(
     """
     if given_up:
         names = open_names(BatchJournal(run, reads_only=True), given_up)
-        say(_see_to_batches(run, store, lambda assignment: BatchRenunciation(assignment, names)))
+        say(_see_to_batches(run, store, lambda assignment: batch_visit(assignment, names)))
     loaded, stop_token = open_run(run), StopToken()
     loaded.models.prepare(loaded.sweep.roles, RunPolicy(listed()))
     journal = BatchJournal(run, reads_only=True)

@@ -7,26 +7,17 @@ import click
 
 from ....protocols.scoring.worlds import BETAS
 from ...accounting.ledger_file import read_ledger
-from ...accounting.prices import listed, load_prices
-from ...decisions.calls import calls_of_run, sample_of
-from ...decisions.costs import row_costs
 from ...decisions.measures import measures_finding, verdict_measures
-from ...decisions.noise import Noise, noise, noise_finding
+from ...decisions.noise import noise, noise_finding
 from ...decisions.pivot import pivot, pivot_finding
 from ...decisions.rows import read_rows
 from ...decisions.sequential import saved_decision
-from ...errors import UsageError
 from ...reports.report import report
 from ...reports.results import collect
 from ...runs.reader import RunReader
 from ...runs.sources import read_sources, source_lines
 from ..naming import run_argument
-from ..options import (
-    format_option,
-    no_store_option,
-    prices_option,
-    score_option,
-)
+from ..options import format_option, no_store_option, score_option
 from ..output import say, say_latency, show, width
 
 
@@ -48,10 +39,11 @@ from ..output import say, say_latency, show, width
     "bias of the verdicts.",
 )
 @click.option(
+    "--noise",
     "--next",
-    "advise",
+    "noisy",
     is_flag=True,
-    help="Add where the noise comes from, and what to buy next: questions, draws or verdicts.",
+    help="Add where the noise comes from: questions, draws or verdicts.",
 )
 @click.option(
     "--group",
@@ -65,7 +57,6 @@ from ..output import say, say_latency, show, width
     type=click.Choice(["asd", "lift"]),
     help="The best rows first. Default: the order of the sweep.",
 )
-@prices_option
 @no_store_option
 def command(
     run: Path,
@@ -73,15 +64,13 @@ def command(
     score: str,
     betas: tuple[float, ...],
     measures: bool,
-    advise: bool,
+    noisy: bool,
     by: str | None,
     sort: str | None,
-    prices: Path | None,
 ) -> None:
     """Print the report of the run folder RUN, from what has been run so far.
 
-    --next needs two draws of each problem, or a judge of the kind `redrawn`. What things cost is
-    read from the record, for ten problems.
+    --noise needs two draws of each problem, or a judge of the kind `redrawn`.
     """
     if any(map(math.isnan, betas)):
         raise click.BadParameter("nan is no number", param_hint="--beta")
@@ -104,9 +93,8 @@ def command(
     if measures:
         measured = verdict_measures(read_rows(read), score)
         sections.append(("verdict_measures", measures_finding(measured)))
-    if advise:
-        sources = _noise(read, score, prices)
-        sections.append(("noise", noise_finding(sources)))
+    if noisy:
+        sections.append(("noise", noise_finding(noise(read_rows(read), score), score)))
     show(report(results, format, width(), measures=measures, sections=sections))
     say_latency(read_ledger(run))
     for line in source_lines(read_sources(run)):
@@ -114,16 +102,3 @@ def command(
     if decision := saved_decision(run):
         for line in decision.lines():
             say(line)
-
-
-def _noise(run: RunReader, score: str, prices: Path | None) -> Noise:
-    rows = read_rows(run)
-    calls = calls_of_run(rows.run, sample_of(rows.sweep))
-    costs = row_costs(rows, calls, load_prices(prices) if prices else listed())
-    sources = noise(rows, costs, score=score)
-    if not sources.rows:
-        raise UsageError(
-            f"{run.folder}: one draw of each problem cannot separate noise; run it with draws: 2, "
-            "or with judges: {kind: redrawn, member: …, draws: 3}, which goes on from this one"
-        )
-    return sources

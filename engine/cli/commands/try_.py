@@ -24,7 +24,7 @@ from ...planning.trial import Trial, Tried, tried
 from ...reports.side_by_side import as_plain, side_by_side
 from ...runs.loaded_sweep import load_sweep
 from ..exit_codes import ExitCode
-from ..options import json_option
+from ..options import json_option, set_option
 from ..output import say, show, show_json
 
 PAID = {"agent": "openai/gpt-6-sol", "judge": "openai/gpt-6-luna"}
@@ -36,27 +36,21 @@ PASSAGE = re.compile(r"(?<=<passage>\n)(.{60}).*?\n(?=</passage>)", re.DOTALL)
 
 @click.command()
 @click.argument("subject", metavar="FILE:NAME")
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="SETTING=VALUE",
-    help="A setting of the class, e.g. rounds=3, or of the sweep that tries it; repeatable.",
-)
+@set_option
 @click.option("--watch", is_flag=True, help="Try it again whenever the file is saved.")
 @click.option(
-    "--agent", default=PAID["agent"], metavar="MODEL", help="Agent of the run that is priced."
+    "--paid-agent", default=PAID["agent"], metavar="MODEL", help="Agent of the run that is priced."
 )
 @click.option(
-    "--judge", default=PAID["judge"], metavar="MODEL", help="Judge of the run that is priced."
+    "--paid-judge", default=PAID["judge"], metavar="MODEL", help="Judge of the run that is priced."
 )
 @json_option
 def command(
     subject: str,
     overrides: tuple[str, ...],
     watch: bool,
-    agent: str,
-    judge: str,
+    paid_agent: str,
+    paid_judge: str,
     as_json: bool,
 ) -> None:
     """Try a class of your own: a protocol, a judge, an agent or a data set. Nothing is sent.
@@ -66,11 +60,14 @@ def command(
     mute, or have no credit left. What is wrong is listed with its line, all of it at once; then
     come the prompts, the transcripts, the verdicts, what the worlds share and what a run costs.
 
+    --set rounds=3 overrides a setting of the class; with a section's name before it, one of the
+    sweep that tries it.
+
     Exit codes: 0 nothing is wrong, 1 something is.
     """
     while True:
         try:
-            fine = _tried(subject, overrides, agent, judge, as_json)
+            fine = _tried(subject, overrides, paid_agent, paid_judge, as_json)
         except EngineError as exc:
             if not watch:
                 raise

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import shutil
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +10,22 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from oversight import run, run_async
+from oversight import Sweep, compare, open_run, run, run_async
 from oversight.cache import Ask
 from oversight.cache.errors import ReplayMiss
 from oversight.engine.cli.group import oversight
-from oversight.engine.errors import ModelNotFound, QuotaExhausted, RunFolderError, UsageError
-from oversight.engine.runs.loaded_sweep import open_run
+from oversight.engine.errors import (
+    Interrupted,
+    ModelNotFound,
+    QuotaExhausted,
+    RunFolderError,
+    UsageError,
+)
+from oversight.engine.runs.loaded_sweep import open_run as loaded_run
 from oversight.engine.runs.manifest import read_manifest
 from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.sweeps.in_python import python_sweep
+from oversight.engine.sweeps.sweepfile import Top
 from oversight.protocols import (
     Agent,
     Answer,
@@ -49,6 +58,10 @@ faults: dict[str, Exception] = {}
 """What it meets, by the label of the side."""
 
 
+class Pressed(Exception):
+    """Somebody presses Ctrl-C."""
+
+
 @dataclass(frozen=True)
 class Overheard(Conversation):
     """The agent speaks twice, and a test listens."""
@@ -58,7 +71,10 @@ class Overheard(Conversation):
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         heard.append(transcript.question.text)
         if side.label in faults:
-            raise faults[side.label]
+            if isinstance(faults[side.label], Pressed):
+                signal.raise_signal(signal.SIGINT)
+            else:
+                raise faults[side.label]
         for _ in range(2):
             transcript = transcript.then(await self.agent.speak(transcript, side, ask))
         return transcript
@@ -145,6 +161,15 @@ def test_a_loop_that_runs_already_is_told_the_other_way() -> None:
             {"models": {"sim/judge": {"noise": {1, 2}}}},
             "Python: models.sim/judge.noise: {1, 2}",
         ),
+        (
+            [NAIVE],
+            shipments(1),
+            {"score": "breir", "cache": "us", "verify": -1, "max_cost": float("nan")},
+            "max_cost: nan is not 0 or more\n"
+            "cache: 'us' is not one of 'use', 'refresh', 'replay', 'off'\n"
+            "score: there is no score 'breir'; did you mean 'brier'?\n"
+            "verify: -1 is not 0 or more",
+        ),
         ([NaiveJudge(StatedJudge("sim/none"))], shipments(1), {}, "no simulated model 'sim/none'"),
     ],
 )
@@ -214,7 +239,7 @@ def test_a_run_of_the_librarys_own_protocols_is_opened_by_the_command_line() -> 
     agent = Agent("sim/strong", tools=("calculator",), temperature=1.0)
     protocols = [NAIVE, Debate(judge, agent, rounds=1), Propaganda(judge, BestOf(2, agent, judge))]
     made = run(protocols, shipments(1), draws=2, models={"sim/judge": {"noise": 2.0}})
-    again = open_run(made.folder)
+    again = loaded_run(made.folder)
     assert again.file.protocols == tuple(protocols)
     assert again.sweep.identity == read_manifest(made.folder).identity
     told = CliRunner().invoke(oversight, ["report", made.folder.name])
@@ -227,18 +252,76 @@ def test_a_run_of_the_librarys_own_protocols_is_opened_by_the_command_line() -> 
     assert "was made from Python; set it there" in str(refused.exception)
 
 
+def test_a_run_with_a_protocol_of_ones_own_is_opened_and_compared_by_its_name() -> None:
+    made = run([NAIVE, Overheard(JUDGE, AGENT)], shipments(4), name="mine")
+    heard.clear()
+    again = open_run("mine")
+    assert (again.table(), again.folder) == (made.table(), made.folder)
+    assert heard == [], "what is opened runs no code"
+    assert again.reader.problems == made.reader.problems
+    compared = compare("mine", contrasts=["overheard - naive judge"])
+    assert str(compared) == str(compare(made, contrasts=["overheard - naive judge"]))
+    with pytest.raises(RunFolderError, match="no run folder in runs"):
+        open_run("yours")
+
+
+def test_a_sweep_file_is_run_from_python_as_by_the_command(place: Path) -> None:
+    (place / "s.yaml").write_text(
+        "problems: {bundled: arithmetic}\njudges: sim/judge\nagents: sim/strong\n"
+        "protocols: [naive_judge, {debate: {rounds: 3}}]\n"
+    )
+    sweep = Sweep.from_yaml("s.yaml", set=["protocols.debate.rounds=1"], limit=3)
+    assert [each.name for each in sweep.protocols] == ["naive judge", "debate simultaneous 1"]
+    report = sweep.run(score="log")
+    assert report.results.score == "log"
+    command = ["run", "s.yaml", "--set", "protocols.debate.rounds=1", "--limit", "3"]
+    again = CliRunner().invoke(oversight, [*command, "--score", "log"])
+    assert again.stdout == report.table() + "\n"
+    with pytest.raises(UsageError, match="did you mean 'arithmetic'"):
+        Sweep.from_yaml("s.yaml", set=["problems.bundled=arithmetics"])
+
+
+def test_ctrl_c_ends_with_a_report_that_says_so() -> None:
+    heard_before = signal.getsignal(signal.SIGINT)
+    faults["B"] = Pressed("ctrl-c")
+    stopped = run([Overheard(JUDGE, AGENT)], shipments(3), lanes=1)
+    assert isinstance(stopped.stopped, Interrupted)
+    assert str(stopped).startswith("stopped: stopped by signal 2; the same call goes on with it")
+    assert stopped.results.missing > 0
+    assert signal.getsignal(signal.SIGINT) is heard_before
+    faults.clear()
+    assert run([Overheard(JUDGE, AGENT)], shipments(3)).stopped is None
+
+
+def test_defaults_are_left_to_models_that_take_no_temperature() -> None:
+    model = "openai/gpt-6-sol"
+    protocols = [Debate(StatedJudge(model), BestOf(2, Agent(model), StatedJudge(model)))]
+    file = python_sweep(Top("x"), shipments(1), protocols, {}, {})
+    (debate,) = file.protocols
+    assert isinstance(debate, Debate) and isinstance(debate.agent, BestOf)
+    roles = (debate.judge, debate.agent, debate.agent.agent, debate.agent.judge)
+    assert [getattr(role, "temperature") for role in roles] == [None] * 4  # noqa: B009
+    kept = python_sweep(Top("x"), shipments(1), [Propaganda(JUDGE, Agent(model, 0.7))], {}, {})
+    assert kept.protocols == (Propaganda(JUDGE, Agent(model, 0.7)),)
+
+
+def test_roles_in_the_wrong_order_are_told_where_they_are_written() -> None:
+    with pytest.raises(TypeError, match=r"the judge comes first: Debate\(judge, agent\)"):
+        Debate(AGENT, JUDGE)  # type: ignore[arg-type]
+
+
 def test_a_run_that_kept_nothing_of_its_protocols_is_told() -> None:
     made = run([NAIVE], shipments(1))
     (made.folder / "sweep.yaml").write_text("# This run was started from Python, long ago.\n")
     with pytest.raises(RunFolderError, match=r"made from Python, and .* cannot be made again"):
-        open_run(made.folder)
+        loaded_run(made.folder)
 
 
 def test_a_run_of_ones_own_protocols_says_so_to_the_command_line() -> None:
     made = run([NAIVE, Overheard(JUDGE, AGENT)], shipments(1))
     message = r"was made from Python, and Overheard is defined in your own .*test_library: call run"
     with pytest.raises(RunFolderError, match=message):
-        open_run(made.folder)
+        loaded_run(made.folder)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +344,7 @@ def test_what_was_made_in_python_and_cannot_be_made_again_is_told(
     assert was in text
     file.write_text(text.replace(was, is_now))
     with pytest.raises(RunFolderError, match=r"was made from Python, and "):
-        open_run(place / "run")
+        loaded_run(place / "run")
 
 
 def test_progress_is_told_unless_it_is_to_be_quiet(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.batches import dispatch, retrying, session
+from oversight.engine.batches import dispatch, retrying, rounds
 from tests.batches import BatchBench
 
 
@@ -14,7 +14,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "SETTLE", 0.05)
     monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.3)
     monkeypatch.setattr(dispatch, "LAST_SECONDS", 0.3)
-    monkeypatch.setattr(session, "MIN_POLL", 0.01)
+    monkeypatch.setattr(rounds, "MIN_POLL", 0.01)
     monkeypatch.setattr(retrying, "MAX_WAIT", 0.05)
 
 

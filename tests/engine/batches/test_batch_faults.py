@@ -8,7 +8,7 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.batches import results
-from oversight.engine.batches.session import BatchRenunciation
+from oversight.engine.batches.rounds import batch_visit
 from oversight.engine.errors import (
     AllRefused,
     AuthenticationFailed,
@@ -184,7 +184,7 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
         assert f"the batch {lost.id} " in str(stopped.halt)
         assert f"--give-up {lost.id}" in str(stopped.halt)
         assert kept.id in [step["landed"] for step in stopped.marks("landed")]
-        await bench.run(server, executor=partial(BatchRenunciation, names=[lost.id]))
+        await bench.run(server, executor=partial(batch_visit, names=[lost.id]))
         went = await bench.run(server)
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)

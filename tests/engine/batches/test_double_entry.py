@@ -17,7 +17,7 @@ from oversight.engine.batches.anthropic_endpoint import AnthropicEndpoint
 from oversight.engine.batches.journal import BatchJournal
 from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.batches.reconciliation import reconcile
-from oversight.engine.batches.session import BatchCancellation, BatchRenunciation
+from oversight.engine.batches.rounds import batch_visit
 from oversight.engine.batches.vendor_http import MAX_PAGES
 from oversight.engine.errors import BatchesOut, BatchRefused, OutcomeUnknown, Overloaded
 from oversight.engine.mock import MockServer
@@ -71,7 +71,7 @@ async def test_results_that_stay_short_stop_the_run_and_are_given_up_by_name_alo
         assert server.counts()["lines_twice"] == 0
         while isinstance(stopped.halt, BatchRefused):
             name = str(stopped.halt).rpartition("--give-up ")[2]
-            give_up = partial(BatchRenunciation, names=[name])
+            give_up = partial(batch_visit, names=[name])
             assert (await bench.run(server, executor=give_up)).halt is None
             stopped = await bench.run(server, terms=WAIT)
         found = await books(bench, server, stopped)
@@ -173,7 +173,7 @@ async def test_another_teams_batch_is_neither_adopted_nor_cancelled(
         theirs = server.desk.batches
         monkeypatch.setattr(endpoint, "create", failed)
         await bench.run(server, terms=NO_WAIT)
-        await bench.run(server, executor=BatchCancellation)
+        await bench.run(server, executor=batch_visit)
         await bench.run(server, terms=replace(NO_WAIT, patience=0.0))
         assert not any(batch.cancelled for batch in theirs)
         monkeypatch.setattr(endpoint, "create", create)

@@ -35,8 +35,13 @@ OF_ITS_OWN = {
     ("dataset generate-rewritten", "--set"),
     ("dataset generate-rewritten", "--temperature"),
     ("dataset generate-wrong", "--seed"),
+    ("replay", "--passages"),
+    ("try", "--agent"),
+    ("try", "--judge"),
+    ("try", "--set"),
 }
-"""Options that set another thing than their namesakes: a loader's setting, the order of labels."""
+"""Options that set another thing than their namesakes: a loader's setting, the order of labels,
+where texts are, what a class is tried with."""
 VARIANTS = {
     "--agent": 2,  # of rows, and in a slot
     "--judge": 2,  # the same
@@ -45,6 +50,7 @@ VARIANTS = {
     "--format": 3,  # of what is printed, of exported files, and of imported ones
     "--contrast": 3,  # to be planned for, to be registered, and to be looked at
     "--limit": 2,  # problems, and lines of a list
+    "--tag": 2,  # noted, and asked for
     "--json": 2,  # beside --format, too
     "--output": 14,  # each default is named
     "--beta": 3,  # instead of the usual ones, beside them, and of the tilt
@@ -90,6 +96,7 @@ def test_exit_codes_are_those_that_scripts_rely_on() -> None:
         "OVER_BUDGET": 4,
         "MISSED": 5,
         "HOLDS": 6,
+        "BUSY": 7,
         "INTERRUPTED": 130,
     }
 

@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-PROTOCOL, ASKING = blocks("python")
+PROTOCOL, SWEEP, ASKING = blocks("python")
 
 
 def ran(code: str, place: Path) -> str:
@@ -48,6 +48,16 @@ def test_the_protocol_of_the_readme_runs_and_has_under_30_lines(tmp_path: Path) 
     shown = ran(f'{PROTOCOL}print(report.show("apples-and-crates", protocol="steel"))', tmp_path)
     assert re.search(r"^  steelman +92 +[+-]\d\.\d\d \[", shown, re.MULTILINE)
     assert "apples-and-crates · steelman · agent sim/strong · judge sim/judge stated" in shown
+
+
+@pytest.mark.wire
+def test_a_sweep_of_the_readme_runs_and_is_compared_from_python(tmp_path: Path) -> None:
+    assert oversight("init", "my-sweep.yaml", cwd=tmp_path).code == 0
+    *lines, last = SWEEP.splitlines()
+    rows = last.replace(".to_pandas()", ".num_rows")  # pandas is none of our dependencies
+    shown = ran("\n".join([*lines, rows]).replace("debate - ", "propaganda - "), tmp_path)
+    assert "differences of ASD (Brier), first - second" in shown
+    assert int(shown.split()[-1]) > 2
 
 
 @pytest.mark.wire

@@ -10,11 +10,13 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.api.experiment import Experiment
+from oversight.engine.decisions.judged import table_spread
 from oversight.engine.decisions.validation import validate, validation_finding
 from oversight.engine.reports.results import collect
 from oversight.engine.runs.outcome import line, read_outcome
 from oversight.engine.runs.scheduler import attempt
 from oversight.protocols.mechanisms.baselines import NaiveJudge
+from oversight.protocols.scoring.power import questions_needed
 from tests.command_line import Command
 from tests.engine.verdicts import JUDGE, problem, sweep
 
@@ -154,6 +156,39 @@ def test_a_plan_takes_the_spread_of_a_judgement_table(place: Path, command: Comm
     assert power["source"] == "pilot" and 0 < power["spread"]["between"] < 16
 
 
+def test_a_plan_on_a_table_takes_the_dependence_that_the_table_has(place: Path) -> None:
+    """Four questions of a text that are judged alike are worth one; otherwise, four."""
+    rng = random.Random(0)
+    far = [rng.gauss(0.2, 0.1) for _ in range(160)]
+
+    def lines(alike: bool) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": f"q{n}",
+                "values": {"A": 1, "B": -1},
+                "worlds": {
+                    "A": {"A": 0.5 + setting * far[at], "B": 0.5 - setting * far[at]},
+                    "B": {"A": 0.5, "B": 0.5},
+                },
+                "group": f"text {n // 4}",
+                "setting": f"s{setting}",
+            }
+            for setting in (0, 1)
+            for n in range(160)
+            for at in [n // 4 if alike else n]
+        ]
+
+    apart, alike = (
+        table_spread(table(place / f"{each}.jsonl", lines(each)), ("s1", "s0"), "probability")
+        for each in (False, True)
+    )
+    assert apart[1:] == alike[1:] == (160, 4.0)
+    assert apart[0].design_effect < 1.5 < 3 < alike[0].design_effect < 5
+    needed = [questions_needed(spread, 0.05, size=size) for spread, _, size in (apart, alike)]
+    assert 2.5 < needed[1] / needed[0] < 6
+
+
+@pytest.mark.campaign
 def test_every_printed_interval_and_test_holds_in_a_short_validation() -> None:
     found = validate(40, seed=1)
     assert [line for line in found if not line.holds] == []

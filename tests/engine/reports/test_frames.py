@@ -205,4 +205,4 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     assert frames["rows"].column("best_of").to_pylist() == [None, 2]
     assert frames["turns"].num_rows == 6
     about = frames["cells"].schema.metadata
-    assert about[b"identity"] == report.opened.sweep.identity.encode()
+    assert about[b"identity"] == report.reader.manifest.identity.encode()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.clipped_lines import clipped_lines
 from oversight.protocols.scoring.nested_oversight import (
     nested_from_ratings,
     nested_oversight,
@@ -196,33 +195,6 @@ def test_another_origin_of_capability_changes_nothing() -> None:
     )
     assert moved.chances == pytest.approx(same.chances)
     assert (moved.outside, same.outside) == (False, True)
-
-
-def test_a_planted_line_with_two_corners_is_preferred() -> None:
-    picked = 0
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        x = np.linspace(900, 1500, 24)
-        y = 2.0 * np.clip(x, 1050, 1300) - 1000 + 8 * rng.normal(size=24)
-        best, *_ = clipped_lines(x, y, np.full(24, 8.0))
-        if best.form == "level below and above":
-            picked += 1
-            assert best.slope == pytest.approx(2.0, rel=0.1)
-            assert best.left == pytest.approx(1050, abs=20)
-            assert best.right == pytest.approx(1300, abs=20)
-    assert picked >= 18
-
-
-def test_a_plain_line_keeps_most_of_the_weight() -> None:
-    rng = np.random.default_rng(4)
-    x = np.linspace(0, 10, 14)
-    found = clipped_lines(x, 3 * x + 1 + rng.normal(size=14), np.ones(14))
-    assert sum(each.weight for each in found) == pytest.approx(1)
-    assert found[0].at(5.0) == pytest.approx(16, abs=1)
-    with pytest.raises(ValueError, match="five points"):
-        clipped_lines(x[:4], x[:4], np.ones(4))
-    with pytest.raises(ValueError, match="same capability"):
-        clipped_lines(np.ones(6), x[:6], np.ones(6))
 
 
 def test_a_planted_surface_is_recovered_and_its_errors_go_both_ways() -> None:

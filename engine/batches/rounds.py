@@ -1,27 +1,28 @@
-"""A run in waves: each open cell runs as far as stored replies go; missing calls go in batches.
-
-A wave is a walk over all open cells. No cell is suspended while a batch is out, so memory does not
-grow with the cells that wait, and a process that is killed loses nothing but a walk.
+"""A run in batches, round by round: work runs as far as stored replies go, and the calls that are
+missing are handed in.
 """
 
 import asyncio
 import gc
 import time
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from ...cache.cache import CacheStatistics
+from ...cache.cache import Cache, CacheStatistics
 from ...cache.call import Call
 from ...cache.reply import Reply
+from ..accounting.ledger import UsageTotals
+from ..accounting.prices import PriceList
 from ..display.quantity import counted
 from ..errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed, UsageError
+from ..models.router import Models
 from ..runs.executor import AnsweredLater, Assignment
+from ..runs.rounds import MakeRounds, Missing, Rounds
 from ..runs.session import RunSession
-from ..sweeps.sweep import Cell
+from ..runs.workers import Work
 from ..throughput import clipped
 from .collector import Collector
 from .dispatch import Dispatch
@@ -34,78 +35,79 @@ POLL_FRACTION = 0.05
 """The next poll comes after this part of the time waited so far: it is late by no more."""
 
 
-class BatchSession(RunSession):
-    """A session of a run that asks some models in batches, and the others live."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
+    """What is asked in batches, and where its books are."""
 
-    young = 5_000
-    """Few: most attempts of a walk leave garbage, and no calls in flight make a collection slow."""
+    folder: Path
+    """Keeps the journal; this process holds its lock."""
+    prices: PriceList
+    batched: tuple[str, ...] = ()
+    """Models to ask in batches; batches that are out are collected in any case."""
+    terms: BatchTerms = LIVE
+    later: AnsweredLater | None = None
+    """People who answer at their own pace meanwhile."""
+    entered: Mapping[str, UsageTotals] = field(default_factory=dict)
+    """By model, what the ledger of the folder knows of earlier sessions."""
+    forgives: bool = False
+    """Whether calls that can never be served are asked once more."""
 
-    has_canaries = False
+    visits: tuple[str, ...] | None = None
+    """In place of any work, ids or marks of batches to give up; if empty, all are cancelled."""
 
-    def __init__(
-        self, assignment: Assignment, *, batched: tuple[str, ...], terms: BatchTerms
-    ) -> None:
-        """batched: models to ask in batches; batches that are out are collected in any case."""
-        if assignment.mode not in ("use", "refresh"):
-            raise UsageError(
-                f"what comes of a batch goes into the store, which --cache {assignment.mode} does "
-                "not write: leave one of them out"
-            )
-        self.batched = batched
-        super().__init__(assignment)
-        loaded, policy = assignment.loaded, assignment.policy
-        self.journal = BatchJournal(assignment.folder.path)
+    def rounds(self, models: Models) -> MakeRounds:
+        return partial(BatchRounds, self, models)
+
+
+class BatchRounds(Rounds):
+    """Asks some models in batches, and the others live."""
+
+    def __init__(self, plan: BatchPlan, models: Models, cache: Cache) -> None:
+        self.journal = BatchJournal(plan.folder)
         self.waves = 0
-        """Walks of this session in which some call was missing."""
-        self._terms = terms
-        self._stop = loaded.stop_token
+        """Rounds of this session in which some call was missing."""
+        self._models = models
+        self._terms = plan.terms
+        self._visits = plan.visits
+        self._stop = models.stop_token
         self._patience_over = False
         """Whether batches are no longer waited for."""
         self._idle_waits = 0
         """Waits in a row for other runs alone."""
         self._dispatch = Dispatch(
-            self.journal,
-            self.models,
-            self.cache,
-            self.models.priced(policy.prices),
-            self._stop,
-            terms.max_lines,
+            self.journal, models, cache, plan.prices, self._stop, plan.terms.max_lines
         )
         out = (*self.journal.intended.values(), *self.journal.out.values())
         self._collectors: dict[str, Collector] = {}
-        for model in dict.fromkeys((*batched, *(batch.model for batch in out))):
+        for model in dict.fromkeys((*plan.batched, *(batch.model for batch in out))):
             wire = self._dispatch.endpoint(model).wire
-            goes_live = self._goes_live if model in batched else lambda address: True
-            collector = Collector(self.journal, model, wire, self.models.live, goes_live)
-            self._collectors[model] = self.models.diverted[model] = collector
-        self._later = assignment.later
+            goes_live = self._goes_live if model in plan.batched else lambda address: True
+            collector = Collector(self.journal, model, wire, models.live, goes_live)
+            self._collectors[model] = models.diverted[model] = collector
+        self._later = plan.later
         self._answers = 0
-        """Of those who answer later, before this walk."""
+        """Of those who answer later, before this round."""
         if self._later is not None:
             for model in self._later.models:
-                self.models.diverted[model] = partial(self._ask_later, self._later)
-        if assignment.run_again:
+                models.diverted[model] = partial(self._ask_later, self._later)
+        self.deferred = (*self._collectors, *(self._later.models if self._later else ()))
+        if plan.forgives:
             self.journal.forgive()
-        self._dispatch.restore_accounting(
-            {m: account.batches for m, account in assignment.before.items()}
-        )
+        self._dispatch.restore_accounting({m: a.batches for m, a in plan.entered.items()})
 
     async def _ask_later(self, later: AnsweredLater, call: Call) -> Reply:
         if later.has_answered(call):
-            return await self.models.live(call)
+            return await self._models.live(call)
         raise Pending(call.address)
 
     async def close(self) -> None:
         for collector in self._collectors.values():
             collector.close()
         await self._dispatch.close()
-        await super().close()
 
-    @property
-    def statistics(self) -> CacheStatistics:
-        """Counts new replies alone: each walk asks again for what the walks before it stored."""
-        counts = super().statistics
-        return replace(counts, asked=counts.new, stored=0, shared=0)
+    def counted(self, calls: CacheStatistics) -> CacheStatistics:
+        """New replies alone: each round asks again for what the rounds before it stored."""
+        return replace(calls, asked=calls.new, stored=0, shared=0)
 
     @property
     def awaited(self) -> str:
@@ -118,10 +120,10 @@ class BatchSession(RunSession):
                 parts.append(f"{counted(len(batches), kind, plural)} of {counted(calls, 'call')}")
         return f"{' and '.join(parts)}{' without an answer' if owed else ''}"
 
-    def lines(self) -> tuple[str, ...]:
+    def lines(self, live: Sequence[str]) -> Sequence[str]:
         told, batched = [], set()
         for model in self._collectors:
-            if not self.models.limiter(model).statistics().in_flight:
+            if not self._models.limiter(model).statistics().in_flight:
                 batched.add(clipped(model))
             out = {id: batch for id, batch in self.journal.out.items() if batch.model == model}
             owed = [b for b in self.journal.liabilities.values() if b.model == model]
@@ -139,26 +141,25 @@ class BatchSession(RunSession):
                     f"{clipped(model)}  wave {self.waves}: {many} out, {back:,} of {calls:,} calls "
                     "done there"
                 )
-        live = [line for line in super().lines() if line.split()[0] not in batched]
-        return (*told, *live)
+        return [*told, *(line for line in live if line.split()[0] not in batched)]
 
-    async def _attempt_all(self, cells: Iterable[Cell]) -> None:
-        group = None if self._assignment.batches is None else tuple(cells)
+    async def of(self, missing: Missing[Work]) -> AsyncGenerator[Iterator[Work], None]:
         with self._halting():
             self._dispatch.recover()
+            for name in self._visits or ():
+                await self._dispatch.give_up(name)
+            if self._visits is not None:
+                if not self._visits:
+                    await self.finish()
+                return
             if self._dispatch.pending:
                 await self._dispatch.poll()
-            while True:
-                self._begin_walk()
-                await super()._attempt_all(self._missing(group))
-                await self._assignment.flush()
+            while self._stop.halt is None:
+                self._begin_round()
+                yield missing()
                 # Attempts that ended as Pending leave their conversations in cycles of frames.
                 gc.collect()
-                if self._stop.halt is not None:
-                    return
-                if next(self._missing(group), None) is None:
-                    if next(self._missing(None), None) is None:
-                        await self._cancel_rest()
+                if self._stop.halt is not None or next(missing(), None) is None:
                     return
                 noted = {model: each for model, each in self._collectors.items() if each.noted}
                 self.waves += bool(noted)
@@ -166,6 +167,15 @@ class BatchSession(RunSession):
                 for model, collector in noted.items():
                     elsewhere += await self._dispatch.submit(collector, model)
                 await self._wait(elsewhere)
+
+    async def finish(self) -> None:
+        """Cancel what is out, and collect what is paid for."""
+        with self._halting():
+            if self.journal.out:
+                await self._dispatch.cancel()
+            while self.journal.out:
+                if not await self._dispatch.poll():
+                    await self._stop.sleep(MIN_POLL)
 
     @contextmanager
     def _halting(self) -> Iterator[None]:
@@ -177,11 +187,7 @@ class BatchSession(RunSession):
         except Halt as halt:
             self._stop.stop(halt)
 
-    def _missing(self, group: tuple[Cell, ...] | None) -> Iterator[Cell]:
-        cells = self._assignment.loaded.sweep.cells() if group is None else group
-        return (cell for cell in cells if not self._assignment.folder.has(cell.place))
-
-    def _begin_walk(self) -> None:
+    def _begin_round(self) -> None:
         self._patience_over = self._patience_over or self._left() <= 0
         self._answers = self._later.answers if self._later else 0
         for collector in self._collectors.values():
@@ -191,7 +197,7 @@ class BatchSession(RunSession):
         """Until something is new, or nothing is waited for any more.
 
         elsewhere: calls that other runs of the store have out. No poll shows their replies: the
-        next walk finds them there.
+        next round finds them there.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -222,14 +228,6 @@ class BatchSession(RunSession):
             else:
                 await self._stop.until_stopped(later.news(pause))
 
-    async def _cancel_rest(self) -> None:
-        """Cancel what is out, and collect what is paid for."""
-        if self.journal.out:
-            await self._dispatch.cancel()
-        while self.journal.out:
-            if not await self._dispatch.poll():
-                await self._stop.sleep(MIN_POLL)
-
     def _left(self) -> float:
         """Seconds of patience left. By wall-clock time, since they count from the first batch of
         the run, whichever process submitted it."""
@@ -244,43 +242,32 @@ class BatchSession(RunSession):
         return self._patience_over or (self._terms.then == "live" and tries >= MAX_TRIES)
 
 
-class _BatchVisit(BatchSession):
-    """Base of the sessions that see to batches alone, and run no cell."""
-
-    def __init__(self, assignment: Assignment) -> None:
-        super().__init__(assignment, batched=(), terms=LIVE)
-
-    async def run(self) -> Halt | None:
-        async with self.cache:
-            with self._halting():
-                self._dispatch.recover()
-                await self._see_to_batches()
-        return self._stop.halt
-
-    @abstractmethod
-    async def _see_to_batches(self) -> None: ...
-
-
-class BatchCancellation(_BatchVisit):
-    """Cancels the batches that a run has out, and collects what they were paid for."""
-
-    async def _see_to_batches(self) -> None:
-        await self._cancel_rest()
+def batch_plan(
+    assignment: Assignment, batched: tuple[str, ...] = (), terms: BatchTerms = LIVE
+) -> BatchPlan:
+    """That of a run. UsageError."""
+    if assignment.mode not in ("use", "refresh"):
+        raise UsageError(
+            f"what comes of a batch goes into the store, which --cache {assignment.mode} does "
+            "not write: leave one of them out"
+        )
+    return BatchPlan(
+        folder=assignment.folder.path,
+        prices=assignment.loaded.models.priced(assignment.policy.prices),
+        batched=batched,
+        terms=terms,
+        later=assignment.later,
+        entered=assignment.before,
+        forgives=bool(assignment.run_again),
+    )
 
 
-class BatchRenunciation(_BatchVisit):
-    """Takes what can be had of batches; what is lost of them counts as maybe spent."""
-
-    def __init__(self, assignment: Assignment, names: Sequence[str]) -> None:
-        """names: ids, or marks where the vendor never named one."""
-        super().__init__(assignment)
-        self._names = names
-
-    async def _see_to_batches(self) -> None:
-        for name in self._names:
-            await self._dispatch.give_up(name)
+def batch_visit(assignment: Assignment, names: Sequence[str] = ()) -> RunSession:
+    """An executor that cancels the batches of a run, or gives up those that are named."""
+    plan = replace(batch_plan(assignment), visits=tuple(names))
+    return RunSession(replace(assignment, rounds=plan.rounds(assignment.loaded.models)))
 
 
-def has_batches(run: Path) -> bool:
-    """Whether a run has ever submitted a batch."""
-    return (run / FOLDER / JOURNAL).exists()
+def has_batches(folder: Path) -> bool:
+    """Whether a batch has ever been submitted from a folder."""
+    return (folder / FOLDER / JOURNAL).exists()

@@ -1,0 +1,33 @@
+"""The blocks of code in the documents, which tests run as a reader would."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+
+
+class Block(NamedTuple):
+    """A block of code in a document."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Its file's name, where its first line is a comment that states one."""
+        found = re.match(r"# ([\w./-]+\.(?:py|yaml|csv))\n", self.text)
+        return found[1] if found else ""
+
+
+def blocks(page: Path, *languages: str) -> list[Block]:
+    """The blocks in these languages, in their order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page, text.count("\n", 0, found.start()) + 1, found[1], found[2])
+        for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        if found[1] in languages
+    ]
