@@ -163,6 +163,13 @@ class RecordTables:
         except sqlite3.Error as exc:
             raise faulty(self._file, exc) from exc
 
+    def fetched(self, sql: str, *values: int | str | bytes) -> list[Any]:
+        """The same, all at once: a third of the time where they are few."""
+        try:
+            return self.db.execute(sql, values).fetchall()
+        except sqlite3.Error as exc:
+            raise faulty(self._file, exc) from exc
+
     @cached_property
     def _unpacker(self) -> Unpacker:
         return Unpacker(dict(self.query("SELECT dictionary, body FROM dictionaries")))
