@@ -183,9 +183,7 @@ _ACCENTS = re.compile("[\u0300-\u036f]")
 def _folded(text: str) -> str:
     """In small letters without accents, as the index has it."""
     if not text.isascii():
-        text = "".join(
-            c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c)
-        )
+        text = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
     return text.lower()
 
 
