@@ -17,7 +17,7 @@ from ...protocols.scoring.arrays import Floats, codes_of
 from ...protocols.scoring.calibration import Auroc, auroc
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.inference import Influences, mean_of
-from ..display.finding import Finding, Part, figure, program, word
+from ..display.finding import Finding, Part, figure, number, program, word
 from ..errors import UsageError
 from .rows import RunRows
 
