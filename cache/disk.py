@@ -127,6 +127,8 @@ class DiskStore(RowReader, Store):
                 raise _fault(exc, file) from exc
             except OSError as exc:
                 kind = StoreFull if exc.errno in NO_ROOM else StoreError
+                if folder.is_file():
+                    raise kind(f"{folder} is a file, and a store is a folder: name one") from exc
                 raise kind(f"{folder} cannot be a store: {exc}") from exc
             super().__init__(file)
             self._kept = undo.pop_all()

@@ -210,6 +210,9 @@ class Protocol(ABC):
                 yield f"{each.name.replace('_', ' ')} {value}"
 
 
+LONGEST = 1_000
+"""Most rounds or turns; no transcript of so many fits into a prompt."""
+
 Horizon: TypeAlias = Literal["untold", "told"]
 """Whether those who take part are told how long it will last."""
 
@@ -231,6 +234,9 @@ class Lasting(Protocol):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_known("horizon", self.horizon, get_args(Horizon))
+        for name in placeholders(self.horizon_block):
+            if getattr(self, name) > LONGEST:
+                raise ValueError(f"{name}: {getattr(self, name):,} are more than {LONGEST:,}")
 
     @property
     def horizon_name(self) -> str:

@@ -7,19 +7,15 @@ most. No call is made.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ...protocols.scoring.contrasts import (
-    Contrast,
-    Family,
-    RankSet,
-    contrasts,
-)
+from ...protocols.scoring.contrasts import Contrast, Family, RankSet, contrasts
 from ...protocols.scoring.inference import FEW_CLUSTERS
 from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.scarce import Powered
 from ...protocols.scoring.verdict_measures import Flips
 from ..display.finding import (
+    Column,
     Finding,
     Part,
     column,
@@ -37,10 +33,7 @@ from ..reports.report import SCORE_NAMES
 from .instruments import instrument_notes
 from .row_pairs import pairs_across, pairs_between, pairs_within
 from .row_verdicts import DifferenceBounds, RowVerdicts
-from .rows import (
-    RunRows,
-    pairs_meant,
-)
+from .rows import RunRows, pairs_meant
 from .sample_pairs import comparable, most_apart, powered_by, ranks_of, swayed
 
 RowPlace: TypeAlias = tuple[int, int]
@@ -108,14 +101,13 @@ class Comparison:
     @property
     def multiplicity(self) -> str:
         """Number of contrasts, and the correction of p for that number."""
-        k = len(self.contrasts)
-        if k == 1:
+        if len(self.contrasts) == 1:
             return "1 contrast was looked at: p is not corrected."
         how = {
-            "holm": "p_family: family-wise error, Holm's step-down",
-            "bh": "p_family: q, the false discovery rate (Benjamini and Hochberg)",
+            "holm": "family-wise error, Holm's step-down",
+            "bh": "q, the false discovery rate (Benjamini and Hochberg)",
         }[self.family]
-        return f"{k:,} contrasts were looked at. {how}."
+        return f"{len(self.contrasts):,} contrasts were looked at. p_family: {how}."
 
 
 def compare_rows(
@@ -252,6 +244,23 @@ def _compared(
     )
 
 
+def contrast_columns(several: bool, beside: Sequence[Column] = ()) -> list[Column]:
+    """Columns of lines with a `contrast`. several: whether it is one of a family. beside: behind
+    n."""
+    return [
+        *(word(role, f"contrast.{role}", key=role) for role in ("first", "second")),
+        number("n", "contrast.estimate.n", key="n"),
+        *beside,
+        program("means", "contrast.means"),
+        figure("difference", "contrast.estimate", key="difference"),
+        column("p", "contrast.p", _p, key="p"),
+        column("p_family", "contrast.p_family", _p if several else None, key="p_family"),
+        people("verdict", _verdict),
+        program("verdict", "contrast.verdict"),
+        program("mde", "contrast.mde"),
+    ]
+
+
 def comparison_finding(comparison: Comparison) -> Finding:
     """Contrasts, flips, prediction-powered means and ranks, those that have content."""
     lines = comparison.contrasts
@@ -261,18 +270,11 @@ def comparison_finding(comparison: Comparison) -> Finding:
     called = any(line.equal_calls is not None for line in lines)
     names = [word(role, f"contrast.{role}", key=role) for role in ("first", "second")]
     columns = [
-        *names,
-        number("n", "contrast.estimate.n", key="n"),
-        *[people("clusters", _clusters)] * clustered,
+        *contrast_columns(several, [people("clusters", _clusters)] * clustered),
         program("effective_clusters", "contrast.estimate.effective"),
-        program("means", "contrast.means"),
-        figure("difference", "contrast.estimate", key="difference"),
-        column("p", "contrast.p", _p, key="p"),
-        column("p_family", "contrast.p_family", _p if several else None, key="p_family"),
-        people("verdict", _verdict),
         *(
             program(name, f"contrast.{name}")
-            for name in ("verdict", "equivalent", "mde", "wins", "ties", "losses", "correlation")
+            for name in ("equivalent", "wins", "ties", "losses", "correlation")
         ),
         people("win/tie/loss", _wins),
         *[people("bounds", lambda line: span((line.bounds.low, line.bounds.high), 2))] * doubtful,
@@ -353,9 +355,9 @@ def _clusters(line: Compared) -> str:
     return f"{line.contrast.estimate.clusters} (worth {line.contrast.estimate.effective:.0f})"
 
 
-def _verdict(line: Compared) -> str:
-    undecided = line.contrast.verdict == "not determined"
-    return f"not determined at MDE {line.contrast.mde:.2f}" if undecided else line.contrast.verdict
+def _verdict(line: Any) -> str:
+    its: Contrast = line.contrast
+    return its.verdict + f" at MDE {its.mde:.2f}" * (its.verdict == "not determined")
 
 
 def _wins(line: Compared) -> str:

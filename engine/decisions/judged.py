@@ -13,12 +13,13 @@ from ...protocols.scoring.inference import ErrorKind, Influences, mean_of
 from ...protocols.scoring.judgements import Judgement, Judgements
 from ...protocols.scoring.power import Spread
 from ...protocols.scoring.unpaired import scored
-from ..display.finding import Finding, Part, column, figure, number, people, program, word
+from ..display.finding import Finding, Part, figure, number, program
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from ..reports.scored import by_setting, ways_of
 from ..reports.verdicts import parsed, told_apart
 from ..studies.scoring import is_study, study_judgements
+from .comparison import contrast_columns
 from .frontier import frontier_part, frontier_points
 from .statement import read_pair
 
@@ -194,17 +195,7 @@ def _shared(one: Influences, two: Influences) -> float:
 
 def _finding(lines: Sequence[JudgedContrast], name: str, score: str, family: Family) -> Finding:
     columns = [
-        word("first", "contrast.first", key="first"),
-        word("second", "contrast.second", key="second"),
-        number("n", "contrast.estimate.n", key="n"),
-        number("shared", "shared", ".0%"),
-        program("means", "contrast.means"),
-        figure("difference", "contrast.estimate", key="difference"),
-        column("p", "contrast.p", "{:.3f}".format, key="p"),
-        column("p_family", "contrast.p_family", "{:.3f}".format, key="p_family"),
-        people("verdict", _verdict),
-        program("verdict", "contrast.verdict"),
-        program("mde", "contrast.mde"),
+        *contrast_columns(True, [number("shared", "shared", ".0%")]),
         program("errors", "contrast.estimate.errors"),
     ]
     first = lines[0].contrast.estimate
@@ -218,9 +209,3 @@ def _finding(lines: Sequence[JudgedContrast], name: str, score: str, family: Fam
     title = f"{name}: differences of ASD ({SCORE_NAMES[score]}), first - second"
     about = {"name": name, "score": score, "family": family}
     return Finding((Part("contrasts", title, columns, lines, notes),), about)
-
-
-def _verdict(line: JudgedContrast) -> str:
-    each = line.contrast
-    undecided = each.verdict == "not determined"
-    return f"not determined at MDE {each.mde:.2f}" if undecided else each.verdict

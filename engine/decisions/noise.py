@@ -39,7 +39,7 @@ def noise(run: RunRows, score: str = "brier") -> list[RowNoise]:
     for row, name in enumerate(run.names):
         ids, scores = verdict_scores(run, row, score)
         if len(ids) > 1 and scores.shape[1] * scores.shape[2] > 1:
-            effect = design_effect(scores.mean(axis=(1, 2)), run.clusters(ids)).effect
+            effect = design_effect(scores.mean(axis=(1, 2)), run.clusters(ids))
             rows.append(RowNoise(name, components(scores), effect))
     if not rows:
         raise UsageError(

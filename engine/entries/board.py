@@ -1,43 +1,41 @@
 """The board: static pages from verified entries and from studies, that open from a folder.
 
-A row of an entry ranks below every row that is better for sure under the same score: by Holm's
-correction over all differences of ASD, taken as independent, which rows on the same problems are
-not; then it errs towards ties.
+What an entry gave is kept beside its pages under the entry's digest. So when the board is made
+again, an entry of which no byte has changed is not verified again.
 """
 
-import math
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import orjson
+import msgspec
 from markupsafe import Markup, escape
 
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.judgements import Judgements
 from ...protocols.scoring.unpaired import scored
 from ..display.finding import span
-from ..display.quantity import signed
+from ..display.quantity import counted, signed
 from ..errors import EngineError, UsageError
 from ..pages.site import write_bundle
 from ..reports.report import SCORE_NAMES
 from ..reports.scored import by_setting, ways_of
+from ..runs.loaded_sweep import DISTRIBUTION_NAME
 from ..runs.reader import RunReader
-from ..simulation.model import PREFIX
-from ..studies.draft import INFO
-from ..studies.scoring import is_study, study_judgements
+from ..studies.scoring import about_study, is_study, study_judgements
 from ..system.files import replace_file
-from .entry import CARDS, FIGURES
-from .verifying import Verified, verify
+from .board_rows import SCORES, BoardRow, rows_of_entry
+from .entry import CARDS, read_entry
+from .ranking import Standing, rank_sets, rests_on
+from .verifying import changed_files, verify
 
-LEVEL = 0.05
 READINGS = 20
 """Problems of each entry whose transcripts are laid out: the most telling ones."""
-MARKER = ".oversight-board"
-SCORES = ("brier", "log", "accuracy")
+MARKER, KEPT = ".oversight-board", "rows.json"
 
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:76rem;margin:2rem auto;padding:0 1rem;
@@ -55,21 +53,12 @@ th,td{border-color:#444}.badge{border-color:#aaa}}
 """
 
 
-@dataclass(frozen=True, slots=True)
-class BoardRow:
-    """A row of the board under one score."""
+class _Kept(msgspec.Struct, frozen=True):
+    """What an entry gave, kept beside its pages."""
 
-    track: str
-    score: str
-    name: str
-    by: str
-    n: int
-    asd: Estimate
-    lift: Estimate | None
-    doubts: str
-    badges: tuple[str, ...]
-    link: str
-    """Address of the transcripts behind it; empty if there are none."""
+    version: str
+    digest: str
+    rows: tuple[BoardRow, ...]
 
 
 def write_board(folders: Sequence[Path], to: Path) -> list[str]:
@@ -77,119 +66,90 @@ def write_board(folders: Sequence[Path], to: Path) -> list[str]:
     folder that is no board."""
     if to.exists() and not (to / MARKER).exists():
         raise UsageError(f"{to} is there, and no board: name another folder with -o")
-    shutil.rmtree(to, ignore_errors=True)
-    to.mkdir(parents=True)
+    (to / "entries").mkdir(parents=True, exist_ok=True)
     replace_file(to / MARKER, [b""])
     left_out: list[str] = []
     rows: list[BoardRow] = []
-    for number, folder in enumerate(folders, 1):
-        if is_study(folder):
-            rows += _of_study(folder)
+    shelves = set()
+    for folder in folders:
+        try:
+            if is_study(folder):
+                rows += _of_study(folder)
+                continue
+            kept = _of_entry(folder, to)
+        except EngineError as exc:
+            left_out.append(f"{folder}: {exc}")
             continue
-        with TemporaryDirectory(prefix="oversight-board") as at:
-            opened = Path(at) / "run"
-            try:
-                found = verify(folder, opened)
-            except EngineError as exc:
-                left_out.append(f"{folder}: {exc}")
-                continue
-            if found.wrong:
-                left_out.append(f"{folder}: {found.wrong[0]}")
-                continue
-            rows += _of_entry(found, folder, f"{number}", to, opened)
+        if isinstance(kept, str):
+            left_out.append(f"{folder}: {kept}")
+            continue
+        shelves.add(_shelf(kept.digest))
+        rows += kept.rows
+    for stale in (to / "entries").iterdir():
+        if stale.name not in shelves:
+            shutil.rmtree(stale)
     replace_file(to / "index.html", [_page(rows, left_out).encode()])
     return left_out
 
 
-def _of_entry(
-    found: Verified, folder: Path, shelf: str, to: Path, opened: Path
-) -> Iterator[BoardRow]:
-    entry, run = found.entry, RunReader(opened)
-    site = to / "entries" / shelf
-    write_bundle(run, site, most=READINGS, calls=False)
-    shutil.copytree(folder / CARDS, site / CARDS)
-    figures = orjson.loads((folder / FIGURES).read_bytes())
-    for score in (each for each in SCORES if each in figures):
-        for row in figures[score]["rows"]:
-            if row["asd"] is None:
-                continue
-            doubts, kept = doubts_of(row)
-            roles = " ".join((row["agent"], row["judge"]))
-            badges = [badge for badge in found.badges if badge != "simulated" or PREFIX in roles]
-            badges += ["judged by people"] * row["judge"].startswith("published ")
-            badges += ["compliance over 90 %"] * kept
-            yield BoardRow(
-                entry.track or "open",
-                score,
-                " · ".join(filter(None, (row["protocol"], row["agent"], row["judge"]))),
-                f"{entry.submitter}: {entry.name}",
-                row["n"],
-                Estimate.read(row["asd"]),
-                Estimate.read(row["lift"]) if row["lift"] else None,
-                doubts,
-                tuple(badges),
-                f"entries/{shelf}/index.html",
-            )
+def _shelf(digest: str) -> str:
+    """Name of the folder of an entry's pages."""
+    return digest[:16]
 
 
-def doubts_of(row: Mapping[str, Any]) -> tuple[str, bool]:
-    """How many worlds of a row of a report failed or are in doubt, and whether at least 90 % of its
-    problems have none. A row of single worlds has no bounds, which would tell."""
-    bounds = row["bounds"] or {}
-    if not bounds.get("n"):
-        return f"{row['failed']} failed", False
-    doubtful = bounds["doubtful"]
-    told = f"{row['failed']} failed, {doubtful} in doubt" if doubtful else "none"
-    return told, doubtful / bounds["n"] <= 0.1
+def _of_entry(folder: Path, to: Path) -> _Kept | str:
+    """The rows of an entry, and its pages written; or why it is left out."""
+    entry, stated = read_entry(folder)
+    shelf = to / "entries" / _shelf(entry.digest)
+    if kept := _read_kept(shelf / KEPT, entry.digest):
+        wrong = next(changed_files(folder, entry, stated), "")
+        return wrong or kept
+    with TemporaryDirectory(prefix="oversight-board") as at:
+        opened = Path(at) / "run"
+        found = verify(folder, opened)
+        if found.wrong:
+            return found.wrong[0]
+        run = RunReader(opened)
+        shutil.rmtree(shelf, ignore_errors=True)
+        write_bundle(run, shelf, most=READINGS, calls=False)
+        shutil.copytree(folder / CARDS, shelf / CARDS)
+        link = f"entries/{shelf.name}/index.html"
+        kept = _Kept(
+            version(DISTRIBUTION_NAME), entry.digest, tuple(rows_of_entry(found, run, folder, link))
+        )
+        replace_file(shelf / KEPT, [msgspec.json.encode(kept)])
+    return kept
+
+
+def _read_kept(file: Path, digest: str) -> _Kept | None:
+    """What an earlier making kept of this very entry, by this version of the program."""
+    try:
+        kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return kept if (kept.version, kept.digest) == (version(DISTRIBUTION_NAME), digest) else None
 
 
 def _of_study(folder: Path) -> Iterator[BoardRow]:
     every = Judgements.of(study_judgements(folder))
     ways = ways_of(every)
-    about = orjson.loads((folder / INFO).read_bytes())
+    about = about_study(folder)
     for score in SCORES:
         for setting, its in by_setting(every).items():
             found = scored(its, score, ways=ways)
             if found is None or found.asd is None:
                 continue
-            gain = found.gain
             yield BoardRow(
                 "people",
                 score,
                 setting,
-                f"{about['name']} ({about['paper']}, {about['licence']})",
+                about["name"],
+                f"{about['paper']}, {about['licence']}",
                 found.n,
-                found.asd.estimate(),
-                gain.estimate() if gain else None,
-                "none",
-                ("published", "judged by people"),
-                "",
+                Standing(found.asd.estimate()),
+                found.gain.estimate() if found.gain else None,
+                badges=("published", "judged by people"),
             )
-
-
-def rank_sets(figures: Sequence[Estimate], level: float = LEVEL) -> list[tuple[int, int]]:
-    """Best and worst rank that each figure may have, all at once."""
-    from scipy import stats
-
-    pairs = []
-    for n, one in enumerate(figures):
-        for m, other in enumerate(figures[:n]):
-            error = math.hypot(one.error or 0.0, other.error or 0.0)
-            apart = one.value - other.value
-            p = 1.0
-            if error and one.error and other.error:
-                degrees = min(one.degrees, other.degrees)
-                p = float(2 * stats.t.sf(abs(apart) / error, max(degrees, 1)))
-            pairs.append((p, n, m) if apart > 0 else (p, m, n))
-    better: list[tuple[int, int]] = []
-    for place, (p, best, worse) in enumerate(sorted(pairs)):
-        if p > level / (len(pairs) - place):
-            break
-        better.append((best, worse))
-    return [
-        (1 + sum(w == n for _, w in better), len(figures) - sum(b == n for b, _ in better))
-        for n in range(len(figures))
-    ]
 
 
 def _page(rows: Sequence[BoardRow], left_out: Sequence[str]) -> str:
@@ -198,16 +158,17 @@ def _page(rows: Sequence[BoardRow], left_out: Sequence[str]) -> str:
         Markup(
             "<p>ASD: agent score difference, higher is better for the truth. Brackets: 95 % "
             "intervals. Rank: the ranks that a row may have. Lift: over the naive judge; of "
-            "people, over their own first belief. Figures follow from replies and code; a "
-            "registration counts only if its digest was public before the first call.</p>"
+            "people, over their own first belief. Tokens: a problem, in and out. Over cheaper: ASD "
+            "less that of the best row of the same entry that takes no more tokens. Figures follow "
+            "from replies and code; a registration counts only if its digest was public before the "
+            "first call; runs that a submitter did not enter are not known.</p>"
         ),
     ]
     for track in dict.fromkeys(row.track for row in rows):
         parts.append(Markup("<h2>Track: {}</h2>").format(track))
-        for score in SCORES:
-            its = [row for row in rows if (row.track, row.score) == (track, score)]
-            if its:
-                parts.append(_table(track, score, its))
+        tables = [[r for r in rows if (r.track, r.score) == (track, score)] for score in SCORES]
+        parts += [Markup("<p>{}</p>").format(each) for each in _robustness(tables)]
+        parts += [_table(track, its[0].score, its) for its in tables if its]
     if left_out:
         items = Markup("").join(Markup("<li>{}</li>").format(each) for each in left_out)
         parts.append(Markup("<h2>Left out: not verified</h2><ul>{}</ul>").format(items))
@@ -219,11 +180,31 @@ def _page(rows: Sequence[BoardRow], left_out: Sequence[str]) -> str:
     return str(page + Markup("<body><main>{}</main></body></html>\n").format(body))
 
 
+def _robustness(tables: Sequence[Sequence[BoardRow]]) -> Iterator[str]:
+    """How firmly the first row of a track stands: under every score, and without some problems."""
+    tops = []
+    for its in filter(None, tables):
+        top = max(its, key=lambda row: row.standing.figure.value)
+        tops.append(f"{top.name} ({SCORE_NAMES[top.score]})")
+    if len({each.rpartition(" (")[0] for each in tops}) == 1:
+        yield f"First under every score: {tops[0].rpartition(' (')[0]}."
+    elif tops:
+        yield f"First under each score: {'; '.join(tops)}."
+    if tables and len(tables[0]) > 1:
+        ranked = sorted(tables[0], key=lambda row: -row.standing.figure.value)
+        share = rests_on(ranked[0].standing, ranked[1].standing)
+        if share is not None:
+            yield f"Without {share:.0%} of the problems, chosen against it, it would not be first."
+
+
 def _table(track: str, score: str, rows: Sequence[BoardRow]) -> Markup:
-    ranks = rank_sets([row.asd for row in rows])
-    order = sorted(range(len(rows)), key=lambda n: (ranks[n], -rows[n].asd.value))
-    lines = Markup("").join(_line(rows[n], ranks[n]) for n in order)
-    heads = ("rank", "row", "by", "n", "ASD", "lift", "in doubt", "badges")
+    ranks = rank_sets([row.standing for row in rows])
+    order = sorted(range(len(rows)), key=lambda n: (ranks[n], -rows[n].standing.figure.value))
+    made = Counter(who for who, _ in {(row.submitter, row.entry) for row in rows})
+    lines = Markup("").join(_line(rows[n], ranks[n], made[rows[n].submitter]) for n in order)
+    heads = (
+        *("rank", "row", "by", "n", "ASD", "lift", "tokens", "over cheaper", "in doubt", "badges"),
+    )
     head = Markup("").join(Markup('<th scope="col">{}</th>').format(each) for each in heads)
     told = f"{track}, {SCORE_NAMES[score]}"
     return Markup(
@@ -232,17 +213,24 @@ def _table(track: str, score: str, rows: Sequence[BoardRow]) -> Markup:
     ).format(told, told, head, lines)
 
 
-def _line(row: BoardRow, rank: tuple[int, int]) -> Markup:
+def _line(row: BoardRow, rank: tuple[int, int], made: int) -> Markup:
     best, worst = rank
     ranks = str(best) if best == worst else f"{best} to {worst}"
     name: Any = escape(row.name)
     if row.link:
         name = Markup('<a href="{}">{}</a>').format(row.link, row.name)
+    by = f"{row.submitter}: {row.entry}"
+    if made > 1:
+        by += f"; {counted(made, 'entry', 'entries')} of theirs"
     badges = Markup("").join(Markup('<span class="badge">{}</span>').format(b) for b in row.badges)
+    figures = (
+        *(row.n, _figure(row.standing.figure), _figure(row.lift)),
+        *("–" if row.tokens is None else f"{row.tokens:,.0f}", _figure(row.over_cheaper)),
+    )
+    cells = Markup("").join(Markup('<td class="n">{}</td>').format(each) for each in figures)
     return Markup(
-        '<tr><td class="n">{}</td><td>{}</td><td>{}</td><td class="n">{}</td><td class="n">{}</td>'
-        '<td class="n">{}</td><td>{}</td><td>{}</td></tr>\n'
-    ).format(ranks, name, row.by, row.n, _figure(row.asd), _figure(row.lift), row.doubts, badges)
+        '<tr><td class="n">{}</td><td>{}</td><td>{}</td>{}<td>{}</td><td>{}</td></tr>\n'
+    ).format(ranks, name, by, cells, row.doubts, badges)
 
 
 def _figure(of: Estimate | None) -> str:

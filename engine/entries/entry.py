@@ -21,19 +21,22 @@ from ...protocols.datasets.jsonl import jsonl
 from ..errors import UsageError
 from ..record.export import said
 from ..record.values import RecordedCell
+from ..reports.aggregate import OutcomeTable
+from ..reports.health import HealthCheck
 from ..reports.report import report
-from ..reports.results import Results, collect
+from ..reports.results import Results, score_rows
 from ..runs.reader import RunReader
 from ..runs.recorded import REPLIES
 from ..runs.run_folder import lines
 from ..sharing.contents import CODE
-from ..system.files import read_bounded
+from ..system.files import open_plain, read_bounded
 from .plan import canonical
 
 ENTRY, PACK, CELLS, FIGURES = "entry.json", "run.oversight", "cells.txt", "figures.json"
 REGISTRATION, CARDS = "registration.json", "cards"
 FORMAT = 1
-MAX_FILE = 2**34
+MAX_FILE = 2**28
+"""Bytes of a file beside the pack, which may be larger and is never read whole."""
 
 
 class EntryError(UsageError):
@@ -101,6 +104,15 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def file_digest(file: Path) -> str:
+    """That of a file of any size. FileNotFoundError, or RunFolderError if it is no file."""
+    digest = hashlib.sha256()
+    with open_plain(file) as content:
+        while part := content.read(2**20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
 def merkle(leaves: Iterable[str]) -> str:
     """Root of a binary Merkle tree over hex digests, in order; empty without any."""
     level = [bytes.fromhex(leaf) for leaf in leaves]
@@ -116,17 +128,31 @@ def problem_digests(run: RunReader) -> dict[str, str]:
     return {p.id: digest_of(line) for p, line in zip(run.problems, written, strict=True)}
 
 
-def cell_digests(run: RunReader) -> Iterator[tuple[int, str, RecordedCell | None]]:
-    """(place, digest of its outcome and of what was said, its record) in the order of the sweep."""
+@dataclass(frozen=True, slots=True)
+class ReadCell:
+    """A cell of an opened entry."""
+
+    place: int
+    digest: str
+    """Of its outcome and of what was said."""
+    recorded: RecordedCell | None
+    said: bytes
+    """The line of what was said in it, as its record makes it; empty without one."""
+    ended: bytes
+    """Its outcome; empty if it has none."""
+
+
+def read_entry_cells(run: RunReader) -> Iterator[ReadCell]:
+    """Every cell that has an outcome or a record, once, in the order of the sweep."""
     ended = {orjson.loads(line)["place"]: line for line in lines(run.folder)}
     for number in range(len(run.problems)):
         span = run.sweep.span(number)
         recorded = run.cells(span)
         for place in span:
-            cell = recorded.get(place)
-            if place in ended or cell is not None:
-                content = ended.get(place, b"") + (said(cell) if cell else b"")
-                yield place, digest_of(content), cell
+            cell, end = recorded.get(place), ended.get(place, b"")
+            if end or cell is not None:
+                line = said(cell) if cell else b""
+                yield ReadCell(place, digest_of(end + line), cell, line, end)
 
 
 def reply_leaves(folder: Path) -> Iterator[str]:
@@ -142,8 +168,11 @@ def reply_leaves(folder: Path) -> Iterator[str]:
 
 
 def results_of(run: RunReader) -> dict[str, Results]:
-    outcomes = list(run.outcomes())
-    return {score: collect(run.sweep, outcomes, score=score) for score in run.scores}
+    table, check = OutcomeTable(run.sweep), HealthCheck()
+    for record in run.outcomes():
+        table.add(record)
+        check.add(record)
+    return {score: score_rows(table, check, score=score) for score in run.scores}
 
 
 def figures_of(results: dict[str, Results]) -> bytes:

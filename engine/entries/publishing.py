@@ -1,6 +1,6 @@
 """Publishing a run as an entry: the same bytes each time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,11 +25,12 @@ from .entry import (
     PACK,
     REGISTRATION,
     Entry,
-    cell_digests,
     digest_of,
     figures_of,
+    file_digest,
     merkle,
     problem_digests,
+    read_entry_cells,
     reply_leaves,
     results_of,
 )
@@ -54,10 +55,12 @@ def publish(
         wish = PackWish(replies=store is not None)
         contents = make_pack(run, stage / PACK, wish, store, variables, lambda contents: None)
         open_pack(stage / PACK, opened)
-        entry, files = described(RunReader(opened), contents, about, registration)
-        files[PACK] = (stage / PACK).read_bytes()
-        entry = replace(entry, files={name: digest_of(files[name]) for name in sorted(files)})
-        files.pop(PACK)
+        made = RunReader(opened)
+        digests = [(cell.place, cell.digest) for cell in read_entry_cells(made)]
+        entry, files = described(made, digests, contents, about, registration)
+        listed = {name: digest_of(files[name]) for name in files}
+        listed[PACK] = file_digest(stage / PACK)
+        entry = replace(entry, files=dict(sorted(listed.items())))
         (stage / CARDS).mkdir()
         for name, content in files.items():
             replace_file(stage / name, [content])
@@ -67,11 +70,17 @@ def publish(
 
 
 def described(
-    run: RunReader, contents: Contents, about: Mapping[str, str], registration: Path | None
+    run: RunReader,
+    digests: Sequence[tuple[int, str]],
+    contents: Contents,
+    about: Mapping[str, str],
+    registration: Path | None,
 ) -> tuple[Entry, dict[str, bytes]]:
-    """The manifest of an opened pack, but for its files, and the content of those beside it."""
+    """The manifest of an opened pack, but for its files, and the content of those beside it.
+
+    digests: place and digest of every cell, in order.
+    """
     files: dict[str, bytes] = {}
-    digests = [(place, digest) for place, digest, _ in cell_digests(run)]
     files[CELLS] = "".join(f"{place} {digest}\n" for place, digest in digests).encode()
     results = results_of(run)
     files[FIGURES] = figures_of(results)

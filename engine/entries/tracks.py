@@ -33,6 +33,14 @@ class Track:
     def slots(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(_SLOT.findall(self.sweep)))
 
+    def is_of(self, sweep: str) -> bool:
+        """Whether a sweep file is that of this track, with something in its slots."""
+        parts = [re.escape(part) for part in _SLOT.split(self.sweep.strip())[::2]]
+        written = "\n".join(
+            line for line in sweep.splitlines() if not line.startswith(("#", "name:"))
+        )
+        return re.fullmatch(r"[^\n]+?".join(parts), written.strip()) is not None
+
     def filled(self, name: str, **values: str) -> str:
         """The sweep file. UsageError for a slot without a value."""
         if lacking := [slot for slot in self.slots if not values.get(slot)]:

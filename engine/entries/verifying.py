@@ -2,8 +2,8 @@
 from the replies where its code is trusted."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,15 +13,13 @@ from ...cache.bundle import BundleStore
 from ...cache.errors import CacheError
 from ...cache.record import read_record
 from ...protocols.transcript import Failure
-from ..errors import EngineError, UsageError
-from ..record.export import said
+from ..errors import EngineError, RunFolderError, UsageError
 from ..record.values import RecordedCell
 from ..runs.outcome import projected
 from ..runs.reader import RunReader
 from ..runs.recorded import REPLIES
-from ..runs.run_folder import lines
 from ..sharing.contents import SAID
-from ..sharing.opening import contents_of, member_of, open_pack
+from ..sharing.opening import contents_of, member_lines, open_pack
 from ..system.files import read_bounded
 from .entry import (
     CELLS,
@@ -31,11 +29,11 @@ from .entry import (
     PACK,
     REGISTRATION,
     Entry,
-    cell_digests,
-    digest_of,
+    file_digest,
     first_difference,
     named,
     read_entry,
+    read_entry_cells,
 )
 from .publishing import described
 
@@ -54,7 +52,7 @@ class Verified:
     def badges(self) -> tuple[str, ...]:
         if self.wrong:
             return ()
-        found = ["consistent"]
+        found = ["consistent"] if self.entry.replies else ["no replies to follow from"]
         if self.replayed:
             found.append("replayed")
         if self.entry.registration:
@@ -68,7 +66,7 @@ def verify(folder: Path, keep: Path | None = None) -> Verified:
     """Check an entry without running any of its code. keep: where its run folder is left, for who
     replays it. EntryError for a folder that is no entry."""
     entry, stated = read_entry(folder)
-    wrong = list(_files(folder, entry, stated))
+    wrong = list(changed_files(folder, entry, stated))
     with TemporaryDirectory(prefix="oversight-entry") as at:
         opened = keep or Path(at) / "opened"
         try:
@@ -79,35 +77,37 @@ def verify(folder: Path, keep: Path | None = None) -> Verified:
     return Verified(entry, tuple(dict.fromkeys(wrong)))
 
 
-def _files(folder: Path, entry: Entry, stated: str) -> Iterator[str]:
+def changed_files(folder: Path, entry: Entry, stated: str) -> Iterator[str]:
+    """What of an entry is not the bytes of which its manifest has the digests.
+
+    stated: the digest that the manifest states of itself.
+    """
     if entry.digest != stated:
         yield f"{ENTRY}: its digest is {stated[:12]}…, and what it says makes {entry.digest[:12]}…"
     there = {str(f.relative_to(folder)) for f in folder.rglob("*") if not f.is_dir()}
     for name in sorted(there - {ENTRY} - set(entry.files)):
         yield f"{name}: it is not listed in {ENTRY}"
     for name, digest in entry.files.items():
-        if name not in there:
+        try:
+            if file_digest(folder / name) != digest:
+                yield f"{name}: it was changed"
+        except FileNotFoundError:
             yield f"{name}: it is missing"
-        elif digest_of(read_bounded(folder / name, MAX_FILE)) != digest:
-            yield f"{name}: it was changed"
+        except RunFolderError as exc:
+            yield f"{name}: {exc}"
 
 
 def _contents(folder: Path, opened: Path, entry: Entry) -> Iterator[str]:
     run = RunReader(opened)
-    yield from _cells(folder, run)
-    spans = map(run.sweep.span, range(len(run.problems)))
-    recorded = (cell for span in spans for cell in run.cells(span).values())
-    packed = member_of(folder / PACK, SAID).splitlines(keepends=True)
-    for cell, line in zip_longest(recorded, packed):
-        if cell is None or line is None:
-            yield f"{PACK}: {SAID} has more or fewer lines than cells"
-        elif said(cell) != line:
-            yield f"{named(run, cell.place)}: its line of {SAID} contradicts those before it"
+    digests: list[tuple[int, str]] = []
+    with member_lines(folder / PACK, SAID) as packed:
+        yield from _cells(folder, run, packed, digests)
     about = {"submitter": entry.submitter, "licence": entry.licence, "track": entry.track}
     registration = folder / REGISTRATION
     try:
         made, files = described(
             run,
+            digests,
             contents_of(folder / PACK),
             about,
             registration if registration.exists() else None,
@@ -118,7 +118,7 @@ def _contents(folder: Path, opened: Path, entry: Entry) -> Iterator[str]:
     for name, content in files.items():
         try:
             there = read_bounded(folder / name, MAX_FILE)
-        except FileNotFoundError:
+        except (FileNotFoundError, RunFolderError):
             continue  # said already
         if there == content:
             continue
@@ -142,43 +142,53 @@ def _figure(there: bytes, content: bytes) -> str:
     return first_difference(then, orjson.loads(content)) or "another spelling"
 
 
-def _cells(folder: Path, run: RunReader) -> Iterator[str]:
+def _cells(
+    folder: Path, run: RunReader, packed: Iterator[bytes], digests: list[tuple[int, str]]
+) -> Iterator[str]:
     """Cells that are missing or changed, and those whose record, outcome and replies contradict one
-    another."""
+    another, in one pass. packed: the lines that the record was made of; digests: filled."""
     listed: dict[int, str] = {}
     try:
         for line in read_bounded(folder / CELLS, MAX_FILE).decode().splitlines():
             number, _, digest = line.partition(" ")
             listed[int(number)] = digest
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, RunFolderError, ValueError):
         yield f"{CELLS}: it cannot be read"
-    ended = {orjson.loads(line)["place"]: line for line in lines(run.folder)}
-    file = run.folder / REPLIES
-    store = BundleStore(file) if file.is_file() else None
-    replies: dict[str, str] = {}
-    if store is not None:
+    replies = _replies(run.folder / REPLIES)
+    projections = {each.place: each.line for each in projected(run.record)}
+    for cell in read_entry_cells(run):
+        place = cell.place
+        digests.append((place, cell.digest))
+        if (digest := listed.pop(place, "")) != cell.digest:
+            known = "it was changed" if digest else f"it is not in {CELLS}"
+            yield f"{named(run, place)}: {known}"
+        if cell.recorded is None:
+            yield f"{named(run, place)}: it has no record"
+            continue
+        if cell.said != next(packed, b""):
+            yield f"{named(run, place)}: its line of {SAID} contradicts those before it"
+        if not cell.ended:
+            yield f"{named(run, place)}: it has no outcome"
+            continue
+        yield from _said(run, cell.recorded, replies)
+        if projections.get(place) != cell.ended:
+            yield f"{named(run, place)}: its outcome is not that of its record"
+    if next(packed, None) is not None:
+        yield f"{PACK}: {SAID} has more lines than cells"
+    for place in sorted(listed):
+        yield f"{named(run, place)}: it is missing"
+
+
+def _replies(file: Path) -> dict[str, str]:
+    """By the address of its call, the text of each reply that went along."""
+    if not file.is_file():
+        return {}
+    with closing(BundleStore(file)) as store:
+        found = {}
         for key in list(store.keys()):
             stored = read_record(key, store.get(key) or b"")
-            address = stored.call().address if stored.call_size else stored.address
-            replies[address] = stored.reply().text
-        store.close()
-    found = set()
-    for place, digest, cell in cell_digests(run):
-        found.add(place)
-        if listed.get(place) != digest:
-            known = "it was changed" if place in listed else f"it is not in {CELLS}"
-            yield f"{named(run, place)}: {known}"
-        if cell is None:
-            yield f"{named(run, place)}: it has no record"
-        elif place not in ended:
-            yield f"{named(run, place)}: it has no outcome"
-        else:
-            yield from _said(run, cell, replies)
-    for place in sorted(listed.keys() - found):
-        yield f"{named(run, place)}: it is missing"
-    for landed in projected(run.record):
-        if landed.place in ended and ended[landed.place] != landed.line:
-            yield f"{named(run, landed.place)}: its outcome is not that of its record"
+            found[stored.call().address] = stored.reply().text
+        return found
 
 
 def _said(run: RunReader, cell: RecordedCell, replies: dict[str, str]) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """Pictures as matplotlib figures: for papers, slides and notebooks."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean
@@ -17,7 +17,7 @@ from .data import Forest, ForestLine, Heat, Picture, Span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, FigureBase
 
 OKABE_ITO = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800",
@@ -71,46 +71,51 @@ def draw(picture: Picture, style: str = "paper", caption: str = "") -> "Figure":
     """The figure, over a caption. UsageError where matplotlib is not installed."""
     try:
         import matplotlib as mpl
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
         raise UsageError("plots need matplotlib: pip install 'oversight-bench[plots]'") from None
-    size, made = STYLES[style], _shown_figure()
+    size = STYLES[style]
+    words = wrap(caption, int(size.width * 130 / size.font))
+    foot = (len(words) + 0.8) * 1.25 * size.font * 0.85 / 72 if words else 0.0
     with mpl.rc_context(_settings(size)):
-        match picture:
-            case Forest():
-                strips = len(picture.lines) > MAX_LINES
-                shown = _protocols(picture) if strips else _grouped(picture.lines)
-                height = size.line * len(shown) * (1.4 if strips else 1) + 8 * size.font / 72
-                figure = made((size.width, height), layout="constrained")
-                _strips(figure, picture) if strips else _forest(figure, picture)
-            case Heat():
-                figure = made(_heat_size(picture, size), layout="constrained")
-                _heat(figure, picture)
-            case Chart() if len(picture.series) > MAX_TOGETHER:
-                groups = _facets(picture)
-                across = min(4 if size.width > 5 else 2, len(groups))
-                down = -(-len(groups) // across)
-                each = size.width / across
-                height = down * each * (1.0 if picture.square else 0.8) + 6 * size.font / 72
-                figure = made((size.width, height), layout="constrained")
-                _facetted(figure, picture, groups, (down, across))
-            case Chart():
-                height = size.width * (0.75 if picture.square else 0.62)
-                named = 0 if _is_labelled(picture) else len(picture.series)
-                height += -(-named // 2) * 1.3 * size.font / 72
-                figure = made((size.width, height), layout="constrained")
-                _chart(figure, picture)
-        if caption:
-            lines = wrap(caption, int(size.width * 130 / size.font))
-            room = (len(lines) + 0.8) * 1.25 * size.font * 0.85 / 72 / figure.get_figheight()
-            engine = figure.get_layout_engine()
-            assert isinstance(engine, ConstrainedLayoutEngine), "every figure is made with it"
-            engine.set(rect=(0, room, 1, 1 - room))
-            told = _plain("\n".join(lines))
-            figure.text(0.01, 0.3 * room, told, fontsize=size.font * 0.85, color="#444444")
+        width, height, paint = _laid_out(picture, size)
+        figure = _shown_figure()((width, height + foot), layout="constrained")
+        above: FigureBase = figure
+        if foot:
+            # A part of its own: legends at the edges of the figure would lie on it.
+            parts: Any = figure.subfigures(2, 1, height_ratios=(height, foot))
+            above, below = parts
+            told = _plain("\n".join(words))
+            below.text(0.01, 0.3, told, fontsize=size.font * 0.85, color="#444444")
+        paint(above)
         # Draw now: text is laid out with the sizes of the style that is active while drawing.
         figure.canvas.draw()
     return figure
+
+
+def _laid_out(picture: Picture, size: Style) -> "tuple[float, float, Callable[[FigureBase], None]]":
+    """Width and height in inches, and what paints it."""
+    match picture:
+        case Forest():
+            strips = len(picture.lines) > MAX_LINES
+            shown = _protocols(picture) if strips else _grouped(picture.lines)
+            height = size.line * len(shown) * (1.4 if strips else 1) + 8 * size.font / 72
+            if strips:
+                return size.width, height, partial(_strips, picture, size.width)
+            return size.width, height, partial(_forest, picture)
+        case Heat():
+            return *_heat_size(picture, size), partial(_heat, picture)
+        case Chart() if len(picture.series) > MAX_TOGETHER:
+            groups = _facets(picture)
+            across = min(4 if size.width > 5 else 2, len(groups))
+            down = -(-len(groups) // across)
+            each = size.width / across * (1.0 if picture.square else 0.8)
+            height = down * each + 6 * size.font / 72
+            return size.width, height, partial(_facetted, picture, groups, (down, across))
+        case Chart():
+            height = size.width * (0.75 if picture.square else 0.62)
+            named = 0 if _is_labelled(picture) else len(picture.series)
+            height += -(-named // 2) * 1.3 * size.font / 72
+            return size.width, height, partial(_chart, picture)
 
 
 @cache
@@ -197,7 +202,7 @@ def _grouped(
     return found
 
 
-def _forest(figure: "Figure", forest: Forest) -> None:
+def _forest(forest: Forest, figure: "FigureBase") -> None:
     axes = figure.add_subplot()
     lines = _grouped(forest.lines)
     places = list(range(len(lines)))[::-1]
@@ -209,19 +214,24 @@ def _forest(figure: "Figure", forest: Forest) -> None:
             axes.plot(line.interval, (place, place), color="#222222", linewidth=1.2, zorder=3)
         if line.mean is not None:
             axes.plot(line.mean, place, "o", color=OKABE_ITO[0], markersize=4, zorder=4)
-    axes.axvline(0, color="#888888", linewidth=0.6, zorder=0)
-    axes.set_yticks(places, [_plain(label) for label, _ in lines])
+    _on_lines(axes, places, [label for label, _ in lines])
     for tick, (_, line) in zip(axes.get_yticklabels(), lines, strict=True):
         if line is None:
             tick.set_fontweight("bold")
     axes.set_ylim(-0.7, len(lines) - 0.3)
+    _key(figure, forest.lines)
+    # From the right: a long name goes on under the labels of the rows, and not over the edge.
+    axes.set_xlabel(f"{_measured(forest)}, 95% interval", loc="right")
+
+
+def _on_lines(axes: "Axes", places: Sequence[int], labels: Sequence[str]) -> None:
+    """Axes with a labelled line at each place, and a rule at 0."""
+    axes.axvline(0, color="#888888", linewidth=0.6, zorder=0)
+    axes.set_yticks(places, [_plain(label) for label in labels])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", color="#e4e6e7", linewidth=0.5, zorder=0)
     axes.set_axisbelow(True)
-    _key(figure, forest.lines)
-    # From the right: a long name goes on under the labels of the rows, and not over the edge.
-    axes.set_xlabel(f"{_measured(forest)}, 95% interval", loc="right")
 
 
 def _beside(axes: "Axes", place: int, line: ForestLine) -> None:
@@ -235,7 +245,7 @@ def _beside(axes: "Axes", place: int, line: ForestLine) -> None:
         axes.plot([line.naive] * 2, ends, color=OKABE_ITO[1], lw=1, ls=dashed, zorder=2)
 
 
-def _key(figure: "Figure", lines: Sequence[ForestLine]) -> None:
+def _key(figure: "FigureBase", lines: Sequence[ForestLine]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -255,7 +265,7 @@ def _looks() -> "Iterator[tuple[str, str]]":
             yield colour, MARKERS[(n + turn) % 8]
 
 
-def _chart(figure: "Figure", chart: Chart) -> None:
+def _chart(chart: Chart, figure: "FigureBase") -> None:
     axes = figure.add_subplot()
     _framed(axes, chart)
     looks = list(zip(chart.series, _looks(), strict=False))
@@ -371,10 +381,10 @@ def _facets(chart: Chart) -> dict[str, list[Series]]:
 
 
 def _facetted(
-    figure: "Figure",
     chart: Chart,
     groups: Mapping[str, Sequence[Series]],
     shape: tuple[int, int],
+    figure: "FigureBase",
 ) -> None:
     """Axes for each protocol: every row in grey, and the mean of the rows over it."""
     grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
@@ -436,7 +446,7 @@ def _protocols(forest: Forest) -> dict[str, list[ForestLine]]:
     return dict(by_mean)
 
 
-def _strips(figure: "Figure", forest: Forest) -> None:
+def _strips(forest: Forest, width: float, figure: "FigureBase") -> None:
     """A line for each protocol: a dot for every row, in its judge's colour, and their mean."""
     axes = figure.add_subplot()
     groups = _protocols(forest)
@@ -455,13 +465,9 @@ def _strips(figure: "Figure", forest: Forest) -> None:
             # Ratings of judges and of agents have no mean that says anything.
             continue
         axes.plot([mean] * 2, [place - 0.38, place + 0.38], color="#111111", lw=1.6, zorder=4)
-    axes.axvline(0, color="#888888", linewidth=0.6, zorder=0)
-    axes.set_yticks(range(len(groups)), [_plain(f"{n} ({len(g)})") for n, g in groups.items()])
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.grid(axis="x", color="#e4e6e7", linewidth=0.5, zorder=0)
+    _on_lines(axes, range(len(groups)), [f"{n} ({len(g)})" for n, g in groups.items()])
     name = f"{_measured(forest)}; a dot for each row, a bar at the mean"
-    axes.set_xlabel(_named(name, int(14 * figure.get_figwidth())), loc="right")
+    axes.set_xlabel(_named(name, int(14 * width)), loc="right")
     if len(judges) > 1:
         from matplotlib.lines import Line2D
 
@@ -499,7 +505,7 @@ def _errors(values: Sequence[float], intervals: Sequence[Span | None]) -> Any:
     )
 
 
-def _heat(figure: "Figure", heat: Heat) -> None:
+def _heat(heat: Heat, figure: "FigureBase") -> None:
     import numpy as np
     from matplotlib.colors import LinearSegmentedColormap
 

@@ -12,7 +12,6 @@ from ...protocols.scoring.arrays import Floats
 from ...protocols.scoring.inference import estimates
 from ...protocols.scoring.ratios import gap_recovered
 from ...protocols.scoring.sample import Sample
-from ...protocols.scoring.trend import Configuration, Slope, trend
 from ...protocols.scoring.worlds import BETAS
 from ..decisions.analyses import ANALYSES
 from ..decisions.comparison import compare_rows
@@ -21,7 +20,7 @@ from ..decisions.rows import RunRows, read_rows
 from ..decisions.scaling import scaling
 from ..display.chart import Chart, Point, Series, by_protocol, point
 from ..errors import UsageError
-from ..reports.report import SCORE_NAMES
+from ..reports.report import SCORE_NAMES, trend_beta, trends
 from ..reports.results import Results, collect
 from ..runs.lookup import Parts
 from ..runs.reader import RunReader
@@ -189,25 +188,19 @@ def asd_jse(run: ScoredRun) -> Chart:
 
 def trend_chart(run: ScoredRun) -> Chart:
     """ASD over expected agent score, one point per agent, with the fitted line."""
-    beta = 1.0 if 1.0 in run.results.betas else run.results.betas[0]
-    place = run.results.betas.index(beta)
-    lines: dict[tuple[str, str], list[Configuration]] = {}
-    for n in run.numbers:
-        row, samples = run.run.sweep.rows[n], run.results.samples[n]
-        if row.agent and samples:
-            its = Configuration(row.agent, samples.eas[place], samples.asd)
-            lines.setdefault((row.kind, row.judge), []).append(its)
+    results = run.results
+    rows = tuple(results.rows[n] for n in run.numbers)
+    samples = tuple(results.samples[n] for n in run.numbers)
     series = []
-    for (kind, judge), agents in lines.items():
-        slope = trend(agents, same_elicitations=True)
-        if isinstance(slope, Slope):
-            points = [point(each.agent, *estimates((each.eas, each.asd))) for each in agents]
-            points.sort(key=lambda each: each.x)
-            note = f"slope {slope.slope:+.2f} ± {slope.error:.2f}"
-            fit = slope.slope, slope.intercept
-            series.append(Series(f"{kind} · {judge}", tuple(points), note=note, fit=fit))
+    for its in trends(replace(results, rows=rows, samples=samples)):
+        points = [point(each.agent, *estimates((each.eas, each.asd))) for each in its.agents]
+        points.sort(key=lambda each: each.x)
+        slope = its.whole
+        note = f"slope {slope.slope:+.2f} ± {slope.error:.2f}"
+        fit = slope.slope, slope.intercept
+        series.append(Series(f"{its.protocol} · {its.judge}", tuple(points), note=note, fit=fit))
     why = "it takes three agents or more under one protocol and judge"
-    x = f"expected agent score (beta {beta:g})"
+    x = f"expected agent score (beta {trend_beta(results):g})"
     return run.chart("trend", x, "agent score difference", series, why)
 
 

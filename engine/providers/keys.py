@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -79,7 +80,10 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
             affected += role
     if not missing:
         return
-    lines = [f"{name} is not set; needed by {', '.join(users)}" for name, users in missing.items()]
+    lines = [
+        f"{name} is not set{_meant(name, environment)}; needed by {', '.join(users)}"
+        for name, users in missing.items()
+    ]
     others = [
         f"--set {seat}s.model=ollama/llama3.1:8b" for seat in ("agent", "judge") if seat in affected
     ]
@@ -87,6 +91,13 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
         "  put it in the environment or in .env, or name other models: " + " ".join(others)
     )
     raise UsageError("\n".join(lines))
+
+
+def _meant(name: str, environment: Mapping[str, str]) -> str:
+    """The variable that is set and may have been meant: `OPENAI_KEY` for `OPENAI_API_KEY`."""
+    keys = [each for each in environment if "KEY" in each.upper() or "TOKEN" in each.upper()]
+    near = get_close_matches(name, keys, 1, 0.75)
+    return f", and {near[0]} is: was that meant" if near else ""
 
 
 def missing_key(model: str, environment: Mapping[str, str]) -> str:

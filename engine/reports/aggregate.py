@@ -108,8 +108,10 @@ class OutcomeTable:
     def judgements(self, row: int) -> list[Judgement]:
         """The verdicts of a row some of whose worlds the design left out, for an unpaired ASD;
         empty where every question has all of its worlds, or none of them."""
-        found, part = [], False
         places = self.cells.places(row)
+        if not self.not_run[places].any():
+            return []
+        found, part = [], False
         for problem, start in zip(self.sweep.problems, self.cells.starts, strict=True):
             answers = len(problem.values)
             cluster = {"problem": problem.group or f"\0{problem.id}"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...protocols.scoring.estimate import PARTS, Estimate
-from ...protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
+from ...protocols.scoring.trend import Configuration, Slope, split_half_trend, trend
 from ...protocols.scoring.worlds import BETAS, beta_name
 from ..display.finding import (
     Column,
@@ -305,45 +305,47 @@ def _of_row(named: Column, line: _Measured) -> str:
     return named.cell(line.row)
 
 
-class _Trend(NamedTuple):
+class Trend(NamedTuple):
     """The slope of ASD on EAS over the agents of one protocol and judge."""
 
     protocol: str
     judge: str
-    agents: int
-    whole: Slope | NoSlope
-    half: Slope | NoSlope
+    agents: Sequence[Configuration]
+    whole: Slope
 
 
-def _trend(results: Results) -> Iterable[Part]:
-    beta = 1.0 if 1.0 in results.betas else results.betas[0]
-    place = results.betas.index(beta)
+def trends(results: Results) -> list[Trend]:
+    """Of every protocol and judge with three agents or more."""
+    beta = trend_beta(results)
     lines: dict[tuple[str, str], list[Configuration]] = {}
     for row, samples in zip(results.rows, results.samples, strict=True):
         if row.agent and samples:
-            line = lines.setdefault((row.kind, row.judge), [])
-            line.append(Configuration(row.agent, samples.eas[place], samples.asd))
-    found = []
-    for (kind, judge), configurations in lines.items():
-        whole = trend(configurations, same_elicitations=True)
-        if isinstance(whole, Slope):
-            half = split_half_trend(configurations)
-            found.append(_Trend(kind, judge, whole.n, whole, half))
-    if found:
+            eas = samples.eas[results.betas.index(beta)]
+            its = Configuration(row.agent, eas, samples.asd)
+            lines.setdefault((row.kind, row.judge), []).append(its)
+    return [Trend(*names, its, whole) for names, its in lines.items() if (whole := trend(its))]
+
+
+def trend_beta(results: Results) -> float:
+    return 1.0 if 1.0 in results.betas else results.betas[0]
+
+
+def _trend(results: Results) -> Iterable[Part]:
+    if found := trends(results):
         yield Part(
             "",
-            f"trend: slope of ASD on EAS (β={beta_name(beta)}) over agents",
+            f"trend: slope of ASD on EAS (β={beta_name(trend_beta(results))}) over agents",
             [
                 word("protocol", "protocol"),
                 word("judge", "judge"),
-                number("agents", "agents"),
+                number("agents", "whole.n"),
                 column("slope ± s.e. *", "whole", _slope),
-                column("split-half", "half", _slope),
+                column("split-half", "agents", lambda its: _slope(split_half_trend(its))),
             ],
             found,
             ("* both axes come from the same verdicts: a slope there is no evidence by itself.",),
         )
 
 
-def _slope(line: Slope | NoSlope) -> str:
-    return f"{signed(line.slope)} ± {line.error:.2f}" if isinstance(line, Slope) else "–"
+def _slope(line: Slope | None) -> str:
+    return f"{signed(line.slope)} ± {line.error:.2f}" if line else "–"

@@ -66,14 +66,17 @@ def contents_of(file: Path) -> Contents:
         return _contents(tar)
 
 
-def member_of(file: Path, name: str) -> bytes:
-    """The bytes of one file of a pack; none if it has none of that name. PackError."""
+@contextmanager
+def member_lines(file: Path, name: str) -> Iterator[Iterator[bytes]]:
+    """The lines of one file of a pack, read as they are asked for; none if it has none of that
+    name. PackError."""
     with _naming(file), open_plain(file) as packed, _unpacked(packed) as tar:
         _contents(tar)
         while member := tar.next():
             if member.name == name and (content := tar.extractfile(member)) is not None:
-                return content.read()
-    return b""
+                yield iter(content)
+                return
+        yield iter(())
 
 
 @contextmanager

@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
 from ...protocols.datasets.leak import leakage_check
 from ...protocols.datasets.study import StudyData
-from ..errors import UsageError
 from ..system.files import read_bounded
 from .draft import INFO
-from .scoring import opened_study
+from .scoring import about_study, opened_study
 
-MAX_INFO = 2**22
 MAX_STUDY_FILE = 2**31
 TOLERANCE = 1e-9
 
@@ -33,13 +29,8 @@ class CheckLine:
 
 def check_study(folder: Path) -> list[CheckLine]:
     """Every check of a study. UsageError for one that cannot be read at all."""
-    data = opened_study(folder)
-    try:
-        about = orjson.loads(read_bounded(folder / INFO, MAX_INFO))
-        named = about["files"]
-    except (orjson.JSONDecodeError, KeyError, TypeError) as exc:
-        raise UsageError(f"{folder / INFO}: it cannot be read: {exc}") from exc
-    lines = [_files(folder, named), _quotes(data)]
+    about, data = about_study(folder), opened_study(folder)
+    lines = [_files(folder, about["files"]), _quotes(data)]
     if about.get("reward"):
         lines.append(_rewards(data, about["reward"]))
     lines.append(_twice(data))

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
+import orjson
 
 from ...protocols.datasets.study import (
     ConversationRow,
@@ -28,7 +30,10 @@ from ...protocols.scoring.meta import shrunk
 from ..display.finding import Column, Finding, Part, change, figure, number, program, word
 from ..errors import UsageError
 from ..reports.scored import where
+from ..system.files import read_bounded
 from .draft import INFO
+
+MAX_INFO = 2**22
 
 Probs = tuple[float, ...]
 
@@ -37,18 +42,26 @@ def is_study(path: Path) -> bool:
     return (path / INFO).is_file()
 
 
-def opened_study(folder: Path) -> StudyData:
-    """The study in a folder. UsageError, with file and line, for one that is wrong."""
+def about_study(folder: Path) -> dict[str, Any]:
+    """What a study says of itself. UsageError if it does not."""
     if not is_study(folder):
         raise UsageError(
             f"{folder}: no study, which has a {INFO}; oversight study import makes one"
         )
     try:
-        json.loads((folder / INFO).read_bytes())
-    except ValueError as exc:
+        about: dict[str, Any] = orjson.loads(read_bounded(folder / INFO, MAX_INFO))
+        if lacking := {"name", "files", "paper", "licence"} - about.keys():
+            raise ValueError(f"it lacks {min(lacking)!r}")
+        return about
+    except (orjson.JSONDecodeError, AttributeError, ValueError) as exc:
         raise UsageError(
-            f"{folder / INFO}: not whole JSON: {exc}; fetch or import the study again"
+            f"{folder / INFO}: it cannot be read: {exc}; import the study again"
         ) from exc
+
+
+def opened_study(folder: Path) -> StudyData:
+    """The study in a folder. UsageError, with file and line, for one that is wrong."""
+    about_study(folder)
     try:
         return read_study(folder)
     except DatasetError as exc:

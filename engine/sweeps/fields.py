@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ...cache.address import MAX_EXACT_INTEGER
+from .faults import Faults
 from .node import Node
 
 _Filled = TypeVar("_Filled")
@@ -17,11 +18,13 @@ _Filled = TypeVar("_Filled")
 def filled(node: Node, cls: type[_Filled]) -> _Filled:
     """A `cls` with the settings of a mapping. UsageError names line, value and remedy."""
     known = fields_of(cls)
-    settings = node.settings()
-    for name, setting in settings.items():
-        if name not in known:
-            raise setting.unknown(known)
-    values = {name: checked_value(setting, known[name]) for name, setting in settings.items()}
+    faults, values = Faults(), {}
+    for name, setting in node.settings().items():
+        with faults.noted():
+            if name not in known:
+                raise setting.unknown(known)
+            values[name] = checked_value(setting, known[name])
+    faults.settle()
     return made_of(node, cls, values)
 
 
@@ -36,7 +39,10 @@ def checked_value(node: Node, type_: Any) -> Any:
     try:
         checked = TypeAdapter(type_, config=ConfigDict(strict=True)).validate_python(given)
     except ValidationError:
-        raise node.fault(f"{value!r} is not {_expected(type_)}") from None
+        # YAML 1.1 has four words for false, three of which are settings of somebody's.
+        why = "YAML reads off, no, on and yes as false and true: write none, or use quotes"
+        hint = why if isinstance(value, bool) and str in _types(type_) else ""
+        raise node.fault(f"{value!r} is not {_expected(type_)}", hint) from None
     if isinstance(checked, float) and not math.isfinite(checked):
         raise node.fault(f"{checked} is not a finite number")
     if isinstance(checked, int) and abs(checked) > MAX_EXACT_INTEGER:
@@ -53,6 +59,13 @@ def _expected(type_: Any) -> str:
         return "a list of numbers" if get_args(type_)[0] is float else "a list of names"
     names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
     return "nothing (null)" if type_ is type(None) else names.get(type_, str(type_))
+
+
+def _types(type_: Any) -> set[type]:
+    """The types of the values that a type admits, as far as they are plain."""
+    if get_origin(type_) is Literal:
+        return {type(choice) for choice in get_args(type_)}
+    return {kind for part in get_args(type_) for kind in _types(part)} or {type_}
 
 
 def made_of(node: Node, cls: type[_Filled], settings: Mapping[str, Any]) -> _Filled:

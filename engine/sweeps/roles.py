@@ -26,6 +26,7 @@ from ..simulation.model import PREFIX, PRESETS
 from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from .document import Document
 from .examples import shots
+from .faults import Faults
 from .fields import checked_value, fields_of, made_of, required_of
 from .node import Node
 from .plugins import class_named
@@ -75,13 +76,16 @@ def agents(node: Node) -> list[MakeSpeaker]:
     """Every agent of an `agents` section or of a protocol's role: a mapping, or a list of them."""
     speakers: list[MakeSpeaker] = []
     types_ = fields_of(Agent) | fields_of(AgentSettings)
+    faults = Faults()
     for role in _roles(node):
-        settings = role.settings()
-        if kind := settings.pop("kind", None):
-            speakers += _speakers_from_elsewhere(role, kind, settings)
-            continue
-        for point in _points(role, settings, types_, needs=("model",)):
-            speakers.append(_speaker(role, point))
+        with faults.noted():
+            settings = role.settings()
+            if kind := settings.pop("kind", None):
+                speakers += _speakers_from_elsewhere(role, kind, settings)
+                continue
+            for point in _points(role, settings, types_, needs=("model",)):
+                speakers.append(_speaker(role, point))
+    faults.settle()
     return speakers
 
 
@@ -105,23 +109,27 @@ def _for_any_judge(speaker: Speaker, judge: Judge) -> Speaker:
 def judges(node: Node) -> list[Judge]:
     """Every judge of a `judges` section or of a protocol's role. `kind` selects the elicitation."""
     listed: list[Judge] = []
+    faults = Faults()
     for role in _roles(node):
         settings = role.settings()
         kinds = settings.pop("kind", role.child("kind", "stated"))
         for kind in _values(kinds, str):
-            named = kinds.child(kind, kind)
-            cls = class_named(
-                named, JUDGES, Judge, JUDGES_GROUP, "kind of judge", "kinds of judges"
-            )
-            types_ = fields_of(cls)
-            for point in _points(role, settings, types_, needs=required_of(cls)):
-                _check_calls(role, point)
-                if "temperature" in types_ and "model" in point:
-                    point = _tempered(node.document, point, point["model"], point.get("effort", ""))
-                elif "temperature" in types_:
-                    member = point["member"].base_agent
-                    point = _tempered(node.document, point, member.model, member.effort)
-                listed.append(made_of(role, cls, point))
+            with faults.noted():
+                named = kinds.child(kind, kind)
+                cls = class_named(
+                    named, JUDGES, Judge, JUDGES_GROUP, "kind of judge", "kinds of judges"
+                )
+                types_ = fields_of(cls)
+                for point in _points(role, settings, types_, needs=required_of(cls)):
+                    _check_calls(role, point)
+                    if "temperature" in types_ and "model" in point:
+                        effort = point.get("effort", "")
+                        point = _tempered(node.document, point, point["model"], effort)
+                    elif "temperature" in types_:
+                        member = point["member"].base_agent
+                        point = _tempered(node.document, point, member.model, member.effort)
+                    listed.append(made_of(role, cls, point))
+    faults.settle()
     return listed
 
 
@@ -139,39 +147,53 @@ def protocols(
     """
     seats, benches = list(agents), list(judges)
     words = list(sets) or [default_prompts()]
+    faults = Faults()
     for one in _kinds(node):
-        kind, settings = one.name, one.settings()
-        cls = class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
-        types_ = fields_of(cls)
-        takes_agent = "agent" in types_
-        for taken in ("agent", "judge", "prompts"):
-            if taken in settings:
-                section = f"{taken.rstrip('s')}s"
-                raise settings[taken].fault(f"is set for all protocols at once, under '{section}'")
-        if takes_agent and not seats:
-            raise one.fault(f"{kind} needs agents; add a section 'agents'")
-        types_ = {name: kind for name, kind in types_.items() if name not in SWEEP_AXES}
-        asked = benches
-        if "judge" in cls.ignores and len(benches) > 1:
-            _skip(one, f"{kind} asks no judge, so its rows would be equal", skipped)
-            asked = benches[:1]
-        for point in _points(one, settings, types_, needs=()):
-            for make, judge, prompts in product(seats if takes_agent else [None], asked, words):
-                roles: RoleSettings = {"judge": judge, "prompts": used(prompts, cls.sections)}
-                if make is not None:
-                    roles["agent"] = make(judge)
-                # A nested role is a function of the judge by now, not yet a speaker.
-                seated = {k: v(judge) if callable(v) else v for k, v in point.items()}
-                settings_ = seated | roles
-                if "temperature" in types_:
-                    mind = judge.base_agent
-                    settings_ = _tempered(node.document, settings_, mind.model, mind.effort)
-                try:
-                    yield made_of(one, cls, settings_)
-                except UsageError as exc:
-                    if skipped is None:
-                        raise
-                    skipped.append(str(exc))
+        with faults.noted():
+            yield from _rows_of(one, seats, benches, words, skipped)
+    faults.settle()
+
+
+def _rows_of(
+    one: Node,
+    seats: Sequence[MakeSpeaker],
+    benches: Sequence[Judge],
+    words: Sequence[PromptSet],
+    skipped: list[str] | None,
+) -> Iterator[Protocol]:
+    """Every row of one entry of the section."""
+    kind, settings = one.name, one.settings()
+    cls = class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
+    types_ = fields_of(cls)
+    takes_agent = "agent" in types_
+    for taken in ("agent", "judge", "prompts"):
+        if taken in settings:
+            section = f"{taken.rstrip('s')}s"
+            raise settings[taken].fault(f"is set for all protocols at once, under '{section}'")
+    if takes_agent and not seats:
+        raise one.fault(f"{kind} needs agents; add a section 'agents'")
+    types_ = {name: kind for name, kind in types_.items() if name not in SWEEP_AXES}
+    asked = benches
+    if "judge" in cls.ignores and len(benches) > 1:
+        _skip(one, f"{kind} asks no judge, so its rows would be equal", skipped)
+        asked = benches[:1]
+    for point in _points(one, settings, types_, needs=()):
+        for make, judge, prompts in product(seats if takes_agent else [None], asked, words):
+            roles: RoleSettings = {"judge": judge, "prompts": used(prompts, cls.sections)}
+            if make is not None:
+                roles["agent"] = make(judge)
+            # A nested role is a function of the judge by now, not yet a speaker.
+            seated = {k: v(judge) if callable(v) else v for k, v in point.items()}
+            settings_ = seated | roles
+            if "temperature" in types_:
+                mind = judge.base_agent
+                settings_ = _tempered(one.document, settings_, mind.model, mind.effort)
+            try:
+                yield made_of(one, cls, settings_)
+            except UsageError as exc:
+                if skipped is None:
+                    raise
+                skipped.append(str(exc))
 
 
 SWEEP_AXES = ("agent", "judge", "prompts")
@@ -283,13 +305,13 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
 
 def _roles(node: Node) -> Iterator[Node]:
     """Each role of a section: a mapping or a list of them; a bare text names a model."""
-    for role in node.alternatives():
+    for role in _different(node) if len(node.key) == 1 else node.alternatives():
         yield role.replaced({"model": role.value}) if isinstance(role.value, str) else role
 
 
 def _kinds(node: Node) -> Iterator[Node]:
     """The settings of each protocol, in the node that its kind names."""
-    for part in node.alternatives():
+    for part in _different(node):
         if isinstance(part.value, str):
             yield part.child(part.value, {})
         else:
@@ -304,11 +326,14 @@ def _points(
         if need not in settings:
             raise node.fault(f"has no {need!r}", f"settings: {', '.join(types_)}")
     axes: list[list[tuple[str, Any]]] = []
+    faults = Faults()
     for name, setting in settings.items():
-        if name not in types_:
-            raise setting.unknown(types_)
-        of_type = types_[name] | Literal["auto"] if name in TEMPERATURES else types_[name]
-        axes.append([(name, made) for made in _values(setting, of_type)])
+        with faults.noted():
+            if name not in types_:
+                raise setting.unknown(types_)
+            of_type = types_[name] | Literal["auto"] if name in TEMPERATURES else types_[name]
+            axes.append([(name, made) for made in _values(setting, of_type)])
+    faults.settle()
     for point in product(*axes):
         yield dict(point)
 
@@ -324,7 +349,18 @@ def _values(node: Node, type_: Any) -> list[Any]:
     if get_origin(type_) is tuple and get_args(type_)[0] is float and not _nested(node.value):
         # Numbers belong together; a list of names is an axis, since most tools are used alone.
         return [checked_value(node, type_)]
-    return [made for part in node.alternatives() for made in _made(part, type_)]
+    return [made for part in _different(node) for made in _made(part, type_)]
+
+
+def _different(node: Node) -> Iterator[Node]:
+    """Each part of a list that is an axis. UsageError for one that is there twice: its rows would
+    be one."""
+    seen: list[str] = []
+    for part in node.alternatives():
+        if (written := repr(part.value)) in seen:
+            raise part.fault(f"{part.value!r} is there twice", "leave one out")
+        seen.append(written)
+        yield part
 
 
 def _made(node: Node, type_: Any) -> Sequence[Any]:

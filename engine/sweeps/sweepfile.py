@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...protocols.datasets.overlap import overlap
+from ...protocols.judges.judge import Judge
+from ...protocols.judges.stated import StatedJudge
+from ...protocols.prompts.prompt_set import PromptSet
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from .document import Document
 from .examples import problems_of
+from .faults import Faults
 from .fields import filled
 from .grid import MAX_CELLS
 from .loading import load_problems
 from .node import Node
 from .prompts import Changes, prompt_sets
-from .roles import agents, judges, protocols
+from .roles import MakeSpeaker, agents, judges, protocols
 from .rows import Row, report_rows
 from .sweep import Sweep
 
@@ -147,35 +151,54 @@ def checked_sweep(
     """
     value = document.value
     tops = {each.name for each in fields(Top)}
+    faults = Faults()
     for name in value:
-        if name not in tops and name not in SECTIONS:
-            raise document.unknown((name,), [*sorted(tops), *SECTIONS])
-    for section in ("problems", "judges", "protocols"):
-        if not value.get(section):
-            raise document.fault(
-                (),
-                f"has no section {section!r}",
-                "a sweep needs problems, judges and protocols, and agents for all but the naive "
-                "judge",
-            )
+        with faults.noted():
+            if name not in tops and name not in SECTIONS:
+                raise document.unknown((name,), [*sorted(tops), *SECTIONS])
+    needed = ("problems", "judges", "protocols")
+    for section in needed:
+        with faults.noted():
+            if not value.get(section):
+                raise document.fault(
+                    (),
+                    f"has no section {section!r}",
+                    "a sweep needs problems, judges and protocols, and agents for all but the "
+                    "naive judge",
+                )
+    if not all(value.get(section) for section in needed):
+        faults.settle()
     settings = {name: setting for name, setting in value.items() if name in tops}
-    top = filled(Node(document, (), {"name": path.stem} | settings), Top)
+    top = Top(path.stem)
+    with faults.noted():
+        top = filled(Node(document, (), {"name": path.stem} | settings), Top)
     of = partial(Node.section, document)
     if problems is None:
-        problems = _problems(of("problems"), path.parent, top.seed)
-    sets, read = prompt_sets(document, path.parent, prompts)
+        with faults.noted():
+            problems = _problems(of("problems"), path.parent, top.seed)
+    sets: Sequence[PromptSet] = ()
+    read: Changes = {}
+    with faults.noted():
+        sets, read = prompt_sets(document, path.parent, prompts)
     notes: list[str] = []
     if "lanes" in value:
         notes.append("lanes is called max_cells now; this release still reads the former name")
-    listed = tuple(
-        protocols(
-            of("protocols"),
-            agents(of("agents")) if value.get("agents") else [],
-            judges(of("judges")),
-            sets,
-            notes if top.grid == "skip" else None,
-        )
-    )
+    # In place of roles that are wrong, so that the protocols are checked as well.
+    seats: list[MakeSpeaker] = [lambda judge: judge.base_agent]
+    benches: list[Judge] = [StatedJudge("sim/judge")]
+    listed: tuple[Protocol, ...] = ()
+    with faults.noted():
+        seats = agents(of("agents")) if value.get("agents") else []
+    with faults.noted():
+        benches = judges(of("judges"))
+    with faults.noted():
+        skipped = notes if top.grid == "skip" else None
+        listed = tuple(protocols(of("protocols"), seats, benches, sets, skipped))
+    labels: dict[str, str] = {}
+    with faults.noted():
+        labels = _labels(of("labels")) if value.get("labels") else {}
+    faults.settle()
+    assert problems is not None, "a fault was noted otherwise"
     check_fit(document, listed, problems)
     return SweepFile(
         document,
@@ -186,7 +209,7 @@ def checked_sweep(
         _by_name(of("providers")),
         read,
         tuple(dict.fromkeys(notes)),
-        _labels(of("labels")) if value.get("labels") else {},
+        labels,
     )
 
 
@@ -206,11 +229,14 @@ def _labels(node: Node) -> dict[str, str]:
 def _problems(node: Node, folder: Path, seed: int) -> tuple[Problem, ...]:
     """The problems of all data sets, in order; UsageError for an id that occurs twice."""
     problems: dict[str, Problem] = {}
+    faults = Faults()
     for data_set in node.settings().values():
-        for problem in load_problems(data_set, folder, seed):
-            if problem.id in problems:
-                raise data_set.fault(f"the problem {problem.id!r} is there already")
-            problems[problem.id] = problem
+        with faults.noted():
+            for problem in load_problems(data_set, folder, seed):
+                if problem.id in problems:
+                    raise data_set.fault(f"the problem {problem.id!r} is there already")
+                problems[problem.id] = problem
+    faults.settle()
     return tuple(problems.values())
 
 

@@ -55,11 +55,10 @@ def open_plain(path: Path) -> BinaryIO:
                 "itself there"
             ) from None
         raise RunFolderError(f"{path} cannot be read: {exc.strerror}") from exc
-    file = os.fdopen(descriptor, "rb")
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        file.close()
+        os.close(descriptor)
         raise RunFolderError(f"{path} is no regular file: a run folder holds files alone")
-    return file
+    return os.fdopen(descriptor, "rb")
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
@@ -138,6 +137,8 @@ def refuse_links_within(run: Path) -> None:
 def unwritable(path: Path, exc: OSError) -> RunFolderError:
     """What the system says of a file or a folder that it does not let us write."""
     full = exc.errno in NO_ROOM
+    if path.is_file() and isinstance(exc, (FileExistsError, NotADirectoryError)):
+        return RunFolderError(f"{path} is a file, and a folder is needed: name another")
     return (DiskFull if full else RunFolderError)(f"{path} cannot be written: {exc.strerror}")
 
 

@@ -9,6 +9,9 @@ source text that judges as a rule may not, and `group` names what a bootstrap mu
 they are where values are grades. `environment` is what tools work on, such as
 the SQL of a database, and nobody reads. `conversation` is one that was held about the question
 elsewhere (`oversight.protocols.conversation.HeldConversation`), to be judged again.
+
+A table (`.csv`) has the columns `question`, `answer`, which is right, and `wrong`; `wrong_2`,
+`wrong_3`, `id`, `passage` and `group` may follow.
 """
 
 import re
@@ -27,6 +30,7 @@ from ..question import LABELS, Answer, Problem, Question, is_graded, labelled
 from .loader import FileLoader
 from .rows import DataRow, Text, checked_row, json_rows, read_bytes
 from .solution import sense
+from .tabular import csv_rows
 
 _LABEL = re.compile(r"\w[\w-]{0,23}")
 
@@ -83,9 +87,20 @@ class ProblemRow(DataRow):
         return answers
 
 
+class TableRow(DataRow):
+    question: Text
+    answer: Text
+    wrong: Text
+    wrong_2: str = ""
+    wrong_3: str = ""
+    id: str = ""
+    passage: str = ""
+    group: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class JsonLines(FileLoader):
-    """Problems from a file in our own format."""
+    """Problems from a file in our own format, JSON Lines or a table (CSV)."""
 
     names_rows: ClassVar[bool] = True
 
@@ -94,7 +109,30 @@ class JsonLines(FileLoader):
     Rows without labels are always labelled so."""
 
     def _problems(self, path: Path) -> Iterator[Problem]:
-        return problems(str(path), read_bytes(path), self.relabel, self.seed)
+        data = read_bytes(path)
+        if path.suffix.lower() == ".csv":
+            return table_problems(path, data, self.seed)
+        return problems(str(path), data, self.relabel, self.seed)
+
+
+def table_problems(path: Path, data: bytes, seed: int = 0) -> Iterator[Problem]:
+    """The problems of a table, read lazily; one without an id is named by file and line.
+    DatasetError where one is wrong."""
+    lines: dict[str, int] = {}
+    for line, row in csv_rows(str(path), data, TableRow):
+        id = row.id.strip() or f"{path.stem}-{line}"
+        if id in lines:
+            raise DatasetError(
+                str(path), line, f"id: {id!r} is taken by line {lines[id]}; rename one"
+            )
+        lines[id] = line
+        wrong = [each.strip() for each in (row.wrong, row.wrong_2, row.wrong_3)]
+        texts = [row.answer.strip(), *filter(None, wrong)]
+        if len(set(map(sense, texts))) < len(texts):
+            raise DatasetError(str(path), line, "two of its answers are the same; change one")
+        answers = [(text, "", 1.0 if n == 0 else -1.0) for n, text in enumerate(texts)]
+        passage, group = row.passage.strip(), row.group.strip()
+        yield labelled(id, row.question, answers, seed=seed, passage=passage, group=group)
 
 
 def problems(file: str, data: bytes, relabel: bool = False, seed: int = 0) -> Iterator[Problem]:

@@ -42,7 +42,8 @@ def csv_rows(
 
 def _header(file: str, names: Sequence[str], model: type[RowModel]) -> Sequence[str]:
     wanted = _columns(model)
-    if missing := sorted(wanted - set(names)):
+    needed = {info.alias or name for name, info in model.model_fields.items() if info.is_required()}
+    if missing := sorted(needed - set(names)):
         raise DatasetError(
             file, 1, f"there is no column {missing[0]!r}; the first line names the columns"
         )

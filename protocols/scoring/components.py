@@ -96,33 +96,21 @@ def _shape(scores: Floats) -> tuple[int, int, int]:
     return n, k, j
 
 
-@dataclass(frozen=True, slots=True)
-class DesignEffect:
-    """Factor by which clustering inflates the variance of a mean."""
-
-    correlation: float
-    """Intraclass correlation; at least 0."""
-    effect: float
-    """1 + (mean size of the others in a question's cluster) × correlation; at least 1."""
-    n_effective: float
-    """Number of independent questions worth as much."""
-
-
-def design_effect(values: Floats, of: Places) -> DesignEffect:
-    """Design effect of a clustered sample (Kish 1965), by the analysis-of-variance correlation.
+def design_effect(values: Floats, of: Places) -> float:
+    """Factor by which clustering inflates the variance of a mean: 1 + (mean size of the others in a
+    question's cluster) × correlation (Kish 1965), by the analysis-of-variance correlation; at least
+    1, and 1 if every cluster is a single question.
 
     Mean cluster size is weighted by questions, sum of n_c^2 / n, and so holds for unequal ones.
-    If every cluster is a single question the effect is 1.
     """
     sums, sizes = by_cluster(values, of)
     n, g = float(sizes.sum()), len(sizes)
     if g < 2 or n == g:
-        return DesignEffect(0.0, 1.0, n)
+        return 1.0
     means = sums / sizes
     within = float(np.square(values - means[of]).sum()) / (n - g)
     between = float((sizes * np.square(means - values.mean())).sum()) / (g - 1)
     size = (n - float((sizes**2).sum()) / n) / (g - 1)
     total = between + (size - 1) * within
     rho = min(1.0, max(0.0, (between - within) / total)) if total else 0.0
-    effect = 1 + (float((sizes**2).sum()) / n - 1) * rho
-    return DesignEffect(rho, effect, n / effect)
+    return 1 + (float((sizes**2).sum()) / n - 1) * rho

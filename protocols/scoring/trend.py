@@ -46,43 +46,31 @@ class Slope:
     intercept: float
     n: int
     """Agent configurations, one point each."""
-    same_elicitations: bool
-    """Whether both axes are functions of the same numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoSlope:
-    """The reason why a slope cannot be estimated."""
-
-    reason: str
-    n: int
-
-
-def trend(configurations: Sequence[Configuration], *, same_elicitations: bool) -> Slope | NoSlope:
-    """Regression of mean ASD on mean EAS, one point per configuration.
-
-    same_elicitations: whether a configuration's EAS and ASD come from the same verdicts; recorded
-    in the slope. ValueError if an agent occurs twice.
-    """
-    if refusal := _too_few(configurations):
-        return refusal
+def trend(configurations: Sequence[Configuration]) -> Slope | None:
+    """Regression of mean ASD on mean EAS, one point per configuration, from the same verdicts; None
+    for fewer than three, or if all have the same EAS."""
+    if len(configurations) < MIN_POINTS:
+        return None
     eas = np.array([[each.eas.mean for each in configurations]])
     asd = np.array([[each.asd.mean for each in configurations]])
-    return _line(eas, asd, same_elicitations)
+    return _line(eas, asd)
 
 
 def split_half_trend(
     configurations: Sequence[Configuration], *, seed: int = 0, splits: int = 100
-) -> Slope | NoSlope:
+) -> Slope | None:
     """The trend with EAS from one half of the questions and ASD from the other.
 
     Clusters of questions are split at random, identically for all configurations, and each split is
     used in both directions. Slope, intercept and standard error are medians over the splits, since
     a half in which all agents score nearly alike has an extreme slope. The error is not divided by
-    the number of splits: splitting again adds no data.
+    the number of splits: splitting again adds no data. None if some half holds no question of some
+    agent.
     """
-    if refusal := _too_few(configurations):
-        return refusal
+    if len(configurations) < MIN_POINTS:
+        return None
     samples = [sample for each in configurations for sample in (each.eas, each.asd)]
     clusters = sorted({cluster for sample in samples for cluster in sample.clusters})
     half = np.arange(len(clusters)) < len(clusters) // 2
@@ -91,21 +79,8 @@ def split_half_trend(
     eas = np.column_stack([_means(each.eas, clusters, either) for each in configurations])
     asd = np.column_stack([_means(each.asd, clusters, other) for each in configurations])
     if not (np.isfinite(eas).all() and np.isfinite(asd).all()):
-        reason = "too few questions or groups: some half holds none of some agent's"
-        return NoSlope(reason, len(configurations))
-    return _line(eas, asd, same_elicitations=False)
-
-
-def _too_few(configurations: Sequence[Configuration]) -> NoSlope | None:
-    agents = [each.agent for each in configurations]
-    if len(set(agents)) != len(agents):
-        raise ValueError(f"an agent configuration occurs twice among {agents}")
-    if len(agents) >= MIN_POINTS:
         return None
-    return NoSlope(
-        f"a slope needs at least {MIN_POINTS} agent configurations, and there are {len(agents)}",
-        len(agents),
-    )
+    return _line(eas, asd)
 
 
 def _means(sample: Sample, clusters: Sequence[tuple[str, str]], chosen: Flags) -> Floats:
@@ -120,17 +95,17 @@ def _means(sample: Sample, clusters: Sequence[tuple[str, str]], chosen: Flags) -
     return means
 
 
-def _line(eas: Floats, asd: Floats, same_elicitations: bool) -> Slope | NoSlope:
+def _line(eas: Floats, asd: Floats) -> Slope | None:
     """Least-squares line through the points of each row; medians over the rows."""
     n = eas.shape[1]
     x = eas - eas.mean(axis=1, keepdims=True)
     y = asd - asd.mean(axis=1, keepdims=True)
     if np.ptp(x, axis=1).min() < SAME_EAS:
-        return NoSlope("all agent configurations have the same EAS", n)
+        return None
     squares = (x * x).sum(axis=1)
     slopes = (x * y).sum(axis=1) / squares
     residuals = y - slopes[:, None] * x
     errors = np.sqrt((residuals * residuals).sum(axis=1) / (n - 2) / squares)
     intercepts = asd.mean(axis=1) - slopes * eas.mean(axis=1)
     slope, error, intercept = (float(np.median(row)) for row in (slopes, errors, intercepts))
-    return Slope(slope, error, intercept, n, same_elicitations)
+    return Slope(slope, error, intercept, n)

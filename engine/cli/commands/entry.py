@@ -53,6 +53,8 @@ def commit(
     Refused once the sweep's run folder has an outcome. Hand the digest that is printed to others
     before the first call: only that shows when it was written.
     """
+    from ...decisions.rows import pairs_meant
+    from ...decisions.rows import row_names as short_names
     from ...decisions.statement import read_pair
     from ...entries.plan import Registration, row_names
     from ...runs.listing import is_run
@@ -60,7 +62,7 @@ def commit(
     from .plan import stored_share
 
     opened = open_sweep(sweep, overrides)
-    read_pair(contrast)
+    pairs_meant(*read_pair(contrast), opened.sweep.rows, short_names(opened.sweep.rows))
     folder = folder_of(opened.sweep)
     if is_run(folder) and next(RunReader(folder).outcomes(), None) is not None:
         raise UsageError(f"{folder} has outcomes of this sweep: it is too late to register it")

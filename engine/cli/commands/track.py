@@ -1,5 +1,6 @@
 """`oversight track`: what every entry of the benchmark runs."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -29,9 +30,13 @@ def list_(as_json: bool) -> None:
 
 @command.command("show")
 @click.argument("name")
-def show_(name: str) -> None:
+@json_option
+def show_(name: str, as_json: bool) -> None:
     """Show a track: its problems, slots, budget, primary contrast and sweep file."""
     track = track_named(name)
+    if as_json:
+        show_json({"name": name, "slots": track.slots, **asdict(track)})
+        return
     show(f"# {name}, version {track.version}\n# gap: {track.gap}\n# problems: {track.problems}")
     show(f"# budget: {track.budget}\n# primary contrast: {track.contrast} ({track.score})")
     show(track.sweep.strip())

@@ -1,5 +1,6 @@
 """Files that are damaged, of another kind, or in the way: one line names them, nothing is lost."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -90,3 +91,78 @@ def test_a_table_that_cannot_be_compared_is_named(
     for files in (["bad.jsonl", "good.jsonl"], ["good.jsonl", "bad.jsonl"]):
         ran = command("compare", *files)
         assert (ran.code, ran.out) == (2, "") and told in ran.err, ran.err
+
+
+ALL_WRONG = """\
+name: x/y
+seeds: 3
+problems:
+  bundled: {name: arithmetics}
+agents:
+  - {model: sim/strong, effort: off, wrds: 3}
+  - {model: sim/stong}
+judges:
+  - {kind: stated, model: sim/judge, temprature: 0}
+  - {kind: staded, model: sim/judge}
+protocols:
+  naive_judge:
+  debat:
+  debate: {simultaneous: 3}
+  consultancy: {turns: [2, 2], first: judge}
+  propaganda: {agent: sim/strong}
+labels: {debate: 3}
+"""
+
+
+def test_all_faults_of_a_file_are_told_at_once(place: Path, command: Command) -> None:
+    (place / "s.yaml").write_text(ALL_WRONG)
+    told = command("plan", "s.yaml", "--dry-run")
+    lines = [int(line) for line in re.findall(r"^s\.yaml:(\d+): ", told.err, re.MULTILINE)]
+    assert (told.code, lines) == (2, [2, 1, 4, 6, 6, 7, 9, 10, 13, 14, 15, 15, 16, 17])
+    assert "write none, or use quotes" in told.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("protocols: {debate: {rounds: 1000000}}", "rounds: 1,000,000 are more than 1,000"),
+        ("protocols: {debate: {rounds: [2, 2]}}", "protocols.debate.rounds.1: 2 is there twice"),
+        ("protocols: [debate, debate]", "protocols.1: 'debate' is there twice"),
+        ("protocols: debate\nseed: 1\nseed: 2", "seed: given twice"),
+    ],
+)
+def test_what_would_be_one_row_or_never_end_is_refused(
+    text: str, message: str, place: Path, command: Command
+) -> None:
+    head = "problems: {bundled: arithmetic}\nagents: sim/strong\njudges: sim/judge\n"
+    (place / "s.yaml").write_text(head + text)
+    told = command("plan", "s.yaml", "--dry-run")
+    assert told.code == 2
+    assert message in told.err
+
+
+def test_names_that_are_nearly_right_are_told(
+    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "s.yaml").write_text(
+        "problems: {bundled: arithmetic}\njudges: {model: openai/gtp-6-sol, effort: none}\n"
+        "protocols: naive_judge"
+    )
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_KEY", "sk-none")
+    assert "OPENAI_KEY is: was that meant" in command("plan", "s.yaml", "--dry-run").err
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    told = command("plan", "s.yaml", "--dry-run")
+    assert told.code == 0
+    assert "no such model is in the price list; did you mean 'openai/gpt-6-sol'?" in told.err
+
+
+@pytest.mark.parametrize("flag", ["--run-folder", "--store"])
+def test_a_file_that_is_named_as_a_folder_is_told(flag: str, place: Path, command: Command) -> None:
+    (place / "file").touch()
+    (place / "s.yaml").write_text(
+        "problems: {bundled: arithmetic}\njudges: sim/judge\nprotocols: naive_judge"
+    )
+    told = command("run", "s.yaml", flag, "file")
+    assert told.code == 2
+    assert "file is a file, and a" in told.err

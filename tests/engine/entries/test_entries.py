@@ -8,7 +8,7 @@ import shutil
 import socket
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,16 @@ import orjson
 import pytest
 import zstandard
 
-from oversight.engine.entries.board import doubts_of
+from oversight.engine.entries import board
+from oversight.engine.entries.board import write_board
+from oversight.engine.entries.board_rows import doubts_of
 from oversight.engine.entries.entry import Entry, read_entry
+from oversight.engine.entries.ranking import Standing, rank_sets, rests_on
 from oversight.engine.entries.verifying import verify
 from oversight.engine.reports.report import report
 from oversight.engine.reports.results import collect
 from oversight.engine.sweeps.sweep import Cell
+from oversight.protocols.scoring.estimate import Estimate
 from oversight.protocols.transcript import NOT_RUN, Failure, Verdict
 from tests.command_line import Command
 from tests.engine.verdicts import PROPAGANDA, completed, sweep, verdict
@@ -46,6 +50,8 @@ def entry(place: Path, command: Command) -> Path:
     (place / "steel.py").write_text(STEEL)
     (place / "own.yaml").write_text(SWEEP)
     plan = ("--contrast", "debate - steelman", "--smallest", "0.1")
+    unknown = command("entry", "commit", "own.yaml", "--contrast", "debate - duel", *plan[2:])
+    assert unknown.code == 2 and "no row is called 'duel'" in unknown.err
     committed = command("entry", "commit", "own.yaml", *plan)
     assert committed.code == 0 and "0 of about" in committed.err, committed.err
     assert command("run", "own.yaml").code == 0
@@ -272,16 +278,63 @@ def test_a_run_that_is_not_as_registered_says_so(
 
 def test_a_board_has_verified_entries_alone(entry: Path, place: Path, command: Command) -> None:
     shutil.copytree(entry, place / "bad")
-    (place / "bad/figures.json").write_text("{}")
+    (place / "bad/figures.json").unlink()
+    (place / "bad/figures.json").mkdir()
     done = command("entry", "board", "e", "bad", "-o", "board")
-    assert done.code == 1 and "left out: bad: figures.json: it was changed" in done.err
+    assert done.code == 1 and "left out: bad: figures.json: " in done.err
+    assert "is no regular file" in done.err
     page = (place / "board/index.html").read_text()
-    assert "debate simultaneous 2" in page and 'href="entries/1/index.html"' in page
-    assert (place / "board/entries/1/index.html").exists()
+    (shelf,) = (place / "board/entries").iterdir()
+    assert "debate simultaneous 2" in page and f'href="entries/{shelf.name}/index.html"' in page
+    assert (shelf / "index.html").exists() and "leakage check passed" in page
+    assert "of the problems, chosen against it" in page and "over cheaper" in page
     assert "http" not in page.replace("http-equiv", "")
     (place / "theirs").mkdir()
     refused = command("entry", "board", "e", "-o", "theirs")
     assert refused.code == 2 and "no board" in refused.err
+
+
+def test_an_entry_is_verified_once_and_again_when_a_byte_of_it_changes(
+    entry: Path, place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert write_board([entry], place / "board") == []
+    made = contents(place / "board")
+
+    def again(*parts: Any) -> None:
+        raise AssertionError("it was verified again")
+
+    monkeypatch.setattr(board, "verify", again)
+    assert write_board([entry], place / "board") == []
+    assert contents(place / "board") == made
+    with (entry / "figures.json").open("ab") as figures:
+        figures.write(b" ")
+    (left_out,) = write_board([entry], place / "board")
+    assert "figures.json: it was changed" in left_out
+    assert not list((place / "board/entries").iterdir())
+
+
+def standing(values: Sequence[float], error: float = 0.1, problems: str = "p") -> Standing:
+    ids = tuple(f"{problems}{n}" for n in range(len(values)))
+    mean = sum(values) / len(values)
+    return Standing(Estimate(mean, len(values), error=error, degrees=9), ids, tuple(values), ids)
+
+
+def test_rows_on_the_same_problems_are_told_apart_where_others_are_not() -> None:
+    """The known truth: the rows differ by .1 on every problem, and problems by far more."""
+    easy = [float(n % 7) for n in range(40)]
+    harder = [value - 0.1 - 0.01 * (n % 3) for n, value in enumerate(easy)]
+    assert rank_sets([standing(easy), standing(harder)]) == [(1, 1), (2, 2)]
+    assert rank_sets([standing(easy), standing(harder, problems="q")]) == [(1, 2), (1, 2)]
+    assert rank_sets([standing(easy), standing([5.9] * 40, problems="q")]) == [(2, 2), (1, 1)]
+    assert rank_sets([standing(easy, error=0.0)]) == [(1, 1)]
+
+
+def test_how_many_problems_the_first_rank_rests_on() -> None:
+    first = standing([1.0, 0.2, 0.0, 0.0, 0.0])
+    assert rests_on(first, standing([0.0, 0.0, 0.1, 0.1, 0.1])) == 0.2
+    assert rests_on(first, standing([0.0] * 5)) == 0.4
+    assert rests_on(first, standing([2.0] * 5)) == 0.0
+    assert rests_on(first, standing([0.0] * 5, problems="q")) is None
 
 
 def test_a_row_of_single_worlds_is_not_said_to_be_beyond_doubt() -> None:

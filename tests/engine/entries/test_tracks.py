@@ -133,6 +133,8 @@ def test_a_track_is_listed_shown_and_run(place: Path, command: Command) -> None:
     listed = json.loads(command("track", "list", "--json").out)
     assert {"appendix-a", "hidden-passage", "generated-bits", "people"} <= set(listed)
     assert "{agent}" in command("track", "show", "generated-bits").out
+    told = json.loads(command("track", "show", "generated-sql", "--json").out)
+    assert told["slots"] == ["seed", "agent", "judge"] and "query" in told["sweep"]
     lacking = command("track", "run", "generated-bits", "--agent", "sim/strong")
     assert lacking.code == 2 and "has a slot for the judge: --judge" in lacking.err
     mistyped = command("track", "show", "generated-bit")

@@ -65,6 +65,7 @@ async def ask_all(one, count):
     return [one for one in said if isinstance(one, BaseException)]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "slots", [1, 2, 4, 8, *(pytest.param(n, marks=pytest.mark.campaign) for n in (16, 64))]
 )

@@ -112,6 +112,17 @@ def test_a_change_that_contradicts_nothing_is_found_by_its_checksum(
     assert done.code == 1 and "judgements.jsonl is not what study.json says" in done.out
 
 
+def test_a_study_whose_description_is_torn_is_refused(place: Path, command: Command) -> None:
+    study = place / "s"
+    file = lines(place / "r.jsonl", record())
+    assert command("study", "import", file, "--format", "records", "-o", "s").code == 0
+    written = (study / "study.json").read_bytes()
+    (study / "study.json").write_bytes(written[: len(written) // 2])
+    for words in (("study", "score", "s"), ("study", "check", "s")):
+        done = command(*words)
+        assert done.code == 2 and "s/study.json: it cannot be read" in done.err
+
+
 def test_a_finished_run_becomes_a_study_with_the_figures_of_its_report(
     place: Path, command: Command
 ) -> None:

@@ -137,3 +137,20 @@ def test_nothing_is_written_that_could_not_be_read_back(tmp_path):
         with pytest.raises(DatasetError, match=r"d\.jsonl:2"):
             write_jsonl([problem, wrong], path)
         assert not path.exists()
+
+
+def test_a_table_has_a_right_answer_and_wrong_ones(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_text(
+        "id,question,answer,wrong,wrong_2,note\nq1,How many?,48,36,12,x\n,And now?,1,2,,\n"
+    )
+    first, second = JsonLines(str(file), seed=3).load()
+    assert (first.id, second.id) == ("q1", "mine-3")
+    assert first.question.answers[first.best].text == "48" and len(first.values) == 3
+    assert JsonLines(str(file), seed=3).load() == (first, second)
+    file.write_text("question,answer\nHow many?,48\n")
+    with pytest.raises(DatasetError, match="there is no column 'wrong'"):
+        JsonLines(str(file)).load()
+    file.write_text("question,answer,wrong\nHow many?,48, 48\n")
+    with pytest.raises(DatasetError, match="two of its answers are the same"):
+        JsonLines(str(file)).load()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.trend import Configuration, NoSlope, Slope, split_half_trend, trend
+from oversight.protocols.scoring.trend import Configuration, Slope, split_half_trend, trend
 
 coordinates = st.floats(-3, 3).map(lambda x: round(x, 3))
 
@@ -35,30 +35,28 @@ def agents(seed: int, count: int, slope: float, questions: int = 200) -> list[Co
 
 def test_the_slope_agrees_with_a_line_by_hand() -> None:
     """x = 0, 1, 2 and y = 0, 1, 1: slope 1/2, residuals -1/6, 1/3, -1/6."""
-    found = trend(points((0, 0), (1, 1), (2, 1)), same_elicitations=True)
+    found = trend(points((0, 0), (1, 1), (2, 1)))
     assert found == Slope(
         pytest.approx(0.5),
         pytest.approx((1 / 6 / 1 / 2) ** 0.5),
         pytest.approx(1 / 6),
         3,
-        True,
     )
 
 
 def test_points_on_a_line_have_no_error() -> None:
-    found = trend(points((0, 1), (1, 3), (3, 7), (4, 9)), same_elicitations=False)
+    found = trend(points((0, 1), (1, 3), (3, 7), (4, 9)))
     assert isinstance(found, Slope)
     assert (found.slope, found.intercept) == (pytest.approx(2), pytest.approx(1))
     assert found.error == pytest.approx(0, abs=1e-9)
-    assert not found.same_elicitations
 
 
 @given(st.lists(st.tuples(coordinates, coordinates), min_size=4, max_size=12))
 def test_the_slope_agrees_with_numpy(pairs: list[tuple[float, float]]) -> None:
     x, y = zip(*pairs, strict=True)
-    found = trend(points(*pairs), same_elicitations=True)
+    found = trend(points(*pairs))
     if max(x) - min(x) < 1e-9:
-        assert isinstance(found, NoSlope)
+        assert found is None
         return
     assert isinstance(found, Slope)
     (slope, intercept), covariance = np.polyfit(x, y, 1, cov=True)
@@ -70,20 +68,12 @@ def test_the_slope_agrees_with_numpy(pairs: list[tuple[float, float]]) -> None:
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_fewer_than_three_configurations_have_no_slope(count: int) -> None:
     few = points((0, 0), (1, 1))[:count]
-    said = NoSlope(f"a slope needs at least 3 agent configurations, and there are {count}", count)
-    assert trend(few, same_elicitations=True) == said
-    assert split_half_trend(few) == said
+    assert trend(few) is split_half_trend(few) is None
 
 
 def test_agents_of_one_eas_have_no_slope() -> None:
-    found = trend(points((0.3, 0), (0.1 + 0.2, 1), (0.3, 2)), same_elicitations=True)
-    assert found == NoSlope("all agent configurations have the same EAS", 3)
-
-
-def test_an_agent_counts_once() -> None:
-    first, second = points((0, 0), (1, 1))
-    with pytest.raises(ValueError, match="occurs twice"):
-        trend([first, second, first], same_elicitations=True)
+    found = trend(points((0.3, 0), (0.1 + 0.2, 1), (0.3, 2)))
+    assert found is None
 
 
 def test_points_are_means_over_questions() -> None:
@@ -95,7 +85,7 @@ def test_points_are_means_over_questions() -> None:
         )
         for each in points((0, 0), (1, 1), (2, 1))
     ]
-    found = trend(wide, same_elicitations=True)
+    found = trend(wide)
     assert isinstance(found, Slope)
     assert found.slope == pytest.approx(0.5)
 
@@ -104,7 +94,7 @@ def test_split_halves_find_a_slope_that_is_there() -> None:
     found = split_half_trend(agents(1, 8, slope=2.0, questions=2000))
     assert isinstance(found, Slope)
     assert found.slope == pytest.approx(2.0, abs=0.2)
-    assert (found.n, found.same_elicitations) == (8, False)
+    assert found.n == 8
 
 
 def test_split_halves_do_not_find_the_slope_of_shared_noise() -> None:
@@ -119,7 +109,7 @@ def test_split_halves_do_not_find_the_slope_of_shared_noise() -> None:
             )
             for each in agents(seed, 6, slope=0.0)
         ]
-        both, halves = trend(alike, same_elicitations=True), split_half_trend(alike, seed=seed)
+        both, halves = trend(alike), split_half_trend(alike, seed=seed)
         assert isinstance(both, Slope)
         assert isinstance(halves, Slope)
         together.append(both.slope)
@@ -136,4 +126,4 @@ def test_splits_repeat_with_their_seed() -> None:
 
 def test_one_group_has_no_halves() -> None:
     found = split_half_trend(points((0, 0), (1, 1), (2, 1)))
-    assert found == NoSlope("too few questions or groups: some half holds none of some agent's", 3)
+    assert found is None
