@@ -13,6 +13,7 @@ from ....protocols.question import Problem
 from ...accounting.prices import listed
 from ...datasets.production import Production, ProductionSession
 from ...display.progress import console
+from ...display.quantity import counted
 from ...errors import Halt, UsageError
 from ...models.router import Models, RunPolicy
 from ...providers.keys import environment
@@ -90,7 +91,8 @@ def _finished(generation: Production[Any, Any], wish: Wish) -> int:
     _write(problems, wish.output)
     say(leakage_check(problems).line)
     say(f"look closer oversight dataset check {wish.output}")
-    show(f"{wish.output}: {len(problems):,} of {len(generation.items):,} questions")
+    done = f"{len(generation.made):,} of {len(generation.items):,} questions"
+    show(f"{wish.output}: {counted(len(problems), 'problem')} from {done}")
     return ExitCode.FAILED if generation.failures else ExitCode.DONE
 
 
