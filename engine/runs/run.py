@@ -32,6 +32,7 @@ from .observer import Observer
 from .outcome import CompletedCell, OutcomeRecord
 from .progress_file import ProgressNotes
 from .replay import REPLAY_LANES
+from .row_pauses import RowPauses
 from .run_folder import QUARANTINE, RunFolder, outcomes
 from .run_record import RunRecord
 from .session import RunSession
@@ -101,6 +102,8 @@ class Run:
         """How many cells had failed, and have no outcome any more."""
         self.taken = taken
         """What was taken over from other runs."""
+        active = options.mode != "replay" and not options.keeps_going
+        self._pauses = RowPauses(loaded.sweep.rows, active=active)
         self._executor: Executor | None = None
         self._ledger: LedgerFile | None = None
         self._observers: Sequence[Observer] = ()
@@ -240,13 +243,18 @@ class Run:
             ),
             self._max_cells(),
             folder.id(),
-            self._record.put,
+            self._put,
             self._record.flush,
             before,
             self.run_again,
-            options.keeps_going,
+            self._pauses,
             options.batches,
         )
+
+    def _put(self, cells: Sequence[CompletedCell]) -> None:
+        assert self._record is not None, "a run with cells to run has a record"
+        self._pauses.completed(cells)
+        self._record.put(cells)
 
     def _max_cells(self) -> int:
         if self.options.mode == "replay":
