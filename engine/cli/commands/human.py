@@ -1,13 +1,11 @@
 """`oversight human`: people in the seats of a sweep, or as judges of finished transcripts."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 import click
 
@@ -18,8 +16,7 @@ from ...batches.terms import BatchTerms
 from ...display.quantity import counted
 from ...errors import UsageError
 from ...persons.desk import Desk
-from ...persons.journal import PERSONS, RaterJournal, Withdrawn
-from ...persons.panel import read_raters
+from ...persons.journal import PERSONS
 from ...persons.study import DeskSettings
 from ...runs.listing import is_run
 from ...runs.loaded_sweep import open_run
@@ -27,7 +24,6 @@ from ...runs.lookup import Parts, cells_with_verdict
 from ...runs.replay import replay_cache
 from ...runs.rounds import Rounds
 from ...runs.run import RunOptions
-from ...system.files import replace_file
 from ..beside import ask_beside, store_of
 from ..completing import run_names
 from ..exit_codes import ExitCode
@@ -40,17 +36,29 @@ from ..options import (
     json_option,
     limit_option,
     no_store_option,
-    output_option,
     port_option,
     row_options,
     seed_option,
     set_option,
 )
 from ..output import say, show, show_json, typed, width
+from .human_study import (
+    delete_from_run,
+    export,
+    pause,
+    pay,
+    reissue,
+    study_option,
+    url_option,
+    withdraw,
+)
 
 PORT = 7721
 PANEL = "raters"
 """The panel that judges finished transcripts."""
+
+MOST_RATERS = 500
+"""Of a panel: the page of each who waits holds a connection open, and a server has 512."""
 
 MOST_LANES = 5_000
 """Cells in progress at once. With few of them, raters would run out of tasks to choose from."""
@@ -61,24 +69,11 @@ def command() -> None:
     """Seat people in a sweep, or have them judge its transcripts; print how well they agree."""
 
 
-def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
-    """An origin, without a path: the pages lie at its root."""
-    parts = urlsplit(given)
-    if given and (parts.scheme not in ("http", "https") or not parts.netloc):
-        raise click.BadParameter(f"{given!r} is no address; write it as https://study.example.org")
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        raise click.BadParameter(
-            f"{given!r} has more than a host; have the proxy serve the pages at the root of one, "
-            f"as {parts.scheme}://{parts.netloc}"
-        )
-    return f"{parts.scheme}://{parts.netloc}" if given else ""
-
-
 @command.command()
 @click.argument("what", metavar="SWEEP|RUN", shell_complete=run_names)
 @click.option(
     "--raters",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MOST_RATERS),
     default=2,
     metavar="N",
     help="Raters of each panel; each gets a link of their own.",
@@ -122,20 +117,8 @@ def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
 @seed_option
 @port_option(PORT)
 @host_option
-@click.option(
-    "--url",
-    metavar="URL",
-    default="",
-    show_default=False,
-    callback=public_url,
-    help="Address under which raters open the pages, as https://study.example.org, where a proxy "
-    "or a tunnel stands before them.",
-)
-@click.option(
-    "--study",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the study's own texts, practice and attention items, pay and completion code.",
-)
+@url_option
+@study_option
 @click.option("--problems", type=click.IntRange(1), metavar="N", help="Only the first N problems.")
 @row_options
 @set_option
@@ -260,19 +243,8 @@ def _run_with_persons(
     shown = Presentation(typed(), "text", "brier")
     code = run_in_terminal(loaded, options, shown, session, observers=pages)
     for run in desks:
-        _delete_withdrawn(run)
+        delete_from_run(run)
     return code
-
-
-def _delete_withdrawn(run: Path) -> None:
-    from ...persons.withdrawal import delete_withdrawn
-
-    gone = delete_withdrawn(run)
-    if gone.cells or gone.replies:
-        say(
-            f"deleted: {counted(gone.replies, 'stored reply', 'stored replies')}, and the "
-            f"outcomes of {counted(gone.cells, 'cell')} that rested on them"
-        )
 
 
 def _judged_by_persons(
@@ -337,7 +309,7 @@ def _judged_by_persons(
                 lambda: (len(tasks), answered),
                 roles=[(model, "judge")],
             )
-    _delete_withdrawn(run)
+    delete_from_run(run)
     if halt is not None:
         say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
         return halt_code(halt)
@@ -384,45 +356,5 @@ def agreement(named: str, as_json: bool) -> None:
     show(found.text("json" if as_json else "text", width()))
 
 
-@command.command()
-@run_argument
-@output_option()
-def export(run: Path, output: Path) -> None:
-    """Write what the raters of RUN judged to a file of JSON Lines, for `oversight study score`.
-
-    A line is one rater's judgement of one transcript: problem, values of its answers, the row as
-    setting, the world, and the belief before, where it was asked for. Raters have pseudonyms made
-    for this run alone; whoever withdrew is left out.
-    """
-    from ...persons.results import judgements
-
-    lines = list(judgements(run))
-    replace_file(output, lines)
-    say(f"{counted(len(lines), 'judgement')} in {output}")
-    say(f"score them: oversight study score {output}")
-
-
-@command.command()
-@run_argument
-@click.argument("rater")
-@click.option("--erase", is_flag=True, help="Also delete what they answered.")
-def withdraw(run: Path, rater: str, erase: bool) -> None:
-    """Remove RATER from the study in RUN: from agreement, pages and exports.
-
-    With --erase, what they answered is deleted from the journal, the record, the outcomes that
-    rest on it and the store that RUN was made with; packs made later hold none of it. While the
-    study is served, its console does this; record, outcomes and store follow when it ends.
-    """
-    from ...runs.lock import locked
-
-    folder = run / PERSONS
-    names = [each.name for each in read_raters(folder)]
-    if rater not in names:
-        raise UsageError(f"{run}: there is no rater {rater!r}; there are {', '.join(names)}")
-    with locked(folder):
-        journal = RaterJournal(folder)
-        journal.append(Withdrawn(rater, erase, int(time.time())))
-        if erase:
-            journal.erase(rater)
-            _delete_withdrawn(run)
-    say(f"{rater} is withdrawn{', and what they answered is deleted' if erase else ''}")
+for each in (export, withdraw, pause, reissue, pay):
+    command.add_command(each)
