@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...protocols.datasets.proposals import ACCEPT
-from ...protocols.scoring.arrays import Floats, codes_of
+from ...protocols.scoring.arrays import Floats, Places, codes_of
 from ...protocols.scoring.calibration import Auroc, auroc
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.inference import Influences, mean_of
 from ..display.chart import Chart, Point, Series
 from ..display.finding import Finding, Part, figure, number, program, word
 from ..errors import UsageError
-from ..runs.reader import RunReader
+from .rows import RunRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ def _picks(accepted: Floats, is_right: Floats, groups: Sequence[str]) -> tuple[F
     return np.array(top), np.array([is_right[at].mean() for at in members.values()])
 
 
-def graded_finding(run: RunReader) -> Finding:
+def graded_finding(run: RunRows) -> Finding:
     """Every row of a run on proposals. UsageError for a run without them."""
-    problems = run.problems
+    problems = run.sweep.problems
     accept = [[answer.text for answer in p.question.answers] for p in problems]
     if not all(ACCEPT in texts for texts in accept):
         raise UsageError(
@@ -111,37 +111,37 @@ def graded_finding(run: RunReader) -> Finding:
     is_right = [float(p.values[at] > 0) for p, at in zip(problems, place, strict=True)]
     groups = [p.group or p.id for p in problems]
     rows = run.sweep.rows
-    heard: list[dict[int, list[float]]] = [{} for _ in rows]
-    decided: list[dict[int, list[float]]] = [{} for _ in rows]
-    for record in run.outcomes():
-        if record.probs is None:
-            continue
-        where, _ = run.where(record.place)
-        at = place[where.problem]
-        heard[where.row].setdefault(where.problem, []).append(record.probs[at])
-        if (chose := record.measures.get("critic_chose")) is not None:
-            label = problems[where.problem].question.answers[at].label
-            decided[where.row].setdefault(where.problem, []).append(float(chose == label))
+    cells, found, counts = run.table.cells, list[Graded | None](), list[int]()
 
-    def grade(its: dict[int, list[float]]) -> Graded | None:
-        numbers = sorted(its)
-        means = np.array([np.mean(its[n]) for n in numbers])
-        truth = np.array([is_right[n] for n in numbers])
-        return graded(means, truth, [groups[n] for n in numbers]) if numbers else None
+    def grade(numbers: Places, probs: Floats) -> Graded | None:
+        """Of the means of these probabilities by problem."""
+        ids, of = np.unique(numbers, return_inverse=True)
+        counts.append(len(ids))
+        if not len(ids):
+            return None
+        means = np.bincount(of, probs) / np.bincount(of)
+        return graded(means, np.array(is_right)[ids], [groups[n] for n in ids.tolist()])
 
-    found, critics = [grade(its) for its in heard], [grade(its) for its in decided]
+    argued = np.array(place)[cells.problem]
+    for at in range(len(rows)):
+        probs = run.table.probs[cells.places(at), argued]
+        there = ~np.isnan(probs)
+        found.append(grade(cells.problem[there], probs[there]))
     naive = {row.judge: each for row, each in zip(rows, found, strict=True) if row.naive and each}
+    labels = [p.question.answers[at].label for p, at in zip(problems, place, strict=True)]
+    decided = _decided(run, labels)
     lines = []
-    for row, each, critic, its in zip(rows, found, critics, heard, strict=True):
+    for at, (row, each, count) in enumerate(zip(rows, found, list(counts), strict=True)):
         if each is None:
             continue
         base = None if row.naive else naive.get(row.judge)
+        critic = grade(*map(np.array, decided[at])) if at in decided else None
         lines.append(
             GradedLine(
                 row.kind,
                 row.agent,
                 row.judge,
-                len(its),
+                count,
                 each.right.estimate(),
                 each.wrong.estimate(),
                 each.youden.estimate(),
@@ -172,9 +172,23 @@ def graded_finding(run: RunReader) -> Finding:
         "accepts wrong. lift: J less the naive judge's; 0 for a critic no better than the judge. "
         "best of several: share right of each problem's likeliest proposal, less that of all.",
     )
-    title = f"{run.manifest.name}: proposals, graded"
+    title = f"{run.sweep.name}: proposals, graded"
     part = Part("graded", title, columns, lines, notes, chart=_audited(lines))
-    return Finding((part,), {"run": run.name})
+    return Finding((part,), {"run": run.run.name})
+
+
+def _decided(run: RunRows, accepting: Sequence[str]) -> dict[int, tuple[list[int], list[float]]]:
+    """By row: problems, and whether its critic decided in private to accept the proposal.
+    accepting: the label of doing so, by problem."""
+    found: dict[int, tuple[list[int], list[float]]] = {}
+    for record in run.run.outcomes():
+        chose = record.measures.get("critic_chose")
+        if chose is not None and record.probs is not None:
+            where, _ = run.run.where(record.place)
+            numbers, accepted = found.setdefault(where.row, ([], []))
+            numbers.append(where.problem)
+            accepted.append(float(chose == accepting[where.problem]))
+    return found
 
 
 def _audited(lines: Sequence[GradedLine]) -> Chart | None:

@@ -22,6 +22,7 @@ from tests.command_line import Command
 from tests.fakes import Scripted
 
 
+@pytest.mark.campaign
 @pytest.mark.known_truth
 @pytest.mark.parametrize("t", [0.9, 0.6, 0.4])
 def test_the_lift_of_a_critic_is_what_it_knows_more_than_the_judge(t: float) -> None:
