@@ -4,8 +4,6 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..accounting.prices import load_prices
-from ..batches.terms import BatchTerms
 from ..fleet.executor_choice import executor_for
 from ..runs.executor import MakeExecutor
 from ..runs.listing import folder_named
@@ -38,6 +36,7 @@ def folder_options(its: FolderSettings, overrides: tuple[str, ...] = ()) -> RunO
         its.folder,
         overrides=overrides,
         max_cost=its.max_cost,
+        prices=its.price_list,
         tags=all_tags(its.tag, os.environ.get(TAGS_VARIABLE, "")),
         changed_code="adopt" if its.adopt_code else "refuse",
     )
@@ -52,7 +51,6 @@ def prepared(file: SweepFile, its: RunSettings, overrides: tuple[str, ...] = ())
         folder_options(its, overrides),
         mode=its.cache,
         retry_failed=its.retry_failed,
-        prices=load_prices(its.prices) if its.prices else None,
         part=its.part,
         accept_empty=its.accept_empty,
         keeps_going=its.keep_going,
@@ -60,12 +58,9 @@ def prepared(file: SweepFile, its: RunSettings, overrides: tuple[str, ...] = ())
         verify=its.verify,
         batches=design.batches if design else None,
     )
-    batch = its.batch
-    if not isinstance(batch, BatchTerms):
-        batch = BatchTerms(batch, not its.no_wait, its.batch_for, its.batch_then)
     place = str(options.store)
     quota = its.quota_weight if its.quota else 0.0
-    executor = executor_for(its.workers, loaded, place, quota=quota, ray=its.ray, batch=batch)
+    executor = executor_for(its.workers, loaded, place, quota=quota, ray=its.ray, batch=its.terms)
     return PreparedRun(loaded, options, executor, design)
 
 

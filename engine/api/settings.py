@@ -8,6 +8,7 @@ from typing import Literal
 from ...cache.cache import Mode
 from ...protocols.scores import ALL_SCORES
 from ...protocols.spelling import meant
+from ..accounting.prices import PriceList, listed, load_prices
 from ..batches.terms import BatchTerms, Then
 from ..errors import UsageError
 from ..system.flags import check_flags, flag
@@ -57,7 +58,47 @@ def all_tags(given: tuple[str, ...], set_for_all: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FolderSettings:
+class AskSettings:
+    """What the calls of a command may cost, and which of them go in batches."""
+
+    max_cost: float | None = flag(
+        "Budget: stop before the total cost could exceed it.", metavar="DOLLARS", least=0
+    )
+    prices: Path | None = flag(
+        "TOML file with prices that take precedence over the built-in ones.", exists=True
+    )
+    batch: bool | BatchTerms = flag(
+        "Ask through the vendors' batch endpoints: half the price, replies within a day.",
+        default=False,
+    )
+    no_wait: bool = flag(
+        "Do not wait for batches: do what can be done now; later the same command goes on.",
+        default=False,
+    )
+    batch_for: float | None = flag(
+        "How long to wait for batches in all; then they are cancelled, and the rest asked live.",
+        metavar="6h",
+        read=_seconds,
+    )
+    batch_then: Then = flag(
+        "What to do with a call that three batches brought no reply to.", default="live"
+    )
+
+    @property
+    def terms(self) -> BatchTerms:
+        """How batches are used."""
+        if isinstance(self.batch, BatchTerms):
+            return self.batch
+        return BatchTerms(self.batch, not self.no_wait, self.batch_for, self.batch_then)
+
+    @property
+    def price_list(self) -> PriceList:
+        """The built-in prices, where no file takes precedence. UsageError."""
+        return load_prices(self.prices) if self.prices else listed()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderSettings(AskSettings):
     """Where a run is kept, and what it may cost."""
 
     store: Path | str | None = flag(
@@ -66,9 +107,6 @@ class FolderSettings:
         metavar="FOLDER|URL",
     )
     folder: Path | None = flag("Folder of the run. Default: runs/NAME-xxxxxx.", name="--run-folder")
-    max_cost: float | None = flag(
-        "Budget: stop before the total cost could exceed it.", metavar="DOLLARS", least=0
-    )
     tag: tuple[str, ...] = flag(
         "Note this with the run, for `oversight status`: owner=ana, project=sandbagging; "
         "repeatable. For all runs: OVERSIGHT_TAGS=owner=ana,project=…",
@@ -98,9 +136,6 @@ class RunSettings(FolderSettings):
         read=_score,
     )
     retry_failed: bool = flag("Run failed cells again.", default=False)
-    prices: Path | None = flag(
-        "TOML file with prices that take precedence over the built-in ones.", exists=True
-    )
     accept_empty: bool = flag(
         "Go on although the store has lost replies, and pay for them again.", default=False
     )
@@ -135,22 +170,6 @@ class RunSettings(FolderSettings):
         default=0,
         metavar="N",
         least=0,
-    )
-    batch: bool | BatchTerms = flag(
-        "Ask through the vendors' batch endpoints: half the price, replies within a day.",
-        default=False,
-    )
-    no_wait: bool = flag(
-        "Do not wait for batches: do what can be done now; later the same command goes on.",
-        default=False,
-    )
-    batch_for: float | None = flag(
-        "How long to wait for batches in all; then they are cancelled, and the rest asked live.",
-        metavar="6h",
-        read=_seconds,
-    )
-    batch_then: Then = flag(
-        "What to do with a call that three batches brought no reply to.", default="live"
     )
     until: str | None = flag(
         "Stop once it is known so precisely: 'debate - consultancy ± 0.05'.", metavar="AIM"

@@ -9,12 +9,15 @@ from ...cache.call import Ask
 from ...cache.store import Store
 from ..accounting.ledger import UsageTotals
 from ..accounting.ledger_file import LedgerFile
-from ..accounting.prices import listed
+from ..api.settings import AskSettings
+from ..batches.rounds import BatchPlan, has_batches
 from ..display.progress import Snapshot
 from ..errors import Halt, UsageError
+from ..fleet.executor_choice import batched_models
 from ..models.router import RunPolicy
 from ..runs.loaded_sweep import LoadedSweep
 from ..runs.manifest import read_manifest
+from ..runs.rounds import MakeRounds, Rounds, one_round
 from ..runs.run_folder import QUARANTINE
 from ..runs.stores import open_store, store_name
 from ..runs.trust import is_own
@@ -35,9 +38,9 @@ def ask_beside(
     opened: LoadedSweep,
     folder: Path,
     replies: Store,
-    work: Callable[[Ask], Awaitable[None]],
+    work: Callable[[Ask, Rounds], Awaitable[None]],
     done: Callable[[], tuple[int, int]],
-    max_cost: float | None = None,
+    asks: AskSettings = AskSettings(),  # noqa: B008
     roles: Iterable[tuple[str, str]] | None = None,
 ) -> tuple[Halt | None, UsageTotals]:
     """Do work that asks the models of a run; returns why it stopped early, and all that was paid.
@@ -48,23 +51,36 @@ def ask_beside(
     accounts = LedgerFile(folder, opened.models.accounts)
     before = accounts.total()
     spent = before.dollars + before.doubtful
-    terms = RunPolicy(listed(), max_cost, spent, folder / QUARANTINE)
-    opened.models.prepare(opened.sweep.roles if roles is None else roles, terms)
+    models, prices = opened.models, opened.models.priced(asks.price_list)
+    asked = opened.sweep.roles if roles is None else tuple(roles)
+    models.prepare(asked, RunPolicy(prices, asks.max_cost, spent, folder / QUARANTINE))
+    names = tuple(dict.fromkeys(model for model, _ in asked))
+    batched = batched_models(models, names, asks.terms.every)
+    make: MakeRounds = one_round
+    if batched or has_batches(folder):
+        make = BatchPlan(
+            folder=folder,
+            prices=prices,
+            batched=batched,
+            terms=asks.terms,
+            entered=accounts.by_model(),
+        ).rounds(models)
 
     def standing() -> Snapshot:
-        models = opened.models
         at_risk = sum(account.at_risk for account in models.accounts().values())
         return Snapshot(*done(), 0, in_flight=models.in_flight, at_risk=at_risk)
 
     async def ask() -> Halt | None:
         obey_signals(opened.stop_token, standing)
-        cache = Cache(replies, opened.models, identity=opened.models.identity_in(replies))
+        cache = Cache(replies, models, identity=models.identity_in(replies), origin=models.origin)
+        rounds = make(cache)
         try:
-            async with accounts.kept(opened.stop_token, opened.models.ledger):
-                await work(cache)
+            async with accounts.kept(opened.stop_token, models.ledger):
+                await work(cache, rounds)
         finally:
             await cache.close()
-            await opened.models.close()
+            await rounds.close()
+            await models.close()
         return opened.stop_token.halt
 
     with asyncio.Runner(loop_factory=event_loop()) as runner:

@@ -1,7 +1,7 @@
 """Producing a result for each item of a data set, several at a time, over stored replies."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from ...cache.cache import Cache
@@ -16,8 +16,9 @@ from ..errors import Halt, UsageError
 from ..models.router import Models
 from ..providers.capabilities import missing_abilities
 from ..runs.observer import Observer
+from ..runs.rounds import MakeRounds, Rounds, one_round, run_rounds
 from ..runs.session import LocalExecutor
-from ..runs.workers import failure, run_workers
+from ..runs.workers import failure
 from ..simulation.model import PREFIX
 from ..stop import StopToken
 
@@ -59,15 +60,18 @@ class Production(ABC, Generic[Item, _Made]):
         if lacks := () if self.model.startswith(PREFIX) else missing_abilities(self.first_call()):
             raise UsageError("\n".join(map(str, lacks)) + "\nNothing was sent.")
 
-    async def run(self, cache: Cache, stop_token: StopToken, lanes: int) -> Halt | None:
+    async def run(
+        self, cache: Cache, stop_token: StopToken, lanes: int, rounds: Rounds | None = None
+    ) -> Halt | None:
         """Go through all items, `lanes` at a time; why it stopped early, or None.
 
         Replies in flight at a stop land and are saved. When cancelled they are abandoned, and
         what had completed is saved.
         """
         async with cache:
-            await run_workers(
-                self.items,
+            await run_rounds(
+                rounds or Rounds(),
+                self._missing,
                 lambda item: self._attempt(item, cache),
                 self._keep,
                 lanes=lanes,
@@ -83,6 +87,9 @@ class Production(ABC, Generic[Item, _Made]):
     @property
     def complete(self) -> bool:
         return self.done == len(self.items)
+
+    def _missing(self) -> Iterator[Item]:
+        return (i for i in self.items if i.id not in self.made and i.id not in self.failures)
 
     async def _attempt(self, item: Item, cache: Cache) -> _Made | Failure:
         try:
@@ -101,10 +108,15 @@ class ProductionSession(LocalExecutor):
     """One session of a production, from its start or resume to its end or its stop."""
 
     def __init__(
-        self, production: Production[Any, Any], models: Models, store: Store, lanes: int
+        self,
+        production: Production[Any, Any],
+        models: Models,
+        store: Store,
+        lanes: int,
+        rounds: MakeRounds = one_round,
     ) -> None:
         """models: prepared; closed at the end."""
-        super().__init__(models, store)
+        super().__init__(models, store, rounds=rounds)
         self.production = production
         self._lanes = lanes
 
@@ -117,7 +129,9 @@ class ProductionSession(LocalExecutor):
             await self.close()
 
     async def run(self) -> Halt | None:
-        return await self.production.run(self.cache, self.models.stop_token, self._lanes)
+        return await self.production.run(
+            self.cache, self.models.stop_token, self._lanes, self.rounds
+        )
 
     def snapshot(self) -> Snapshot:
         """The current state of the production, in items."""

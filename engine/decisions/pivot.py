@@ -97,6 +97,12 @@ def pivot_finding(lines: Sequence[PivotLine], by: Sequence[str], name: str, scor
     return Finding((Part("groups", title, columns, lines, notes),), {"score": score})
 
 
+def mean_difference(pairs: Sequence[tuple[Sample, Sample]]) -> Estimate | None:
+    """The mean of several differences, each of which counts equally on every problem that all of
+    them have. None without such a problem."""
+    return _mean([paired(first, second) for first, second in pairs])
+
+
 def _of(n: int, line: PivotLine) -> str:
     return line.group[n]
 

@@ -19,7 +19,7 @@ from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.inference import Influences, mean_of
 from ..display.finding import Finding, Part, figure, number, program, word
 from ..errors import UsageError
-from ..runs.reader import RunReader
+from .rows import RunRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ def graded(accepted: Floats, is_right: Floats, groups: Sequence[str]) -> Graded 
     return Graded(right, wrong, auroc(accepted, is_right, codes_of(list(groups))))
 
 
-def graded_finding(run: RunReader) -> Finding:
+def graded_finding(run: RunRows) -> Finding:
     """Every row of a run on proposals. UsageError for a run without them."""
-    problems = run.problems
+    problems = run.sweep.problems
     accept = [[answer.text for answer in p.question.answers] for p in problems]
     if not all(ACCEPT in texts for texts in accept):
         raise UsageError(
@@ -80,21 +80,22 @@ def graded_finding(run: RunReader) -> Finding:
     is_right = [float(p.values[at] > 0) for p, at in zip(problems, place, strict=True)]
     groups = [p.group or p.id for p in problems]
     rows = run.sweep.rows
-    heard: list[dict[int, list[float]]] = [{} for _ in rows]
-    for record in run.outcomes():
-        if record.probs is not None:
-            where, _ = run.where(record.place)
-            p = record.probs[place[where.problem]]
-            heard[where.row].setdefault(where.problem, []).append(p)
-    found: list[Graded | None] = []
-    for its in heard:
-        numbers = sorted(its)
-        means = np.array([np.mean(its[n]) for n in numbers])
-        truth = np.array([is_right[n] for n in numbers])
-        found.append(graded(means, truth, [groups[n] for n in numbers]) if numbers else None)
+    cells, found, counts = run.table.cells, list[Graded | None](), list[int]()
+    argued = np.array(place)[cells.problem]
+    for at in range(len(rows)):
+        probs = run.table.probs[cells.places(at), argued]
+        there = ~np.isnan(probs)
+        numbers, of = np.unique(cells.problem[there], return_inverse=True)
+        counts.append(len(numbers))
+        if not len(numbers):
+            found.append(None)
+            continue
+        means = np.bincount(of, probs[there]) / np.bincount(of)
+        ids = [groups[n] for n in numbers.tolist()]
+        found.append(graded(means, np.array(is_right)[numbers], ids))
     naive = {row.judge: each for row, each in zip(rows, found, strict=True) if row.naive and each}
     lines = []
-    for row, each, its in zip(rows, found, heard, strict=True):
+    for row, each, count in zip(rows, found, counts, strict=True):
         if each is None:
             continue
         base = None if row.naive else naive.get(row.judge)
@@ -103,7 +104,7 @@ def graded_finding(run: RunReader) -> Finding:
                 row.kind,
                 row.agent,
                 row.judge,
-                len(its),
+                count,
                 each.right.estimate(),
                 each.wrong.estimate(),
                 each.youden.estimate(),
@@ -127,5 +128,5 @@ def graded_finding(run: RunReader) -> Finding:
         "a proposal is accepted above one half, by the mean of its worlds. J: accepts right less "
         "accepts wrong. lift: J less the naive judge's; 0 for a critic no better than the judge.",
     )
-    title = f"{run.manifest.name}: proposals, graded"
-    return Finding((Part("graded", title, columns, lines, notes),), {"run": run.name})
+    title = f"{run.sweep.name}: proposals, graded"
+    return Finding((Part("graded", title, columns, lines, notes),), {"run": run.run.name})

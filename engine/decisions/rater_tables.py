@@ -1,10 +1,25 @@
 """Raters of a run, and their agreement, as findings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...protocols.scoring.agreement import Agreement
-from ..display.finding import Finding, Part, change, figure, number, people, plain, share, word
+from ..display.finding import (
+    Finding,
+    Part,
+    change,
+    column,
+    figure,
+    number,
+    people,
+    plain,
+    program,
+    share,
+    word,
+)
+from ..display.quantity import duration
+from ..persons.history import RaterHistory
+from ..persons.study import Pay
 from .raters import RaterAgreement, RaterQuality, RaterStanding
 
 NO_PAIRS = (
@@ -23,6 +38,25 @@ def standings_finding(found: Sequence[RaterStanding]) -> Finding:
         people("attention", _attention),
     ]
     return Finding((Part("raters", "Raters", columns, found),))
+
+
+def pay_finding(raters: Iterable[RaterHistory], pay: Pay) -> Finding:
+    """One line per rater: what is due for it."""
+
+    def due(line: RaterHistory) -> float:
+        return pay.due(line.answers, sum(line.seconds))
+
+    columns = [
+        word("rater", "rater.name", key="rater"),
+        number("items", "answers", key="items"),
+        column("time", "seconds", lambda seconds: duration(sum(seconds)), key=""),
+        program("seconds", lambda line: round(sum(line.seconds))),
+        people(f"due {pay.currency}".strip(), lambda line: f"{due(line):,.2f}"),
+        program("due", due),
+        program("currency", lambda line: pay.currency),
+    ]
+    lines = list(raters)
+    return Finding((Part("raters", "Pay", columns, lines),))
 
 
 def agreement_finding(found: RaterAgreement) -> Finding:

@@ -1,12 +1,14 @@
 """Chooses what carries out a run: this process, batches, or a fleet of workers."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, TypeAlias
 
 from ..batches.terms import FOLDER, LIVE, BatchTerms
 from ..errors import UsageError
+from ..models.directory import ModelDirectory
 from ..providers.catalogue import entry, provider_of
 from ..runs.executor import Assignment, Executor, MakeExecutor
 from ..runs.loaded_sweep import LoadedSweep
@@ -42,11 +44,7 @@ def executor_for(
             "a quota is shared through a database: name one with --store postgresql://…"
         )
     sweep = loaded.sweep
-    batched = loaded.models.batched(sweep.models, batch.every)
-    if batch.every and not batched:
-        raise UsageError(
-            f"no model of this sweep can be asked in batches: {', '.join(sweep.models)}"
-        )
+    batched = batched_models(loaded.models, sweep.models, batch.every)
     count = 1 if batched and workers == "auto" else _cores(sweep) if workers == "auto" else workers
     if count < 1:
         raise ValueError(f"workers: {count} is less than 1")
@@ -76,6 +74,15 @@ def executor_for(
         return placed(assignment)
 
     return make
+
+
+def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) -> tuple[str, ...]:
+    """Those that are asked in batches; every: also where the sweep file says nothing. UsageError
+    for a model that cannot be, and where every one is to be and none can."""
+    batched = models.batched(names, every)
+    if every and not batched:
+        raise UsageError(f"no model of this sweep can be asked in batches: {', '.join(names)}")
+    return batched
 
 
 def _cores(sweep: Sweep) -> int:

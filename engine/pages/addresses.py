@@ -139,7 +139,8 @@ class Shelf:
     problems: frozenset[int]
     scores: tuple[str, ...]
     map_pages: frozenset[tuple[int, int]]
-    with_calls: bool
+    calls: dict[Place, str]
+    """Of each reading whose requests are written, the file of them, without extension."""
     pages: frozenset[str] = frozenset()
     """Names of the pages that there is one of, such as `people`."""
 
@@ -171,10 +172,10 @@ class BundleAddresses(Addresses):
         return f"{file}.html#{anchor(place, turns)}" if file else ""
 
     def calls(self, place: Place, address: str = "") -> str:
-        file = self._shelf.files.get((place, 0))
-        if not file or not self._shelf.with_calls:
+        file = self._shelf.calls.get(place)
+        if not file:
             return ""
-        return f"{file}-calls.html#" + (f"c{address[:12]}" if address else anchor(place, 0))
+        return f"{file}.html#" + (f"c{address[:12]}" if address else anchor(place, 0))
 
     def answer(self, first: str = "", second: str = "") -> str:
         filters = {"pairs.filter": f'"{first}" "{second}"'} if first else {}

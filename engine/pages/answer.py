@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from math import isnan
 
 from ...protocols.scores import TIE
+from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.sample import Sample
 from ..decisions.comparison import Compared, compare_rows
+from ..decisions.pivot import mean_difference
 from ..decisions.rows import RunRows, read_rows
 from ..errors import UsageError
 from ..pictures.completed import tallied
@@ -96,6 +99,7 @@ def answer_page(
     except UsageError as exc:
         fault = str(exc)
     single = lines[0] if len(lines) == 1 else None
+    several = lines if all(asked) and not single else []
     values = {
         "comparison": comparison,
         "fault": fault,
@@ -105,6 +109,7 @@ def answer_page(
         "axis": _axis(lines) if lines else None,
         "apart": _apart(rows, links, single.found, score) if single else [],
         "asked": asked,
+        "mean": _mean([line.found for line in several], rows, score),
         "all_asked": all(asked),
         "tally": Counter(line.found.contrast.verdict for line in lines),
         "options": [list(each.names) for each in rows],
@@ -135,6 +140,16 @@ def _axis(lines: Sequence[AnswerLine]) -> Axis:
     return Axis.around(
         [0.0, *(end for each in every for end in (each.value, *(each.interval or ())))]
     )
+
+
+def _mean(found: Sequence[Compared], rows: Sequence[RunRows], score: str) -> Estimate | None:
+    """What the contrasts come to on average."""
+    samples = [each.asd(score) for each in rows]
+
+    def of(place: tuple[int, int]) -> Sample:
+        return samples[place[0]][rows[place[0]].names[place[1]]]
+
+    return mean_difference([(of(each.places[0]), of(each.places[1])) for each in found])
 
 
 def _apart(

@@ -1,7 +1,6 @@
 """The coordinator's console: how far a study is, and what it takes to lead it to its end."""
 
-import csv
-import io
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,10 +9,12 @@ from statistics import median
 
 from aiohttp import web
 
+from ..decisions.rater_tables import pay_finding
 from ..display.quantity import duration
 from ..persons.desk import Desk
 from ..persons.history import RaterHistory
 from ..persons.results import judgements
+from ..runs.listing import summarize
 from .addresses import AtDesk
 from .environment import page
 from .serving import html
@@ -23,8 +24,6 @@ PACE = 1_800.0
 
 SEEN = 120.0
 """Seconds after which a rater who did nothing is no longer said to be here."""
-
-PAY = ("rater", "items", "seconds", "due", "currency")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,7 @@ class Console:
         desk, study = self._desk, self._desk.settings.study
         lines = [self._line(name) for name in desk.raters]
         answered, total = sum(line.answered for line in lines), self._total()
+        sweep = None if desk.pool.planned else await asyncio.to_thread(summarize, self._run)
         return html(
             page(
                 "console",
@@ -75,6 +75,7 @@ class Console:
                 lines=lines,
                 answered=answered,
                 total=total,
+                sweep=sweep,
                 end=self._end(answered, total),
                 paused=desk.history.paused,
                 over=desk.over,
@@ -142,14 +143,8 @@ class Console:
         return _file(lines, "judgements.jsonl", "application/x-ndjson")
 
     async def _pay(self, request: web.Request) -> web.Response:
-        study, told = self._desk.settings.study, io.StringIO()
-        table = csv.writer(told)
-        table.writerow(PAY)
-        for name, history in self._desk.history.of.items():
-            seconds = sum(history.seconds)
-            due = study.pay.due(history.answers, seconds)
-            table.writerow([name, history.answers, round(seconds), due, study.pay.currency])
-        return _file(told.getvalue().encode(), "pay.csv", "text/csv")
+        told = pay_finding(self._desk.history.of.values(), self._desk.settings.study.pay)
+        return _file(told.text("csv").encode(), "pay.csv", "text/csv")
 
 
 def state_of(history: RaterHistory, *, done: bool) -> str:

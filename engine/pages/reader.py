@@ -1,10 +1,11 @@
 """The reader's pages: one reading, several in one file, and their calls."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from ...cache.call import Call
+from ...cache.call import Call, Message
 from ..runs.reader import Place, RunReader
 from .addresses import Addresses, anchor
 from .environment import part
@@ -13,6 +14,12 @@ from .reading import TURNS_A_PAGE, Asked, Reading
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
 """Bytes of markup that the texts of a page of calls may take together, and each in any case."""
+
+MIN_SAME = 300
+"""Characters that a message has in common with an earlier one from which on they stand once."""
+
+LOOKED_BACK = 4
+"""Earlier messages that each is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,27 +105,71 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
     """Every request and reply of a reading. only: beginning of the address of the one call to show,
     in full."""
     asked = [each for each in one.asked if each.address.startswith(only)]
-    first: dict[str, str] = {}
-    told = [
-        (
-            each,
-            [
-                (message, first.setdefault(message.text, each.address))
-                for message in (each.request.messages if each.request else ())
-            ],
-        )
-        for each in asked
-    ]
-    room = None if only else max(MIN_CALL_TEXT, MAX_CALLS_TEXT // max(len(first) + len(asked), 1))
+    told = list(_requests(asked))
+    texts = sum(len(messages) for _, messages in told)
+    room = None if only else max(MIN_CALL_TEXT, MAX_CALLS_TEXT // max(texts + len(asked), 1))
 
     def whole(each: Asked) -> str:
         """Link to the full text of a call that is cut here; empty for other calls."""
-        texts = [each.call.text]
-        texts += [message.text for message in (each.request.messages if each.request else ())]
-        longest = max(len(escape(text)) for text in texts)
+        said = [each.call.text, *(message.text for message in _messages(each))]
+        longest = max(len(escape(text)) for text in said)
         return links.whole(one.place, each.address) if room and longest > room else ""
 
     return part("asked", "all", one, told, anchor(one.place), back, room, settings, whole)
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """A message of a request, and what of it stands further up on the page."""
+
+    message: Message
+    like: str = ""
+    """Address of an earlier call of which a message begins with the same characters."""
+    same: int = 0
+    """How many."""
+
+    @property
+    def rest(self) -> str:
+        return self.message.text[self.same :]
+
+
+def _requests(asked: Sequence[Asked]) -> Iterator[tuple[Asked, list[SentMessage]]]:
+    """The messages of each call. Requests repeat the transcript so far: it is shown once."""
+    earlier: dict[str, str] = {}
+    for each in asked:
+        sent = []
+        for message in _messages(each):
+            text = message.text
+            if text in earlier:
+                sent.append(SentMessage(message, earlier[text], len(text)))
+                continue
+            last = list(earlier)[-LOOKED_BACK:]
+            like = max(last, key=lambda other: common(text, other), default="")
+            same = common(text, like)
+            # From the beginning of a line.
+            same = text.rfind("\n", 0, same) + 1
+            if same < MIN_SAME:
+                sent.append(SentMessage(message))
+            else:
+                sent.append(SentMessage(message, earlier[like], same))
+            earlier[text] = each.address
+        yield each, sent
+
+
+def _messages(each: Asked) -> Sequence[Message]:
+    return each.request.messages if each.request else ()
+
+
+def common(one: str, two: str) -> int:
+    """Number of characters with which both begin."""
+    low, high = 0, min(len(one), len(two))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == two[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def calls_page(

@@ -2,7 +2,7 @@
 
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from math import isnan
 from pathlib import Path
@@ -28,7 +28,9 @@ from .reader import calls_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
 from .searched import SearchedTexts, search_page
 
-READINGS_A_FILE = 4
+READINGS_A_FILE = 3
+CALLS_A_FILE = 220_000
+"""Characters of requests and replies in a file of them, about."""
 
 SCORES = ("brier", "log", "accuracy")
 BUNDLE_MARKER = ".oversight-bundle"
@@ -137,20 +139,19 @@ def write_bundle(
         frozenset(place.problem for place in places),
         tuple(score for score in SCORES if score in run.scores),
         frozenset(pages_of(run)),
-        calls,
+        {},
         frozenset(pages),
     )
     links = BundleAddresses(shelf)
     links.taken = _taken(run, len(places), most)
-    texts = SearchedTexts()
+    texts, written = SearchedTexts(), Written(to)
+    asked = _Requests(run, links, shelf.calls, written)
     check_leakage(run)
-    written = Written(to)
     for name, content in _figures(run, links, shelf):
         written.add(name, content)
     probes = read_probes(run.folder)
     for file, group in groupby(places, key=lambda place: files[place, 0]):
         sections: list[Markup] = []
-        asked: list[Markup] = []
         for place in group:
             ends = ends_of(run, place, requests=calls)
             one = reading_page(run, place, ends, probes=probes)
@@ -158,10 +159,10 @@ def write_bundle(
             # The number of turns is only known once they are read.
             for n in range(1, one.pages):
                 files[place, n] = f"{file}-p{place.problem}-d{place.draw}-t{n}"
+            if calls:
+                asked.add(place, calls_section(one, links, links.reading(place)))
             sections.append(section(run, links, one))
             texts.add(one, file)
-            if calls:
-                asked.append(calls_section(one, links, links.reading(place)))
             for n in range(1, one.pages):
                 other = reading_page(run, place, ends, page=n, probes=probes)
                 page = readers_page(run, links, [section(run, links, other)], kind)
@@ -170,9 +171,7 @@ def write_bundle(
             written.readings += 1
             told(written.readings, len(places))
         written.add(f"{file}.html", readers_page(run, links, sections, kind))
-        if asked:
-            page = calls_page(run, links, asked, kind, links.reading(place))
-            written.add(f"{file}-calls.html", page)
+    asked.close()
     texts.close()
     for number, lines in enumerate(texts.files):
         written.add(f"texts-{number}.js", lines)
@@ -183,6 +182,32 @@ def write_bundle(
         if source.exists():
             written.copy(source)
     return written
+
+
+@dataclass(slots=True)
+class _Requests:
+    """The files of requests and replies, each filled with as many readings as it holds."""
+
+    run: RunReader
+    links: BundleAddresses
+    files: dict[Place, str]
+    """Of each reading, without its ending."""
+    written: Written
+    sections: list[Markup] = field(default_factory=list)
+    number: int = 1
+
+    def add(self, place: Place, section: Markup) -> None:
+        if self.sections and sum(map(len, self.sections)) + len(section) > CALLS_A_FILE:
+            self.close()
+        self.files[place] = f"calls-{self.number}"
+        self.sections.append(section)
+
+    def close(self) -> None:
+        """Write the file that is being filled."""
+        if self.sections:
+            page = calls_page(self.run, self.links, self.sections, "", "")
+            self.written.add(f"calls-{self.number}.html", page)
+        self.sections, self.number = [], self.number + 1
 
 
 def zip_bundle(folder: Path) -> Path:

@@ -15,8 +15,9 @@ from ..errors import RunFolderError
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from ..system.files import append_line, unwritable, whole_lines
+from .rounds import Rounds, run_rounds
 from .scheduler import attempt
-from .workers import failure, run_workers
+from .workers import failure
 
 PROBES = "probes"
 """The folder of a run's probes, with a ledger of its own: they are no part of the run."""
@@ -98,7 +99,13 @@ async def belief_probes(cells: Iterable[Cell], recorded: Ask) -> list[BeliefProb
 
 
 async def run_probes(
-    probes: Sequence[BeliefProbe], ask: Ask, file: ProbeFile, *, lanes: int, stop_token: StopToken
+    probes: Sequence[BeliefProbe],
+    ask: Ask,
+    file: ProbeFile,
+    *,
+    lanes: int,
+    stop_token: StopToken,
+    rounds: Rounds,
 ) -> None:
     """Ask the judge of each cell about each prefix. A Halt stops it; what completed is kept."""
 
@@ -109,8 +116,10 @@ async def run_probes(
         except Exception as exc:
             return failure(f"a probe of cell {probe.cell.id}", exc)
 
-    todo = [p for p in probes if (p.cell.id, len(p.transcript.turns)) not in file.known]
-    await run_workers(todo, heard, file.keep, lanes=lanes, stop_token=stop_token)
+    def missing() -> Iterator[BeliefProbe]:
+        return (p for p in probes if (p.cell.id, len(p.transcript.turns)) not in file.known)
+
+    await run_rounds(rounds, missing, heard, file.keep, lanes=lanes, stop_token=stop_token)
 
 
 def best_mass(probs: Sequence[float], problem: Problem) -> float:

@@ -7,11 +7,13 @@ come. No work is suspended meanwhile, so that memory does not grow with what wai
 that is killed loses nothing but a round.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
 from typing import TypeAlias
 
 from ...cache.cache import Cache, CacheStatistics
-from .workers import Work
+from ..stop import StopToken
+from .workers import Completed, Work, run_workers
 
 Missing: TypeAlias = Callable[[], Iterator[Work]]
 """Yields the work that has no result yet, anew each time it is called."""
@@ -46,6 +48,24 @@ class Rounds:
 
     async def close(self) -> None:
         """Close every connection of its own."""
+
+
+async def run_rounds(
+    rounds: Rounds,
+    missing: Missing[Work],
+    attempt: Callable[[Work], Awaitable[Completed]],
+    keep: Callable[[Work, Completed], None],
+    *,
+    lanes: int,
+    stop_token: StopToken,
+    waits: Callable[[], bool] = lambda: True,
+) -> None:
+    """Attempt all that is missing, `lanes` at a time, as `run_workers` does in one round."""
+    async with aclosing(rounds.of(missing)) as every:
+        async for work in every:
+            await run_workers(work, attempt, keep, lanes=lanes, stop_token=stop_token, waits=waits)
+    if stop_token.halt is None:
+        await rounds.finish()
 
 
 MakeRounds: TypeAlias = Callable[[Cache], Rounds]

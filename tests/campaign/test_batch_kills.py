@@ -12,7 +12,7 @@ from tests.desk import Desk
 STEPS = """\
 import os, signal, sys
 from oversight.cache.cache import Cache
-from oversight.engine.batches import dispatch, session
+from oversight.engine.batches import dispatch, rounds
 from oversight.engine.batches.endpoint import BatchEndpoint
 from oversight.engine.batches.journal import BatchJournal
 from oversight.engine.batches.vendor_http import VendorHttp
@@ -48,7 +48,7 @@ counted(VendorHttp, "ask", True)
 counted(VendorHttp, "download", True)
 counted(BatchJournal, "_write", False)
 counted(Cache, "keep", True)
-dispatch.SETTLE, session.MIN_POLL = 0.2, 0.05
+dispatch.SETTLE, rounds.MIN_POLL = 0.2, 0.05
 # What a kill kept from leaving is free again at once, in place of a day later.
 BatchEndpoint.window = -119.8
 from oversight.engine.__main__ import main

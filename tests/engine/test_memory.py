@@ -7,11 +7,10 @@ import zlib
 import pytest
 
 from tests.campaign.sweeps import ROOT
+from tests.conftest import Campaign
 from tests.lines import listening
 
 pytestmark = pytest.mark.wire
-
-CALLS = 48
 
 
 def bomb() -> tuple[bytes, bytes]:
@@ -26,7 +25,8 @@ def giant() -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("answer", [bomb, giant])
-async def test_hundreds_of_huge_answers_do_not_take_the_memory(answer) -> None:
+async def test_hundreds_of_huge_answers_do_not_take_the_memory(answer, campaign: Campaign) -> None:
+    calls = campaign.size(20, 48)
     headers, body = answer()
     head = b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n" % (headers, len(body))
 
@@ -42,11 +42,11 @@ async def test_hundreds_of_huge_answers_do_not_take_the_memory(answer) -> None:
 
     async with listening(serve) as url:
         child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.engine.gulps", url, str(CALLS)),
+            *(sys.executable, "-m", "tests.engine.gulps", url, str(calls)),
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
         )
         told, _ = await child.communicate()
     assert child.returncode == 0
     peak = float(told)
-    assert peak < 350, f"{CALLS} calls took {peak:.0f} MB"
+    assert peak < 350, f"{calls} calls took {peak:.0f} MB"

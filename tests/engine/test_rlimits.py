@@ -40,7 +40,7 @@ def run_with(limit: str, place: Path) -> Ran:
 
 
 @pytest.mark.wire
-@pytest.mark.parametrize("blocks", [0, 16, 100, 250])
+@pytest.mark.parametrize("blocks", [0, pytest.param(16, marks=pytest.mark.nightly), 100])
 def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(place: Path, blocks: int) -> None:
     ran = run_with(f"-f {blocks}", place)
     assert ran.code == 3, ran.err

@@ -90,6 +90,7 @@ def test_another_seed_or_another_name_is_another_run(name: str, folder: Path) ->
         assert code_of_run(run, manifest, other) is None
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_run_goes_on_with_its_code_and_with_other_code_when_told_to(
     name: str, folder: Path, command: Command

@@ -67,6 +67,8 @@ API = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULT
 @pytest.mark.parametrize("name", API)
 def test_what_the_reference_lists_can_be_imported_and_has_a_docstring(name: str) -> None:
     module, _, attribute = name.rpartition(".")
+    if attribute in ("oversight_task", "oversight_monitor"):
+        pytest.importorskip("inspect_ai", reason="the extra `inspect` is not installed")
     found = getattr(importlib.import_module(module), attribute)
     assert found.__doc__ or name.endswith("Ask")
 

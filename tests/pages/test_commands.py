@@ -154,6 +154,7 @@ def test_the_figures_of_a_forest_are_those_of_the_report(small: Path, place: Pat
     ]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 def test_equal_runs_give_equal_pictures_with_their_fonts(
     ending: str, opened: RunReader, tmp_path: Path

@@ -74,6 +74,7 @@ async def test_a_request_that_is_cut_can_be_had_whole(run: RunReader) -> None:
     assert whole.count("&lt;b&gt;") >= LONG.count("<b>")
 
 
+@pytest.mark.campaign
 async def test_ten_thousand_turns_are_read_by_the_hundred(tmp_path: Path) -> None:
     run = await bad_run(tmp_path, turns=10_000)
     first = read(run, Place(1, 0))

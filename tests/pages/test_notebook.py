@@ -85,6 +85,7 @@ def test_a_run_compared_with_itself_differs_in_nothing(report: Report) -> None:
 TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
 
 
+@pytest.mark.campaign
 async def test_every_cell_of_the_tour_runs_and_shows_what_it_promises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,13 @@ import pytest
 from oversight.engine.errors import UsageError
 from oversight.engine.pages.addresses import Served
 from oversight.engine.pages.measures import people_page
-from oversight.engine.persons.journal import StudyRegistered, TaskAnswered, read_journal
+from oversight.engine.persons.journal import (
+    StudyPaused,
+    StudyRegistered,
+    TaskAnswered,
+    read_journal,
+)
+from oversight.engine.persons.panel import read_raters
 from oversight.engine.persons.study import read_study
 from oversight.engine.runs.reader import RunReader
 from tests.command_line import run_in, running, within
@@ -119,7 +125,7 @@ async def lead(place: Path, run: Path) -> str:
                 assert shown.count(">done<") == 3, shown[-4000:]
                 assert "60 of 60" in shown
                 pay = await coordinator.get("/study/pay.csv")
-                assert pay.count(",20,") == 3 and pay.count("10.0,GBP") == 3
+                assert pay.count(",20,") == 3 and pay.count('10.0,"GBP"') == 3
                 told = await coordinator.get("/study/judgements.jsonl")
                 await coordinator.post("/study/erase", rater="raters-2")
                 assert (await coordinator.post("/study/end"))[0] == 200
@@ -159,6 +165,18 @@ def test_three_raters_judge_twenty_items_each_and_the_export_scores(place: Path)
     assert all(e.posted == {} and e.probs is None for e in left if e.rater == "raters-2")
     agreement = orjson.loads(within("human", "agreement", run, "--json", cwd=place).out)
     assert [each["rater"] for each in agreement["raters"]] == ["raters-1", "raters-3"]
+
+    paid = within("human", "pay", run, "--study", "study-texts.yaml", "--format", "csv", cwd=place)
+    assert paid.out.count(",20,") == 3 and paid.out.count('10.0,"GBP"') == 3, "taken back is paid"
+    known = {rater.name: rater.key for rater in read_raters(run / "persons")}
+    link = ("human", "reissue", run, "raters-1", "--url", "https://study.example.org")
+    assert within(*link, cwd=place).out.startswith("https://study.example.org/?token=")
+    assert {r.name for r in read_raters(run / "persons") if r.key != known[r.name]} == {"raters-1"}
+    assert within("human", "pause", run, cwd=place).code == 0
+    assert [e.paused for e in read_journal(run / "persons") if isinstance(e, StudyPaused)][-1]
+    assert "no rater 'nobody'" in within("human", "reissue", run, "nobody", cwd=place).err
+    many = within("human", "serve", run, "--raters", "100000", cwd=place)
+    assert many.code == 2 and "1<=x<=500" in many.err
 
 
 @pytest.mark.parametrize(

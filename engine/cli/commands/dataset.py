@@ -13,18 +13,18 @@ from ....protocols.datasets.known import known_questions
 from ....protocols.datasets.leak import LeakageCheck, RuleAccuracy, leakage_check, power
 from ....protocols.datasets.loader import Loader
 from ....protocols.datasets.rewriting import Rewriter
+from ...api.settings import AskSettings
 from ...errors import UsageError
 from ...runs.stores import store_name
 from ...sweeps.document import Document
 from ...sweeps.originals import missing_file_hint, originals
 from ..dataset_table import TELLS, inventory_text
 from ..exit_codes import ExitCode
-from ..flags import Number
+from ..flags import Number, takes
 from ..group import NamedGroup
 from ..options import (
     json_option,
     limit_option,
-    max_cost_option,
     output_option,
     store_option,
 )
@@ -122,7 +122,7 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
 @click.option("--seed", type=int, default=0, help="Seed of the order of labels.")
 @limit_option
 @lanes_option
-@max_cost_option
+@takes(AskSettings, "asks")
 @store_option
 def generate_wrong(
     file: Path,
@@ -133,7 +133,7 @@ def generate_wrong(
     seed: int,
     limit: int | None,
     lanes: int,
-    max_cost: float | None,
+    asks: AskSettings,
     store: str | None,
 ) -> None:
     """Have a model write a plausible wrong answer for every question in FILE.
@@ -144,15 +144,14 @@ def generate_wrong(
 
     The model names mistakes that one could make, writes a solution for each, and rates how
     plausible it is. Replies are stored: after a stop the same command goes on, and pays for
-    nothing twice. Exit codes are those of `oversight run`.
+    nothing twice. With --batch, what is known of the batches is kept in OUTPUT.work. Exit codes
+    are those of `oversight run`.
     """
     from ...datasets.generation import Generation
     from .dataset_generate import Wish, generate_all
 
     remedy = "take another model, or more --drafts"
-    wish = Wish(
-        str(file), output, store_name(store), seed, lanes, max_cost, "a wrong answer", remedy
-    )
+    wish = Wish(str(file), output, store_name(store), seed, lanes, asks, "a wrong answer", remedy)
     with missing_file_hint(file.parent.name):
         known = known_questions(file)[:limit]
     raise SystemExit(generate_all(wish, Generation(known, Generator(model, drafts, temperature))))
@@ -170,7 +169,7 @@ def generate_wrong(
     help="Sampling temperature of the solutions.",
 )
 @lanes_option
-@max_cost_option
+@takes(AskSettings, "asks")
 @store_option
 def generate_rewritten(
     spec: str,
@@ -179,7 +178,7 @@ def generate_rewritten(
     output: Path,
     temperature: float,
     lanes: int,
-    max_cost: float | None,
+    asks: AskSettings,
     store: str | None,
 ) -> None:
     """Have one model write every worked solution anew, right and wrong ones alike.
@@ -197,7 +196,7 @@ def generate_rewritten(
     from .dataset_generate import Wish, generate_all
 
     remedy = "take another model, or data with worked solutions"
-    wish = Wish(spec, output, store_name(store), 0, lanes, max_cost, "its solutions anew", remedy)
+    wish = Wish(spec, output, store_name(store), 0, lanes, asks, "its solutions anew", remedy)
     with missing_file_hint(spec):
         problems = _loader(spec, settings).load()
     raise SystemExit(generate_all(wish, Rewriting(problems, Rewriter(model, temperature))))

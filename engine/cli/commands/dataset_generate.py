@@ -1,7 +1,7 @@
 """`oversight dataset generate-…`: runs a production in a terminal, and prints its result."""
 
 import os
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,14 +10,18 @@ from typing import Any
 from ....protocols.datasets.jsonl import write_jsonl
 from ....protocols.datasets.leak import leakage_check
 from ....protocols.question import Problem
-from ...accounting.prices import listed
+from ...api.settings import AskSettings
+from ...batches.rounds import BatchPlan, has_batches
 from ...datasets.production import Production, ProductionSession
 from ...display.progress import console
 from ...errors import Halt, UsageError
+from ...fleet.executor_choice import batched_models
 from ...models.router import Models, RunPolicy
 from ...providers.keys import environment
 from ...reports.failures import called
+from ...runs.lock import locked
 from ...runs.observer import ProgressDisplay
+from ...runs.rounds import MakeRounds, one_round
 from ...runs.stores import open_store
 from ...simulation.model import PREFIX
 from ...stop import StopToken
@@ -42,7 +46,7 @@ class Wish:
     """Folder or URL of the store."""
     seed: int
     lanes: int
-    max_cost: float | None
+    asks: AskSettings
     what: str
     """What each question should get, as printed."""
     remedy: str
@@ -58,9 +62,19 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
     if generation.model.startswith(PREFIX):
         say(f"{generation.model} is simulated: what it writes is made up, to try this out only")
     models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
-    models.prepare([(generation.model, "--model")], RunPolicy(listed(), wish.max_cost))
-    with closing(open_store(wish.store)) as store:
-        session = ProductionSession(generation, models, store, wish.lanes)
+    asks, prices = wish.asks, models.priced(wish.asks.price_list)
+    models.prepare([(generation.model, "--model")], RunPolicy(prices, asks.max_cost))
+    batched = batched_models(models, (generation.model,), asks.terms.every)
+    books = wish.output.with_name(f"{wish.output.name}.work")
+    with ExitStack() as stack:
+        rounds: MakeRounds = one_round
+        if batched or has_batches(books):
+            books.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(books))
+            plan = BatchPlan(folder=books, prices=prices, batched=batched, terms=asks.terms)
+            rounds = plan.rounds(models)
+        store = stack.enter_context(closing(open_store(wish.store)))
+        session = ProductionSession(generation, models, store, wish.lanes, rounds)
         halt = under_signals(
             partial(session.execute, ProgressDisplay(console())),
             models.stop_token,

@@ -1,35 +1,34 @@
 """`oversight human`: people in the seats of a sweep, or as judges of finished transcripts."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Literal
 
 import click
 
 from ....cache.call import Ask
 from ...api.prepared import folder_options
-from ...api.settings import FolderSettings
+from ...api.settings import FolderSettings, RunSettings
+from ...batches.terms import BatchTerms
 from ...display.quantity import counted
 from ...errors import UsageError
 from ...persons.desk import Desk
-from ...persons.journal import PERSONS, RaterJournal, Withdrawn
-from ...persons.panel import read_raters
+from ...persons.journal import PERSONS
 from ...persons.study import DeskSettings
 from ...runs.listing import is_run
 from ...runs.loaded_sweep import open_run
 from ...runs.lookup import Parts, cells_with_verdict
 from ...runs.replay import replay_cache
+from ...runs.rounds import Rounds
 from ...runs.run import RunOptions
-from ...system.files import replace_file
 from ..beside import ask_beside, store_of
 from ..completing import run_names
 from ..exit_codes import ExitCode
 from ..faults import halt_code
-from ..flags import Number, takes
+from ..flags import Number, option_of, takes
 from ..group import NamedGroup
 from ..naming import run_argument, run_named
 from ..options import (
@@ -37,17 +36,29 @@ from ..options import (
     json_option,
     limit_option,
     no_store_option,
-    output_option,
     port_option,
     row_options,
     seed_option,
     set_option,
 )
 from ..output import say, show, show_json, typed, width
+from .human_study import (
+    delete_from_run,
+    export,
+    pause,
+    pay,
+    reissue,
+    study_option,
+    url_option,
+    withdraw,
+)
 
 PORT = 7721
 PANEL = "raters"
 """The panel that judges finished transcripts."""
+
+MOST_RATERS = 500
+"""Of a panel: the page of each who waits holds a connection open, and a server has 512."""
 
 MOST_LANES = 5_000
 """Cells in progress at once. With few of them, raters would run out of tasks to choose from."""
@@ -58,24 +69,11 @@ def command() -> None:
     """Seat people in a sweep, or have them judge its transcripts; print how well they agree."""
 
 
-def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
-    """An origin, without a path: the pages lie at its root."""
-    parts = urlsplit(given)
-    if given and (parts.scheme not in ("http", "https") or not parts.netloc):
-        raise click.BadParameter(f"{given!r} is no address; write it as https://study.example.org")
-    if parts.path.strip("/") or parts.query or parts.fragment:
-        raise click.BadParameter(
-            f"{given!r} has more than a host; have the proxy serve the pages at the root of one, "
-            f"as {parts.scheme}://{parts.netloc}"
-        )
-    return f"{parts.scheme}://{parts.netloc}" if given else ""
-
-
 @command.command()
 @click.argument("what", metavar="SWEEP|RUN", shell_complete=run_names)
 @click.option(
     "--raters",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MOST_RATERS),
     default=2,
     metavar="N",
     help="Raters of each panel; each gets a link of their own.",
@@ -119,24 +117,13 @@ def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
 @seed_option
 @port_option(PORT)
 @host_option
-@click.option(
-    "--url",
-    metavar="URL",
-    default="",
-    show_default=False,
-    callback=public_url,
-    help="Address under which raters open the pages, as https://study.example.org, where a proxy "
-    "or a tunnel stands before them.",
-)
-@click.option(
-    "--study",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the study's own texts, practice and attention items, pay and completion code.",
-)
+@url_option
+@study_option
 @click.option("--problems", type=click.IntRange(1), metavar="N", help="Only the first N problems.")
 @row_options
 @set_option
 @limit_option
+@option_of(RunSettings, "workers")
 @takes(FolderSettings)
 def serve(
     what: str,
@@ -156,6 +143,7 @@ def serve(
     parts: Parts,
     overrides: tuple[str, ...],
     limit: int | None,
+    workers: "int | Literal['auto']",
     settings: FolderSettings,
 ) -> None:
     """Run SWEEP with people in its seats, or have people judge the transcripts of RUN.
@@ -180,11 +168,14 @@ def serve(
         if parts != Parts() or problems is not None or each > 1:
             raise UsageError(f"{what} is a sweep file: rows, --problems and --each are for a RUN")
         options = folder_options(settings, overrides)
-        raise SystemExit(_run_with_persons(path, limit, options, seating))
+        asked = (workers, settings.terms)
+        raise SystemExit(_run_with_persons(path, limit, options, seating, *asked))
+    asks = settings.batch or settings.prices or workers != 1
     of_a_sweep = (limit, settings.folder, settings.max_cost)
-    if overrides or any(each is not None for each in of_a_sweep):
+    if overrides or asks or any(each is not None for each in of_a_sweep):
         raise UsageError(
-            f"{what} is a run: --set, --limit, --max-cost and --run-folder are for a SWEEP"
+            f"{what} is a run: --set, --limit, --run-folder, --workers and what models are "
+            "asked with are for a SWEEP"
         )
     store = None if settings.store is None else str(settings.store)
     raise SystemExit(_judged_by_persons(run_named(what), parts, problems, each, store, seating))
@@ -201,7 +192,14 @@ class Seating:
     url: str = ""
 
 
-def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seating: Seating) -> int:
+def _run_with_persons(
+    sweep: Path,
+    limit: int | None,
+    options: RunOptions,
+    seating: Seating,
+    workers: "int | Literal['auto']",
+    terms: BatchTerms,
+) -> int:
     from ...fleet.executor_choice import executor_for
     from ...persons.panel import panels_of
     from ...persons.session import SeatedPersons
@@ -235,7 +233,8 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
         desks[run.folder.path] = desk
         return (RaterPages(desk, run.folder.path, seating.host, seating.port, seating.url),)
 
-    make = executor_for(1, loaded, store_name(options.store))
+    place = store_name(options.store)
+    make = executor_for(workers, loaded, str(place), batch=terms)
 
     def session(assignment: Assignment) -> Executor:
         later = next((SeatedPersons(desk, panels) for desk in desks.values()), None)
@@ -244,19 +243,8 @@ def _run_with_persons(sweep: Path, limit: int | None, options: RunOptions, seati
     shown = Presentation(typed(), "text", "brier")
     code = run_in_terminal(loaded, options, shown, session, observers=pages)
     for run in desks:
-        _delete_withdrawn(run)
+        delete_from_run(run)
     return code
-
-
-def _delete_withdrawn(run: Path) -> None:
-    from ...persons.withdrawal import delete_withdrawn
-
-    gone = delete_withdrawn(run)
-    if gone.cells or gone.replies:
-        say(
-            f"deleted: {counted(gone.replies, 'stored reply', 'stored replies')}, and the "
-            f"outcomes of {counted(gone.cells, 'cell')} that rested on them"
-        )
 
 
 def _judged_by_persons(
@@ -306,7 +294,7 @@ def _judged_by_persons(
             plan = write_plan(folder, (case.planned(call) for call, case in tasks.values()))
             answered = 0
 
-            async def work(ask: Ask) -> None:
+            async def work(ask: Ask, rounds: Rounds) -> None:
                 nonlocal answered
                 pages = RaterPages(desk, run, seating.host, seating.port, seating.url, plan)
                 async with pages.open():
@@ -321,7 +309,7 @@ def _judged_by_persons(
                 lambda: (len(tasks), answered),
                 roles=[(model, "judge")],
             )
-    _delete_withdrawn(run)
+    delete_from_run(run)
     if halt is not None:
         say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
         return halt_code(halt)
@@ -368,45 +356,5 @@ def agreement(named: str, as_json: bool) -> None:
     show(found.text("json" if as_json else "text", width()))
 
 
-@command.command()
-@run_argument
-@output_option()
-def export(run: Path, output: Path) -> None:
-    """Write what the raters of RUN judged to a file of JSON Lines, for `oversight study score`.
-
-    A line is one rater's judgement of one transcript: problem, values of its answers, the row as
-    setting, the world, and the belief before, where it was asked for. Raters have pseudonyms made
-    for this run alone; whoever withdrew is left out.
-    """
-    from ...persons.results import judgements
-
-    lines = list(judgements(run))
-    replace_file(output, lines)
-    say(f"{counted(len(lines), 'judgement')} in {output}")
-    say(f"score them: oversight study score {output}")
-
-
-@command.command()
-@run_argument
-@click.argument("rater")
-@click.option("--erase", is_flag=True, help="Also delete what they answered.")
-def withdraw(run: Path, rater: str, erase: bool) -> None:
-    """Remove RATER from the study in RUN: from agreement, pages and exports.
-
-    With --erase, what they answered is deleted from the journal, the record, the outcomes that
-    rest on it and the store that RUN was made with; packs made later hold none of it. While the
-    study is served, its console does this; record, outcomes and store follow when it ends.
-    """
-    from ...runs.lock import locked
-
-    folder = run / PERSONS
-    names = [each.name for each in read_raters(folder)]
-    if rater not in names:
-        raise UsageError(f"{run}: there is no rater {rater!r}; there are {', '.join(names)}")
-    with locked(folder):
-        journal = RaterJournal(folder)
-        journal.append(Withdrawn(rater, erase, int(time.time())))
-        if erase:
-            journal.erase(rater)
-            _delete_withdrawn(run)
-    say(f"{rater} is withdrawn{', and what they answered is deleted' if erase else ''}")
+for each in (export, withdraw, pause, reissue, pay):
+    command.add_command(each)

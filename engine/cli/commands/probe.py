@@ -9,6 +9,7 @@ import click
 from ....cache.call import Ask
 from ....cache.store import Store
 from ...accounting.budget import dollars
+from ...api.settings import AskSettings
 from ...display.quantity import counted
 from ...models.router import MIN_CELLS
 from ...runs.loaded_sweep import LoadedSweep, open_run
@@ -16,11 +17,13 @@ from ...runs.lock import locked
 from ...runs.lookup import Parts, cells_with_verdict
 from ...runs.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
 from ...runs.replay import replay_cache
+from ...runs.rounds import Rounds
 from ..beside import ask_beside, store_of
 from ..exit_codes import ExitCode
 from ..faults import halt_code
+from ..flags import takes
 from ..naming import run_argument
-from ..options import max_cost_option, row_options, run_store_option
+from ..options import row_options, run_store_option
 from ..output import say, show
 
 PROBLEMS = 10
@@ -36,14 +39,14 @@ PROBLEMS = 10
     metavar="N",
     help="Only the first N problems.",
 )
-@max_cost_option
+@takes(AskSettings, "asks")
 @run_store_option
 @click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 def command(
     run: Path,
     parts: Parts,
     problems: int,
-    max_cost: float | None,
+    asks: AskSettings,
     store: str | None,
     dry_run: bool,
 ) -> None:
@@ -63,7 +66,7 @@ def command(
             about = counted(len(cells), "cell")
             show(f"{counted(len(probes), 'question')} about {about}; nothing was sent")
             return
-        raise SystemExit(_asked(opened, run, replies, probes, max_cost))
+        raise SystemExit(_asked(opened, run, replies, probes, asks))
 
 
 def _asked(
@@ -71,7 +74,7 @@ def _asked(
     run: Path,
     replies: Store,
     probes: list[BeliefProbe],
-    max_cost: float | None,
+    asks: AskSettings,
 ) -> int:
     folder = run / PROBES
     folder.mkdir(exist_ok=True)
@@ -79,12 +82,14 @@ def _asked(
         file = ProbeFile(run)
         known = len(file.known)
 
-        async def work(ask: Ask) -> None:
+        async def work(ask: Ask, rounds: Rounds) -> None:
             lanes = opened.file.top.max_cells or MIN_CELLS
-            await run_probes(probes, ask, file, lanes=lanes, stop_token=opened.stop_token)
+            await run_probes(
+                probes, ask, file, lanes=lanes, stop_token=opened.stop_token, rounds=rounds
+            )
 
         halt, paid = ask_beside(
-            opened, file.folder, replies, work, lambda: (len(probes), len(file.known)), max_cost
+            opened, file.folder, replies, work, lambda: (len(probes), len(file.known)), asks
         )
     cost = f", {dollars(paid.dollars)}" if paid.dollars else ""
     new = counted(len(file.known) - known, "new belief")

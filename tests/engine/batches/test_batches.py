@@ -9,14 +9,35 @@ from typing import Any
 
 import pytest
 
+from oversight.cache.store import MemoryStore
+from oversight.engine.accounting.ledger import sum_usage
+from oversight.engine.accounting.ledger_file import read_ledger
+from oversight.engine.accounting.prices import listed
 from oversight.engine.batches.anthropic_endpoint import AnthropicEndpoint
 from oversight.engine.batches.endpoint import Caps
 from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
+from oversight.engine.batches.rounds import BatchPlan
 from oversight.engine.batches.terms import BatchTerms
+from oversight.engine.datasets.generation import Generation
+from oversight.engine.datasets.production import ProductionSession
 from oversight.engine.errors import BudgetReached, UsageError
+from oversight.engine.mock import MockServer, Profile
+from oversight.engine.mock.answers import simulated
+from oversight.engine.mock.process import counts
+from oversight.engine.mock.profile import BatchProfile
+from oversight.engine.models.router import Models, RunPolicy
+from oversight.engine.runs.rounds import one_round
 from oversight.engine.runs.run_folder import RunFolder
+from oversight.engine.simulation import GroundTruth, SimProvider
+from oversight.engine.simulation.model import PRESETS
+from oversight.engine.stop import StopToken
+from oversight.engine.sweeps.document import Document
 from oversight.engine.sweeps.sweep import Cell
+from oversight.protocols.datasets.generation import Generator
+from oversight.protocols.datasets.known import Known
+from oversight.protocols.question import Answer
 from tests.batches import BATCHED, DEPTH, MODELS, SWEEP, BatchBench, waves
+from tests.desk import Desk
 
 pytestmark = pytest.mark.wire
 
@@ -264,3 +285,53 @@ async def test_calls_over_the_responses_endpoint_go_in_batches_of_that_endpoint(
         assert {each.endpoint for each in server.desk.batches} == {"/v1/responses"}
         assert "requests" not in server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)
+
+
+async def test_wrong_answers_are_written_in_batches(tmp_path: Path) -> None:
+    known = [Known(f"q{n}", f"How many are {n} and {n}?", Answer("", str(2 * n))) for n in (2, 3)]
+    profile = Profile(batch=BatchProfile(delay=0.1))
+    world = SimProvider(GroundTruth(()), {"gpt-4o": PRESETS["sim/strong"]})
+    async with MockServer(profile, simulated(world)) as server:
+        made = []
+        for batched in ((MODELS["openai"][0],), ()):
+            models = Models(
+                Document.parse("", "generate"),
+                {},
+                {"openai": {"base_url": f"{server.url}/v1"}},
+                (),
+                {"OPENAI_API_KEY": "sk-1"},
+                StopToken(),
+            )
+            generation = Generation(known, Generator(MODELS["openai"][0], drafts=2))
+            models.prepare([(generation.model, "--model")], RunPolicy(listed()))
+            plan = BatchPlan(folder=tmp_path, prices=listed(), batched=batched)
+            session = ProductionSession(
+                generation, models, MemoryStore(), 8, plan.rounds(models) if batched else one_round
+            )
+            try:
+                assert await session.run() is None
+            finally:
+                await session.close()
+            made.append(generation.problems(0))
+        seen = server.counts()
+    assert made[0] == made[1]
+    assert len(made[0]) == 2
+    assert (seen["lines"], seen["lines_twice"]) == (seen["ok"], 0)
+
+
+def test_judges_are_probed_in_batches(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, problems=1)
+    with desk.server({"batch": {"delay": 0.1}}) as url:
+        assert desk.sit_here().code == 0
+        paid = counts(url)["requests"]
+        left = desk.here("measure", "probe", "run", "--store", "store", "--batch", "--no-wait")
+        assert left.code == 3, left.err
+        probed = desk.here("measure", "probe", "run", "--store", "store", "--batch")
+        assert probed.code == 0, probed.err
+        seen = counts(url)
+        again = desk.here("measure", "probe", "run", "--store", "store", "--batch")
+        assert again.code == 0, again.err
+        assert counts(url)["lines"] == seen["lines"]
+    assert (seen["requests"], seen["lines_twice"]) == (paid, 0)
+    account = sum_usage(read_ledger(desk.run / "probes").values())
+    assert account.sent == account.stored == seen["lines"] > 0

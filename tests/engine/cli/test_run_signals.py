@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.runs.progress_file import read_progress
 from oversight.engine.runs.run_folder import outcomes
 from tests.command_line import Command, calls, environment, oversight, running
@@ -216,7 +217,7 @@ def test_a_run_can_be_watched_and_not_run_twice_while_it_goes_on(
         assert re.search(rf"running: pid {pid}, since \d\d:\d\d", watched.out)
         assert command("report", folder).code == 0
         second = command("run", "stuck.yaml")
-        assert second.code == 2
+        assert second.code == ExitCode.BUSY
         assert f"another process (pid {pid}, since " in second.err
         assert f"Watch it: oversight status runs/{folder.name}" in second.err
     assert "no process is running it" in command("status", folder).out

@@ -188,6 +188,7 @@ def test_a_plan_on_a_table_takes_the_dependence_that_the_table_has(place: Path) 
     assert 2.5 < needed[1] / needed[0] < 6
 
 
+@pytest.mark.campaign
 def test_every_printed_interval_and_test_holds_in_a_short_validation() -> None:
     found = validate(40, seed=1)
     assert [line for line in found if not line.holds] == []

@@ -10,6 +10,7 @@ from oversight.engine.decisions.proposals import graded
 from tests.command_line import Command
 
 
+@pytest.mark.campaign
 @pytest.mark.known_truth
 @pytest.mark.parametrize("t", [0.9, 0.6, 0.4])
 def test_the_lift_of_a_critic_is_what_it_knows_more_than_the_judge(t: float) -> None:

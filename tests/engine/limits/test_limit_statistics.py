@@ -11,6 +11,7 @@ from tests.server import Server, ask_all_at_once, call_of, retried
 from tests.virtual import now, run
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("limits", "speed", "shown"),
     [

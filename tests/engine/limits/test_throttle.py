@@ -148,6 +148,7 @@ class Stormy:
         return sum(begin <= at < end for at in self.server.answered) / (end - begin)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("delay", [1.0, pytest.param(5.0, marks=pytest.mark.campaign), 20.0])
 @pytest.mark.parametrize(
     ("limits", "normal"),

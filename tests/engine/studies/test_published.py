@@ -5,13 +5,14 @@ Skipped without its files, which are no part of this project.
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.command_line import Command
+from tests.command_line import Command, within
 
 FOUND = [each / "shared/data/nyu2023" for each in Path(__file__).parents]
 FOLDER = next((folder for folder in FOUND if folder.is_dir()), None)
@@ -23,12 +24,19 @@ SETTINGS = ("human debate", "human consultancy", "AI debate", "AI consultancy")
 CLOSE = {"abs": 5.1e-5}
 
 
+@pytest.fixture(scope="module")
+def fetched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("published")
+    ran = within("study", "fetch", "nyu2023", "--from", str(FOLDER), cwd=folder)
+    assert ran.code == 0, ran.err
+    assert "CC BY 4.0" in ran.err and "Michael" in ran.err
+    assert "631 conversations" in ran.err and "764 judgements" in ran.err
+    return folder
+
+
 @pytest.fixture
-def study(place: Path, command: Command) -> Path:
-    fetched = command("study", "fetch", "nyu2023", "--from", str(FOLDER))
-    assert fetched.code == 0, fetched.err
-    assert "CC BY 4.0" in fetched.err and "Michael" in fetched.err
-    assert "631 conversations" in fetched.err and "764 judgements" in fetched.err
+def study(place: Path, fetched: Path) -> Path:
+    shutil.copytree(fetched, place, dirs_exist_ok=True)
     return place / "studies/nyu2023"
 
 

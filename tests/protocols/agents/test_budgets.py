@@ -190,6 +190,7 @@ def likelihood(verified: int, favourable: int) -> float:
     return total
 
 
+@pytest.mark.campaign
 @pytest.mark.known_truth
 @pytest.mark.parametrize("kind", ["debate", "consultancy"])
 async def test_claims_with_cost_and_noise_reach_the_closed_form(kind: str) -> None:

@@ -177,6 +177,7 @@ def _kind(call: Call) -> str:
     return "read" if task in ("statement", "percentages", "vote", "label") else "speak"
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", ROWS)
 async def test_nobody_gains_by_breaking_a_reply(name: str) -> None:
     """The known truth: whatever a reply that cannot be read would have said, what it really said is

@@ -228,6 +228,7 @@ async def test_a_meaning_is_pinned_down_wherever_it_shifts() -> None:
     assert plays > 30
 
 
+@pytest.mark.campaign
 def test_no_draft_gains_on_the_equilibrium_of_graded_beliefs() -> None:
     """The known truth: if each belief is off by e the value moves by e at most; and (von Neumann
     1928) against the columns' equilibrium no row is worth more
@@ -311,6 +312,7 @@ def test_settings_that_guarantee_nothing_are_refused_with_some_that_do(votes: in
         assert proposed.claims[0].gain <= 0.25
 
 
+@pytest.mark.campaign
 def test_no_split_of_three_two_deep_makes_a_false_claim_likely() -> None:
     """The known truth, at the default settings, by backward induction over what a split can be: how
     many subclaims it has, which are true, how many are needed, what is picked and which way it is

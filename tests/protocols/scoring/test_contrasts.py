@@ -148,6 +148,7 @@ def found_at(n: int, sd: float, difference: float, seeds: int) -> float:
     return times / seeds
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("n", "sd"), [(24, 0.3), (100, 0.6), (400, 1.0)])
 def test_a_planned_difference_is_found_by_the_interval_as_often_as_planned(
     n: int, sd: float

@@ -204,6 +204,7 @@ def test_rare_sure_errors_are_covered(n: int) -> None:
     assert found >= 0.94
 
 
+@pytest.mark.campaign
 def test_ratios_cover_and_are_undetermined_where_the_gap_may_be_nothing() -> None:
     rng = np.random.default_rng(9)
     covered = 0
