@@ -214,6 +214,8 @@ class Fleet(Executor):
                         await self._call_back_dollars()
                 if self._stop_token.halt is not None:
                     return
+            if self._stop_token.halt is not None:
+                return
             await self._rounds.finish()
         self._queue.finish()
         # Workers that wait for jobs learn that there are none any more.

@@ -196,6 +196,11 @@ class RateLimiter:
             self._slots.told(running, waiting)
             self._admission.look()
 
+    def untold(self) -> None:
+        """The server states its load no more."""
+        if isinstance(self._slots, Climb):
+            self._slots.untold()
+
     def statistics(self) -> LimitStatistics:
         """Throughput and bottleneck now."""
         now = self._now()
