@@ -1,7 +1,7 @@
 """A run: one sweep in its folder, over its store; started or resumed."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -169,13 +169,18 @@ class Run:
         try:
             async with AsyncExitStack() as stack:
                 assert self._record is not None, "a run with cells to run has a record"
-                stack.enter_context(self._record.keeping(self._landed, loaded.stop_token))
+                stack.enter_context(self._record.keeping(self._completed, loaded.stop_token))
                 await stack.enter_async_context(self._watermark(working))
                 await stack.enter_async_context(ledger.kept(loaded.stop_token, working.ledger))
                 for observer in observers:
                     await stack.enter_async_context(observer.watching(self.snapshot))
+                hurry_when_interrupted(self.store, loaded.stop_token)
                 try:
-                    halt = await self._abandoned_in_time(working.run())
+                    halt = await working.run()
+                except asyncio.CancelledError:
+                    # What is abandoned hardly waits for a store that hangs.
+                    self.store.hurry(ABANDONED_SECONDS)
+                    raise
                 finally:
                     await self._record.flush()
                 if halt is None:
@@ -188,15 +193,6 @@ class Run:
             # The last note in the folder failed, after the last outcome.
             return loaded.stop_token.halt
         return halt
-
-    async def _abandoned_in_time(self, running: Awaitable[Halt | None]) -> Halt | None:
-        """What is run; once it is to be abandoned, a store that hangs is hardly waited for."""
-        hurry_when_interrupted(self.store, self.loaded.stop_token)
-        try:
-            return await running
-        except asyncio.CancelledError:
-            self.store.hurry(ABANDONED_SECONDS)
-            raise
 
     def snapshot(self) -> Snapshot:
         """The current state of the run."""
@@ -275,7 +271,7 @@ class Run:
 
         return store_watermark(self.folder, added, self.store, self.loaded.stop_token)
 
-    def _landed(self, cells: Sequence[CompletedCell]) -> None:
+    def _completed(self, cells: Sequence[CompletedCell]) -> None:
         for observer in self._observers:
             observer.completed(cells)
 
