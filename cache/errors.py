@@ -4,6 +4,7 @@ CacheError
 ├── ReplayMiss        a replay met a call that was never recorded; names the nearest one
 ├── StoreError        the store cannot be opened, read or written; says what to do
 │   ├── DamagedEntry  a stored value fails its checksum, or is nothing this program wrote
+│   │   └── RequestLeftOut  a reply without its request, from a pack
 │   ├── StoreFull     no room left to save a paid reply
 │   ├── StoreUnreachable  a database that does not answer; it is there once more, or never was
 │   └── StoreGone     deleted or replaced while it was open: what is written now is in no store

@@ -8,3 +8,5 @@ from .engine.api.library import run as run
 from .engine.api.library import run_async as run_async
 from .engine.api.plotting import plot as plot
 from .engine.api.session import asking as asking
+from .engine.inspect.monitor import oversight_monitor as oversight_monitor
+from .engine.inspect.task import oversight_task as oversight_task

@@ -119,8 +119,12 @@ class Running:
 
     def until_cells(self, count: int) -> None:
         """Read on until so many cells are finished."""
-        while int(self.until(r"([\d,]+)/[\d,]+ cells")[1].replace(",", "")) < count:
-            pass
+        start = len(self.err)
+        while all(
+            int(told.replace(",", "")) < count
+            for told in re.findall(r"([\d,]+)/[\d,]+ cells", self.err[start:])
+        ):
+            assert self._read(), f"it ended before {count} cells were finished:\n{self.err}"
 
     def hear(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

@@ -24,9 +24,11 @@ from ..runs.rounds import MakeRounds, Missing, Rounds
 from ..runs.session import RunSession
 from ..runs.workers import Work
 from ..throughput import clipped
+from .books import BatchBooks
 from .collector import Collector
 from .dispatch import Dispatch
 from .journal import JOURNAL, BatchJournal
+from .submission import Submitter
 from .terms import FOLDER, LIVE, MAX_TRIES, BatchTerms
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
@@ -74,9 +76,9 @@ class BatchRounds(Rounds):
         """Whether batches are no longer waited for."""
         self._idle_waits = 0
         """Waits in a row for other runs alone."""
-        self._dispatch = Dispatch(
-            self.journal, models, cache, plan.prices, self._stop, plan.terms.max_lines
-        )
+        self._books = BatchBooks(self.journal, models, cache, plan.prices)
+        self._dispatch = Dispatch(self._books, models, self._stop)
+        self._submitter = Submitter(self._books, self._stop, plan.terms.max_lines)
         out = (*self.journal.intended.values(), *self.journal.out.values())
         self._collectors: dict[str, Collector] = {}
         for model in dict.fromkeys((*plan.batched, *(batch.model for batch in out))):
@@ -93,7 +95,7 @@ class BatchRounds(Rounds):
         self.deferred = (*self._collectors, *(self._later.models if self._later else ()))
         if plan.forgives:
             self.journal.forgive()
-        self._dispatch.restore_accounting({m: a.batches for m, a in plan.entered.items()})
+        self._books.restore({m: a.batches for m, a in plan.entered.items()})
 
     async def _ask_later(self, later: AnsweredLater, call: Call) -> Reply:
         if later.has_answered(call):
@@ -152,7 +154,7 @@ class BatchRounds(Rounds):
                 if not self._visits:
                     await self.finish()
                 return
-            if self._dispatch.pending:
+            if self._books.pending:
                 await self._dispatch.poll()
             while self._stop.halt is None:
                 self._begin_round()
@@ -165,7 +167,8 @@ class BatchRounds(Rounds):
                 self.waves += bool(noted)
                 elsewhere = 0
                 for model, collector in noted.items():
-                    elsewhere += await self._dispatch.submit(collector, model)
+                    endpoint = self._dispatch.endpoint(model)
+                    elsewhere += await self._submitter.submit(endpoint, collector, model)
                 await self._wait(elsewhere)
 
     async def finish(self) -> None:
@@ -204,7 +207,7 @@ class BatchRounds(Rounds):
         if not elsewhere:
             self._idle_waits = 0
         later = self._later
-        while self._dispatch.pending or elsewhere or (later and later.open):
+        while self._books.pending or elsewhere or (later and later.open):
             if later and later.answers > self._answers:
                 return
             if await self._dispatch.poll():
@@ -218,7 +221,7 @@ class BatchRounds(Rounds):
                     f"{counted(elsewhere, 'call')} of another run's batches" if elsewhere else ""
                 )
                 raise BatchesOut(f"{' and '.join(filter(None, (self.awaited, theirs)))} are out")
-            if elsewhere and not self._dispatch.pending:
+            if elsewhere and not self._books.pending:
                 self._idle_waits += 1
                 pause = min(MIN_POLL * 2**self._idle_waits, MAX_POLL, max(left, MIN_POLL))
                 return await self._stop.sleep(pause)

@@ -9,12 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ...protocols.scoring.contrasts import (
-    Contrast,
-    Family,
-    RankSet,
-    contrasts,
-)
+from ...protocols.scoring.contrasts import Contrast, Family, RankSet, contrasts
 from ...protocols.scoring.inference import FEW_CLUSTERS
 from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.scarce import Powered
@@ -38,10 +33,7 @@ from ..reports.report import SCORE_NAMES
 from .instruments import instrument_notes
 from .row_pairs import pairs_across, pairs_between, pairs_within
 from .row_verdicts import DifferenceBounds, RowVerdicts
-from .rows import (
-    RunRows,
-    pairs_meant,
-)
+from .rows import RunRows, pairs_meant
 from .sample_pairs import comparable, most_apart, powered_by, ranks_of, swayed
 
 RowPlace: TypeAlias = tuple[int, int]
@@ -109,14 +101,13 @@ class Comparison:
     @property
     def multiplicity(self) -> str:
         """Number of contrasts, and the correction of p for that number."""
-        k = len(self.contrasts)
-        if k == 1:
+        if len(self.contrasts) == 1:
             return "1 contrast was looked at: p is not corrected."
         how = {
-            "holm": "p_family: family-wise error, Holm's step-down",
-            "bh": "p_family: q, the false discovery rate (Benjamini and Hochberg)",
+            "holm": "family-wise error, Holm's step-down",
+            "bh": "q, the false discovery rate (Benjamini and Hochberg)",
         }[self.family]
-        return f"{k:,} contrasts were looked at. {how}."
+        return f"{len(self.contrasts):,} contrasts were looked at. p_family: {how}."
 
 
 def compare_rows(

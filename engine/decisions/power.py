@@ -67,10 +67,6 @@ class PowerPlan:
     questions: int
     """Questions from which the spread was estimated; in the worst case, those of the sweep."""
     spread: Spread
-    separated: bool
-    """Whether noise between draws was separated from differences between questions."""
-    judged: bool
-    """Whether noise between verdicts was separated from that between draws."""
     mde: float
     """Minimum detectable effect of the sweep with its own questions and draws."""
     purchases: tuple[Purchase, ...]
@@ -173,12 +169,11 @@ async def power_plan(
         raise UsageError(
             f"--mde {difference:g}: no two rows can differ by more than {ends[1]:g} in this score"
         )
-    separated = max(spread.within_first, spread.within_second) > 0
-    judged = max(spread.verdict_first, spread.verdict_second) > 0
     present_verdicts = _verdicts(rows[0])
     purchases = []
     for draws, verdicts in product(
-        DRAWS if separated else (sweep.draws,), VERDICTS if judged else (present_verdicts,)
+        DRAWS if spread.separated else (sweep.draws,),
+        VERDICTS if spread.judged else (present_verdicts,),
     ):
         needed = questions_needed(
             spread,
@@ -189,7 +184,7 @@ async def power_plan(
             size=size,
             ends=ends,
         )
-        variant_rows = tuple(_judged_again(row, verdicts) if judged else row for row in rows)
+        variant_rows = tuple(_judged_again(row, verdicts) if spread.judged else row for row in rows)
         variant = replace(opened, sweep=replace(sweep, rows=variant_rows, draws=draws))
         plan = await plan_sweep(variant, store, prices)
         scale = needed / len(sweep.problems)
@@ -222,8 +217,6 @@ async def power_plan(
         source,
         questions,
         spread,
-        separated,
-        judged,
         detectable,
         tuple(purchases),
     )
@@ -264,9 +257,9 @@ def power_finding(plan: PowerPlan) -> Finding:
     else:
         where = "assumed, the worst case: the range of the score allows no more"
     parts = f"w² {spread.between:.4f} between problems"
-    if plan.separated:
+    if spread.separated:
         parts += f", s² {spread.within_first:.4f} and {spread.within_second:.4f} between draws"
-    if plan.judged:
+    if spread.judged:
         parts += f", {spread.verdict_first:.4f} and {spread.verdict_second:.4f} between verdicts"
     notes = [
         f"spread {where}: {parts}; design effect {spread.design_effect:.2f}.",
@@ -280,9 +273,9 @@ def power_finding(plan: PowerPlan) -> Finding:
             f"SWEEP --limit {PILOT}, then --pilot RUN) tell how many to within ×{fewest:.1f} to "
             f"×{most:.1f}."
         )
-    if plan.source == "pilot" and not plan.separated:
+    if plan.source == "pilot" and not spread.separated:
         notes.append("with draws: 2 or more, a pilot tells what more draws are worth.")
-    if plan.source == "pilot" and not plan.judged:
+    if plan.source == "pilot" and not spread.judged:
         notes.append("with judges of the kind redrawn, it tells what more verdicts are worth.")
     marked = plan.cheapest if len(plan.purchases) > 1 else None
     judged = len({each.verdicts for each in plan.purchases}) > 1
@@ -298,5 +291,6 @@ def power_finding(plan: PowerPlan) -> Finding:
         f"power: {plan.first} - {plan.second}, a difference of {plan.difference:g} "
         f"({SCORE_NAMES[plan.score]}) with power {plan.power:g}"
     )
-    about = {**plain(plan), "cheapest": plan.cheapest}
+    beside = {"separated": spread.separated, "judged": spread.judged, "cheapest": plan.cheapest}
+    about = {**plain(plan), **beside}
     return Finding((Part("", title, columns, plan.purchases, notes),), about)

@@ -9,13 +9,7 @@ import numpy as np
 
 from ...protocols.scores import RANGES
 from ...protocols.scoring.crossing import Crossing, crossing
-from ...protocols.scoring.pressure import (
-    Point,
-    Pools,
-    best_of_n,
-    tilt,
-    value_curves,
-)
+from ...protocols.scoring.pressure import Point, Pools, best_of_n, tilt, value_curves
 from ..display.chart import Chart, Series, point
 from ..display.finding import (
     Column,

@@ -277,7 +277,7 @@ def _stopped(sizes: bool, rng: np.random.Generator) -> float:
         size = np.ones(200)
         sums = np.where(rng.random(200) < 0.02, -1.5, 0.03 / 0.98)
     found = decide(sums, size, Rule(threshold=0.0), tuple(looks), (-4.0, 4.0))
-    return float(found.outcome in ("above", "below"))
+    return float(found is not None and found.outcome in ("above", "below"))
 
 
 def _judgement(question: int, world: int, p: float, judge: str = "", text: str = "") -> Judgement:

@@ -5,15 +5,7 @@ from itertools import combinations
 from typing import Literal
 
 from ..errors import UsageError
-from .rows import (
-    RunRows,
-    against_naive,
-    distinct,
-    matched,
-    pairs_meant,
-    rows_meant,
-    same_roles,
-)
+from .rows import RunRows, against_naive, distinct, matched, pairs_meant, rows_meant, same_roles
 from .statement import read_pair
 
 

@@ -6,12 +6,7 @@ import numpy as np
 
 from ...protocols.scores import TIE
 from ...protocols.scoring.arrays import codes_of
-from ...protocols.scoring.contrasts import (
-    RankSet,
-    contrasts,
-    rank_sets,
-    shared_samples,
-)
+from ...protocols.scoring.contrasts import RankSet, contrasts, rank_sets, shared_samples
 from ...protocols.scoring.inference import of_sample
 from ...protocols.scoring.sample import Sample, paired
 from ...protocols.scoring.scarce import Powered, prediction_powered

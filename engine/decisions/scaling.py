@@ -16,25 +16,10 @@ from ...protocols.scoring.contrasts import together
 from ...protocols.scoring.crossing import Crossing
 from ...protocols.scoring.estimate import PARTS
 from ...protocols.scoring.nested_oversight import NestedEstimate, nested_from_ratings
-from ...protocols.scoring.ratings import (
-    Games,
-    Rating,
-    Ratings,
-    ratings,
-    ratings_with_difficulty,
-)
+from ...protocols.scoring.ratings import Games, Rating, Ratings, ratings, ratings_with_difficulty
 from ...protocols.scoring.surface import TERMS, Surface, breakdown_gap, own_axis, surface
 from ..display.chart import Chart, Series, point
-from ..display.finding import (
-    Finding,
-    Part,
-    estimated,
-    number,
-    people,
-    program,
-    share,
-    word,
-)
+from ..display.finding import Finding, Part, estimated, number, people, program, share, word
 from ..display.quantity import counted
 from ..errors import UsageError
 from .rows import RunRows, against_naive, rows_meant

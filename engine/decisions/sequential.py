@@ -21,7 +21,6 @@ from ...protocols.scoring.power import Spread, questions_needed
 from ...protocols.scoring.quantiles import NORMAL
 from ...protocols.scoring.sample import paired
 from ...protocols.scoring.sequential import (
-    FIRST_LOOK,
     Decision,
     Rule,
     SequentialOutcome,
@@ -153,8 +152,8 @@ class SequentialDesign:
             if any(problem.id in lacking for problem in self._members[key]):
                 break
             whole += 1
-        differences = self._difference(table)
-        decision, looked = self._looked(differences, whole)
+        sums, sizes = self._difference(table)[:, :whole]
+        decision = decide(sums, sizes, self.rule, self.looks, self._ends)
         cells_left = sum(left.values())
         low, high = decision.interval if decision else (None, None)
         return RunDecision(
@@ -162,12 +161,12 @@ class SequentialDesign:
             *self.names,
             self.score,
             decision.outcome if decision else "undecided",
-            looked or whole,
+            decision.clusters if decision else whole,
             len(self.clusters),
             decision.mean if decision else None,
             low,
             high,
-            self._fixed(differences[:, :looked], decision) if decision else None,
+            self._fixed(sums, sizes, decision) if decision else None,
             len(self.sweep) - cells_left,
             cells_left,
         )
@@ -185,26 +184,9 @@ class SequentialDesign:
             found[1] = np.bincount(of, minlength=len(self.clusters))
         return found
 
-    def _looked(self, differences: Floats, whole: int) -> tuple[Decision | None, int]:
-        """The decision, and the number of clusters at its look."""
-        decision, last_look = None, 0
-        for look in self.looks:
-            sums, sizes = differences[:, :look]
-            nonempty = sizes > 0
-            count = int(nonempty.sum())
-            # Failed clusters carry no information: wait until enough others have completed.
-            late = count >= min(FIRST_LOOK, len(self.clusters)) or look == self.looks[-1]
-            if look > whole or count < 2 or not late:
-                continue
-            decision = decide(sums[nonempty], sizes[nonempty], self.rule, (count,), self._ends)
-            last_look = look
-            if decision.stops:
-                break
-        return decision, last_look
-
-    def _fixed(self, differences: Floats, decision: Decision) -> int | None:
+    def _fixed(self, sums: Floats, sizes: Floats, decision: Decision) -> int | None:
         """Clusters that a design with a single look at its end would need."""
-        sums, sizes = differences
+        sums, sizes = sums[: decision.clusters], sizes[: decision.clusters]
         variance = float((sums[sizes > 0] / sizes[sizes > 0]).var(ddof=1))
         if not variance:
             return None

@@ -1,12 +1,11 @@
 """Meta-analysis of one contrast over data sets: the pooled mean, and a prediction for a new one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...protocols.scoring.contrasts import Contrast
-from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.meta import Pooled, pooled_estimate
 from ..display.finding import Finding, Part, estimated, figure, number, share, span, word
 from ..errors import UsageError
@@ -21,6 +20,8 @@ class Study:
 
     run: str
     contrast: Contrast
+    weight: float = 0.0
+    """In the mean over runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +65,13 @@ def over_runs(
         )
     except ValueError as exc:
         raise UsageError(f"{', '.join(study.run for study in studies)}: {exc}") from exc
-    return Studies(score, tuple(studies), pooled)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    run: str
-    n: int | None
-    difference: Estimate | None
-    weight: float | None
+    weighted = zip(studies, pooled.weights, strict=True)
+    return Studies(score, tuple(replace(one, weight=weight) for one, weight in weighted), pooled)
 
 
 def studies_finding(found: Studies) -> Finding:
     """One line per run, then the pooled mean and the prediction for a new data set."""
     pooled = found.pooled
-    lines = [
-        _Line(study.run, study.contrast.estimate.n, study.contrast.estimate, weight)
-        for study, weight in zip(found.studies, pooled.weights, strict=True)
-    ]
     notes = [
         f"mean over data sets: {estimated(pooled.estimate)} (random effects, REML, Hartung and "
         "Knapp's t).",
@@ -97,11 +87,11 @@ def studies_finding(found: Studies) -> Finding:
                 f"{first} - {second}, over {pooled.studies} data sets ({SCORE_NAMES[found.score]})",
                 [
                     word("run", "run"),
-                    number("n", "n"),
-                    figure("difference", "difference"),
+                    number("n", "contrast.estimate.n", key="n"),
+                    figure("difference", "contrast.estimate", key="difference"),
                     share("weight", "weight"),
                 ],
-                lines,
+                found.studies,
                 notes,
             ),
         ),

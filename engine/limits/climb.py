@@ -58,6 +58,13 @@ class Climb(AdaptiveConcurrency):
         elif not waiting and self.busy + 1 > self.width:
             self.width *= 2.0
 
+    def untold(self) -> None:
+        """The server states its load no more: go on by trial from the width that it had."""
+        if self._is_told:
+            self._is_told = False
+            self._base, self._speed, self._trying = self.width, 0.0, False
+            self._begin(self.width)
+
     def answered(self, took: float = 0.0) -> None:
         """A call was answered after `took` s."""
         if self._is_told or not self._widening:

@@ -45,6 +45,8 @@ since some cells are between two calls."""
 
 LOAD_SECONDS = 1.0
 """Seconds between two looks at the load of a server that states it and not its slots."""
+SILENT_LOOKS = 10
+"""Looks in vain after which a width that was stated is found out by trial again."""
 
 FEW_CONNECTIONS = 256
 """A provider that gets fewer than these, and fewer than were set, is named in a warning."""
@@ -168,9 +170,10 @@ class Models(ModelDirectory):
             self._clients.pop(model, None)
 
     async def _watch(self, model: str) -> None:
-        """Tell the model's limiter what its servers say that they do, as long as they say it."""
+        """Tell the model's limiter what its servers say that they do, as long as they say it. One
+        that has fallen silent may be too busy to say so, and is asked again."""
         ways = self.replicas(provider_of(model)) or (self.settings_of(model),)
-        stated = False
+        stated, silent = False, 0
         while True:
             await asyncio.sleep(LOAD_SECONDS)
             limiter = self.limiter(model)
@@ -178,11 +181,12 @@ class Models(ModelDirectory):
                 continue
             told = [load for load in await asyncio.gather(*map(server_load, ways)) if load]
             if told:
-                stated = True
+                stated, silent = True, 0
                 limiter.told(sum(load.running for load in told), sum(load.waiting for load in told))
             elif not stated:
                 return
-            # Else it is too busy to say so now; its limiter would keep this width for good.
+            elif (silent := silent + 1) == SILENT_LOOKS:
+                limiter.untold()
 
     def _require_context(self, call: Call) -> None:
         """ContextLengthExceeded for a call whose prompt its server would cut in silence."""

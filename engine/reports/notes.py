@@ -47,10 +47,9 @@ def notes_of(results: Results) -> Iterable[str]:
         apart = row.compliance.one_sided
         if apart and apart.value and apart.p() <= 0.05:
             worlds = "lie" if apart.value > 0 else "truth"
-            name = " ".join(filter(None, (row.kind, row.agent, row.judge)))
             yield (
-                f"one-sided: in {name}, worlds that argue for the {worlds} fail or are in doubt "
-                f"more often ({apart.value:+.0%}): its ASD measures that, too."
+                f"one-sided: in {row.name}, worlds that argue for the {worlds} fail or are in "
+                f"doubt more often ({apart.value:+.0%}): its ASD measures that, too."
             )
     if unchecked := sum(not row.compliance.checked for row in results.rows):
         yield (
@@ -100,7 +99,7 @@ def _guesses(rows: Sequence[RowResult]) -> Iterable[str]:
     if spread != f"{max(masses):.0%}":
         spread += f" to {max(masses):.0%}"
     judged = [row for row in rows if row.captured]
-    where = ", ".join(" ".join(filter(None, (row.kind, row.agent, row.judge))) for row, _ in low)
+    where = ", ".join(row.name for row, _ in low)
     rows_named = "" if len(low) == len(judged) else f" in {where}"
     yield (
         f"labels had {spread} of the probability{rows_named}: these verdicts are close to guesses."

@@ -120,6 +120,10 @@ class RowResult:
     captured: Mean | None
     """With a logprob judge: the least mass that the answer labels had."""
 
+    @property
+    def name(self) -> str:
+        return " ".join(filter(None, (self.kind, self.agent, self.judge)))
+
 
 @dataclass(frozen=True, slots=True)
 class Results:

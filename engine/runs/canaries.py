@@ -1,14 +1,11 @@
 """Canaries: the first cells of each row, which show whether the row can succeed before it is paid.
 
-A judge that is never readable, or a protocol with a typo after its fifth speech, fails in every
-cell, and each cell pays for its calls. So a row begins with a few cells; it gets all of its lanes
-with the first of them that succeeds, and is paused when its cells all fail for one cause.
+A row begins with a few cells. It gets all of its lanes with the first of them that succeeds; one
+that is paused (see `RowPauses`) gets none.
 """
 
 import asyncio
-import logging
 import math
-import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,11 +14,12 @@ from typing import Self
 
 from ...cache.call import Ask
 from ...protocols.transcript import NOT_RUN, Failure
-from ..errors import NotReproducible, RowsPaused
+from ..errors import NotReproducible
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .checks import Composed
 from .dry_run import named
+from .row_pauses import RowPauses
 from .scheduler import CellEnd, CellOutcome, attempt_noted
 
 CANARIES = 4
@@ -29,34 +27,23 @@ CANARIES = 4
 FREE_PATIENCE = 3.0
 """Seconds after which a row of which no cell has failed is open, where nothing is billed: its first
 cells may take minutes, and slots that stay idle meanwhile are the greater waste."""
-FAILED_ALIKE = 8
-"""Failures of one cause, without any success, that pause a row."""
 LAST_PART = 0.1
 """The part of all cells that is handed out by length."""
 MAX_HELD = 4096
 """Cells of rows that are not open yet that are looked past for those of others."""
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(slots=True)
 class _RowState:
-    name: str
     open: bool = False
     begun: bool = False
-    paused: bool = False
     under_way: int = 0
-    causes: set[str] = field(default_factory=set)
-    example: str = ""
-    """Its last failure in words, numbers and all."""
-    failed: int = 0
+    failed: bool = False
     chain: int = 0
     """Calls of a cell one after another, as far as that is known."""
     completed: int = 0
     seconds: float = 0.0
     """That its completed cells have taken together."""
-    skipped: int = 0
-    """Cells that were not begun since the row is paused."""
     held: deque[Cell] = field(default_factory=deque)
 
     def urgency(self) -> tuple[float, int, int]:
@@ -78,18 +65,18 @@ class RowWatch(Iterator[Cell]):
         self,
         cells: Iterable[Cell],
         stop_token: StopToken,
+        pauses: RowPauses,
         *,
         total: int = 0,
         canaries: int = CANARIES,
         patience: float = math.inf,
-        pauses: bool = True,
         chains: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """total: how many cells there are; 0 if their order is to stay as it is. canaries: cells
-        of an unproven row under way. patience: seconds after which a row of which no cell has
-        failed is open, though none has succeeded. pauses: whether a row whose cells all fail for
-        one cause is paused. chains: how many calls of a cell are one after another, by the
-        address of its row."""
+        """pauses: has taken note of an outcome before `completed` is told of it. total: how many
+        cells there are; 0 if their order is to stay as it is. canaries: cells of an unproven row
+        under way. patience: seconds after which a row of which no cell has failed is open, though
+        none has succeeded. chains: how many calls of a cell are one after another, by the address
+        of its row."""
         self._chains = chains
         self._cells: Iterator[Cell] | None = iter(cells)
         self._canaries = canaries
@@ -129,7 +116,9 @@ class RowWatch(Iterator[Cell]):
                 continue
             self._left -= 1
             row = self._rows.get(id(cell.row)) or self._state(cell)
-            if not row.paused and (row.open or row.under_way < self._canaries):
+            if self._pauses.paused(cell.row):
+                continue
+            if self._may_begin(row):
                 return self._begin(row, cell)
             self._hold(cell)
 
@@ -152,44 +141,17 @@ class RowWatch(Iterator[Cell]):
             row.seconds += self._clock() - began
         row.completed += 1
         self._landed.set()
-        if row.open or row.paused:
-            return
-        if isinstance(outcome, Failure) and outcome.kind == NOT_RUN:
-            return
         if not isinstance(outcome, Failure):
             row.open = True
-            return
-        row.failed += 1
-        row.causes.add(_cause(outcome))
-        row.example = f"{outcome.kind}: {outcome.message}"
-        if self._pauses and row.failed >= FAILED_ALIKE and len(row.causes) == 1:
-            row.paused = True
-            row.skipped = len(row.held)
+        elif outcome.kind != NOT_RUN:
+            row.failed = True
+        if row.held and self._pauses.paused(cell.row):
             self._holding -= len(row.held)
             row.held.clear()
-            log.warning(
-                "%s: paused: its first %d cells all failed: %s", row.name, row.failed, row.example
-            )
-
-    def paused(self) -> RowsPaused | None:
-        """The halt to end with if cells were not begun since their rows are paused."""
-        rows = [row for row in self._rows.values() if row.paused and row.skipped]
-        if not rows:
-            return None
-        cells = sum(row.skipped for row in rows)
-        named = "; ".join(f"{row.name}: {row.example}" for row in rows)
-        return RowsPaused(
-            f"{cells:,} cells were not begun, since the first {FAILED_ALIKE} of their row all "
-            f"failed for one cause ({named}). Put that right and run it again, or go on "
-            "regardless with --keep-going"
-        )
 
     def _hold(self, cell: Cell) -> None:
-        row = self._rows.get(id(cell.row)) or self._state(cell)
-        if row.paused:
-            row.skipped += 1
-        else:
-            row.held.append(cell)
+        if not self._pauses.paused(cell.row):
+            (self._rows.get(id(cell.row)) or self._state(cell)).held.append(cell)
             self._holding += 1
 
     def _next_row(self) -> _RowState | None:
@@ -218,7 +180,7 @@ class RowWatch(Iterator[Cell]):
 
     def _state(self, cell: Cell) -> _RowState:
         chain = self._chains.get(cell.row.address, 0) if self._chains else 0
-        return self._rows.setdefault(id(cell.row), _RowState(named(cell.row), chain=chain))
+        return self._rows.setdefault(id(cell.row), _RowState(chain=chain))
 
 
 class ComposedTwice:
@@ -263,10 +225,3 @@ class ComposedTwice:
                 "oversight try"
             )
         return end
-
-
-def _cause(outcome: Failure) -> str:
-    """What failures of one cause have in common: what models say differs from cell to cell."""
-    if outcome.unread:
-        return outcome.kind
-    return f"{outcome.kind}: {re.sub('[0-9]+', '0', outcome.message)}"

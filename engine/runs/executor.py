@@ -17,6 +17,7 @@ from ..sweeps.sweep import Cell
 from .loaded_sweep import LoadedSweep
 from .outcome import CompletedCell
 from .rounds import MakeRounds, Missing, one_round
+from .row_pauses import RowPauses
 from .run_folder import RunFolder
 
 Batches: TypeAlias = Callable[[RunFolder], Iterable[Iterable[Cell]]]
@@ -74,8 +75,8 @@ class Assignment:
     """What earlier sessions of the run asked and paid, by model."""
     run_again: int = 0
     """Number of cells that had failed and are run again."""
-    keeps_going: bool = False
-    """Whether rows whose cells all fail for one cause are gone on with."""
+    pauses: RowPauses = field(default_factory=lambda: RowPauses((), active=False))
+    """Says which rows are left alone; whoever `keep` belongs to tells it of outcomes."""
     batches: Batches | None = None
     """Yields missing cells of the folder, batch by batch; the next is requested when one has
     completed, and the run ends after the last. None: all missing cells in one batch."""
@@ -85,17 +86,22 @@ class Assignment:
 
     def groups(self) -> Iterator[Missing[Cell]]:
         """Cells that are run together, and those after them once all of these are done; of each
-        group, those that have no outcome yet."""
-        sweep, folder = self.loaded.sweep, self.folder
-        if self.batches is None:
-            yield lambda: (cell for cell in sweep.cells() if not folder.has(cell.place))
-            return
-        for group in map(tuple, self.batches(folder)):
-            yield partial(_missing, group, folder)
+        group, those that have no outcome yet and whose row is not paused. Where any is left out for
+        that, the run stops."""
+        sweep, has, paused = self.loaded.sweep, self.folder.has, self.pauses.paused
+        groups: Iterable[Callable[[], Iterable[Cell]]] = (sweep.cells,)
+        if self.batches is not None:
+            groups = (partial(tuple, [*group]) for group in self.batches(self.folder))
+        for group in groups:
 
+            def missing(of: Callable[[], Iterable[Cell]] = group) -> Iterator[Cell]:
+                return (cell for cell in of() if not has(cell.place) and not paused(cell.row))
 
-def _missing(group: Sequence[Cell], folder: RunFolder) -> Iterator[Cell]:
-    return (cell for cell in group if not folder.has(cell.place))
+            yield missing
+            halt = self.pauses.halt(cell for cell in group() if not has(cell.place))
+            if halt is not None:
+                self.loaded.stop_token.stop(halt)
+                return
 
 
 class Executor(ABC):

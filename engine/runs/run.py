@@ -1,7 +1,7 @@
 """A run: one sweep in its folder, over its store; started or resumed."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -32,6 +32,7 @@ from .observer import Observer
 from .outcome import CompletedCell, OutcomeRecord
 from .progress_file import ProgressNotes
 from .replay import REPLAY_LANES
+from .row_pauses import RowPauses
 from .run_folder import QUARANTINE, RunFolder, outcomes
 from .run_record import RunRecord
 from .session import RunSession
@@ -101,6 +102,8 @@ class Run:
         """How many cells had failed, and have no outcome any more."""
         self.taken = taken
         """What was taken over from other runs."""
+        active = options.mode != "replay" and not options.keeps_going
+        self._pauses = RowPauses(loaded.sweep.rows, active=active)
         self._executor: Executor | None = None
         self._ledger: LedgerFile | None = None
         self._observers: Sequence[Observer] = ()
@@ -166,13 +169,18 @@ class Run:
         try:
             async with AsyncExitStack() as stack:
                 assert self._record is not None, "a run with cells to run has a record"
-                stack.enter_context(self._record.keeping(self._landed, loaded.stop_token))
+                stack.enter_context(self._record.keeping(self._completed, loaded.stop_token))
                 await stack.enter_async_context(self._watermark(working))
                 await stack.enter_async_context(ledger.kept(loaded.stop_token, working.ledger))
                 for observer in observers:
                     await stack.enter_async_context(observer.watching(self.snapshot))
+                hurry_when_interrupted(self.store, loaded.stop_token)
                 try:
-                    halt = await self._abandoned_in_time(working.run())
+                    halt = await working.run()
+                except asyncio.CancelledError:
+                    # What is abandoned hardly waits for a store that hangs.
+                    self.store.hurry(ABANDONED_SECONDS)
+                    raise
                 finally:
                     await self._record.flush()
                 if halt is None:
@@ -185,15 +193,6 @@ class Run:
             # The last note in the folder failed, after the last outcome.
             return loaded.stop_token.halt
         return halt
-
-    async def _abandoned_in_time(self, running: Awaitable[Halt | None]) -> Halt | None:
-        """What is run; once it is to be abandoned, a store that hangs is hardly waited for."""
-        hurry_when_interrupted(self.store, self.loaded.stop_token)
-        try:
-            return await running
-        except asyncio.CancelledError:
-            self.store.hurry(ABANDONED_SECONDS)
-            raise
 
     def snapshot(self) -> Snapshot:
         """The current state of the run."""
@@ -244,13 +243,18 @@ class Run:
             ),
             self._max_cells(),
             folder.id(),
-            self._record.put,
+            self._put,
             self._record.flush,
             before,
             self.run_again,
-            options.keeps_going,
+            self._pauses,
             options.batches,
         )
+
+    def _put(self, cells: Sequence[CompletedCell]) -> None:
+        assert self._record is not None, "a run with cells to run has a record"
+        self._pauses.completed(cells)
+        self._record.put(cells)
 
     def _max_cells(self) -> int:
         if self.options.mode == "replay":
@@ -267,7 +271,7 @@ class Run:
 
         return store_watermark(self.folder, added, self.store, self.loaded.stop_token)
 
-    def _landed(self, cells: Sequence[CompletedCell]) -> None:
+    def _completed(self, cells: Sequence[CompletedCell]) -> None:
         for observer in self._observers:
             observer.completed(cells)
 

@@ -160,10 +160,10 @@ class RunSession(LocalExecutor):
         watch = RowWatch(
             cells,
             stop_token,
+            assignment.pauses,
             total=len(sweep) - assignment.folder.finished if whole else 0,
             canaries=assignment.loaded.file.top.max_cells or CANARIES,
             patience=FREE_PATIENCE if free else math.inf,
-            pauses=not assignment.keeps_going,
             chains=longest,
         )
 
@@ -172,8 +172,6 @@ class RunSession(LocalExecutor):
             watch.completed(cell, end.outcome)
 
         await self._work(watch, keep, watch.more)
-        if (paused := watch.paused()) is not None:
-            stop_token.stop(paused)
 
     async def _work(
         self,

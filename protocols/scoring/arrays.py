@@ -23,9 +23,9 @@ def codes_of(keys: Sequence[Hashable]) -> Places:
 
 
 def by_cluster(values: npt.ArrayLike, of: Places) -> tuple[Floats, Floats]:
-    """Sums and sizes of the clusters. values: questions, or questions × measures."""
+    """Sums and sizes of the clusters, numbered from 0 without a gap. values: questions, or
+    questions × measures."""
     table = np.asarray(values, dtype=np.float64)
-    sizes = np.bincount(of).astype(np.float64)
-    sums = np.zeros((len(sizes), *table.shape[1:]))
-    np.add.at(sums, of, table)
-    return sums, sizes
+    order = np.argsort(of, kind="stable")
+    starts = np.flatnonzero(np.diff(of[order], prepend=-1))
+    return np.add.reduceat(table[order], starts, axis=0), np.bincount(of).astype(np.float64)

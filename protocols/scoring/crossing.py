@@ -25,17 +25,17 @@ class Crossing:
     """95 %; an end is None if the curve may cross beyond the grid on that side."""
 
 
-def falling(values: Floats, weights: Floats | None = None) -> Floats:
+def falling(values: Floats) -> Floats:
     """Least-squares fit of a curve that never rises (Barlow et al. 1972), in the given order."""
     from scipy.optimize import isotonic_regression
 
-    return isotonic_regression(values, weights=weights, increasing=False).x
+    return isotonic_regression(values, increasing=False).x
 
 
-def zero_of(at: Floats, values: Floats, weights: Floats | None = None) -> float | None:
+def zero_of(at: Floats, values: Floats) -> float | None:
     """The point at which the falling fit of `values` reaches 0, interpolated between grid points;
     None if it starts at 0 or below, or stays above."""
-    fit = falling(values, weights)
+    fit = falling(values)
     below = np.flatnonzero(fit <= 0)
     if not len(below):
         return None

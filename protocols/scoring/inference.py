@@ -32,7 +32,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Floats, Places, codes_of
+from .arrays import Floats, Places, by_cluster, codes_of
 from .estimate import Ends, Estimate, ends_apart
 from .sample import Sample
 
@@ -267,7 +267,7 @@ def means(
         values = np.array(columns[start : start + step], np.float64)
         mean = np.array([math.fsum(column) / n for column in values.tolist()])
         its = ends[start : start + step]
-        psi = _by_cluster((values - mean[:, None]).T / n, codes)[:, None]
+        psi = by_cluster((values - mean[:, None]).T / n, codes)[0][:, None]
         part = jackknife(psi, shares, mean, _ends(its)) if len(sizes) > 1 else None
         if part is None:
             reason = "a single problem or group of them shows no variation: an interval needs two"
@@ -286,16 +286,6 @@ def means(
                 )
             )  # fmt: skip
     return found
-
-
-def _by_cluster(values: Floats, codes: Places) -> Floats:
-    """Sums of the lines of each cluster, clusters × values."""
-    order = np.argsort(codes, kind="stable")
-    if len(codes) == codes.max() + 1:
-        return values[order]
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    sums: Floats = np.add.reduceat(values[order], starts, axis=0)
-    return sums
 
 
 def _ends(ends: Sequence[Ends | None]) -> Floats:

@@ -10,7 +10,7 @@ is above that of H and H's is above 0.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -21,7 +21,8 @@ from .estimate import Estimate
 from .inference import jackknifed
 from .ratings import SCALE, Rating, Ratings
 
-Line: TypeAlias = Callable[[float], float]
+Line: TypeAlias = tuple[float, float]
+"""Slope and intercept of ratings over capability."""
 
 STEPS = 20
 """Largest number of steps that is tried."""
@@ -49,10 +50,6 @@ class Nested:
         return max(self.chances)
 
 
-def straight_line(slope: float, intercept: float) -> Line:
-    return lambda x: slope * x + intercept
-
-
 def nested_oversight(
     guard: Line,
     houdini: Line,
@@ -65,11 +62,9 @@ def nested_oversight(
     of capabilities that the lines were fitted on."""
     chances = []
     for n in range(1, STEPS + 1):
-        log_chance = 0.0
-        for k in range(n):
-            ahead = houdini(start + gap * (k + 1) / n) - guard(start + gap * k / n)
-            log_chance -= float(np.logaddexp(0.0, SCALE * ahead))
-        chances.append(math.exp(log_chance))
+        at = start + gap * np.arange(n + 1) / n
+        ahead = np.polyval(houdini, at[1:]) - np.polyval(guard, at[:-1])
+        chances.append(math.exp(-float(np.logaddexp(0.0, SCALE * ahead).sum())))
     low, high = sorted((start, start + gap))
     return Nested(tuple(chances), low < seen[0] or high > seen[1])
 
@@ -103,8 +98,8 @@ def nested_from_ratings(
 
     def nested(row: Floats) -> Nested:
         return nested_oversight(
-            straight_line(*guards.fit(row[:m], errors[:m])),
-            straight_line(*houdinis.fit(row[m:], errors[m:])),
+            guards.fit(row[:m], errors[:m]),
+            houdinis.fit(row[m:], errors[m:]),
             start=start,
             gap=gap,
             seen=(min(seen), max(seen)),
@@ -147,7 +142,7 @@ class _Role:
                 f"all {name} models have the same capability: no line goes through them"
             )
 
-    def fit(self, ratings: Floats, errors: Floats) -> tuple[float, float]:
+    def fit(self, ratings: Floats, errors: Floats) -> Line:
         weights = 1 / np.maximum(errors[self.places], 1e-9)
         slope, intercept = np.polyfit(self.at, ratings[self.places], 1, w=weights)
         return float(slope), float(intercept)

@@ -43,6 +43,16 @@ class Spread:
         if not all(part >= 0 for part in parts) or self.design_effect < 1:
             raise ValueError(f"{self}: variances are at least 0, and a design effect at least 1")
 
+    @property
+    def separated(self) -> bool:
+        """Whether noise between draws is known apart from differences between questions."""
+        return max(self.within_first, self.within_second) > 0
+
+    @property
+    def judged(self) -> bool:
+        """Whether noise between verdicts is known apart from that between draws."""
+        return max(self.verdict_first, self.verdict_second) > 0
+
     def of_a_question(self, first: int = 1, second: int = 1, verdicts: int = 1) -> float:
         """Variance of a question's measured difference. first, second: draws of each row.
 

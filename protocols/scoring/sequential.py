@@ -88,7 +88,7 @@ class Decision:
 
     outcome: SequentialOutcome
     clusters: int
-    """Clusters counted at this look."""
+    """Clusters run at this look."""
     mean: float
     interval: tuple[float, float]
     """Valid at this look and all others at once."""
@@ -104,26 +104,31 @@ def decide(
     rule: Rule,
     looks: Sequence[int],
     ends: Ends | None = None,
-) -> Decision:
-    """Decision at the first look at which the rule is met, or at the last possible look.
+) -> Decision | None:
+    """Decision at the first look at which the rule is met, or at the last possible look; None
+    before the first one.
 
     sums, sizes: of the clusters so far, in run order. The decision depends only on these, not on
     interruptions of the run. The mean is over questions, its standard deviation over clusters.
-    ends: the lowest and the highest possible difference; with them each look adds a pseudo-cluster
-    at each end, because the first dozens of clusters show too little deviation if differences are
-    rare. ValueError before the first look.
+    Clusters of size 0 failed and carry no information: until enough others have completed there is
+    no look but the last. ends: the lowest and the highest possible difference; with them each look
+    adds a pseudo-cluster at each end, because the first dozens of clusters show too little
+    deviation if differences are rare.
     """
-    reached = [look for look in looks if look <= len(sums)]
-    if not reached:
-        raise ValueError(f"{len(sums)} clusters: the first look is after {min(looks)}")
-    for t in reached:
-        decision = _look(sums[:t], sizes[:t], rule, ends)
+    decision = None
+    for t in looks:
+        there = sizes[:t] > 0
+        count = int(there.sum())
+        early = count < min(FIRST_LOOK, looks[-1]) and t < looks[-1]
+        if t > len(sums) or count < 2 or early:
+            continue
+        decision = _look(t, sums[:t][there], sizes[:t][there], rule, ends)
         if decision.stops:
             break
     return decision
 
 
-def _look(sums: Floats, sizes: Floats, rule: Rule, ends: Ends | None) -> Decision:
+def _look(at: int, sums: Floats, sizes: Floats, rule: Rule, ends: Ends | None) -> Decision:
     t, mean = len(sums), float(sums.sum() / sizes.sum())
     if ends is not None:
         size = float(sizes.mean())
@@ -134,9 +139,9 @@ def _look(sums: Floats, sizes: Floats, rule: Rule, ends: Ends | None) -> Decisio
     interval = _unexcluded(sums, sizes, half)
     # Identical clusters have an interval of width 0, which must not decide.
     if interval is None or interval[1] - interval[0] <= 1e-12 * max(1.0, abs(mean)):
-        return Decision("undecided", t, mean, interval or (-math.inf, math.inf))
+        return Decision("undecided", at, mean, interval or (-math.inf, math.inf))
     outcome = _met(rule, interval, (interval[1] - interval[0]) / 2)
-    return Decision(outcome, t, mean, interval)
+    return Decision(outcome, at, mean, interval)
 
 
 def _unexcluded(sums: Floats, sizes: Floats, half: float) -> Ends | None:

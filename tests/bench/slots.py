@@ -21,6 +21,7 @@ from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.replicas import Replica, Replicas
 from oversight.engine.providers.settings import Settings
 from oversight.engine.runs.canaries import FREE_PATIENCE, RowWatch
+from oversight.engine.runs.row_pauses import RowPauses
 from oversight.engine.runs.workers import run_workers
 from oversight.engine.stop import StopToken
 from oversight.protocols.transcript import Transcript, Verdict
@@ -139,6 +140,7 @@ def simulated(*, concurrency: int | None = None, states: bool = False) -> Found:
         watch = RowWatch(  # type: ignore[call-overload]
             cells(),  # type: ignore[arg-type]
             StopToken(),
+            RowPauses(()),
             total=total,
             patience=FREE_PATIENCE,
             chains={cell.row.address: cell.row.chain for cell in cells()},

@@ -18,7 +18,14 @@ SMALL = Options(rounds=1, size=0.0)
 DOCS = f"# How fast\n\n{BEGIN}\n\n{END}\n\nThe end.\n"
 
 
-@pytest.mark.parametrize("name", BENCHES)
+LONG = ("counts", "slots")
+"""Of many seconds also where they are small; `test_counts` holds the figures of the first."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.nightly if name in LONG else ()) for name in BENCHES],
+)
 def test_a_bench_tells_its_figures_and_goals(name: str) -> None:
     measured = BENCHES[name](SMALL)
     assert measured.name == name

@@ -1,4 +1,4 @@
-"""`oversight export`: a run as tables, as training data, or its replies as one file."""
+"""`oversight export`: a run as tables, training data or logs of Inspect; its replies as a file."""
 
 import os
 import sys
@@ -13,11 +13,12 @@ from ...accounting.prices import listed, load_prices
 from ...display.quantity import counted
 from ...reports.frame_files import FrameFormat, write_frames
 from ...reports.frames import FrameSource
+from ...runs.lookup import Parts
 from ...runs.reader import RunReader
 from ...runs.recorded import recorded
 from ..group import NamedGroup
 from ..naming import run_argument
-from ..options import output_option, prices_option, recorded_option, score_option
+from ..options import output_option, prices_option, recorded_option, row_options, score_option
 from ..output import say
 
 MIN_CELLS = 1_000
@@ -47,7 +48,7 @@ class ExportGroup(NamedGroup):
 
 @click.group(cls=ExportGroup, modules={"training": "training"})
 def command() -> None:
-    """Write a run as tables, as training data, or its replies into one file."""
+    """Write a run as tables, training data or logs of Inspect, or its replies into one file."""
 
 
 @command.command()
@@ -115,6 +116,30 @@ def replies(run: Path, output: Path | None, store: str | None) -> None:
         export_bundle(held, keys, path)
     say(f"{counted(len(keys), 'reply', 'replies')} in {path} ({path.stat().st_size:,} bytes)")
     say(f"replay it anywhere: oversight replay {run} --store {path}")
+
+
+@command.command()
+@run_argument
+@output_option("RUN/inspect")
+@row_options
+@recorded_option
+@click.option("--requests", is_flag=True, help="Fill in the requests of each call, from the store.")
+@score_option
+def inspect(
+    run: Path, output: Path | None, parts: Parts, store: str | None, requests: bool, score: str
+) -> None:
+    """Write RUN as logs of Inspect: one log a row, one sample a world.
+
+    `inspect view`, `samples_df` and Scout read them. A world without a verdict is a sample with an
+    error. The same run gives the same bytes. Needs the extra `inspect`.
+    """
+    from ...inspect.logs import LogSource, write_logs
+
+    opened = partial(recorded, run, store) if requests else None
+    folder = output or run / "inspect"
+    files = write_logs(LogSource(RunReader(run), parts, score, opened), folder)
+    say(f"{counted(len(files), 'log')} in {folder}")
+    say(f"read them: inspect view --log-dir {folder}")
 
 
 def _processes(cells: int) -> int:

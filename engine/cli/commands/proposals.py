@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ...decisions.proposals import graded_finding
-from ...runs.reader import RunReader
+from ...decisions.rows import read_rows
 from ..naming import run_argument
 from ..options import format_option
 from ..output import show, width
@@ -20,4 +20,4 @@ def command(run: Path, format: str) -> None:
     For data sets split into proposals (proposals: true), such as under proposer_critic: one answer
     to accept or reject, right as often as wrong.
     """
-    show(graded_finding(RunReader(run)).text(format, width()))
+    show(graded_finding(read_rows(run)).text(format, width()))

@@ -103,7 +103,7 @@ def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, kept: Ke
     plan = asyncio.run(
         power_plan(open_sweep(place / "redrawn.yaml"), words, 0.1, None, listed(), pilot=pilot)
     )
-    assert plan.separated and plan.judged
+    assert plan.spread.separated and plan.spread.judged
     bought = {(each.draws, each.verdicts): each for each in plan.purchases}
     assert set(bought) == {(k, j) for k in (1, 2, 4, 8) for j in (1, 3, 9)}
     # More verdicts on a draw need fewer problems, and more calls for each of them.

@@ -198,3 +198,26 @@ def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():
     # Half of what is there is somebody else's.
     slots.told(4, 4)
     assert slots.width == 2.5
+
+
+def test_a_server_that_states_its_load_no_more_is_climbed_again():
+    slots = Climb()
+
+    def answer(rounds: int) -> None:
+        for _ in range(rounds):
+            together = int(slots.width)
+            for _ in range(together):
+                slots.take()
+            for _ in range(together):
+                slots.answered(1.0)
+                slots.leave()
+
+    slots.take()
+    slots.told(1, 0)
+    slots.leave()
+    stated = slots.width
+    answer(20)
+    assert slots.width == stated, "what is stated is not tried"
+    slots.untold()
+    answer(20)
+    assert slots.width > stated

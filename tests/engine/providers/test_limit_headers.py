@@ -1,7 +1,7 @@
 import pytest
 
 from oversight.engine.providers.anthropic_wire import AnthropicWire
-from oversight.engine.providers.limit_headers import Allowance, HeaderLimits, delay
+from oversight.engine.providers.limit_headers import LONGEST, Allowance, HeaderLimits, delay
 from oversight.engine.providers.openai_wire import OpenAIWire
 
 DATE = "Fri, 20 Nov 2026 12:00:00 GMT"
@@ -73,3 +73,35 @@ def test_without_the_servers_date_an_instant_says_nothing() -> None:
     assert delay(429, headers, HeaderLimits()) == 0.0
     reset = {"anthropic-ratelimit-requests-reset": "2026-11-20T12:00:01Z"}
     assert AnthropicWire().limits(reset).requests.reset is None
+
+
+FAR = (
+    "1000000000000",
+    "1e300",
+    "1e999",
+    "99999999999999999999999",
+    "-1e300",
+    "nan",
+    "Fri, 31 Dec 9999 23:59:59 GMT",
+    "Fri, 31 Dec 99999999999999999999 23:59:59 GMT",
+    "Fri, 31 Dec 2026 23:59:59 +99999999999999",
+    "Fri, 31 Dec 2026 99:99:99 GMT",
+    "9999-12-31T23:59:59+00:00",
+    ",",
+    ", , , ,",
+)
+
+
+@pytest.mark.parametrize("wire", [OpenAIWire(), AnthropicWire()])
+@pytest.mark.parametrize("where", ["retry-after", "date", "retry-after-ms"])
+def test_no_delay_and_no_date_is_too_absurd_to_be_borne(
+    wire: OpenAIWire | AnthropicWire, where: str
+) -> None:
+    resets = {
+        "anthropic-ratelimit-tokens-reset": "0001-01-01T00:00:00+23:59",
+        "x-ratelimit-reset-tokens": f"{'9' * 400}s",
+    }
+    for value in FAR:
+        for more in (resets, {}):
+            headers = {"date": DATE, **more, where: value}
+            assert 0 <= delay(429, headers, wire.limits(headers)) <= LONGEST, value

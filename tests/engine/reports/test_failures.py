@@ -1,14 +1,17 @@
 """What is told of cells that failed: shares, causes, an example, and a remedy that works."""
 
+import time
 from pathlib import Path
 
+import orjson
 import pytest
 
 from oversight.engine.reports.failures import TRANSIENT_KINDS, WORDS, called, failure_lines
-from oversight.engine.runs.canaries import CANARIES, FAILED_ALIKE
+from oversight.engine.runs.canaries import CANARIES
 from oversight.engine.runs.outcome import OutcomeRecord
+from oversight.engine.runs.row_pauses import FAILED_ALIKE
 from oversight.protocols.transcript import Failure
-from tests.answering import alike, answering
+from tests.answering import Asked, alike, answering
 from tests.command_line import Command
 from tests.engine.sweep_files import sweep
 from tests.run_folders import only_run, with_failures
@@ -159,3 +162,34 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
         assert "compatible/lab/m stated: " in err and "refused by the server (100%)" in err
         assert "400: no logprobs here" in err
     assert "when that is put right: oversight run hopeless.yaml\n" in ran.err
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("flags", [(), ("--workers", "2")])
+def test_a_row_that_is_never_readable_is_paused_wherever_its_cells_run(
+    flags: tuple[str, ...], place: Path, command: Command
+) -> None:
+    problems = 60
+
+    def says(asked: Asked) -> tuple[int, bytes]:
+        if b"mute" not in asked.body:
+            time.sleep(0.05)  # so that the failures are back before all cells are handed out
+        text = "no idea" if b"mute" in asked.body else "A: 80%\nB: 20%"
+        choice = {"message": {"content": text}, "finish_reason": "stop"}
+        return 200, orjson.dumps({"choices": [choice], "model": "m"})
+
+    with answering(says) as (url, _):
+        (place / "half.yaml").write_text(
+            "problems: {bundled: arithmetic}\n"
+            "judges: {model: [compatible/lab/mute, compatible/lab/m], kind: stated}\n"
+            "protocols: naive_judge\nmax_cells: 2\n"
+            f"providers: {{compatible/lab: {{base_url: '{url}/v1'}}}}\n"
+            "models: {compatible/lab/mute: {concurrency: 1}, compatible/lab/m: {concurrency: 1}}\n"
+        )
+        ran = command("run", "half.yaml", "--limit", str(problems), *flags)
+    assert ran.code == 3
+    assert "the first 8 of their row all failed for one cause" in ran.err
+    lines = (only_run(place) / "outcomes.jsonl").read_bytes().splitlines()
+    failed = sum(b'"failure"' in line for line in lines)
+    assert FAILED_ALIKE <= failed < 2 * problems
+    assert len(lines) - failed == 2 * problems, "the other row goes on to its end"

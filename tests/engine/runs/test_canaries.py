@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.call import Ask, Call
-from oversight.engine.errors import InvalidRequest, NotReproducible
-from oversight.engine.runs.canaries import CANARIES, FAILED_ALIKE, ComposedTwice, RowWatch
+from oversight.engine.errors import InvalidRequest, NotReproducible, RowsPaused
+from oversight.engine.runs.canaries import CANARIES, ComposedTwice, RowWatch
+from oversight.engine.runs.row_pauses import FAILED_ALIKE, RowPauses
 from oversight.engine.runs.scheduler import CellOutcome, attempt
 from oversight.engine.runs.workers import run_workers
 from oversight.engine.stop import StopToken
@@ -35,11 +36,13 @@ def sweep(*protocols: Protocol, problems: int = 50) -> Sweep:
 
 
 def watched(
-    grid: Sweep, answer: Callable[[Call], str], **settings: bool
-) -> tuple[dict[int, CellOutcome], RowWatch, int]:
-    """Outcomes by place, the watch, and the most cells of a row under way before one completed."""
+    grid: Sweep, answer: Callable[[Call], str], *, active: bool = True
+) -> tuple[dict[int, CellOutcome], RowsPaused | None, int]:
+    """Outcomes by place, what there is to stop with, and the most cells of a row under way before
+    one completed."""
     ask, stop_token = Scripted(answer, delay=1.0), StopToken()
-    watch = RowWatch(grid.cells(), stop_token, **settings)
+    pauses = RowPauses(grid.rows, active=active)
+    watch = RowWatch(grid.cells(), stop_token, pauses)
     kept: dict[int, CellOutcome] = {}
     begun: list[int] = []
 
@@ -50,10 +53,12 @@ def watched(
 
     def keep(cell: Cell, outcome: CellOutcome) -> None:
         kept[cell.place] = outcome
+        pauses.note(cell.row, outcome)
         watch.completed(cell, outcome)
 
     run(run_workers(watch, attempted, keep, lanes=LANES, stop_token=stop_token, more=watch.more))
-    return kept, watch, len(begun)
+    left = (cell for cell in grid.cells() if cell.place not in kept)
+    return kept, pauses.halt(left), len(begun)
 
 
 def mute(call: Call) -> str:
@@ -62,23 +67,22 @@ def mute(call: Call) -> str:
 
 def test_a_row_begins_with_a_few_cells_and_ends_with_all_of_them() -> None:
     grid = sweep(NaiveJudge(GOOD))
-    kept, watch, first = watched(grid, mute)
+    kept, halt, first = watched(grid, mute)
     assert sorted(kept) == list(range(len(grid)))
     assert first == CANARIES
-    assert watch.paused() is None
+    assert halt is None
 
 
 def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on() -> None:
     grid = sweep(NaiveJudge(GOOD), NaiveJudge(BAD))
-    kept, watch, _ = watched(grid, mute)
+    kept, halt, _ = watched(grid, mute)
     failed = [each for each in kept.values() if isinstance(each, Failure)]
     assert FAILED_ALIKE <= len(failed) < FAILED_ALIKE + CANARIES
     assert len(kept) - len(failed) == len(grid) // 2
-    halt = watch.paused()
     assert halt is not None
     assert "sim/mute" in str(halt) and "unreadable" in str(halt) and "--keep-going" in str(halt)
-    kept, watch, _ = watched(grid, mute, pauses=False)
-    assert len(kept) == len(grid) and watch.paused() is None
+    kept, halt, _ = watched(grid, mute, active=False)
+    assert len(kept) == len(grid) and halt is None
 
 
 def test_failures_of_several_causes_pause_nothing() -> None:
@@ -88,8 +92,8 @@ def test_failures_of_several_causes_pause_nothing() -> None:
         raise InvalidRequest("refused by " + "abcdefgh"[next(numbers) % 8])
 
     grid = sweep(NaiveJudge(GOOD), problems=20)
-    kept, watch, _ = watched(grid, fails)
-    assert len(kept) == len(grid) and watch.paused() is None
+    kept, halt, _ = watched(grid, fails)
+    assert len(kept) == len(grid) and halt is None
 
 
 @dataclass(frozen=True)

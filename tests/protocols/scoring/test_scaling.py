@@ -9,7 +9,6 @@ from oversight.protocols.scoring.arrays import Floats
 from oversight.protocols.scoring.nested_oversight import (
     nested_from_ratings,
     nested_oversight,
-    straight_line,
 )
 from oversight.protocols.scoring.quantiles import t_of
 from oversight.protocols.scoring.ratings import (
@@ -168,7 +167,7 @@ PUBLISHED = {
 @pytest.mark.parametrize("game", PUBLISHED)
 def test_nested_oversight_agrees_with_the_published_notebooks(game: str) -> None:
     guard, houdini, chance, steps = PUBLISHED[game]
-    found = nested_oversight(straight_line(*guard), straight_line(*houdini), start=1103, gap=400)
+    found = nested_oversight(guard, houdini, start=1103, gap=400)
     assert found.best == pytest.approx(chance, abs=1e-6)
     assert found.steps == steps
     if game == "Backdoor":
@@ -176,7 +175,7 @@ def test_nested_oversight_agrees_with_the_published_notebooks(game: str) -> None
 
 
 def test_steps_pay_where_guards_gain_faster_than_houdinis() -> None:
-    steep, even = straight_line(1.2, 0), straight_line(1.0, 0)
+    steep, even = (1.2, 0), (1.0, 0)
     for gap, steps in ((400, 2), (2000, 10)):
         assert nested_oversight(steep, even, start=1000, gap=gap).steps == steps
         assert nested_oversight(even, steep, start=1000, gap=gap).steps == 1
@@ -184,15 +183,13 @@ def test_steps_pay_where_guards_gain_faster_than_houdinis() -> None:
 
 def test_another_origin_of_capability_changes_nothing() -> None:
     moved = nested_oversight(
-        straight_line(1.2, 10 - 120),
-        straight_line(0.7, 30 - 70),
+        (1.2, 10 - 120),
+        (0.7, 30 - 70),
         start=1100,
         gap=300,
         seen=(1050, 1500),
     )
-    same = nested_oversight(
-        straight_line(1.2, 10), straight_line(0.7, 30), start=1000, gap=300, seen=(1100, 1200)
-    )
+    same = nested_oversight((1.2, 10), (0.7, 30), start=1000, gap=300, seen=(1100, 1200))
     assert moved.chances == pytest.approx(same.chances)
     assert (moved.outside, same.outside) == (False, True)
 
@@ -241,8 +238,8 @@ def test_planted_lines_give_their_nested_oversight_with_an_interval() -> None:
     """Guards gain 400 points over 350 of capability; Houdinis lose 500."""
     found = nested_from_ratings(ratings(play(3)), CAPABILITY, start=950, gap=250)
     guard, houdini = (
-        straight_line(8 / 7, 850 - 900 * 8 / 7),
-        straight_line(-10 / 7, 1200 + 900 * 10 / 7),
+        (8 / 7, 850 - 900 * 8 / 7),
+        (-10 / 7, 1200 + 900 * 10 / 7),
     )
     planted = nested_oversight(guard, houdini, start=950, gap=250)
     assert found.estimate.interval is not None
