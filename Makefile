@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # As the command line sets it: where each core has a test, further threads only spin.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: board demo check test bench docs pictures campaign mutants real audit wheel clean
+.PHONY: board demo check test bench docs site-docs pictures campaign mutants real audit wheel clean
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
@@ -39,6 +39,9 @@ docs: .venv/installed-dev        ## the reference of sweep file, prompts and mec
 	$(BIN)/python -m oversight.engine.planning.prompt_page > docs/.prompts.md
 	mv docs/.prompts.md docs/prompts.md
 	$(BIN)/python -m tests.mechanisms
+
+site-docs: .venv/installed-docs  ## the documentation as a site, in build/site; its links are checked
+	$(BIN)/zensical build --strict
 
 board: .venv/installed           ## the board from a study's folder: make board STUDY=studies/nyu2023
 	@test -f "$(STUDY)/study.json" || { echo "make board STUDY=FOLDER of oversight study"; exit 2; }
@@ -82,6 +85,10 @@ audit: .venv/installed-dev       ## known weaknesses of the dependencies
 
 .venv/installed-dev: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,browser,plots]'
+	@touch $@
+
+.venv/installed-docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
 .venv/installed-mutants: .venv/installed-dev

@@ -136,8 +136,8 @@ class Page:
         self.in_flight = self.batches = 0
         self.stopwatch = Stopwatch()
 
-    def left(self, call: Call) -> float:
-        """Enter a request that leaves; returns its maximum cost in dollars, 0 if unpriced."""
+    def begun(self, call: Call) -> float:
+        """Enter a request that is sent; returns its maximum cost in dollars, 0 if unpriced."""
         worst = 0.0
         if self.price is not None:
             worst = self.price.worst(CAUTION * prompt_tokens(call), call.max_tokens)
@@ -146,8 +146,8 @@ class Page:
         self.entered(self)
         return worst
 
-    def back(self, worst: float) -> None:
-        """Enter that a request is back, or has failed."""
+    def ended(self, worst: float) -> None:
+        """Enter that a request was answered, or has failed."""
         self.in_flight -= 1
         # Reset, since rounding errors would be left over.
         self.at_risk = self.at_risk - worst if self.in_flight else 0.0
@@ -237,14 +237,14 @@ class Metered:
 
     async def __call__(self, call: Call) -> Reply:
         """The reply of `inner`, or its exception. A cancelled call counts as abandoned."""
-        worst = self._page.left(call)
+        worst = self._page.begun(call)
         clock = self._clock
         if clock is None:
             clock = self._clock = asyncio.get_running_loop().time
-        left = clock()
+        began = clock()
         try:
             reply = await self._inner(call)
-            self._page.reply(reply, clock() - left)
+            self._page.reply(reply, clock() - began)
         except EngineError as exc:
             self._page.fault(fate(exc), exc.slug, worst)
             if self._quarantine is not None and isinstance(exc, Malformed):
@@ -254,7 +254,7 @@ class Metered:
             self._page.fault("ambiguous", ABANDONED, worst)
             raise
         finally:
-            self._page.back(worst)
+            self._page.ended(worst)
         return reply
 
 

@@ -84,11 +84,11 @@ is named by module or by file: [extending.md](extending.md).
 """
 
 PROMPTS_TEXT = """\
-What every seat reads: `default`, a path to a set of your own (YAML), or a mapping of single blocks
-to be read instead, `{debate.rules: "…"}`, with an optional `set:` that they change. A list makes an
-axis. `oversight plan --prompts SWEEP` prints what each seat reads; a block that does not exist, or
-a placeholder that it does not know, is refused with its line. The names of the blocks are those of
-`oversight plan --prompts --json`.
+What every seat reads: `default`, a path to a set of your own (YAML), or a mapping of single
+blocks to be read instead, `{debate: {rules: "…"}}`, with an optional `set:` that they change. A
+list makes an axis. `oversight plan --prompts SWEEP` prints what each seat reads; a block that
+does not exist, or a placeholder that it does not know, is refused with its line. The names of
+the blocks are those of `oversight plan --prompts --json`.
 
 `{from: llm_debate, folder: PATH}` reads the words of Khan et al. 2024 from a checkout of
 ucl-dark/llm_debate, and `from: solib` those of Sudhir et al. 2025 from one of SOlib; blocks beside

@@ -1,4 +1,4 @@
-"""Generating wrong answers for the questions of a file, and writing all answers in one hand."""
+"""Generating wrong answers or proposals for the questions of a file, and answers in one hand."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,10 @@ from ...cache.cache import Cache
 from ...cache.call import Call
 from ...protocols.datasets.generation import Draft, Generator, picked
 from ...protocols.datasets.known import Known
+from ...protocols.datasets.proposing import Proposer, proposed
 from ...protocols.datasets.rewriting import Rewriter
 from ...protocols.prompts.forms import solution_form
-from ...protocols.question import Problem
+from ...protocols.question import Answer, Problem
 from .production import Production
 
 
@@ -33,6 +34,29 @@ class Generation(Production[Known, tuple[Draft, ...]]):
         """Those that have a wrong answer, in the order of their questions."""
         done = [known for known in self.items if known.id in self.made]
         return picked([(known, self.made[known.id]) for known in done], seed=seed)
+
+
+class Proposing(Production[Known, tuple[Answer, ...]]):
+    """What a model answers to questions, as proposals to accept or reject."""
+
+    def __init__(self, questions: Sequence[Known], proposer: Proposer) -> None:
+        super().__init__(questions)
+        self.proposer = proposer
+
+    @property
+    def model(self) -> str:
+        return self.proposer.model
+
+    def first_call(self) -> Call:
+        return self.proposer.compose(self.items[0])
+
+    async def make(self, item: Known, cache: Cache) -> tuple[Answer, ...]:
+        return await self.proposer.propose(item, cache)
+
+    def problems(self, seed: int) -> tuple[Problem, ...]:
+        """The graded proposals for the questions that have some, in their order."""
+        done = [known for known in self.items if known.id in self.made]
+        return proposed([(known, self.made[known.id]) for known in done], seed=seed)
 
 
 class Rewriting(Production[Problem, Problem]):

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from ...protocols.question import Problem
 from ...protocols.scoring.contrasts import together
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.inference import means
@@ -17,6 +18,9 @@ from ..sweeps.grid import GridRow
 from .rows import RunRows
 
 NAMES = ("protocol", "mechanism", "agent", "judge")
+
+FLAW = "flaw"
+"""A dimension of problems: the kind of error that was planted in the wrong answer."""
 
 AXES = ("model", "judge_model", "rounds", "simultaneous", "best_of", "temperature", "seed")
 """Settings of `GridRow.axes` by which rows may be grouped."""
@@ -50,30 +54,36 @@ def pivot(run: RunRows, by: Sequence[str], score: str) -> list[PivotLine]:
     of every row. Naive judges are compared with, and are in no group. UsageError for no dimension.
     """
     rows = run.sweep.rows
-    known = (*NAMES, *AXES)
+    known = (*NAMES, *AXES, FLAW)
     for name in by:
         if name not in known:
             raise UsageError(f"{name!r} is no dimension of rows; there are {', '.join(known)}")
     samples = run.asd(score)
-    naive = {
-        row.judge: samples[name]
-        for row, name in zip(rows, run.names, strict=True)
-        if row.naive and name in samples
-    }
     groups: dict[tuple[str, ...], list[int]] = {}
     for n, row in enumerate(rows):
         if not row.naive:
             groups.setdefault(tuple(_value(row, name) for name in by), []).append(n)
     found = []
-    for group, members in groups.items():
-        there = [(n, samples[run.names[n]]) for n in members if run.names[n] in samples]
-        lifts = [
-            paired(each, naive[rows[n].judge])
-            for n, each in there
-            if rows[n].judge in naive and set(each.questions) & set(naive[rows[n].judge].questions)
-        ]
-        asd = _mean([each for _, each in there])
-        found.append(PivotLine(group, tuple(members), asd, _mean(lifts)))
+    for flaw, ids in _by_flaw(run.sweep.problems).items() if FLAW in by else [("", None)]:
+        there = [samples.get(name) for name in run.names]
+        if ids is not None:
+            there = [each and each.only(ids) for each in there]
+        naive = {
+            row.judge: each for row, each in zip(rows, there, strict=True) if row.naive and each
+        }
+        for group, members in groups.items():
+            its = [(n, each) for n in members if (each := there[n])]
+            lifts = [
+                paired(each, naive[rows[n].judge])
+                for n, each in its
+                if rows[n].judge in naive
+                and set(each.questions) & set(naive[rows[n].judge].questions)
+            ]
+            named = tuple(
+                flaw if name == FLAW else value for name, value in zip(by, group, strict=True)
+            )
+            asd = _mean([each for _, each in its])
+            found.append(PivotLine(named, tuple(members), asd, _mean(lifts)))
     return sorted(found, key=lambda line: -(line.asd.value if line.asd else -9.0))
 
 
@@ -108,11 +118,22 @@ def _of(n: int, line: PivotLine) -> str:
 
 
 def _value(row: GridRow, name: str) -> str:
+    if name == FLAW:
+        return ""
     if name in NAMES:
         named: Mapping[str, str] = {"protocol": row.shown, "mechanism": row.mechanism}
         return named.get(name) or str(getattr(row, name, ""))
     value = getattr(row.axes, name)
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _by_flaw(problems: Sequence[Problem]) -> dict[str, set[str]]:
+    """Ids of problems by the kind of flaw of their wrong answer: what stands before a colon."""
+    found: dict[str, set[str]] = {}
+    for problem in problems:
+        flaw = next(filter(None, problem.flaws), "none")
+        found.setdefault(flaw.partition(":")[0], set()).add(problem.id)
+    return found
 
 
 def _mean(samples: Sequence[Sample]) -> Estimate | None:

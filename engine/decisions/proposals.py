@@ -4,7 +4,8 @@ For problems split into proposals (`proposals: true`), where a verdict is the pr
 proposal is right: it is accepted above one half. J = P(accepted | right) - P(accepted | wrong)
 (Youden 1950); AUROC of the probability; and the lift of J over the naive judge's. With a critic who
 is right with probability t, followed with probability w by a judge who is right alone with j, the
-lift in balanced accuracy is w (t - j), and that of J twice as much.
+lift in balanced accuracy is w (t - j), and that of J twice as much. So where the critic decides in
+private, its own J is audited: what it knows more than the judge is what a lift can come from.
 """
 
 from collections.abc import Sequence
@@ -13,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...protocols.datasets.proposals import ACCEPT
-from ...protocols.scoring.arrays import Floats, codes_of
+from ...protocols.scoring.arrays import Floats, Places, codes_of
 from ...protocols.scoring.calibration import Auroc, auroc
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.inference import Influences, mean_of
+from ..display.chart import Chart, Point, Series
 from ..display.finding import Finding, Part, figure, number, program, word
 from ..errors import UsageError
 from .rows import RunRows
@@ -31,6 +33,10 @@ class Graded:
     wrong: Influences
     """Share of wrong ones."""
     area: Auroc
+    best: Influences
+    """Whether the proposal that is likeliest to be right, of those for one problem, is right."""
+    any: Influences
+    """Share of right proposals of a problem."""
 
     @property
     def youden(self) -> Influences:
@@ -51,6 +57,12 @@ class GradedLine:
     lift: Estimate | None
     """Of J over that of the naive judge."""
     area: Auroc
+    picked: Estimate
+    """Share right of the likeliest proposal of each problem, less that of all of them."""
+    critic: Estimate | None
+    """J of what the critic decided in private; None where none did."""
+    audit: Estimate | None
+    """That J less the naive judge's."""
 
 
 def graded(accepted: Floats, is_right: Floats, groups: Sequence[str]) -> Graded | None:
@@ -64,7 +76,26 @@ def graded(accepted: Floats, is_right: Floats, groups: Sequence[str]) -> Graded 
     right, wrong = (
         mean_of(taken[side], {"problem": keys[side]}, (0.0, 1.0)) for side in (positive, ~positive)
     )
-    return Graded(right, wrong, auroc(accepted, is_right, codes_of(list(groups))))
+    chosen, every = _picks(accepted, is_right, groups)
+    ids = {"problem": np.array(list(dict.fromkeys(groups)))}
+    return Graded(
+        right,
+        wrong,
+        auroc(accepted, is_right, codes_of(list(groups))),
+        mean_of(chosen, ids, (0.0, 1.0)),
+        mean_of(every, ids, (0.0, 1.0)),
+    )
+
+
+def _picks(accepted: Floats, is_right: Floats, groups: Sequence[str]) -> tuple[Floats, Floats]:
+    """By problem: the share right of its likeliest proposals, and of all of them."""
+    members: dict[str, list[int]] = {}
+    for n, group in enumerate(groups):
+        members.setdefault(group, []).append(n)
+    top = [
+        is_right[at][accepted[at] >= accepted[at].max() - 1e-9].mean() for at in members.values()
+    ]
+    return np.array(top), np.array([is_right[at].mean() for at in members.values()])
 
 
 def graded_finding(run: RunRows) -> Finding:
@@ -81,24 +112,30 @@ def graded_finding(run: RunRows) -> Finding:
     groups = [p.group or p.id for p in problems]
     rows = run.sweep.rows
     cells, found, counts = run.table.cells, list[Graded | None](), list[int]()
+
+    def grade(numbers: Places, probs: Floats) -> Graded | None:
+        """Of the means of these probabilities by problem."""
+        ids, of = np.unique(numbers, return_inverse=True)
+        counts.append(len(ids))
+        if not len(ids):
+            return None
+        means = np.bincount(of, probs) / np.bincount(of)
+        return graded(means, np.array(is_right)[ids], [groups[n] for n in ids.tolist()])
+
     argued = np.array(place)[cells.problem]
     for at in range(len(rows)):
         probs = run.table.probs[cells.places(at), argued]
         there = ~np.isnan(probs)
-        numbers, of = np.unique(cells.problem[there], return_inverse=True)
-        counts.append(len(numbers))
-        if not len(numbers):
-            found.append(None)
-            continue
-        means = np.bincount(of, probs[there]) / np.bincount(of)
-        ids = [groups[n] for n in numbers.tolist()]
-        found.append(graded(means, np.array(is_right)[numbers], ids))
+        found.append(grade(cells.problem[there], probs[there]))
     naive = {row.judge: each for row, each in zip(rows, found, strict=True) if row.naive and each}
+    labels = [p.question.answers[at].label for p, at in zip(problems, place, strict=True)]
+    decided = _decided(run, labels)
     lines = []
-    for row, each, count in zip(rows, found, counts, strict=True):
+    for at, (row, each, count) in enumerate(zip(rows, found, list(counts), strict=True)):
         if each is None:
             continue
         base = None if row.naive else naive.get(row.judge)
+        critic = grade(*map(np.array, decided[at])) if at in decided else None
         lines.append(
             GradedLine(
                 row.kind,
@@ -110,6 +147,9 @@ def graded_finding(run: RunRows) -> Finding:
                 each.youden.estimate(),
                 (each.youden - base.youden).estimate() if base else None,
                 each.area,
+                (each.best - each.any).estimate(),
+                critic.youden.estimate() if critic else None,
+                (critic.youden - base.youden).estimate() if critic and base else None,
             )
         )
     columns = [
@@ -122,11 +162,49 @@ def graded_finding(run: RunRows) -> Finding:
         figure("J", "youden", 2, key="j"),
         figure("lift of J", "lift", 2),
         figure("AUROC", "area.area", 2, sign=False, key="auroc"),
+        figure("best of several", "picked", 2),
+        figure("critic's J", "critic", 2),
+        figure("critic over judge", "audit", 2),
         program("errors", "youden.errors"),
     ]
     notes = (
         "a proposal is accepted above one half, by the mean of its worlds. J: accepts right less "
-        "accepts wrong. lift: J less the naive judge's; 0 for a critic no better than the judge.",
+        "accepts wrong. lift: J less the naive judge's; 0 for a critic no better than the judge. "
+        "best of several: share right of each problem's likeliest proposal, less that of all.",
     )
     title = f"{run.sweep.name}: proposals, graded"
-    return Finding((Part("graded", title, columns, lines, notes),), {"run": run.run.name})
+    part = Part("graded", title, columns, lines, notes, chart=_audited(lines))
+    return Finding((part,), {"run": run.run.name})
+
+
+def _decided(run: RunRows, accepting: Sequence[str]) -> dict[int, tuple[list[int], list[float]]]:
+    """By row: problems, and whether its critic decided in private to accept the proposal.
+    accepting: the label of doing so, by problem."""
+    found: dict[int, tuple[list[int], list[float]]] = {}
+    for record in run.run.outcomes():
+        chose = record.measures.get("critic_chose")
+        if chose is not None and record.probs is not None:
+            where, _ = run.run.where(record.place)
+            numbers, accepted = found.setdefault(where.row, ([], []))
+            numbers.append(where.problem)
+            accepted.append(float(chose == accepting[where.problem]))
+    return found
+
+
+def _audited(lines: Sequence[GradedLine]) -> Chart | None:
+    """Each audited row's lift against what its critic knows more than the judge."""
+    points = tuple(
+        Point(
+            " · ".join(filter(None, (line.protocol, line.agent, line.judge))),
+            line.audit.value,
+            line.lift.value,
+            line.lift.interval,
+            line.audit.interval,
+        )
+        for line in lines
+        if line.audit and line.lift
+    )
+    if not points:
+        return None
+    series = (Series("rows", points),)
+    return Chart("audit", "critic's J less the judge's", "lift of J", series, diagonal=True)

@@ -12,7 +12,7 @@ from ...protocols.question import Problem
 from ...protocols.scores import RANGES, TIE, accuracy, brier
 from ...protocols.scoring.agreement import Agreement, krippendorff_alpha
 from ...protocols.scoring.calibration import Calibration, calibration
-from ...protocols.scoring.estimate import Estimate
+from ...protocols.scoring.estimate import Ends, Estimate
 from ...protocols.scoring.inference import estimate
 from ...protocols.scoring.meta import shrunk
 from ...protocols.scoring.sample import Sample
@@ -153,7 +153,11 @@ def rater_agreement(run: Path) -> RaterAgreement:
     """Agreement of a run's raters, but for those who withdrew. UsageError if nobody has answered
     anything."""
     listed = RunReader(run).problems
-    problems = {digest: (p, order) for p, digest, order in _digests(listed)}
+    problems = {
+        digest: (problem, order)
+        for problem in listed
+        for digest, order in [answer_digests(problem.question)]
+    }
     events = _by_rater(run)
     units: dict[str, list[Probs]] = defaultdict(list)
     problem_of: dict[str, str] = {}
@@ -166,14 +170,12 @@ def rater_agreement(run: Path) -> RaterAgreement:
                 problem_of[event.request] = event.problem
     if not tasks:
         raise UsageError(f"{run}: no rater has answered anything yet")
-    most_answers = max((len(p) for each in units.values() for p in each), default=0)
-    points = [[_padded(p, most_answers) for p in each] for each in units.values()]
     clusters = [problem_of[request] for request in units]
     return RaterAgreement(
         len(tasks),
         _shrunk([_quality(rater, history, problems) for rater, history in events.items()]),
-        krippendorff_alpha([[_likeliest(p) for p in each] for each in points], clusters),
-        krippendorff_alpha(points, clusters),
+        _alpha([[_likeliest(p) for p in each] for each in units.values()], clusters),
+        _alpha(list(units.values()), clusters),
         tuple(_beside(run, listed, units)),
         tuple(
             each for rater, history in events.items() if (each := _self_agreement(rater, history))
@@ -196,11 +198,6 @@ def _by_rater(run: Path) -> dict[str, list[RaterEvent]]:
     return {name: events for name, events in by_rater.items() if name not in gone}
 
 
-def _digests(problems: Iterable[Problem]) -> Iterable[tuple[Problem, str, tuple[str, ...]]]:
-    for problem in problems:
-        yield problem, *answer_digests(problem.question)
-
-
 def _in_order(probs: Probs, event: TaskAnswered, problems: Problems) -> Probs:
     """Probabilities in the order of the problem's answers; unchanged if the options are not its
     answers."""
@@ -211,6 +208,7 @@ def _in_order(probs: Probs, event: TaskAnswered, problems: Problems) -> Probs:
 
 
 def _quality(rater: str, events: Sequence[RaterEvent], problems: Problems) -> RaterQuality:
+    listed = [problem for problem, _ in problems.values()]
     prior_probs = {each.task: each.probs for each in events if isinstance(each, BeliefBefore)}
     answered = [each for each in events if isinstance(each, TaskAnswered)]
     checks = [each for each in events if isinstance(each, CheckAnswered)]
@@ -233,11 +231,11 @@ def _quality(rater: str, events: Sequence[RaterEvent], problems: Problems) -> Ra
         rater,
         len(right),
         sum(isinstance(each, TaskAbstained) for each in events),
-        _estimated(scores, problems, RANGES["brier"]),
+        _estimated(scores, listed, RANGES["brier"]),
         fmean(right) if right else None,
         None,
         calibration(np.array(largest), np.array(right)) if right else None,
-        _estimated(moves, problems, (-2.0, 2.0)),
+        _estimated(moves, listed, (-2.0, 2.0)),
         median(each.seconds for each in answered) if answered else None,
         len(checks),
         sum(each.passed for each in checks),
@@ -267,23 +265,22 @@ def _self_agreement(rater: str, events: Sequence[RaterEvent]) -> SelfAgreement |
     ]
     if not pairs:
         return None
-    most = max(len(a) for a, _ in pairs)
     return SelfAgreement(
         rater,
         len(pairs),
         fmean(max(abs(p - q) for p, q in zip(a, b, strict=True)) for a, b in pairs),
         fmean(_likeliest(a) == _likeliest(b) for a, b in pairs),
-        krippendorff_alpha([[_padded(a, most), _padded(b, most)] for a, b in pairs]),
+        _alpha(pairs),
     )
 
 
 def _estimated(
-    values: Mapping[str, Sequence[float]], problems: Problems, ends: tuple[float, float] | None
+    values: Mapping[str, Sequence[float]], problems: Iterable[Problem], ends: Ends
 ) -> Estimate | None:
     """The mean over problems of each problem's mean value; groups are resampled together."""
     if not values:
         return None
-    groups = {problem.id: problem.group for problem, _ in problems.values()}
+    groups = {problem.id: problem.group for problem in problems}
     means = tuple(fmean(each) for each in values.values())
     return estimate(Sample(tuple(values), means, tuple(groups[id] for id in values), ends))
 
@@ -293,7 +290,6 @@ def _beside(
 ) -> Iterable[ComparedJudge]:
     """Compare the run's own judges with the raters on the transcripts that both have judged."""
     problems = {problem.id: problem for problem in listed}
-    in_order = {problem.id: (problem, order) for problem, _, order in _digests(listed)}
     by_judge: dict[str, dict[str, PlannedTask]] = defaultdict(dict)
     for task in read_plan(run / PERSONS):
         if task.request in units and task.problem in problems:
@@ -314,12 +310,10 @@ def _beside(
             id: [a - b for a, b in zip(persons[id], model[id], strict=True)] for id in persons
         }
         ends = RANGES["brier"]
-        of_persons, of_model = (_estimated(each, in_order, ends) for each in (persons, model))
-        difference = _estimated(differences, in_order, (-2.0, 2.0))
+        of_persons, of_model = (_estimated(each, listed, ends) for each in (persons, model))
+        difference = _estimated(differences, listed, (-2.0, 2.0))
         assert of_persons and of_model and difference, "there is a task of every judge"
-        most = max(len(a) for a, _ in pairs)
-        points = [[_padded(a, most), _padded(b, most)] for a, b in pairs]
-        alpha = krippendorff_alpha(points, [task.problem for task in tasks.values()])
+        alpha = _alpha(pairs, [task.problem for task in tasks.values()])
         yield ComparedJudge(
             judge, len(tasks), of_persons, of_model, difference, fmean(apart), fmean(same), alpha
         )
@@ -331,5 +325,8 @@ def _likeliest(probs: Sequence[float]) -> Probs:
     return tuple(each / sum(top) for each in top)
 
 
-def _padded(probs: Probs, most: int) -> Probs:
-    return probs + (0.0,) * (most - len(probs))
+def _alpha(units: Sequence[Sequence[Probs]], clusters: Sequence[str] = ()) -> Agreement | None:
+    """Krippendorff's alpha of probabilities, those of fewer answers filled up with 0."""
+    most = max((len(p) for unit in units for p in unit), default=0)
+    filled = [[(*p, *(0.0,) * (most - len(p))) for p in unit] for unit in units]
+    return krippendorff_alpha(filled, clusters)

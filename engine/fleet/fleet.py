@@ -105,7 +105,7 @@ class Fleet(Executor):
         self._models = tuple(m for m in loaded.sweep.models if not m.startswith(PREFIX))
         self._cap = policy.max_cost
         limits = {model: loaded.models.limits.get(model, Limits()) for model in self._models}
-        self._governor = LimitAllocator(limits, policy.max_cost, policy.spent)
+        self._allocator = LimitAllocator(limits, policy.max_cost, policy.spent)
         self._quota = (
             Quota(store, quota_accounts(loaded.models, limits), self._folder.path.name, quota)
             if quota
@@ -180,7 +180,7 @@ class Fleet(Executor):
         accounts = self._usage.accounts()
         for model, ours in self._assignment.loaded.models.accounts().items():
             accounts[model] = sum_usage([ours, *filter(None, (accounts.get(model),))])
-        if (leased := self._governor.unspent) or self._unknown:
+        if (leased := self._allocator.unspent) or self._unknown:
             first = self._models[0]
             account = accounts.get(first, sum_usage([]))
             accounts[first] = replace(
@@ -229,11 +229,11 @@ class Fleet(Executor):
         if budget is None or not self._rounds.deferred:
             return
         for number, worker in [*self._workers.items()]:
-            used = self._governor.recalled(number)
+            used = self._allocator.recalled(number)
             with suppress(WorkerLost):
                 acknowledgement = await worker.order(Orders(dollars=used))
-                self._governor.acknowledged(number, {}, used, acknowledgement)
-        budget.elsewhere = self._governor.leased
+                self._allocator.acknowledged(number, {}, used, acknowledgement)
+        budget.elsewhere = self._allocator.leased
 
     async def _ask(self, place: int, call: Call) -> None:
         """Ask a call that a worker has left to the fleet; its reply is in the store then."""
@@ -260,11 +260,11 @@ class Fleet(Executor):
         for model in self._models:
             await models.inquire(model)
         self._setup = replace(self._setup, servers=dict(models.servers))
-        self._governor.learn({model: models.limits_of(model) for model in self._models})
+        self._allocator.learn({model: models.limits_of(model) for model in self._models})
 
     async def _renew(self, quota: Quota) -> None:
         try:
-            await renew_forever(quota, self._governor.needs)
+            await renew_forever(quota, self._allocator.needs)
         except StoreError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
 
@@ -282,11 +282,11 @@ class Fleet(Executor):
                     return
                 self._workers[number] = worker
                 self._queue.join(number)
-                self._governor.joined(number)
+                self._allocator.joined(number)
                 await self._drive(number, worker)
                 await self._receive(number, await worker.close(abandon=False))
                 self._queue.leave(number)
-                self._governor.left(number)
+                self._allocator.left(number)
                 self._forget(number)
                 return
             except WorkerLost as lost:
@@ -342,10 +342,10 @@ class Fleet(Executor):
     async def _order(self, number: int, worker: WorkerHandle) -> None:
         if self._quota is not None:
             for model in self._models:
-                self._governor.whole[model] = self._quota.share(model)
+                self._allocator.whole[model] = self._quota.share(model)
         if (budget := self._assignment.loaded.models.budget) is not None:
-            self._governor.own = budget.spent + budget.reserved - self._assignment.policy.spent
-        grants, dollars = self._governor.grants(number), self._governor.dollars(number)
+            self._allocator.own = budget.spent + budget.reserved - self._assignment.policy.spent
+        grants, dollars = self._allocator.grants(number), self._allocator.dollars(number)
         told = self._told.get(number, 0)
         orders = Orders(
             grants=grants,
@@ -361,11 +361,11 @@ class Fleet(Executor):
             jobs, low_water = self._queue.take(number, *state)
             orders = replace(orders, jobs=jobs, low_water=low_water)
         acknowledgement = await worker.order(orders)
-        self._governor.acknowledged(number, grants, dollars, acknowledgement)
+        self._allocator.acknowledged(number, grants, dollars, acknowledgement)
 
     async def _receive(self, number: int, report: WorkerReport) -> None:
         self._usage.update(number, report)
-        self._governor.reported(number, report)
+        self._allocator.reported(number, report)
         if report.completed:
             await self._keep(report.completed)
         for place, canonical in report.deferred:
@@ -377,8 +377,8 @@ class Fleet(Executor):
             self._broadcast(Orders(pauses=report.pauses), but=number)
         if report.halt is not None:
             self._stop_token.stop(report.halt)
-        if self._cap is not None and (needed := self._governor.short) is not None:
-            budget = Budget(self._cap, self._governor.spent)
+        if self._cap is not None and (needed := self._allocator.short) is not None:
+            budget = Budget(self._cap, self._allocator.spent)
             self._stop_token.stop(BudgetReached(budget.reached(needed)))
 
     async def _keep(self, completed: tuple[CompletedCell, ...]) -> None:
@@ -399,7 +399,7 @@ class Fleet(Executor):
             self._finished_at_last_death = finished
         if number in self._workers:
             guilty = self._queue.lost(number)
-            self._unknown += self._governor.lost(number)
+            self._unknown += self._allocator.lost(number)
             self._forget(number)
             if guilty is not None:
                 await self._fail(guilty)
@@ -431,7 +431,7 @@ class Fleet(Executor):
         await worker.kill()
         if number in self._workers:
             self._queue.leave(number)
-            self._unknown += self._governor.lost(number)
+            self._unknown += self._allocator.lost(number)
             self._forget(number)
 
     def _forget(self, number: int) -> None:

@@ -144,25 +144,25 @@ class RateLimiter:
         if self.stop_token.halt is not None:
             self.stop_token.raise_if_stopped()
         sent = self._now()
-        flight = self._leave_at_once(call)
-        if flight is None:
-            flight = await self._line_up(call)
+        reservation = self._leave_at_once(call)
+        if reservation is None:
+            reservation = await self._line_up(call)
             sent = self._now()
         self._number = number = self._number + 1
         self._open[number] = sent
         try:
             reply = await self._inner(call)
         except EngineError as exc:
-            fault = self._failed(exc, flight, sent)
+            fault = self._failed(exc, reservation, sent)
             if fault is exc:
                 raise
             raise fault from exc
         except BaseException:
             self.breaker.abandoned(sent, self._now())
-            self._settle(flight, None)
+            self._settle(reservation, None)
             raise
         else:
-            self._answered(reply, flight, sent)
+            self._answered(reply, reservation, sent)
             return reply
         finally:
             del self._open[number]
@@ -272,7 +272,7 @@ class RateLimiter:
         await self._admission.leave(worst, requests)
         return Reservation(estimate, taken, requests, worst)
 
-    def _answered(self, reply: Reply, flight: Reservation, sent: float) -> None:
+    def _answered(self, reply: Reply, reservation: Reservation, sent: float) -> None:
         now = self._now()
         self._throttle.answered()
         self._slots.answered(now - sent)
@@ -280,34 +280,34 @@ class RateLimiter:
         self._replies.add(1.0, now)
         self._last_answer = now
         self._fault = ""
-        if flight is not _UNBOUNDED:
-            self._settle(flight, _billed(reply))
-            self._estimator.observe(flight.estimate, reply.usage)
+        if reservation is not _UNBOUNDED:
+            self._settle(reservation, _billed(reply))
+            self._estimator.observe(reservation.estimate, reply.usage)
 
-    def _failed(self, exc: EngineError, flight: Reservation, sent: float) -> EngineError:
+    def _failed(self, exc: EngineError, reservation: Reservation, sent: float) -> EngineError:
         """Apply the fault to all callers; the error to raise."""
         now = self._now()
         self._fault = str(exc)
         halt: Halt | None = None
         match exc:
             case RateLimited():
-                self._settle(flight, Usage())
+                self._settle(reservation, Usage())
                 self._refused(exc.delay, sent, now)
             case AuthenticationFailed():
-                self._settle(flight, Usage())
+                self._settle(reservation, Usage())
                 halt = exc if self.breaker.doubt_key(sent, now) else None
             case Halt():
-                self._settle(flight, Usage())
+                self._settle(reservation, Usage())
                 halt = exc
             case OutcomeUnknown() | Overloaded() | Unreachable():
-                self._settle(flight, None if isinstance(exc, OutcomeUnknown) else Usage())
+                self._settle(reservation, None if isinstance(exc, OutcomeUnknown) else Usage())
                 self.breaker.failed(sent, now, exc.delay)
                 if not isinstance(exc, Malformed):
                     self._slots.overloaded(sent, now)
-                if isinstance(exc, Unreachable) and flight.requests:
-                    flight.requests.settle(1.0, 0.0)
+                if isinstance(exc, Unreachable) and reservation.requests:
+                    reservation.requests.settle(1.0, 0.0)
             case _:
-                self._settle(flight, None if isinstance(exc, UnrecognizedReply) else Usage())
+                self._settle(reservation, None if isinstance(exc, UnrecognizedReply) else Usage())
                 self.breaker.answered(sent)
                 if type(exc) is InvalidRequest and self._last_answer == -math.inf:
                     exc = NeverAnswered(str(exc))
@@ -334,17 +334,17 @@ class RateLimiter:
             self._reported_until = self._throttle.until
             self._on_pause(left)
 
-    def _settle(self, flight: Reservation, usage: Usage | None) -> None:
+    def _settle(self, reservation: Reservation, usage: Usage | None) -> None:
         """Correct what was reserved by what was billed.
 
         usage: None if that is not known; then what was reserved counts as spent.
         """
         if usage is not None:
-            for reservation in flight.tokens:
-                reservation.settle(usage)
-        if self._model_budget is not None and flight is not _UNBOUNDED:
-            spent = flight.worst if usage is None else self._model_budget.cost(usage)
-            self._model_budget.budget.settle(flight.worst, spent)
+            for tokens in reservation.tokens:
+                tokens.settle(usage)
+        if self._model_budget is not None and reservation is not _UNBOUNDED:
+            spent = reservation.worst if usage is None else self._model_budget.cost(usage)
+            self._model_budget.budget.settle(reservation.worst, spent)
 
     def _binding(self, now: float) -> Bottleneck | None:
         held_by, slots = self._admission.held_by, self._slots

@@ -60,8 +60,10 @@ class Retry:
             try:
                 return await self.inner(call)
             except RateLimited:
+                # The limiter below holds the next try back for as long as the server asks.
                 continue
             except AuthenticationFailed:
+                # The limiter lets one probe out; the token is set if the key is refused again.
                 if self.stop_token.halt is not None:
                     raise
                 continue

@@ -31,7 +31,8 @@ class Parts:
     judge: str = ""
 
     def fit(self, row: GridRow) -> bool:
-        pairs = ((self.protocol, row.kind), (self.agent, row.agent), (self.judge, row.judge))
+        kinds = f"{row.kind}\n{row.label}"
+        pairs = ((self.protocol, kinds), (self.agent, row.agent), (self.judge, row.judge))
         return all(part.lower() in name.lower() for part, name in pairs)
 
 

@@ -169,7 +169,7 @@ class Run:
         try:
             async with AsyncExitStack() as stack:
                 assert self._record is not None, "a run with cells to run has a record"
-                stack.enter_context(self._record.keeping(self._landed, loaded.stop_token))
+                stack.enter_context(self._record.keeping(self._completed, loaded.stop_token))
                 await stack.enter_async_context(self._watermark(working))
                 await stack.enter_async_context(ledger.kept(loaded.stop_token, working.ledger))
                 for observer in observers:
@@ -271,7 +271,7 @@ class Run:
 
         return store_watermark(self.folder, added, self.store, self.loaded.stop_token)
 
-    def _landed(self, cells: Sequence[CompletedCell]) -> None:
+    def _completed(self, cells: Sequence[CompletedCell]) -> None:
         for observer in self._observers:
             observer.completed(cells)
 

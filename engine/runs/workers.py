@@ -29,8 +29,8 @@ run."""
 WORKERS_FROM_STORE = 8
 """Lanes that run while the store answers every call: more would only compete for the processor's
 caches."""
-LANDINGS_A_TURN = 8
-"""Pieces that land before the event loop gets a turn, if none of them waits."""
+PIECES_A_TURN = 8
+"""Pieces that end before the event loop gets a turn, if none of them waits."""
 POLL_SECONDS = 0.01
 """Seconds between two checks whether it still does."""
 
@@ -72,10 +72,10 @@ async def run_workers(
     _SHOWN.clear()
     waiting = iter(todo)  # shared by the lanes: next() has no await, so no two take one piece
     most = lanes if callable(lanes) else lambda: lanes
-    begun, landings, few = 0, 0, True
+    begun, pieces, few = 0, 0, True
 
     async def take() -> None:
-        nonlocal landings
+        nonlocal pieces
         for work in waiting:
             if stop_token.halt is not None:
                 return
@@ -95,8 +95,8 @@ async def run_workers(
             if not few:
                 widen(most())
             # Pieces that the store answers never wait: give signals and progress a turn.
-            landings += 1
-            if not landings % LANDINGS_A_TURN:
+            pieces += 1
+            if not pieces % PIECES_A_TURN:
                 await asyncio.sleep(0)
 
     async def lane() -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import lzma
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -86,10 +86,7 @@ def import_study(
     """Convert the files of an experiment into a study folder. UsageError for what is wrong in them;
     nothing is written then. called: the study's name, by default that of its format."""
     of = FORMATS[name]
-    about = Attribution(
-        called or of.about.name, *(getattr(of.about, key) for key in Attribution.__slots__[1:])
-    )
-    draft = Draft(about, hash_ids)
+    draft = Draft(replace(of.about, name=called or of.about.name), hash_ids)
     try:
         of.read(files, draft)
     except (LookupError, ValueError, TypeError, AttributeError, lzma.LZMAError) as exc:

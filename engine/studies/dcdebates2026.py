@@ -3,8 +3,6 @@ participant believed after sections 1 and 4 (`…-beta-long.csv`), and which deb
 (`debate-to-name-and-sourcetype-mapping.csv`).
 """
 
-import csv
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -41,14 +39,14 @@ def read_dcdebates(files: Sequence[Path], draft: Draft) -> None:
             "quant-1-official-study-beta-long.csv"
         )
     held: dict[str, bool] = {}
-    for row in _table(draft, names[0]):
+    for row in draft.table(names[0]):
         if row["json"] not in trees:
             draft.left_out["a debate without its file"] += 1
             continue
         root = orjson.loads(draft.read(trees[row["json"]]))["root"]
         held[row["index"]] = _debate(draft, row["index"], row["sourcetype"], root)
     judged: dict[tuple[str, str], list[Any]] = {}
-    for row in _table(draft, beliefs[0]):
+    for row in draft.table(beliefs[0]):
         if row["transcript"] not in held:
             draft.left_out["a belief about a debate that is not there"] += 1
             continue
@@ -59,10 +57,6 @@ def read_dcdebates(files: Sequence[Path], draft: Draft) -> None:
     for (debate, judge), its in judged.items():
         its.sort(key=lambda belief: belief["round"])
         draft.judged({"conversation": f"debate {debate}", "judge": judge, "beliefs": its})
-
-
-def _table(draft: Draft, file: Path) -> Iterator[dict[str, str]]:
-    return csv.DictReader(io.StringIO(draft.read(file).decode("utf-8-sig")))
 
 
 def _debate(draft: Draft, number: str, kind: str, root: Mapping[str, Any]) -> bool:

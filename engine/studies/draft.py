@@ -1,11 +1,15 @@
 """A study while it is imported: rows that are laid down once, and what was left out, with why."""
 
+import csv
 import hashlib
+import io
 import os
 import shutil
+import sys
+import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +73,22 @@ class Draft:
             raise UsageError(f"{file}: cannot be read: {exc.strerror}") from exc
         self.inputs[file.name] = hashlib.sha256(content).hexdigest()
         return content
+
+    def table(self, file: Path, needed: Iterable[str] = ()) -> Iterator[dict[str, str]]:
+        """The rows of a CSV input, or of the one in a ZIP, by the names in its first line.
+        UsageError if it lacks a column that is needed."""
+        content = self.read(file)
+        if zipfile.is_zipfile(io.BytesIO(content)):
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                tables = [name for name in archive.namelist() if name.endswith(".csv")]
+                if len(tables) != 1:
+                    raise UsageError(f"{file}: it holds {len(tables)} tables, and one is expected")
+                content = archive.read(tables[0])
+        csv.field_size_limit(sys.maxsize)
+        table = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+        if lacking := sorted(set(needed) - set(table.fieldnames or ())):
+            raise UsageError(f"{file}: it has no column {lacking[0]}")
+        return table
 
     def problem(
         self, text: str, answers: Iterable[tuple[str, float]], group: str = ""
@@ -140,7 +160,7 @@ class Draft:
                 raise UsageError(f"{each.judge} judged {each.conversation!r}, which is not there")
         judged: list[JudgementRow] = sorted(self.judgements, key=_order)
         files = {
-            PROBLEMS: jsonl(replace(each) for _, each in sorted(self.problems.items())),
+            PROBLEMS: jsonl(each for _, each in sorted(self.problems.items())),
             SOURCES: _rows(each for _, each in sorted(self.sources.items())),
             CONVERSATIONS: _rows(each for _, each in sorted(self.conversations.items())),
             JUDGEMENTS: _rows(judged),

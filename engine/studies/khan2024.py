@@ -2,11 +2,7 @@
 Answers, arXiv:2402.06782: the table of human judgements with transcripts, as CSV or in its ZIP.
 """
 
-import csv
-import io
 import re
-import sys
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,27 +35,12 @@ TRUE = ("True", "true", "TRUE", "1", "t")
 
 def read_khan(files: Sequence[Path], draft: Draft) -> None:
     """Read every judgement. UsageError for a table without the columns of the data set."""
-    csv.field_size_limit(sys.maxsize)
     for file in files:
-        table = csv.DictReader(io.StringIO(_text(file, draft)))
-        if lacking := [name for name in NEEDED if name not in (table.fieldnames or ())]:
-            raise UsageError(f"{file}: it has no column {lacking[0]}")
-        for line, row in enumerate(table, 2):
+        for line, row in enumerate(draft.table(file, NEEDED), 2):
             try:
                 _row(row, draft)
             except (ValueError, KeyError, TypeError) as exc:
                 raise UsageError(f"{file}:{line}: {exc}") from exc
-
-
-def _text(file: Path, draft: Draft) -> str:
-    content = draft.read(file)
-    if zipfile.is_zipfile(io.BytesIO(content)):
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            tables = [name for name in archive.namelist() if name.endswith(".csv")]
-            if len(tables) != 1:
-                raise UsageError(f"{file}: it holds {len(tables)} tables, and one is expected")
-            content = archive.read(tables[0])
-    return content.decode("utf-8-sig")
 
 
 def _row(row: dict[str, str], draft: Draft) -> None:

@@ -3,8 +3,6 @@ Comprehension Questions, arXiv:2204.05212: `all_arguments.jsonl`, and the table 
 `full_final_results.csv` where it is at hand.
 """
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import orjson
 
 from ...protocols.question import LABELS
-from ..errors import UsageError
 from .draft import Attribution, Draft
 
 ABOUT = Attribution(
@@ -105,12 +102,9 @@ def _held(
 
 
 def _judged(draft: Draft, file: Path, known: dict[tuple[str, str], tuple[str, list[str]]]) -> None:
-    table = csv.DictReader(io.StringIO(draft.read(file).decode()))
-    needed = {"passage_id", "question_id", "mode", "chosen_answer_text", "anonid"}
-    if lacking := needed - set(table.fieldnames or ()):
-        raise UsageError(f"{file}: it has no column {min(lacking)}")
     seen = set()
-    for row in table:
+    needed = ("passage_id", "question_id", "mode", "chosen_answer_text", "anonid")
+    for row in draft.table(file, needed):
         key = row["passage_id"], row["question_id"]
         if row["question_id"].startswith("ct_"):
             draft.left_out["a catch trial"] += 1

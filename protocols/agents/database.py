@@ -7,7 +7,7 @@ judge its own as if they were a program's.
 
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import lru_cache
 from typing import Any
@@ -33,8 +33,13 @@ _TOKEN = re.compile(
     r"'(?:[^']|'')*'|\"[^\"]*\"|[^\W\d]\w*|\d[\d.]*|\s+|<>|<=|>=|!=|\|\||[-+*/%=<>(),.;]"
 )
 _STEP = 1_000
-_READS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33)
+_READS = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33))
 """What a query may do; 33 is SQLITE_RECURSIVE."""
+_MAKES = _READS | {
+    *(sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_INSERT),
+    *(sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_REINDEX),
+}
+"""What the script of a database may do."""
 
 
 async def _used(arguments: Mapping[str, Any], scene: Scene) -> Found:
@@ -48,31 +53,24 @@ def query(sql: str, script: str) -> Found:
     if len(sql) > MAX_QUERY:
         return Found(f"error: longer than {MAX_QUERY} characters")
     shown = " ".join(sql.removesuffix(";").split())
+    try:
+        known = _known(script)
+    except sqlite3.Error:
+        return Found("error: the database of this question cannot be made")
+    if not shown or not _plain(shown, known):
+        return Found(
+            "error: a query may hold keywords, names and values of the database, numbers and "
+            "aliases of one letter; no comments"
+        )
     with closing(sqlite3.connect(":memory:")) as books:
         books.deserialize(_image(script))
-        if not shown or not _plain(shown, _known(script)):
-            return Found(
-                "error: a query may hold keywords, names and values of the database, numbers and "
-                "aliases of one letter; no comments"
-            )
-        left = MAX_STEPS // _STEP
-
-        def step() -> int:
-            nonlocal left
-            left -= 1
-            return left < 0
-
-        books.set_authorizer(
-            lambda action, *_: sqlite3.SQLITE_OK if action in _READS else sqlite3.SQLITE_DENY
-        )
-        books.set_progress_handler(step, _STEP)
+        over = _bounded(books, _READS, MAX_STEPS)
         try:
             rows = books.execute(shown).fetchmany(MAX_ROWS + 1)
         except sqlite3.Error:
             # What SQLite says may repeat what the model wrote.
-            return Found(
-                "error: too many steps" if left < 0 else "error: no query of this database"
-            )
+            why = "too many steps" if over() else "this is no query of the database"
+            return Found(f"error: {why}")
     return Found(_laid_out(rows), shown)
 
 
@@ -106,10 +104,30 @@ def _plain(sql: str, known: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=64)
 def _image(script: str) -> bytes:
+    """The database that a script makes. sqlite3.Error if it does more than that: data sets come
+    from elsewhere."""
     with closing(sqlite3.connect(":memory:")) as books:
+        _bounded(books, _MAKES, MAX_STEPS)
         books.executescript(script)
         books.commit()
+        books.set_authorizer(None)
         return books.serialize()
+
+
+def _bounded(books: sqlite3.Connection, may: frozenset[int], most: int) -> Callable[[], bool]:
+    """Let a connection do these things alone, in so many steps; tells whether they were too few."""
+    left = most // _STEP
+
+    def step() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    books.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_OK if action in may else sqlite3.SQLITE_DENY
+    )
+    books.set_progress_handler(step, _STEP)
+    return lambda: left < 0
 
 
 @lru_cache(maxsize=64)
@@ -117,7 +135,8 @@ def _known(script: str) -> frozenset[str]:
     """Names and texts of the database, in small letters."""
     with closing(sqlite3.connect(":memory:")) as books:
         books.deserialize(_image(script))
-        tables = [name for (name,) in books.execute("SELECT name FROM sqlite_schema")]
+        named = books.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        tables = [name for (name,) in named]
         found: set[str] = set(tables)
         for table in tables:
             rows = books.execute(f'SELECT * FROM "{table}"')

@@ -133,7 +133,7 @@ class Generator:
             parts.insert(1, f"<passage>\n{escape_tags(known.passage)}\n</passage>")
         if wrong:
             parts.append(_block("wrong", wrong))
-        todo = Instructions(form.name, Words(told), asked=_fields(form)).text()
+        todo = Instructions(form.name, Words(told), asked=form_fields(form)).text()
         if mistake:
             todo = f"<statement>\n{escape_tags(mistake)}\n</statement>\n\n{todo}"
         return Call(
@@ -219,7 +219,8 @@ def _kind(truth: Decimal | None) -> Literal["integer", "number", "string"]:
     return "integer" if truth == truth.to_integral_value() else "number"
 
 
-def _fields(form: ResponseFormat) -> Words:
+def form_fields(form: ResponseFormat) -> Words:
+    """The words that ask for a form to be filled in."""
     return default_prompts().fill("agent.form", fields=fields_of(form))
 
 

@@ -100,7 +100,13 @@ class TableRow(DataRow):
 
 @dataclass(frozen=True, slots=True)
 class JsonLines(FileLoader):
-    """Problems from a file in our own format, JSON Lines or a table (CSV)."""
+    """Problems from a file in our own format, JSON Lines or a table (CSV). A line of JSON Lines:
+    `{"id": …, "question": …, "answers": [{"text": …, "value": …}, …]}`, with +1 for true and -1
+    for false, or any grades. An answer may have a `label`, `work` (a solution that everybody
+    may read) and a `flaw` (what is wrong in it, for nobody to read), a problem a `passage` and
+    a `group`. A table has the columns `question`, `answer`, which is right, and `wrong`, and
+    may have `wrong_2`, `wrong_3`, `id`, `passage` and `group`.
+    """
 
     names_rows: ClassVar[bool] = True
 

@@ -6,7 +6,7 @@ who oversees a model sees what the model proposes and nothing else.
 
 from collections.abc import Iterable, Iterator
 
-from ..question import Problem, is_graded, labelled, randomness
+from ..question import Answer, Problem, Question, is_graded, labelled, randomness
 
 ACCEPT = "The proposed answer is right."
 REJECT = "The proposed answer is not right."
@@ -27,16 +27,25 @@ def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
             )
         wrong = [place for place in range(len(problem.values)) if place != best]
         drawn = randomness(seed, problem.id, "proposal").choice(wrong)
+        group = problem.group or problem.id
         for place in sorted((best, drawn)):
             answer = question.answers[place]
-            proposed = f"{answer.text}\n{answer.work}" if answer.work else answer.text
-            value = 1.0 if place == best else -1.0
-            yield labelled(
-                f"{problem.id}-{answer.label}",
-                f"{question.text}\n\nProposed answer: {proposed}",
-                [(ACCEPT, "", value), (REJECT, "", -value)],
-                seed=seed,
-                passage=question.passage,
-                group=problem.group or problem.id,
-                environment=question.environment,
-            )
+            id = f"{problem.id}-{answer.label}"
+            yield proposal(id, question, answer, place == best, seed=seed, group=group)
+
+
+def proposal(
+    id: str, question: Question, answer: Answer, right: bool, *, seed: int, group: str
+) -> Problem:
+    """One answer to a question, to be accepted or rejected."""
+    proposed = f"{answer.text}\n{answer.work}" if answer.work else answer.text
+    value = 1.0 if right else -1.0
+    return labelled(
+        id,
+        f"{question.text}\n\nProposed answer: {proposed}",
+        [(ACCEPT, "", value), (REJECT, "", -value)],
+        seed=seed,
+        passage=question.passage,
+        group=group,
+        environment=question.environment,
+    )

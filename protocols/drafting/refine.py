@@ -70,7 +70,12 @@ class Refine(Wrapper):
     async def _critique(self, drafted: Transcript, side: Answer, ask: Ask, brief: Brief) -> Turn:
         """The critique that is ranked first. Unreadable if there is none or no ranking."""
         critic = replace(
-            self.base_agent, temperature=self.temperature, tools=(), quotes=False, may_concede=False
+            self.base_agent,
+            temperature=self.temperature,
+            tools=(),
+            claims=(),
+            quotes=False,
+            may_concede=False,
         )
         stance = brief.words.fill("agent.criticise")
         criticising = replace(brief, title="Critique", stance=stance, act="criticise")

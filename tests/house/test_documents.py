@@ -1,12 +1,15 @@
 """The documents are right: their code is typed, their links lead somewhere."""
 
+import importlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import oversight
 from tests.documents import PAGES, ROOT, blocks
 
 
@@ -42,3 +45,33 @@ def test_the_links_of_a_page_lead_to_what_is_there(page: Path) -> None:
             heads = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
             slugs = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
             assert anchor in slugs, f"{page.name}: {link}; there are {sorted(slugs)}"
+
+
+@pytest.mark.wire
+def test_the_site_is_built_without_a_broken_link(tmp_path: Path) -> None:
+    pytest.importorskip("zensical", reason="the extra `docs` is not installed")
+    config = (ROOT / "zensical.toml").read_text()
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    (tmp_path / "zensical.toml").write_text(config.replace('["."]', f'["{ROOT}"]'))
+    words = ["-m", "zensical", "build", "--strict"]
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "build" / "site" / "api" / "index.html").read_text()
+    for name in API:
+        assert f'id="{name}"' in page, name
+
+
+API = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", API)
+def test_what_the_reference_lists_can_be_imported_and_has_a_docstring(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    if attribute in ("oversight_task", "oversight_monitor"):
+        pytest.importorskip("inspect_ai", reason="the extra `inspect` is not installed")
+    found = getattr(importlib.import_module(module), attribute)
+    assert found.__doc__ or name.endswith("Ask")
+
+
+def test_the_reference_lists_all_that_the_package_shows() -> None:
+    assert {f"oversight.{name}" for name in oversight.__all__} <= set(API)

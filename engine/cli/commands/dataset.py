@@ -117,7 +117,7 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
 @click.option(
     "--temperature",
     type=Number(0, 2),
-    help="Sampling temperature of the drafts. Default: the provider's.",
+    help="Sampling temperature. Default: the provider's.",
 )
 @click.option("--seed", type=int, default=0, help="Seed of the order of labels.")
 @limit_option
@@ -155,6 +155,48 @@ def generate_wrong(
     with missing_file_hint(file.parent.name):
         known = known_questions(file)[:limit]
     raise SystemExit(generate_all(wish, Generation(known, Generator(model, drafts, temperature))))
+
+
+@command.command("generate-proposals")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--model", required=True, help="Model that writes them: provider/name, or sim/NAME.")
+@output_option()
+@click.option("--draws", type=click.IntRange(1), default=1, help="Proposals for each question.")
+@click.option(
+    "--temperature", type=Number(0, 2), help="Sampling temperature. Default: the provider's."
+)
+@click.option("--seed", type=int, default=0, help="Seed of the order of labels.")
+@limit_option
+@lanes_option
+@takes(AskSettings, "asks")
+@store_option
+def generate_proposals(
+    file: Path,
+    model: str,
+    output: Path,
+    draws: int,
+    temperature: float | None,
+    seed: int,
+    limit: int | None,
+    lanes: int,
+    asks: AskSettings,
+    store: str | None,
+) -> None:
+    """Have a model answer every question in FILE, as proposals to accept or reject.
+
+    FILE is as of generate-wrong. The model is asked plainly, and its answers are graded by the
+    right ones, which no seat of a later run sees. Run protocols on the proposals; then
+    `oversight measure proposals` prints how well each row tells right from wrong ones.
+    """
+    from ....protocols.datasets.proposing import Proposer
+    from ...datasets.generation import Proposing
+    from .dataset_generate import Wish, generate_all
+
+    told = ("a proposal", "take another model")
+    wish = Wish(str(file), output, store_name(store), seed, lanes, asks, *told)
+    with missing_file_hint(file.parent.name):
+        known = known_questions(file)[:limit]
+    raise SystemExit(generate_all(wish, Proposing(known, Proposer(model, draws, temperature))))
 
 
 @command.command("generate-rewritten")

@@ -14,6 +14,7 @@ from ...api.settings import AskSettings
 from ...batches.rounds import BatchPlan, has_batches
 from ...datasets.production import Production, ProductionSession
 from ...display.progress import console
+from ...display.quantity import counted
 from ...errors import Halt, UsageError
 from ...fleet.executor_choice import batched_models
 from ...models.router import Models, RunPolicy
@@ -104,7 +105,8 @@ def _finished(generation: Production[Any, Any], wish: Wish) -> int:
     _write(problems, wish.output)
     say(leakage_check(problems).line)
     say(f"look closer oversight dataset check {wish.output}")
-    show(f"{wish.output}: {len(problems):,} of {len(generation.items):,} questions")
+    done = f"{len(generation.made):,} of {len(generation.items):,} questions"
+    show(f"{wish.output}: {counted(len(problems), 'problem')} from {done}")
     return ExitCode.FAILED if generation.failures else ExitCode.DONE
 
 

@@ -15,7 +15,9 @@ BEGIN, END = "<!-- validation -->", "<!-- end of validation -->"
 """Marks around the table in a page of documentation."""
 
 
-MODULES = {name: name for name in ("probe", "frontier", "pressure", "proposals", "scaling")}
+MODULES = {
+    name: name for name in ("probe", "frontier", "pressure", "proposals", "scaling", "tools")
+}
 
 
 @click.group(cls=NamedGroup, modules=MODULES)

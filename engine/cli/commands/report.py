@@ -12,6 +12,7 @@ from ...decisions.noise import noise, noise_finding
 from ...decisions.pivot import pivot, pivot_finding
 from ...decisions.rows import read_rows
 from ...decisions.sequential import saved_decision
+from ...display.printable import printable
 from ...reports.report import report
 from ...reports.results import collect
 from ...runs.reader import RunReader
@@ -50,7 +51,7 @@ from ..output import say, say_latency, show, width
     "by",
     metavar="NAME,NAME,…",
     help="Average over all other dimensions of the grid: protocol, mechanism, agent, judge, model, "
-    "judge_model, rounds, …",
+    "judge_model, rounds, …; or flaw, of the problems.",
 )
 @click.option(
     "--sort",
@@ -58,6 +59,12 @@ from ..output import say, say_latency, show, width
     help="The best rows first. Default: the order of the sweep.",
 )
 @no_store_option
+@click.option(
+    "--plan",
+    "registration",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Registration of the sweep, as of oversight entry commit.",
+)
 def command(
     run: Path,
     format: str,
@@ -67,9 +74,11 @@ def command(
     noisy: bool,
     by: str | None,
     sort: str | None,
+    registration: Path | None,
 ) -> None:
     """Print the report of the run folder RUN, from what has been run so far.
 
+    With --plan it says that the run is as registered, or what is not.
     --noise needs two draws of each problem, or a judge of the kind `redrawn`.
     """
     if any(map(math.isnan, betas)):
@@ -99,6 +108,14 @@ def command(
     say_latency(read_ledger(run))
     for line in source_lines(read_sources(run)):
         say(line)
+    if registration is not None:
+        from ...entries.plan import read_registration
+
+        complete = sum(1 for _ in read.outcomes()) == len(read.sweep)
+        plan = read_registration(registration)
+        found = plan.deviations(read.sweep, read.manifest.identity, complete)
+        for line in found or ("as registered",):
+            say(printable(f"{registration}: {line}"))
     if decision := saved_decision(run):
         for line in decision.lines():
             say(line)

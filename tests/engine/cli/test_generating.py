@@ -52,7 +52,7 @@ def refused(*arguments: object) -> str:
 def test_a_simulated_model_writes_a_file_that_a_sweep_can_read(tmp_path):
     file, out, store = rows(tmp_path / "k.jsonl"), tmp_path / "out" / "w.jsonl", tmp_path / "store"
     told = generate(file, "--model", "sim/strong", "-o", out, "--store", store)
-    assert told.stdout == f"{out}: 4 of 4 questions\n"
+    assert told.stdout == f"{out}: 4 problems from 4 of 4 questions\n"
     assert "leakage check: " in told.stderr
     problems = JsonLines(str(out)).load()
     assert [problem.id for problem in problems] == ["k-1", "k-2", "k-3", "k-4"]
@@ -84,7 +84,7 @@ def test_questions_without_a_wrong_answer_are_told_and_left_out(tmp_path):
     arguments = (file, "--model", "sim/strong", "-o", tmp_path / "w.jsonl", "--store", tmp_path)
     told = generate(*arguments, code=1)
     assert "k-1: unreadable: the draft comes to '1', which is no other number" in told.stderr
-    assert told.stdout.endswith(": 1 of 2 questions\n")
+    assert told.stdout.endswith(": 1 problem from 1 of 2 questions\n")
     assert [problem.id for problem in JsonLines(str(tmp_path / "w.jsonl")).load()] == ["k-2"]
 
 

@@ -34,6 +34,7 @@ OF_ITS_OWN = {
     ("dataset check", "--set"),
     ("dataset generate-rewritten", "--set"),
     ("dataset generate-rewritten", "--temperature"),
+    ("dataset generate-proposals", "--seed"),
     ("dataset generate-wrong", "--seed"),
     ("replay", "--passages"),
     ("try", "--agent"),

@@ -58,6 +58,8 @@ def entry(place: Path, command: Command) -> Path:
     late = command("entry", "commit", "own.yaml", *plan, "-o", "late.json")
     assert late.code == 2 and "it is too late to register it" in late.err
     (run,) = (place / "runs").iterdir()
+    told = command("report", str(run), "--plan", "plan.json")
+    assert told.code == 0 and "plan.json: as registered" in told.err
     for to in ("e", "again"):
         done = command(
             "entry", "publish", str(run), "--submitter", "us", "--plan", "plan.json", "-o", to

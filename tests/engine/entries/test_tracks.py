@@ -144,3 +144,21 @@ def test_a_track_is_listed_shown_and_run(place: Path, command: Command) -> None:
     assert done.code == 0 and "debate simultaneous 2" in done.out, done.err
     other = command("track", "run", "generated-bits", *models, "--slot-seed", "2")
     assert other.code == 2 and "with other settings" in other.err
+
+
+@pytest.mark.wire
+def test_uses_of_tools_and_flaws_of_problems_are_told_apart(place: Path, command: Command) -> None:
+    (place / "sql.yaml").write_text(
+        "name: sql\nproblems: {generated_sql: {orders: 40, rows: false, limit: 12}}\n"
+        "agents: {model: sim/reckoner, tools: query, budget: 1.0}\n"
+        "judges: {kind: stated, model: sim/judge}\nprotocols: [naive_judge, debate]\n"
+    )
+    assert command("run", "sql.yaml", "--run-folder", "run").code == 0
+    told = json.loads(command("measure", "tools", "run", "--json").out)
+    lines = {line["argued"]: line for line in told["uses"]}
+    assert set(lines) == {"the best", "another"} and lines["the best"]["worlds"] == 24
+    for line in lines.values():
+        assert line["spent"] == line["failed"] > 0 and line["over_budget"] > 0
+    told = json.loads(command("report", "run", "--group", "protocol,flaw", "--json").out)
+    assert {line["flaw"] for line in told["groups"]} == set(CONVENTIONS)
+    assert all(line["n"] == 2 for line in told["groups"])

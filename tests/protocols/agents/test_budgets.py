@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,23 @@ def test_what_is_no_query_of_the_database_says_nothing_of_the_models(sql: str) -
     found = query(sql, BOOKS)
     assert found.result.startswith("error: ") and found.shown == ""
     assert "right" not in found.result
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "ATTACH DATABASE '{place}/left' AS x; CREATE TABLE x.y(z); INSERT INTO x.y VALUES (1);",
+        "VACUUM INTO '{place}/left';",
+        "PRAGMA writable_schema = 1;",
+        "CREATE TABLE t(x); INSERT INTO t WITH RECURSIVE a(b) AS (SELECT 1 UNION ALL SELECT b + 1 "
+        "FROM a) SELECT count(*) FROM a;",
+        "this is no SQL",
+    ],
+)
+def test_a_database_from_elsewhere_is_made_in_memory_alone(script: str, tmp_path: Path) -> None:
+    found = query("SELECT 1", script.format(place=tmp_path))
+    assert found.result == "error: the database of this question cannot be made"
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_company_without_rows_is_one_to_query() -> None:
