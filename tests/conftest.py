@@ -125,6 +125,8 @@ def pytest_collection() -> Iterator[object]:
     try:
         return (yield)
     finally:
+        # Nor is what was collected gone through again by every collection while tests run.
+        gc.freeze()
         gc.enable()
 
 

@@ -86,6 +86,8 @@ class Started(subprocess.Popen[Any]):
             told = self._ended.recv(_STATUS.size, socket.MSG_DONTWAIT if flags else 0)
         except BlockingIOError:
             return 0, 0
+        except OSError:
+            told = b""  # closed with what nobody waits for any more
         self._ended.close()
         # Without a word, what forked it is gone.
         return self.pid, _STATUS.unpack(told)[0] if told else signal.SIGKILL

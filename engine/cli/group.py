@@ -14,7 +14,7 @@ SECTIONS = {
     "Start": {
         "demo": "Run a small sweep on simulated models: no key, no cost.",
         "init": "Write a commented sweep file to start from.",
-        "try": "Try a protocol, judge, agent or data set of your own; nothing is sent.",
+        "try": "Try a protocol, judge, agent, data set or tool of your own; nothing is sent.",
         "dataset": "Check data sets for leaks, fetch them, generate or rewrite answers.",
     },
     "Before you pay": {

@@ -26,7 +26,6 @@ from ..errors import (
     ProviderDown,
     RunFolderError,
     StoreFailed,
-    UsageError,
 )
 from ..limits.limits import Limits
 from ..record.capture import Capture
@@ -77,8 +76,6 @@ class Fleet(Executor):
         """store: its folder or URL, as workers are to open it. quota: its weight where limits are
         shared with other runs of this store, which then is a database; else 0."""
         loaded, policy = assignment.loaded, assignment.policy
-        if assignment.mode == "replay":
-            raise UsageError("a replay runs in one process: leave out --workers")
         # What a worker would find missing is found here, before any is started.
         loaded.models.prepare(loaded.sweep.roles, policy)
         self._cache = Cache(
@@ -97,6 +94,8 @@ class Fleet(Executor):
         """By worker, how many of the faults it knows."""
         self._lost = 0
         """Workers that died."""
+        self._apart = 0
+        """Workers that could not open the store."""
         self._assignment = assignment
         self._sweep, self._folder = loaded.sweep, assignment.folder
         self._stop_token = loaded.stop_token
@@ -276,7 +275,8 @@ class Fleet(Executor):
                 return
             number = next(self._numbers)
             try:
-                await worker.open(self._setup)
+                if not await self._opened(worker):
+                    return
                 self._workers[number] = worker
                 self._queue.join(number)
                 self._allocator.joined(number)
@@ -292,6 +292,25 @@ class Fleet(Executor):
             except BaseException:
                 await self._abandon(number, worker)
                 raise
+
+    async def _opened(self, worker: WorkerHandle) -> bool:
+        """Whether a worker is ready. One that cannot reach the store is done without, as long as
+        there are others."""
+        try:
+            await worker.open(self._setup)
+        except StoreError as fault:
+            self._apart += 1
+            if self._apart >= self._count:
+                raise
+            log.warning(
+                "%d of %d workers cannot reach the store, and the others do their work: %s",
+                self._apart,
+                self._count,
+                fault,
+            )
+            await worker.kill()
+            return False
+        return True
 
     async def _drive(self, number: int, worker: WorkerHandle) -> None:
         """Send orders and receive reports in turn, until there is nothing left to do."""

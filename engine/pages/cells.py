@@ -1,6 +1,6 @@
 """Transcripts of a run as a list: all of them, those of a row, or those of one kind."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,9 +135,8 @@ def cells_page(
     links: Addresses,
     choice: Choice,
     score: str = "brier",
-    query: Mapping[str, str] | None = None,
 ) -> str:
-    """The list; of one row, under its figures. query: what a link to the next page repeats."""
+    """The list; of one row, under its figures."""
     completed = tallied(run, score)
     table = CellTable(run, completed)
     found = table.chosen(run, choice)
@@ -187,7 +186,6 @@ def cells_page(
         counts={name: int((kind & _of_row(table, choice.row)).sum()) for name, kind in kinds},
         choice=choice,
         pages=-(-len(found) // most) if links.live else 1,
-        query=dict(query or {}),
         draws=run.sweep.draws,
         score=score,
     )

@@ -75,7 +75,6 @@ class PageServer(Server):
             web.get(f"{run}/failures", self._deep(lambda pages: pages.failures)),
             web.get(f"{run}/cost", self._deep(lambda pages: pages.cost)),
             web.get(f"{run}/measure/{{kind}}", self._deep(lambda pages: pages.measure)),
-            web.get(f"{run}/search.json", self._search),
             web.get(f"{run}/live", self._live),
             web.get(f"{run}/live/events", self._events),
             web.get(f"{run}/report.{{ending}}", self._file),
@@ -151,18 +150,6 @@ class PageServer(Server):
         from .in_depth import PagesInDepth
 
         return PagesInDepth(self.busy)
-
-    async def _search(self, request: web.Request) -> web.Response:
-        """Hits of the words under `q`, as `oversight search --json` prints them."""
-        from ..record.search import Query
-        from ..runs.lookup import Parts
-        from ..runs.searching import found_in
-
-        run = self._run(request)
-        query = Query.read(request.query.get("q", ""))
-        count, hits = await asyncio.to_thread(found_in, run, query, Parts())
-        told = {"words": query.parts, "hits": count, "shown": hits}
-        return web.Response(body=orjson.dumps(told), content_type="application/json")
 
     async def _live(self, request: web.Request) -> web.Response:
         run = self._run(request)

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 
 @dataclass(frozen=True, order=True)
@@ -25,9 +26,9 @@ class Mistake:
 
 @dataclass
 class AuthorCode:
-    """One class of an author's, in the file that defines it."""
+    """One class, or one function, of an author's, in the file that defines it."""
 
-    found: type
+    found: Any
     path: str
 
     @cached_property
@@ -47,8 +48,11 @@ class AuthorCode:
 
     @property
     def line(self) -> int:
-        """Of the class."""
-        return self.class_node.lineno if self.class_node else 0
+        """Of the class, or of the function."""
+        if self.class_node is None:
+            code = getattr(self.found, "__code__", None)
+            return code.co_firstlineno if code else 0
+        return self.class_node.lineno
 
     def methods(self) -> "Iterator[ast.FunctionDef | ast.AsyncFunctionDef]":
         for node in self.class_node.body if self.class_node else ():

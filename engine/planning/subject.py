@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from ...protocols.agents.agent import Speaker
+from ...protocols.agents.tool import Tool
 from ...protocols.datasets.loader import Loader
 from ...protocols.judges.judge import Judge
 from ...protocols.protocol import Protocol
@@ -86,7 +87,8 @@ class Subject:
         section's name before it. UsageError for settings that do not fit."""
         seats = {"agent": _seat(agent), "judge": _seat(judge)}
         filled = {"model": judge if self.kind.base is Judge else agent, "member": seats["judge"]}
-        needed = required_of(self.code.found) if is_dataclass(self.code.found) else ()
+        found: type[Any] = self.code.found
+        needed = required_of(found) if is_dataclass(found) else ()
         its = {name: value for name, value in {**filled, **seats}.items() if name in needed}
         if self.kind.base is Protocol:
             its = {name: each for name, each in its.items() if name not in seats}
@@ -113,9 +115,9 @@ def _seat(model: str) -> Seat:
     return {"model": model} if model.startswith("sim/") else {"model": model, "effort": "none"}
 
 
-def subject_named(word: str) -> tuple[Subject | None, list[Mistake]]:
-    """The class that is named as a sweep file names it, `FILE:NAME` or `MODULE:NAME`; or what is
-    wrong with its code. UsageError if there is no such file or module."""
+def subject_named(word: str) -> tuple[Subject | Tool | None, list[Mistake]]:
+    """The class or the tool of this name, `FILE:NAME` or `MODULE:NAME`; or what is wrong with its
+    code. UsageError if there is no such file or module."""
     place, _, name = word.rpartition(":")
     if not is_elsewhere(word):
         raise UsageError(f"{word!r} names no class; write it as my_file.py:MyClass")
@@ -141,6 +143,8 @@ def subject_named(word: str) -> tuple[Subject | None, list[Mistake]]:
     if found is None:
         hint = meant(name, classes) or f"; classes in it: {', '.join(classes) or 'none'}"
         raise UsageError(f"{place} has no {name!r}{hint}")
+    if isinstance(found, Tool):
+        return found, []
     if not isinstance(found, type):
         raise UsageError(f"{word} is {found!r:.60}, and no class")
     code = AuthorCode(found, inspect.getsourcefile(found) or path)

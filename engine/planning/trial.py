@@ -6,6 +6,7 @@ is wrong is found with the author's line, all of it at once.
 """
 
 import asyncio
+import inspect
 import itertools
 import re
 import sys
@@ -17,6 +18,7 @@ import orjson
 
 from ...cache.call import Call, RecordingAsk
 from ...cache.reply import Reply
+from ...protocols.agents.tool import Tool
 from ...protocols.datasets.leak import leakage_check
 from ...protocols.datasets.loader import Loader
 from ...protocols.errors import DatasetError, ProtocolError
@@ -33,6 +35,7 @@ from ..simulation.form import Contents, fill_form
 from ..sweeps.sweep import Cell, Sweep
 from .author import AuthorCode, Mistake, line_in
 from .subject import JUDGE, Kind, Subject, subject_named
+from .tool_trial import ToolTrial
 from .watcher import Endless, Watcher
 
 MAX_CALLS = 300
@@ -300,7 +303,7 @@ class Tried:
     """What became of a class that was tried."""
 
     subject: Subject | None
-    """None if its module cannot be imported, or it is nothing that a sweep takes."""
+    """None for a tool, and if its module cannot be imported or it is nothing that a sweep takes."""
     trial: Trial | None
     """None if no sweep can be made of it."""
     mistakes: tuple[Mistake, ...]
@@ -312,6 +315,9 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
     subject, mistakes = subject_named(word)
     if subject is None:
         return Tried(None, None, tuple(mistakes))
+    if isinstance(subject, Tool):
+        code = AuthorCode(subject.run, inspect.getsourcefile(subject.run) or "")
+        return Tried(None, None, tuple(ToolTrial(subject, code).run()))
     code = subject.code
     watcher = Watcher(code)
     try:

@@ -195,7 +195,7 @@ class ChunkReader:
         listed = list(numbers)
         for first in range(0, len(listed), IDS):
             part = listed[first : first + IDS]
-            yield from self._tables.query(sql.format(",".join("?" * len(part))), *part)
+            yield from self._tables.fetched(sql.format(",".join("?" * len(part))), *part)
 
 
 _TOOL = ("tool", "arguments", "result")

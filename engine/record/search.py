@@ -2,10 +2,10 @@
 
 import re
 import sqlite3
-from collections.abc import Collection, Iterator
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 from ..errors import UsageError
@@ -129,37 +129,62 @@ def _judged(db: sqlite3.Connection) -> Iterator[tuple[int, int, Source, int | No
 def _found(record: RecordTables, db: sqlite3.Connection, query: Query) -> None:
     """Put the numbers of the texts that have all words into the table `found`."""
     db.execute("CREATE TEMP TABLE found(text INTEGER PRIMARY KEY)")
-    db.execute("CREATE VIRTUAL TABLE temp.tail USING fts5(body, content='')")
     indexed = int(record.meta.get(INDEXED, 0))
-    # What was recorded since, or all of a run that has not settled, is indexed for this search.
-    unsure = record.query(_NEW, indexed)
-    words, phrases = _words(db, query)
+    phrases = _phrases(db, query)
+    words = " AND ".join(word for phrase in phrases for word in phrase)
     if indexed and words:
-        match = " AND ".join(words)
-        if phrases:
-            named = "SELECT text, body FROM texts WHERE text IN (SELECT rowid FROM words(?))"
-            unsure = chain(unsure, record.query(named, match))
+        beside = [_beside(phrase) for phrase in phrases if len(phrase) > 1]
+        if beside:
+            # The index has no positions: what it names is read.
+            named = record.query(
+                "SELECT text, body FROM texts WHERE text IN (SELECT rowid FROM words(?))", words
+            )
+            there = (
+                (number,)
+                for number, body in named
+                for text in [_folded(record.unpacked(body))]
+                if all(pattern.search(text) for pattern in beside)
+            )
+            db.executemany("INSERT INTO found VALUES(?)", there)
         else:
-            db.execute("INSERT INTO found SELECT rowid FROM record.words(?)", (match,))
+            db.execute("INSERT INTO found SELECT rowid FROM record.words(?)", (words,))
+    # What was recorded since, or all of a run that has not settled, is indexed for this search.
+    db.execute("CREATE VIRTUAL TABLE temp.tail USING fts5(body, content='')")
     db.executemany(
         "INSERT INTO tail(rowid, body) VALUES(?, ?)",
-        ((number, record.unpacked(body)) for number, body in unsure),
+        ((number, record.unpacked(body)) for number, body in record.query(_NEW, indexed)),
     )
     db.execute("INSERT OR IGNORE INTO found SELECT rowid FROM tail(?)", (query.match,))
 
 
-def _words(db: sqlite3.Connection, query: Query) -> tuple[list[str], bool]:
-    """The words of a query as the index divides them, each as its own query, and whether some of
-    them must stand side by side."""
+def _phrases(db: sqlite3.Connection, query: Query) -> list[list[str]]:
+    """The words of each part of a query, as the index divides and folds them, each in quotes."""
     db.execute("CREATE VIRTUAL TABLE temp.asked USING fts5(body)")
     db.executemany("INSERT INTO asked(rowid, body) VALUES(?, ?)", enumerate(query.parts))
     db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(temp, asked, instance)")
-    terms = db.execute("SELECT doc, offset, term FROM terms ORDER BY doc, offset").fetchall()
-    last = {part: offset for part, offset, _ in terms}
-    return [
-        f'"{term}"{"*" * (query.parts[part].endswith("*") and offset == last[part])}'
-        for part, offset, term in terms
-    ], any(last.values())
+    phrases: list[list[str]] = [[] for _ in query.parts]
+    for part, term in db.execute("SELECT doc, term FROM terms ORDER BY doc, offset"):
+        phrases[part].append(f'"{term}"')
+    for part, phrase in zip(query.parts, phrases, strict=True):
+        if phrase and part.endswith("*"):
+            phrase[-1] += "*"
+    return phrases
+
+
+def _beside(phrase: Sequence[str]) -> re.Pattern[str]:
+    """These words side by side, in a folded text."""
+    words = r"[\W_]+".join(re.escape(word.strip('"*')) for word in phrase)
+    return re.compile(rf"(?<![^\W_]){words}" + r"(?![^\W_])" * (not phrase[-1].endswith("*")))
+
+
+_ACCENTS = re.compile("[\u0300-\u036f]")
+
+
+def _folded(text: str) -> str:
+    """In small letters without accents, as the index has it."""
+    if not text.isascii():
+        text = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
+    return text.lower()
 
 
 _NEW = (

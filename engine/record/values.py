@@ -6,7 +6,6 @@ from typing import Any, Literal, TypeAlias
 from ...cache.frozen import fast_init
 from ...cache.reply import Outcome, ToolCall, Usage
 from ...protocols.counts import unread_by_seat
-from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Verdict
 
 Origin: TypeAlias = Literal["unknown", "new", "stored", "batch", "person", "taken over"]
@@ -14,40 +13,6 @@ Origin: TypeAlias = Literal["unknown", "new", "stored", "batch", "person", "take
 
 ROUNDING = 1e-6
 """By how much probabilities may be off."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedProblem:
-    """A question of the run. Its place in the list is its number."""
-
-    problem: Problem
-    digest: str
-    """sha256 of the problem in canonical JSON, 64 hex digits."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedRow:
-    """A protocol with its roles."""
-
-    kind: str
-    agent: str
-    judge: str
-    address: str = ""
-    """Digest of the settings of protocol, agent and judge, 64 hex digits."""
-    label: str = ""
-    """What tables call the row; empty: by its names."""
-    code: str = ""
-    """Digest of the code that this row can reach."""
-    prompts: str = ""
-    """Digest of the words that its seats read."""
-    settings: str = ""
-    """Its settings as JSON, where the run has no grid beside the record."""
-    source: str = ""
-    """The user's files that its code is in: JSON, by path."""
-    registration: str = ""
-    """Digest of the registration that it belongs to."""
-    owner: str = ""
-    tags: tuple[str, ...] = ()
 
 
 @fast_init

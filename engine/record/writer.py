@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-import orjson
 
 from ...cache.address import value_address
 from ...protocols.question import Problem
+from ..sweeps.grid import GridRow
 from .capture import CapturedCell
 from .numbering import Numbering, Values
 from .schema import INDEXES, faulty, open_to_write
 from .tables import RecordTables
 from .texts import FIRST_DICTIONARY, TRAINED_ON, Packer, train
-from .values import RecordedCell, RecordedRow
+from .values import RecordedCell
 from .withdrawal import withdraw
 from .words import drop_words, index_words
 
@@ -35,7 +35,7 @@ class RecordWriter:
         self,
         file: Path,
         problems: Sequence[Problem],
-        rows: Sequence[RecordedRow],
+        rows: Sequence[GridRow],
         meta: Mapping[str, str | int | float] = {},
     ) -> None:
         """Open the record of a run, or make it; what it is about is recorded where it is not yet.
@@ -134,7 +134,7 @@ class RecordWriter:
     def _describe(
         self,
         problems: Sequence[Problem],
-        rows: Sequence[RecordedRow],
+        rows: Sequence[GridRow],
         meta: Mapping[str, str | int | float],
     ) -> None:
         self._db.executemany("INSERT OR REPLACE INTO meta VALUES(?,?)", meta.items())
@@ -151,7 +151,11 @@ class RecordWriter:
             digest = bytes.fromhex(value_address(each))
             described.append((number, each.id, digest, body, passage))
         self._numbering.rows["problems"] = described
-        self._numbering.rows["rows"] = [_row(number, row) for number, row in enumerate(rows)]
+        # Further columns of a row are for experiments that were made elsewhere.
+        self._numbering.rows["rows"] = [
+            (number, row.kind, row.agent, row.judge, None, bytes.fromhex(row.address), *[None] * 7)
+            for number, row in enumerate(rows)
+        ]
         self._insert()
 
     def _insert(self) -> None:
@@ -236,20 +240,3 @@ class RecordWriter:
             if isinstance(exc, sqlite3.Error):
                 raise faulty(self.file, exc) from exc
             raise
-
-
-def _row(number: int, row: RecordedRow) -> Values:
-    digests = [bytes.fromhex(each) or None for each in (row.address, row.code, row.prompts)]
-    return (
-        number,
-        row.kind,
-        row.agent,
-        row.judge,
-        row.label or None,
-        *digests,
-        row.settings or None,
-        row.source or None,
-        bytes.fromhex(row.registration) or None,
-        row.owner or None,
-        orjson.dumps(row.tags).decode() if row.tags else None,
-    )

@@ -113,7 +113,7 @@ def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iter
         rows = (row for place in places for row in record.query(f"{query} WHERE place=?", place))
     for place, id, kind, agent, judge, number, side, draw, probs, *more in rows:
         measures, counts, captured, redraws, failure, cause, unread = more
-        problem = record.problems[number].problem
+        problem = record.problems[number]
         names = (kind, agent, judge, problem.id, problem.question.answers[side].label)
         written = _line(
             place,

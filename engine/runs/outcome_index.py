@@ -4,6 +4,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from threading import Lock
 
 from .outcome import OutcomeRecord, read_outcome
 
@@ -52,14 +53,18 @@ class OutcomeIndex:
         self._starts = array("Q", bytes(8 * cells))
         """From 1; 0 where there is no line."""
         self._follower = OutcomeFollower(file, self._forget)
+        self._reading = Lock()
 
     def records(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
-        """The outcomes that have completed of these cells. ValueError for a line that is none."""
-        for start, line in self._follower.new_lines():
-            number = line[len(LINE_START) : line.find(b",")]
-            # Malformed lines are reported by readers of the whole file.
-            if line.startswith(LINE_START) and number.isdigit() and int(number) < len(self._starts):
-                self._starts[int(number)] = start + 1
+        """The outcomes that have completed of these cells, in threads too. ValueError for a line
+        that is none."""
+        with self._reading:
+            for start, line in self._follower.new_lines():
+                number = line[len(LINE_START) : line.find(b",")]
+                # Malformed lines are reported by readers of the whole file.
+                known = line.startswith(LINE_START) and number.isdigit()
+                if known and int(number) < len(self._starts):
+                    self._starts[int(number)] = start + 1
         there = [place for place in places if self._starts[place]]
         found: dict[int, OutcomeRecord] = {}
         if there:

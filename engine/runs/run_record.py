@@ -9,7 +9,7 @@ from typing import Self
 from ..errors import RunFolderError, StoreFailed
 from ..record.group_commit import MAX_GROUP, GroupCommit
 from ..record.schema import RECORD
-from ..record.values import NotRun, RecordedCell, RecordedRow
+from ..record.values import NotRun, RecordedCell
 from ..record.writer import RecordWriter
 from ..stop import StopToken
 from ..sweeps.sweep import Sweep
@@ -143,5 +143,4 @@ def record_writer(
         "store": manifest.store,
         "store_id": store_id or manifest.store_id,
     }
-    rows = [RecordedRow(row.kind, row.agent, row.judge, row.address) for row in sweep.rows]
-    return RecordWriter(folder / RECORD, sweep.problems, rows, about)
+    return RecordWriter(folder / RECORD, sweep.problems, sweep.rows, about)

@@ -15,7 +15,7 @@ from ...protocols.errors import ProtocolError
 from ..errors import EngineError, RunFolderError
 from ..record.export import read_cells
 from ..record.schema import RECORD
-from ..record.values import RecordedCell, RecordedRow
+from ..record.values import RecordedCell
 from ..record.writer import RecordWriter
 from ..runs.reader import RunReader
 from ..system.files import open_plain, whole_lines
@@ -159,8 +159,7 @@ def _make_record(folder: Path, contents: Contents) -> None:
     said, took = folder / SAID, folder / TOOK
     if not said.exists():
         return
-    rows = [RecordedRow(row.kind, row.agent, row.judge, row.address) for row in run.sweep.rows]
-    with closing(RecordWriter(folder / RECORD, run.problems, rows)) as writer:
+    with closing(RecordWriter(folder / RECORD, run.problems, run.sweep.rows)) as writer:
         batch = []
         for cell in _fitting(run, read_cells(whole_lines(said), whole_lines(took), run.problems)):
             batch.append(cell)

@@ -72,7 +72,9 @@ def _kernel(
     for problem, (start, end) in zip(problems, spans, strict=True):
         rows = np.stack([_scaled(features(_masked(each))) for each in problem.question.answers])
         centred[start:end] = (rows - rows.mean(axis=0))[:-1]
-    return np.asarray(centred @ centred.T)
+    # Few buckets are filled, or differ between the answers of any problem.
+    filled = centred[:, centred.any(axis=0)]
+    return np.asarray(filled @ filled.T)
 
 
 def _cross_predicted(kernel: Floats32, targets: Floats32, folds: npt.NDArray[np.int_]) -> Floats32:

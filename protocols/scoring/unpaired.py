@@ -102,19 +102,18 @@ def chosen(
     fit = admitting(judgements, score)
     if fit is None or not (fit.ran.sum(axis=1) == fit.answers).all():
         return {}
-    kept = fit[~fit.everywhere & ~fit.lost.any(axis=1)]
+    whole = ~fit.everywhere & ~fit.lost.any(axis=1)
+    kept = fit if whole.all() else fit[whole]
     if not len(kept):
         return {}
     columns: dict[tuple[str, float], Floats] = {}
     ends: Floats = np.empty((len(kept), 2))
-    for k in np.unique(kept.answers).tolist():
-        at = kept.answers == k
+    for k, at in _blocks(kept):
         worlds = Worlds(kept.worlds[at, :k, :k], kept.values[at, :k], compat)
         ends[at] = chosen_ends(k, RANGES[score], compat)
         for name, of in (("jse", worlds.jse), ("eas", worlds.eas)):
             for beta in betas:
-                column = columns.setdefault((name, beta), np.empty(len(kept)))
-                column[at] = of(score, beta)
+                columns.setdefault((name, beta), np.empty(len(kept)))[at] = of(score, beta)
     low, high = ends.mean(axis=0).tolist()
     keys = kept.clusters(ways)
     return {name: mean_of(values, keys, (low, high)) for name, values in columns.items()}

@@ -17,7 +17,7 @@ from tests.bench.measured import Reading
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = Path(__file__).parent / "clients"
-PATIENCE = 15
+PATIENCE = 5
 """Seconds. A peer whose runs of a workload have taken longer than that in all is not run again."""
 
 

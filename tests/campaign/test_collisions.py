@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oversight.engine.cli.exit_codes import ExitCode
 from oversight.engine.mock import Profile
 from tests.campaign.sweeps import Bench
 from tests.campaign.vendor import Vendor, moody
@@ -40,7 +41,7 @@ def test_a_second_run_at_one_folder_names_the_first_and_touches_nothing(
             first = bench.start()
             assert arrived.wait(PATIENCE)
             second = bench.start()
-            assert second.wait() == 2
+            assert second.wait() == ExitCode.BUSY
             assert f"pid {first.process.pid}" in second.told
             refused.set()
             assert first.wait() == 0, first.told

@@ -1,6 +1,6 @@
 """The documents are right: their code is typed, their links lead somewhere."""
 
-import importlib
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -18,12 +18,16 @@ def test_the_python_of_the_documents_passes_mypy_strict(tmp_path: Path) -> None:
     written: dict[str, str] = {}
     for page in PAGES:
         for number, block in enumerate(blocks(page, "python")):
-            if "\n" in block.text and re.search(r"^(from|import) ", block.text, re.MULTILINE):
+            needs = re.findall(r"^(?:from|import) (\w+)", block.text, re.MULTILINE)
+            # Those of an extra are checked where it is installed.
+            if needs and all(importlib.util.find_spec(name) for name in needs):
                 file = tmp_path / f"{page.stem.lower().replace('-', '_')}_{number}.py"
                 file.write_text(block.text)
                 written[file.name] = f"{page.name}:{block.line}"
     assert len(written) >= 6
-    words = ["-m", "mypy", "--strict", "--config-file", ROOT / "pyproject.toml", "--cache-dir"]
+    # Our own settings leave out what heavy extras import, and so the types of their decorators.
+    words = ["-m", "mypy", "--strict", "--disable-error-code", "untyped-decorator"]
+    words += ["--config-file", ROOT / "pyproject.toml", "--cache-dir"]
     done = subprocess.run(
         [sys.executable, *words, ROOT / ".mypy_cache", *sorted(written)],
         cwd=tmp_path,

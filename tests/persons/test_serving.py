@@ -425,7 +425,7 @@ def test_two_processes_cannot_serve_one_run(finished: Path) -> None:
         told = within("human", "serve", finished, "--port", "0", "--raters", "9", cwd=cwd)
         assert journal.read_bytes() == b'{"what":"answ'
         assert panel.read_bytes() == seated
-    assert told.code == 2
+    assert told.code == 7
     assert "another process" in told.err
 
 

@@ -65,9 +65,7 @@ def command() -> None:
 @click.option(
     "--no-replies", is_flag=True, help="Only the tables of rows and cells, which need no record."
 )
-@click.option(
-    "--requests", is_flag=True, help="Fill in the requests of the table of calls, from the store."
-)
+@click.option("--requests", is_flag=True, help="Fill in the requests of each call, from the store.")
 @prices_option
 @score_option
 def tables(

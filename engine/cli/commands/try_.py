@@ -53,7 +53,7 @@ def command(
     paid_judge: str,
     as_json: bool,
 ) -> None:
-    """Try a class of your own: a protocol, a judge, an agent or a data set. Nothing is sent.
+    """Try a protocol, judge, agent, data set or tool of your own. Nothing is sent.
 
     FILE:NAME is written as in a sweep file: my_file.py:MyClass, or my_package.my_module:MyClass.
     One problem is run in all of its worlds on simulated models, and on ones that answer badly, are

@@ -12,7 +12,7 @@ import pytest
 from oversight.engine.fleet.fleet import LEASE_TTL
 from oversight.engine.mock.process import counts
 from oversight.engine.runs.run_folder import outcomes
-from tests import starting
+from tests import databases, starting
 from tests.command_line import Ran, environment, fleet_of, oversight, within
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 from tests.waiting import PATIENCE, Lag, end, last_rise, until
@@ -61,7 +61,8 @@ def test_two_workers_write_the_same_bytes_as_one_process_and_pay_each_call_once(
     with desk.server(SLOW) as url:
         done = desk.sit_here(*TWO)
         seen = counts(url)
-        again = desk.sit_here("--workers", "3", "--run-folder", "other")
+        how = ("--cache", "replay", "--accept-empty")
+        again = desk.sit_here("--workers", "3", "--run-folder", "other", *how)
         assert counts(url)["requests"] == seen["requests"]
     assert done.code == again.code == 0, done.err
     assert written(desk) == (desk.folder / "other/outcomes.jsonl").read_bytes()
@@ -253,14 +254,14 @@ def test_a_protocol_that_workers_cannot_import_is_told_and_nothing_is_run(tmp_pa
     assert "UsageError" in done.stderr
 
 
-def test_a_missing_key_and_a_replay_are_refused_before_any_worker_starts(desk):
+def test_a_missing_key_is_told_before_any_worker_starts_and_a_missing_reply_by_any(desk):
     with desk.server({}) as url:
         key = desk.environment.pop("OPENAI_API_KEY")
         done = desk.sit_here(*TWO)
         assert (done.code, "OPENAI_API_KEY is not set" in done.err) == (2, True)
         desk.environment["OPENAI_API_KEY"] = key
         done = desk.sit_here(*TWO, "--cache", "replay", "--accept-empty")
-        assert (done.code, "a replay runs in one process" in done.err) == (2, True)
+        assert (done.code, "was never recorded" in done.err) == (5, True), done.err
         assert "requests" not in counts(url)
 
 
@@ -345,3 +346,16 @@ def test_p13_no_word_between_processes_holds_a_key(desk, monkeypatch, tmp_path):
     assert done.returncode == 0, done.stderr
     assert len(log.read_bytes()) > 10_000
     assert CANARY.encode() not in log.read_bytes()
+
+
+def test_a_database_with_little_room_gets_fewer_workers_and_fewer_sessions(
+    desk, undisturbed, caplog
+) -> None:
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    with databases.serving(settings=" -c max_connections=5") as postgres, desk.server(SLOW) as url:
+        done = desk.sit_here("--store", postgres.database(), "--workers", "6")
+        seen = counts(url)
+    assert done.code == 0, done.err
+    assert "2 of 6 workers cannot reach the store, and the others do their work" in caplog.text
+    assert written(desk) == written(undisturbed)
+    assert seen["repeats"] == 0

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import lazy_loader
 import orjson
 import pytest
 
@@ -28,8 +27,15 @@ from oversight.engine.mock import (
 
 pytestmark = pytest.mark.wire
 
-anthropic = lazy_loader.load("anthropic")
-openai = lazy_loader.load("openai")
+
+@pytest.fixture(scope="module", autouse=True)
+def _vendors_clients() -> None:
+    """Imported when a test of here is run: pytest touches every name of a module that it collects,
+    which would import them, for two seconds, in every worker of every ring."""
+    global anthropic, openai
+    import anthropic
+    import openai
+
 
 ASKED: Any = [{"role": "user", "content": "2 + 2?"}]
 TOOL = {"name": "calc", "description": "adds", "parameters": {"type": "object"}}

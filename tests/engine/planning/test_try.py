@@ -1,5 +1,6 @@
 """What authors get wrong is found by `oversight try`, with the line in which they wrote it."""
 
+import inspect
 import json
 import re
 import signal
@@ -12,7 +13,11 @@ from click.testing import CliRunner
 
 from oversight.engine.cli.group import oversight
 from oversight.engine.planning import watcher
+from oversight.engine.planning.author import AuthorCode
+from oversight.engine.planning.tool_trial import ToolTrial
 from oversight.engine.planning.trial import tried
+from oversight.protocols.agents.tool import Tool
+from oversight.protocols.agents.tools import TOOLS
 from tests.command_line import ROOT, environment
 from tests.waiting import until
 
@@ -89,6 +94,12 @@ def test_nothing_is_wrong_with_what_the_documents_show(
     ran = CliRunner().invoke(oversight, ["try", f"{page}.py:{name}", *more])
     assert (ran.exit_code, "nothing is wrong" in ran.stdout) == (0, True), ran.output
     assert re.search(r"a run with openai/.*: \d+ calls, \$\d", ran.stdout)
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=list(TOOLS))
+def test_nothing_is_wrong_with_our_tools(tool: Tool) -> None:
+    code = AuthorCode(tool.run, inspect.getsourcefile(tool.run) or "")
+    assert ToolTrial(tool, code).run() == []
 
 
 def test_several_causes_are_told_at_once_and_as_json(

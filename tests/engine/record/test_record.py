@@ -20,10 +20,10 @@ from oversight.engine.record.values import (
     RecordedCall,
     RecordedCell,
     RecordedJudgement,
-    RecordedRow,
 )
 from oversight.engine.record.withdrawal import WITHDRAWN
 from oversight.engine.record.writer import RecordWriter
+from oversight.engine.sweeps.grid import GridRow
 from oversight.engine.system.mounts import is_network
 from oversight.protocols.doubts import Doubt
 from oversight.protocols.question import Answer
@@ -42,8 +42,8 @@ pytestmark = pytest.mark.unit
 
 PROBLEMS = shipments(3)
 ROWS = [
-    RecordedRow("debate simultaneous 2", "a/strong", "a/weak stated", "ab" * 32),
-    RecordedRow("naive judge", "", "a/weak stated", "cd" * 32, "naive", tags=("base",)),
+    GridRow("debate simultaneous 2", "a/strong", "a/weak stated", "debate", {"rounds": 2}),
+    GridRow("naive judge", "", "a/weak stated", "naive judge", {}),
 ]
 
 
@@ -131,9 +131,11 @@ def test_a_record_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     written(file, cells[2:], cells[:2])
     assert read(file) == cells
     with RecordTables.open(file) as tables:
-        assert [each.problem for each in tables.problems] == list(PROBLEMS)
-        assert [each.digest for each in tables.problems] == list(map(value_address, PROBLEMS))
-        assert list(tables.rows) == ROWS
+        assert tables.problems == tuple(PROBLEMS)
+        digests = [digest.hex() for (digest,) in tables.query("SELECT digest FROM problems")]
+        assert digests == list(map(value_address, PROBLEMS))
+        rows = tables.query("SELECT kind, agent, judge, lower(hex(address)) FROM rows")
+        assert list(rows) == [(row.kind, row.agent, row.judge, row.address) for row in ROWS]
         assert tables.meta["name"] == "s"
         assert list(tables.places()) == [(0, 0), (1, 1), (4, 2), (5, 0)]
         assert [cell.place for cell in tables.cells([5, 3, 0])] == [5, 0]

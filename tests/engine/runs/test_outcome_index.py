@@ -1,5 +1,6 @@
 """A few outcomes of many are found without a look at the others."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from oversight.engine.runs.outcome_index import OutcomeIndex
@@ -36,3 +37,20 @@ def test_no_line_is_decoded_but_those_that_are_asked_for(tmp_path: Path) -> None
     with file.open("ab") as more:
         more.write(b'x"}\n' + first)
     assert list(index.records([0, 1])) == [0, 1]
+
+
+def test_threads_that_ask_at_one_moment_find_each_outcome_where_it_stands(tmp_path: Path) -> None:
+    with folder(tmp_path) as run:
+        land(run, CELLS[:1])
+    file = tmp_path / "outcomes.jsonl"
+    (line,) = file.read_bytes().splitlines(keepends=True)
+    many = 20_000
+    file.write_bytes(
+        b"".join(line.replace(b'"place":0,', b'"place":%d,' % n, 1) for n in range(many))
+    )
+    asked = list(range(0, many, 1999))
+    for _ in range(3):
+        index = OutcomeIndex(file, many)
+        with ThreadPoolExecutor(8) as pool:
+            every = list(pool.map(index.records, [asked] * 8))
+        assert all([each.place for each in found.values()] == asked for found in every)
