@@ -269,7 +269,7 @@ class Fleet(Executor):
         """Keep one worker running, and replace it if it dies."""
         while not (self._queue.done or self._stop_token.halt):
             try:
-                worker = await self._spawn()
+                worker = await self._spawned()
             except WorkerLost as lost:
                 self._stop_token.stop(ProviderDown(str(lost)))
                 return
@@ -292,6 +292,16 @@ class Fleet(Executor):
             except BaseException:
                 await self._abandon(number, worker)
                 raise
+
+    async def _spawned(self) -> WorkerHandle:
+        """A new worker. Cancelled meanwhile, it is ended first: half a process cannot be."""
+        spawning = asyncio.ensure_future(self._spawn())
+        try:
+            return await asyncio.shield(spawning)
+        except asyncio.CancelledError:
+            with suppress(WorkerLost):
+                await (await spawning).kill()
+            raise
 
     async def _opened(self, worker: WorkerHandle) -> bool:
         """Whether a worker is ready. One that cannot reach the store is done without, as long as
