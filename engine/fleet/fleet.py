@@ -26,6 +26,7 @@ from ..errors import (
     ProviderDown,
     RunFolderError,
     StoreFailed,
+    UsageError,
 )
 from ..limits.limits import Limits
 from ..record.capture import Capture
@@ -76,6 +77,8 @@ class Fleet(Executor):
         """store: its folder or URL, as workers are to open it. quota: its weight where limits are
         shared with other runs of this store, which then is a database; else 0."""
         loaded, policy = assignment.loaded, assignment.policy
+        if assignment.mode == "replay":
+            raise UsageError("a replay runs in one process: leave out --workers")
         # What a worker would find missing is found here, before any is started.
         loaded.models.prepare(loaded.sweep.roles, policy)
         self._cache = Cache(
