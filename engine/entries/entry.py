@@ -93,11 +93,16 @@ def read_entry(folder: Path) -> tuple[Entry, str]:
     try:
         told = orjson.loads(read_bounded(folder / ENTRY, 2**28))
         stated = told.pop("digest")
-        return msgspec.convert(told, Entry, strict=True), stated
+        entry = msgspec.convert(told, Entry, strict=True)
     except (OSError, KeyError, AttributeError, TypeError, orjson.JSONDecodeError) as exc:
         raise EntryError(f"{folder / ENTRY}: it cannot be read: {exc}") from exc
     except msgspec.ValidationError as exc:
         raise EntryError(f"{folder / ENTRY}: {exc}") from exc
+    if unknown := sorted(told.keys() - set(Entry.__slots__)):
+        raise EntryError(f"{folder / ENTRY}: {unknown[0]!r} is no field of an entry")
+    if not isinstance(stated, str):
+        raise EntryError(f"{folder / ENTRY}: its digest must be a text, and is {stated!r:.40}")
+    return entry, stated
 
 
 def digest_of(content: bytes) -> str:

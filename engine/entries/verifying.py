@@ -29,6 +29,7 @@ from .entry import (
     PACK,
     REGISTRATION,
     Entry,
+    digest_of,
     file_digest,
     first_difference,
     named,
@@ -84,12 +85,20 @@ def changed_files(folder: Path, entry: Entry, stated: str) -> Iterator[str]:
     """
     if entry.digest != stated:
         yield f"{ENTRY}: its digest is {stated[:12]}…, and what it says makes {entry.digest[:12]}…"
-    there = {str(f.relative_to(folder)) for f in folder.rglob("*") if not f.is_dir()}
+    there = {
+        str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_symlink() or not f.is_dir()
+    }
     for name in sorted(there - {ENTRY} - set(entry.files)):
         yield f"{name}: it is not listed in {ENTRY}"
     for name, digest in entry.files.items():
+        if "\0" in name or Path(name).is_absolute() or ".." in Path(name).parts:
+            yield f"{name!r}: it is no file of an entry"
+            continue
         try:
-            if file_digest(folder / name) != digest:
+            file = folder / name
+            if digest != (
+                file_digest(file) if name == PACK else digest_of(read_bounded(file, MAX_FILE))
+            ):
                 yield f"{name}: it was changed"
         except FileNotFoundError:
             yield f"{name}: it is missing"
@@ -175,8 +184,10 @@ def _cells(
             yield f"{named(run, place)}: its outcome is not that of its record"
     if next(packed, None) is not None:
         yield f"{PACK}: {SAID} has more lines than cells"
+    count = run.sweep.span(len(run.problems) - 1).stop
     for place in sorted(listed):
-        yield f"{named(run, place)}: it is missing"
+        there = 0 <= place < count
+        yield f"{named(run, place)}: it is missing" if there else f"{CELLS}: it has too many cells"
 
 
 def _replies(file: Path) -> dict[str, str]:

@@ -59,12 +59,18 @@ def environment(folder: Path) -> Environment:
 
 def _key_in(variable: str, file: Path) -> str:
     try:
-        # A secret that Kubernetes mounts is a link.
+        # A secret that Kubernetes mounts is a link. A pipe could be waited for without an end, and
+        # be read but once.
+        if file.exists() and not file.is_file():
+            raise UsageError(f"{variable}={file}: the key cannot be read: it is no regular file")
         with file.open(encoding="ascii") as opened:
-            return opened.read(MAX_KEY).strip()
+            key = opened.read(MAX_KEY).strip()
     except (OSError, UnicodeError) as exc:
         why = exc.strerror if isinstance(exc, OSError) else "it holds a character that no key has"
         raise UsageError(f"{variable}={file}: the key cannot be read: {why}") from None
+    if not key:
+        raise UsageError(f"{variable}={file}: the key cannot be read: the file is empty")
+    return key
 
 
 def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> None:
@@ -95,7 +101,11 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
 
 def _meant(name: str, environment: Mapping[str, str]) -> str:
     """The variable that is set and may have been meant: `OPENAI_KEY` for `OPENAI_API_KEY`."""
-    keys = [each for each in environment if "KEY" in each.upper() or "TOKEN" in each.upper()]
+    keys = [
+        each
+        for each, value in environment.items()
+        if value and each != name and ("KEY" in each.upper() or "TOKEN" in each.upper())
+    ]
     near = get_close_matches(name, keys, 1, 0.75)
     return f", and {near[0]} is: was that meant" if near else ""
 

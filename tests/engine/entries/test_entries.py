@@ -19,7 +19,7 @@ import zstandard
 from oversight.engine.entries import board
 from oversight.engine.entries.board import write_board
 from oversight.engine.entries.board_rows import doubts_of
-from oversight.engine.entries.entry import Entry, read_entry
+from oversight.engine.entries.entry import Entry, EntryError, read_entry
 from oversight.engine.entries.ranking import Standing, rank_sets, rests_on
 from oversight.engine.entries.verifying import verify
 from oversight.engine.reports.report import report
@@ -164,6 +164,23 @@ def test_a_file_that_is_added_or_gone_is_named(entry: Path) -> None:
     wrong = verify(entry).wrong
     assert "cards/data.md: it is missing" in wrong
     assert "more.txt: it is not listed in entry.json" in wrong
+
+
+def test_cells_files_and_fields_that_no_entry_has_are_named(entry: Path) -> None:
+    with (entry / "cells.txt").open("a") as cells:
+        cells.write("99999999 aa\n" + "9" * 4_000 + " aa\n")
+    (entry / "linked").symlink_to("/")
+    told = orjson.loads((entry / "entry.json").read_bytes())
+    told["files"] |= {"a\0b": "aa", "/dev/zero": "aa", "../up": "aa"}
+    (entry / "entry.json").write_bytes(orjson.dumps(told))
+    wrong = verify(entry).wrong
+    assert "cells.txt: it has too many cells" in wrong
+    assert "linked: it is not listed in entry.json" in wrong
+    assert sum("it is no file of an entry" in each for each in wrong) >= 3
+    for change, named in [({"more": 1}, "'more' is no field"), ({"digest": 5}, "must be a text")]:
+        (entry / "entry.json").write_bytes(orjson.dumps(told | change))
+        with pytest.raises(EntryError, match=named):
+            verify(entry)
 
 
 def test_a_page_of_a_strangers_does_not_reach_the_board_though_it_is_listed(

@@ -172,7 +172,7 @@ def test_a_file_beside_a_sweep_names_no_file_to_read(
     assert "of another" not in environment(tmp_path).values()
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b" \n"])
 def test_a_key_file_that_cannot_be_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
 ) -> None:
