@@ -65,6 +65,14 @@ _KEEPALIVE: dict[str, Any] = {
 T = TypeVar("T")
 
 
+_CROWDED = ("too many clients", "too many connections", "remaining connection slots")
+"""What a server says that takes no more sessions; libpq gives no code for it."""
+
+
+class StoreCrowded(StoreUnreachable):
+    """The server has no room for one more session."""
+
+
 class Patience:
     """How long the sessions of one process wait for their server: one deadline an outage."""
 
@@ -123,10 +131,13 @@ class Session:
         *,
         times: float = 1.0,
         once: bool = False,
+        alone: bool = True,
     ) -> T:
         """What `work` gives; again and again while the server cannot be reached. StoreError.
 
         times: how many times the usual patience a long statement may take. once: not to try again.
+        alone: whether this process has no other session; else StoreCrowded where the server has no
+        room for this one.
         """
         with self._lock:
             began, pause = time.monotonic(), RETRY_PAUSE
@@ -144,6 +155,8 @@ class Session:
                     raise StoreFull(f"{self._url}: {one_line(exc)}") from exc
                 except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
                     self._drop()
+                    if not alone and any(words in str(exc) for words in _CROWDED):
+                        raise StoreCrowded(f"{self._url} has no room: {one_line(exc)}") from exc
                     if once or not self._patience.failed(began, pause):
                         raise StoreUnreachable(
                             f"{self._url} cannot be reached: {one_line(exc)}"

@@ -79,3 +79,6 @@ class ReplayMiss(CacheError):
         self.model = model
         self.address = address
         self.nearest = nearest
+
+    def __reduce__(self) -> tuple[type["ReplayMiss"], tuple[str, str, str]]:
+        return type(self), (self.model, self.address, self.nearest)

@@ -11,6 +11,7 @@ asks it, which renews the lease as long as it lives: a machine that vanishes hol
 longer than that. A batch holds its calls until it has ended, whichever process looks after it.
 """
 
+import math
 import os
 import socket
 import threading
@@ -21,7 +22,15 @@ from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
 from .checksum import add_checksum, strip_checksum
-from .database import Patience, Session, checked_url, outage_seconds, psycopg, seconds_of
+from .database import (
+    Patience,
+    Session,
+    StoreCrowded,
+    checked_url,
+    outage_seconds,
+    psycopg,
+    seconds_of,
+)
 from .errors import DamagedEntry, StoreError, StoreGone
 from .store import REPLACED, Acquired, Store, checked_key
 
@@ -145,6 +154,10 @@ class PostgresStore(Store):
         self._idle: list[Session] = []
         self._held: set[str] = set()
         self._lock = threading.Lock()
+        self._most = math.inf
+        """Sessions that the server has room for."""
+        self._returned = threading.Condition(self._lock)
+        """A session is idle again, or gone."""
         self._ended = threading.Event()
         self._renewing: threading.Thread | None = None
         self._far = False
@@ -303,17 +316,26 @@ class PostgresStore(Store):
             session.close()
 
     def _run(self, work: Callable[["psycopg.Connection[Any]"], T], **how: Any) -> T:
-        with self._lock:
-            if not self._idle:
-                self._idle.append(Session(self.url, self._patience))
-                self._sessions += self._idle
-            # The one used last: its connection is there already.
-            session = self._idle.pop()
-        try:
-            return session.run(work, **how)
-        finally:
-            with self._lock:
-                self._idle.append(session)
+        while True:
+            with self._returned:
+                self._returned.wait_for(lambda: self._idle or len(self._sessions) < self._most)
+                if not self._idle:
+                    self._idle.append(Session(self.url, self._patience))
+                    self._sessions += self._idle
+                # The one used last: its connection is there already.
+                session, alone = self._idle.pop(), len(self._sessions) == 1
+            try:
+                return session.run(work, alone=alone, **how)
+            except StoreCrowded:
+                # Those that there are do for all threads.
+                with self._lock:
+                    self._sessions.remove(session)
+                    self._most = max(len(self._sessions), 1)
+            finally:
+                with self._returned:
+                    if session in self._sessions:
+                        self._idle.append(session)
+                    self._returned.notify_all()
 
     def _forget(self, keys: Iterable[str]) -> None:
         with self._lock:

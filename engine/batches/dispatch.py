@@ -20,6 +20,7 @@ from ..errors import (
 )
 from ..models.router import Models
 from ..providers.fault import ErrorAnswer
+from ..runs.listing import is_run
 from ..stop import StopToken
 from .books import BatchBooks
 from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, Lost, Submission
@@ -231,6 +232,11 @@ class Dispatch:
     def _way_on(self, name: str, batch: Submission) -> str:
         run = self._journal.folder.parent
         most = f", ${batch.worst:.2f} at most" if batch.worst else ""
+        if not is_run(run):
+            return (
+                f"The same command looks again. Without {run}, which keeps what is known of it, "
+                f"its calls are asked again, and may be paid twice{most}"
+            )
         return (
             f"The same command looks again; oversight batches reconcile {run} compares what the "
             f"vendor says with what is here. Only to count what is lost of it as spent{most}, and "

@@ -97,6 +97,8 @@ class Fleet(Executor):
         """By worker, how many of the faults it knows."""
         self._lost = 0
         """Workers that died."""
+        self._apart = 0
+        """Workers that could not open the store."""
         self._assignment = assignment
         self._sweep, self._folder = loaded.sweep, assignment.folder
         self._stop_token = loaded.stop_token
@@ -270,13 +272,14 @@ class Fleet(Executor):
         """Keep one worker running, and replace it if it dies."""
         while not (self._queue.done or self._stop_token.halt):
             try:
-                worker = await self._spawn()
+                worker = await self._spawned()
             except WorkerLost as lost:
                 self._stop_token.stop(ProviderDown(str(lost)))
                 return
             number = next(self._numbers)
             try:
-                await worker.open(self._setup)
+                if not await self._opened(worker):
+                    return
                 self._workers[number] = worker
                 self._queue.join(number)
                 self._allocator.joined(number)
@@ -292,6 +295,35 @@ class Fleet(Executor):
             except BaseException:
                 await self._abandon(number, worker)
                 raise
+
+    async def _spawned(self) -> WorkerHandle:
+        """A new worker. Cancelled meanwhile, it is ended first: half a process cannot be."""
+        spawning = asyncio.ensure_future(self._spawn())
+        try:
+            return await asyncio.shield(spawning)
+        except asyncio.CancelledError:
+            with suppress(WorkerLost):
+                await (await spawning).kill()
+            raise
+
+    async def _opened(self, worker: WorkerHandle) -> bool:
+        """Whether a worker is ready. One that cannot reach the store is done without, as long as
+        there are others."""
+        try:
+            await worker.open(self._setup)
+        except StoreError as fault:
+            self._apart += 1
+            if self._apart >= self._count:
+                raise
+            log.warning(
+                "%d of %d workers cannot reach the store, and the others do their work: %s",
+                self._apart,
+                self._count,
+                fault,
+            )
+            await worker.kill()
+            return False
+        return True
 
     async def _drive(self, number: int, worker: WorkerHandle) -> None:
         """Send orders and receive reports in turn, until there is nothing left to do."""

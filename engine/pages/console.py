@@ -14,7 +14,7 @@ from ..display.quantity import duration
 from ..persons.desk import Desk
 from ..persons.history import RaterHistory
 from ..persons.results import judgements
-from ..runs.listing import summarize
+from ..runs.listing import is_run, summarize
 from .addresses import AtDesk
 from .environment import page
 from .serving import html
@@ -63,7 +63,8 @@ class Console:
         desk, study = self._desk, self._desk.settings.study
         lines = [self._line(name) for name in desk.raters]
         answered, total = sum(line.answered for line in lines), self._total()
-        sweep = None if desk.pool.planned else await asyncio.to_thread(summarize, self._run)
+        told = not desk.pool.planned and is_run(self._run)
+        sweep = await asyncio.to_thread(summarize, self._run) if told else None
         return html(
             page(
                 "console",

@@ -134,13 +134,14 @@ def finding_page(
         heading=title,
         lead=lead,
         said=(*said, *finding.lead),
-        parts=[shown_part(part, rows) for part in parts],
+        parts=[shown_part(part, rows, pointed=links.live) for part in parts],
         **values,
     )
 
 
-def shown_part(part: Part, links: Mapping[str, str]) -> ShownPart:
-    """A part as a table. links: by the text of a cell that names a row."""
+def shown_part(part: Part, links: Mapping[str, str], *, pointed: bool = True) -> ShownPart:
+    """A part as a table. links: by the text of a cell that names a row. pointed: whether points of
+    the chart are links as well; those of a site are long."""
     columns = [(column, column.cell) for column in part.columns if column.cell]
     lines = tuple(
         tuple(_cell(column, cell, line, links) for column, cell in columns)
@@ -158,7 +159,7 @@ def shown_part(part: Part, links: Mapping[str, str]) -> ShownPart:
         table.left,
         Axis.around([0.0, *ends]) if any(each and each.interval for each in drawn) else None,
         next(heads, ""),
-        shown_chart(part.chart, links) if part.chart else None,
+        shown_chart(part.chart, links if pointed else {}) if part.chart else None,
     )
 
 

@@ -10,7 +10,8 @@ from ..runs.reader import Place, RunReader
 from .addresses import Addresses, anchor
 from .environment import part
 from .provenance import run_page
-from .reading import TURNS_A_PAGE, Asked, Reading
+from .reading import TURNS_A_PAGE, Reading
+from .turns import Asked
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
 """Bytes of markup that the texts of a page of calls may take together, and each in any case."""

@@ -4,7 +4,7 @@ command line, and a table of the reference."""
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from ..errors import UsageError
 
@@ -39,13 +39,13 @@ def flag(help: str, *, default: Any = None, **settings: Any) -> Any:
 def check_flags(settings: Any) -> None:
     """UsageError, with all that is wrong, for settings that no option would take; for an
     `__post_init__`. Values that an option reads from text are read here too."""
-    hints, faults = get_type_hints(type(settings)), []
+    faults = []
     for each in fields(settings):
         declared: Flag | None = each.metadata.get(FLAG)
         value = getattr(settings, each.name)
         if declared is None or value == each.default:
             continue
-        choices = get_args(hints[each.name]) if get_origin(hints[each.name]) is Literal else ()
+        choices = get_args(each.type) if get_origin(each.type) is Literal else ()
         if declared.read is not None and isinstance(value, str):
             try:
                 object.__setattr__(settings, each.name, declared.read(value))

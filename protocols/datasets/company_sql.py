@@ -1,8 +1,8 @@
 """Generated SQL: questions about a company's private database, generated from a seed.
 
 The right answer is that of a query which keeps all of the house's conventions; the wrong one that
-of the same query with one convention broken. Agents read the conventions, and the rows or, with the
-tool `query`, what they ask of them; the judge sees the question, the schema and the two figures.
+of the same query with one convention broken. Agents read the conventions, and see of the rows what
+they ask by the tool `query`; the judge sees the question, the schema and the two figures.
 """
 
 import random
@@ -53,9 +53,7 @@ class GeneratedSql(Loader):
     quoted: ClassVar[bool] = True
 
     orders: int
-    """Orders in the books of each question: 40 fill a passage of about 3,000 words."""
-    rows: bool = True
-    """Whether the passage has the rows; if not, agents need the tool `query`."""
+    """Orders in the books of each question."""
 
     def __post_init__(self) -> None:
         Loader.__post_init__(self)
@@ -86,20 +84,19 @@ class GeneratedSql(Loader):
             _fill(books, chance, self.orders)
             year, region = chance.choice(YEARS), chance.choice(REGIONS)
             right, wrong = revenue(books, year, region), revenue(books, year, region, broken)
-            rows, script = _dump(books), "\n".join(books.iterdump())
+            script = "\n".join(books.iterdump())
         if right == wrong or min(right, wrong) <= 0:
             return None
         rules = "\n".join(f"- {rule}" for rule in CONVENTIONS.values())
-        passage = f"Conventions of the house:\n{rules}\n\n{SCHEMA}"
         text = f"Books {id}: what was the revenue of {region} in fiscal year {year}, in crowns?"
         return labelled(
             id,
-            text if self.rows else f"{text}\n\n{SCHEMA}",
+            f"{text}\n\n{SCHEMA}",
             [(f"{right} crowns", "", 1.0), (f"{wrong} crowns", "", -1.0)],
             seed=self.seed,
-            passage=f"{passage}\n\n{rows}" if self.rows else passage,
+            passage=f"Conventions of the house:\n{rules}",
             flaws=("", f"{broken}: breaks this convention"),
-            environment="" if self.rows else script,
+            environment=script,
         )
 
 
@@ -153,12 +150,3 @@ def _fill(books: sqlite3.Connection, chance: random.Random, orders: int) -> None
     add("order_lines", *lines)
     add("returns", *returned)
     add("holidays", ("2022-12-25",), ("2023-01-01",))
-
-
-def _dump(books: sqlite3.Connection) -> str:
-    names = books.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-    parts = []
-    for (name,) in names:
-        rows = books.execute(f'SELECT * FROM "{name}"').fetchall()
-        parts.append("\n".join([f"{name}:", *(", ".join(map(str, row)) for row in rows)]))
-    return "\n\n".join(parts)

@@ -236,7 +236,7 @@ def test_a_file_that_is_no_database_says_what_to_do(folder, content):
 def test_a_path_that_cannot_be_a_store_is_an_error_that_names_it(tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(StoreError, match="cannot be a store"):
+    with pytest.raises(StoreError, match="is a file, and a store is a folder"):
         DiskStore(file)
     with pytest.raises(StoreError, match="holds no store"):
         ReadOnlyStore(tmp_path)

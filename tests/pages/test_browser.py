@@ -91,10 +91,10 @@ def test_every_page_of_a_bundle_opens_from_its_file(page: Any, site: Path) -> No
     faults, asked = faults_in(page), asked_by(page)
     pages = sorted(site.glob("*.html"))
     kinds = {each.stem.partition("-")[0] for each in pages}
-    tables = {"answer", "pivot", "cells", "search", "measure"}
+    tables = {"answer", "pivot", "cells", "search", "measure", "calls"}
     assert kinds == {"index", "map", "problem", "row", "failures", "cost"} | tables
     firsts = [next(each for each in pages if each.stem.startswith(kind)) for kind in sorted(kinds)]
-    for each in [*firsts, next(site.glob("row-*-calls.html"))]:
+    for each in [*firsts, next(site.glob("calls-*.html"))]:
         page.goto(each.as_uri())
         assert page.locator("main").inner_text().strip()
     # A page of several readings is the one kind that is not served.
@@ -243,7 +243,7 @@ def test_print_leaves_out_what_only_a_screen_can_do(page: Any, root: str, hard: 
     assert page.locator(".turn").first.is_visible()
 
 
-@pytest.mark.parametrize("name", ["index", "map", "problem-0", "row-0-1", "row-0-1-calls"])
+@pytest.mark.parametrize("name", ["index", "map", "problem-0", "row-0-1", "calls-1"])
 def test_nothing_of_a_hostile_bundle_runs(name: str, page: Any, hostile: Path) -> None:
     asked = asked_by(page)
     page.goto((hostile / f"{name}.html").as_uri())

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from ..group import NamedGroup
+from ..naming import run_argument
 from ..options import format_option
 from ..output import say, show, width
 
@@ -15,14 +16,39 @@ BEGIN, END = "<!-- validation -->", "<!-- end of validation -->"
 """Marks around the table in a page of documentation."""
 
 
-MODULES = {
-    name: name for name in ("probe", "frontier", "pressure", "proposals", "scaling", "tools")
-}
+MODULES = {name: name for name in ("probe", "frontier", "pressure", "scaling")}
 
 
 @click.group(cls=NamedGroup, modules=MODULES)
 def command() -> None:
     """Measure more of a run: beliefs, cost, pressure, scaling; or validate all intervals."""
+
+
+@command.command()
+@run_argument
+@format_option
+def proposals(run: Path, format: str) -> None:
+    """Print how well each row of RUN tells right proposals from wrong ones: J, AUROC, lift.
+
+    For proposals of a data set (proposals: true) or of a model (dataset generate-proposals): one
+    answer to accept or reject. critic's J: of what proposer_critic's critic decided in private.
+    """
+    from ...decisions.proposals import graded_finding
+    from ...decisions.rows import read_rows
+
+    show(graded_finding(read_rows(run)).text(format, width()))
+
+
+@command.command()
+@run_argument
+@format_option
+def tools(run: Path, format: str) -> None:
+    """Print how often the speakers of each row used tools and had claims checked, and what came
+    of it, apart for those who argued for the best answer and for the others."""
+    from ...decisions.tool_uses import tool_uses
+    from ...runs.reader import RunReader
+
+    show(tool_uses(RunReader(run)).text(format, width()))
 
 
 @command.command()

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
+import orjson
 
 from ...accounting.ledger import UsageTotals
 from ...accounting.prices import PriceList, listed, load_prices
@@ -138,8 +139,23 @@ def _stand_ins(settings: Any, path: str = "") -> Iterator[str]:
         # On an axis of models, the stand-in is one point, however many it replaces.
         yield f"{path}={STAND_IN_MODEL}"
     elif isinstance(settings, list):
+        replaced = [_replaced(setting) for setting in settings]
+        # Settings that differed in the model alone are one now.
+        different = [each for n, each in enumerate(replaced) if each not in replaced[:n]]
+        if len(different) < len(replaced):
+            yield f"{path}={orjson.dumps(different).decode()}"
+            return
         for index, setting in enumerate(settings):
             yield from _stand_ins(setting, f"{path}.{index}")
+
+
+def _replaced(setting: Any) -> Any:
+    """A setting with the stand-in for every simulated model."""
+    if isinstance(setting, dict):
+        return {name: _replaced(each) for name, each in setting.items()}
+    if isinstance(setting, list):
+        return [_replaced(each) for each in setting]
+    return STAND_IN_MODEL if _is_simulated(setting) else setting
 
 
 def _is_simulated(setting: Any) -> bool:

@@ -106,7 +106,7 @@
   all("table.forest").forEach((table) => {
     const names = all("thead th", table).map((head) => (head.matches(".num") ? head.textContent.trim() : ""));
     for (const row of table.tBodies[0].rows) names.forEach((name, at) => {
-      if (name && row.cells[at]) row.cells[at].dataset.label = row.cells[at].dataset.label || name;
+      if (name && row.cells[at] && row.cells[at].textContent.trim()) row.cells[at].dataset.label = row.cells[at].dataset.label || name;
     });
   });
 

@@ -163,7 +163,7 @@ def test_a_track_is_listed_shown_and_run(place: Path, command: Command) -> None:
 @pytest.mark.wire
 def test_uses_of_tools_and_flaws_of_problems_are_told_apart(place: Path, command: Command) -> None:
     (place / "sql.yaml").write_text(
-        "name: sql\nproblems: {generated_sql: {orders: 40, rows: false, limit: 12}}\n"
+        "name: sql\nproblems: {generated_sql: {orders: 40, limit: 12}}\n"
         "agents: {model: sim/reckoner, tools: query, budget: 1.0}\n"
         "judges: {kind: stated, model: sim/judge}\nprotocols: [naive_judge, debate]\n"
     )

@@ -12,7 +12,7 @@ import pytest
 from oversight.engine.fleet.fleet import LEASE_TTL
 from oversight.engine.mock.process import counts
 from oversight.engine.runs.run_folder import outcomes
-from tests import starting
+from tests import databases, starting
 from tests.command_line import Ran, environment, fleet_of, oversight, within
 from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
 from tests.waiting import PATIENCE, Lag, end, last_rise, until
@@ -345,3 +345,16 @@ def test_p13_no_word_between_processes_holds_a_key(desk, monkeypatch, tmp_path):
     assert done.returncode == 0, done.stderr
     assert len(log.read_bytes()) > 10_000
     assert CANARY.encode() not in log.read_bytes()
+
+
+def test_a_database_with_little_room_gets_fewer_workers_and_fewer_sessions(
+    desk, undisturbed, caplog
+) -> None:
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    with databases.serving(settings=" -c max_connections=5") as postgres, desk.server(SLOW) as url:
+        done = desk.sit_here("--store", postgres.database(), "--workers", "6")
+        seen = counts(url)
+    assert done.code == 0, done.err
+    assert "2 of 6 workers cannot reach the store, and the others do their work" in caplog.text
+    assert written(desk) == written(undisturbed)
+    assert seen["repeats"] == 0

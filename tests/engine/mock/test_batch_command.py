@@ -63,10 +63,9 @@ def test_a_plan_in_batches_costs_half_and_tells_the_waves(desk):
 def test_what_does_not_go_with_batches_is_refused_before_anything_is_sent(desk):
     with desk.server({}) as url:
         desk.problems = 2
-        several = desk.sit_here("--batch", "--workers", "2")
         nobody = desk.sit_here("--batch", "--set", "judges=ollama/llama3.1:8b", "--dry-run")
         long = desk.sit_here("--batch-for", "soon")
         assert "batches" not in counts(url)
-    assert several.code == nobody.code == long.code == 2
+    assert nobody.code == long.code == 2
     assert "ollama/llama3.1:8b: ollama takes no batches here; openai and anthropic do" in nobody.err
     assert "'soon' is no time: write it as 6h, 90m or 30s" in long.err

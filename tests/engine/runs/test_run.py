@@ -133,7 +133,10 @@ def test_a_retired_model_is_refused_unless_a_server_of_ones_own_answers_for_it(
         (("report", "."), ". is no run folder: it has no manifest.json"),
         (("replay", "nowhere"), "no run folder in runs has a name that begins with 'nowhere'"),
         (("run", "small.yaml", "--run-folder", "."), ". is no run folder, and holds small.yaml"),
-        (("run", "small.yaml", "--store", "small.yaml"), "small.yaml cannot be a store: "),
+        (
+            ("run", "small.yaml", "--store", "small.yaml"),
+            "small.yaml is a file, and a store is a folder",
+        ),
     ],
 )
 def test_what_the_user_got_wrong_ends_with_code_2_and_is_told_in_plain_words(

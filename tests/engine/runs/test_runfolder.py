@@ -201,7 +201,7 @@ def test_a_folder_whose_making_was_cut_off_is_made_whole(
 def test_a_file_in_the_way_is_told(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("x")
-    assert refused(path) == f"{path} cannot be written: File exists"
+    assert refused(path) == f"{path} is a file, and a folder is needed: name another"
 
 
 @pytest.mark.wire

@@ -86,8 +86,8 @@ def test_a_database_from_elsewhere_is_made_in_memory_alone(script: str, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_a_company_without_rows_is_one_to_query() -> None:
-    made = GeneratedSql(40, limit=6, rows=False).load()
+def test_the_rows_of_a_company_are_there_to_query_alone() -> None:
+    made = GeneratedSql(40, limit=6).load()
     assert b"".join(jsonl(problems("x", b"".join(jsonl(made))))) == b"".join(jsonl(made))
     for problem, name in zip(made, CONVENTIONS, strict=True):
         question = problem.question
