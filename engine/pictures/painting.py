@@ -341,11 +341,17 @@ def _measured(forest: Forest) -> str:
 
 
 def _log(axes: "Axes", x: Sequence[float]) -> None:
-    """A logarithmic axis, with a tick at each value where they are few whole numbers."""
+    """A logarithmic axis in plain numbers: the values where they are few whole ones, otherwise
+    1, 2, 5 of each decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
     axes.set_xscale("log")
-    if len(x) <= MAX_TICKS and all(value == int(value) for value in x):
-        axes.set_xticks(x, [f"{value:g}" for value in x])
-        axes.minorticks_off()
+    if len(x) <= MAX_TICKS and all(value == int(value) < 1000 for value in x):
+        axes.set_xticks(x)
+    else:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.9g}"))
+    axes.minorticks_off()
 
 
 def _errors(values: Sequence[float], intervals: Sequence[Span | None]) -> Any:
