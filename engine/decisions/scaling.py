@@ -70,8 +70,8 @@ def scaling(
 
     capability: by name of agent or judge, overriding the sweep file; if neither gives any, the log
     odds of the run's naive judges. score: of the ASD and lift modelled over capability. gap: reach
-    of nested oversight above the weakest model; by default the range of capabilities. UsageError for a
-    protocol without rows or of several kinds, and for models that never met.
+    of nested oversight above the weakest model; by default the range of capabilities. UsageError
+    for a protocol without rows or of several kinds, and for models that never met.
     """
     rows = run.sweep.rows
     matching = [n for n in rows_meant(protocol, rows, run.names) if rows[n].agent]
