@@ -26,6 +26,7 @@ from ..errors import (
     ProviderDown,
     RunFolderError,
     StoreFailed,
+    UsageError,
 )
 from ..limits.limits import Limits
 from ..record.capture import Capture
@@ -76,6 +77,8 @@ class Fleet(Executor):
         """store: its folder or URL, as workers are to open it. quota: its weight where limits are
         shared with other runs of this store, which then is a database; else 0."""
         loaded, policy = assignment.loaded, assignment.policy
+        if assignment.mode == "replay":
+            raise UsageError("a replay runs in one process: leave out --workers")
         # What a worker would find missing is found here, before any is started.
         loaded.models.prepare(loaded.sweep.roles, policy)
         self._cache = Cache(
@@ -269,7 +272,7 @@ class Fleet(Executor):
         """Keep one worker running, and replace it if it dies."""
         while not (self._queue.done or self._stop_token.halt):
             try:
-                worker = await self._spawn()
+                worker = await self._spawned()
             except WorkerLost as lost:
                 self._stop_token.stop(ProviderDown(str(lost)))
                 return
@@ -292,6 +295,16 @@ class Fleet(Executor):
             except BaseException:
                 await self._abandon(number, worker)
                 raise
+
+    async def _spawned(self) -> WorkerHandle:
+        """A new worker. Cancelled meanwhile, it is ended first: half a process cannot be."""
+        spawning = asyncio.ensure_future(self._spawn())
+        try:
+            return await asyncio.shield(spawning)
+        except asyncio.CancelledError:
+            with suppress(WorkerLost):
+                await (await spawning).kill()
+            raise
 
     async def _opened(self, worker: WorkerHandle) -> bool:
         """Whether a worker is ready. One that cannot reach the store is done without, as long as

@@ -91,8 +91,8 @@ def saved(run: RunReader, score: str) -> Forest | None:
         told = orjson.loads(file.read_bytes())
         if told["score"] != score or told["missing"]:
             return None
-        return saved_forest(told)
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return saved_forest(told, [row.shown for row in run.sweep.rows])
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         # No report, or one by another version: compute from the outcomes.
         return None
 

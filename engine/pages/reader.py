@@ -80,7 +80,7 @@ def neighbours(run: RunReader, links: Addresses, one: Reading) -> Neighbours:
 def reader_page(run: RunReader, links: Addresses, one: Reading) -> str:
     """The page of one reading."""
     return readers_page(
-        run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.kind}"
+        run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.shown}"
     )
 
 

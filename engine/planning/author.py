@@ -34,7 +34,7 @@ class AuthorCode:
     @cached_property
     def source(self) -> str:
         lines = linecache.getlines(self.path)
-        return "".join(lines) or Path(self.path).read_text(encoding="utf-8")
+        return "".join(lines) or Path(self.path).read_text(encoding="utf-8", errors="replace")
 
     @cached_property
     def tree(self) -> ast.Module:

@@ -36,7 +36,7 @@ from ..sweeps.sweep import Cell, Sweep
 from .author import AuthorCode, Mistake, line_in
 from .subject import JUDGE, Kind, Subject, subject_named
 from .tool_trial import ToolTrial
-from .watcher import Endless, Watcher
+from .watcher import PATIENCE, Endless, Watcher
 
 MAX_CALLS = 300
 """Calls of one world; a protocol that asks more is taken for one without an end."""
@@ -122,8 +122,12 @@ class Trial:
         world = WorldTrial(cell, Halt("nothing was run"))
         recording = RecordingAsk(self._asking(answer, world))
         try:
-            world.end = await verdict_of(cell, recording)
+            async with asyncio.timeout(PATIENCE) as patience:
+                world.end = await verdict_of(cell, recording)
         except Exception as exc:
+            if patience.expired():
+                why = f"waits {PATIENCE:g} s, and for no call"
+                raise Endless(self._watcher.last, why) from None
             world.end = first_fault(exc)
         for note in recording.notes:
             if type(note) is tuple:
@@ -324,6 +328,7 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
         with watcher.watching(reads=True):
             file = subject.sweep(overrides)
             again = subject.sweep(overrides) if subject.kind.base is Loader else file
+            sweep = file.sweep({})
     except Exception as exc:
         if not mistakes or not isinstance(exc, UsageError):
             line = line_in(code.path, exc) or code.line
@@ -338,7 +343,7 @@ def tried(word: str, overrides: Sequence[str] = ()) -> Tried:
         mistakes.append(Mistake(code.line_of_method("load"), "pure", why))
     if subject.kind.base is Loader and (leak := leakage_check(file.problems)).leaks:
         mistakes.append(Mistake(code.line_of_method("load"), "leak", leak.line))
-    trial = Trial(code, subject.kind, file.sweep({}))
+    trial = Trial(code, subject.kind, sweep)
     mistakes += trial.run()
     checks = {each.check for each in mistakes}
     told = {follows for check, follows in CONSEQUENCES.items() if check in checks}

@@ -20,6 +20,9 @@ from .author import AuthorCode, Mistake
 SECONDS = 10.0
 """Seconds of CPU after which a run that asks nothing is taken for endless."""
 
+PATIENCE = 20.0
+"""Seconds that a world may wait in all, where every call is answered at once."""
+
 CHANCE = re.compile(
     r"(time\.(time|time_ns|monotonic|monotonic_ns|perf_counter|perf_counter_ns|localtime|gmtime)"
     r"|datetime\.(datetime|date)\.(now|utcnow|today)|uuid\.(uuid1|uuid4)|os\.(urandom|getpid)"

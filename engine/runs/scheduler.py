@@ -64,7 +64,14 @@ async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
     """One cell's verdict; whatever is raised on the way passes."""
     problem, protocol, ask = cell.problem, cell.row.protocol, nth(ask, cell.draw)
     side = problem.question.answers[cell.side]
-    verdict = _sound(await protocol.run(problem.question, side, ask), problem.question)
+    try:
+        given = await protocol.run(problem.question, side, ask)
+    except SystemExit as exc:
+        # It would end the run without a word.
+        raise RuntimeError(f"it ends the program: {exc!r}").with_traceback(
+            exc.__traceback__
+        ) from None
+    verdict = _sound(given, problem.question)
     more = await protocol.appraise(problem, side, verdict, ask)
     return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
 

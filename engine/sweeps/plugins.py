@@ -198,7 +198,12 @@ def _executed(path: Path, source: bytes) -> ModuleType:
     sys.modules[name] = module
     try:
         loader.exec_module(module)
-    except BaseException:
+    except (Exception, KeyboardInterrupt):
         del sys.modules[name]
         raise
+    except BaseException as exc:
+        del sys.modules[name]
+        raise ImportError(f"it ends the program: {exc!r}").with_traceback(
+            exc.__traceback__
+        ) from None
     return module

@@ -22,6 +22,8 @@ MEMORY = 512 * 2**20
 """Bytes of address space."""
 MAX_OUTPUT = 65_536
 """Bytes that are read; a process that writes more is ended."""
+STARTED = " "
+"""What a confined process writes before any code of a model's runs. JSON skips it."""
 WALL_SECONDS = 60
 """The code cannot sleep, so a busy machine alone comes near this."""
 
@@ -33,12 +35,13 @@ import resource, string, struct, sys
 job = json.loads(sys.stdin.buffer.read())
 CALLS = {
     "x86_64": (0xC000003E, [0, 1, 3, 5, 8, 9, 10, 11, 12, 13, 14, 15, 25, 28, 39, 60, 131, 186,
-                            202, 228, 231, 318]),
-    "aarch64": (0xC00000B7, [57, 62, 63, 64, 80, 93, 94, 98, 113, 132, 134, 135, 139, 172, 178,
+                            228, 231, 318]),
+    "aarch64": (0xC00000B7, [57, 62, 63, 64, 80, 93, 94, 113, 132, 134, 135, 139, 172, 178,
                              214, 215, 216, 222, 226, 233, 278]),
 }
 def confined():
-    # read, write, close, fstat, lseek, memory, signals of one's own, ids, clock, randomness, exit.
+    # read, write, close, fstat, lseek, memory, signals of one's own, ids, clock, randomness, exit;
+    # nothing that waits.
     if platform.machine() not in CALLS:
         return False
     machine, calls = CALLS[platform.machine()]
@@ -56,7 +59,9 @@ def confined():
 for name, most in (("CPU", job["cpu"]), ("AS", job["memory"]), ("FSIZE", 0), ("CORE", 0)):
     resource.setrlimit(getattr(resource, "RLIMIT_" + name), (most, most))
 if not confined():
-    sys.exit(77)
+    sys.exit(1)
+sys.stdout.buffer.write(job["started"].encode())
+sys.stdout.buffer.flush()
 random.seed(0)
 sys.setrecursionlimit(2_000)
 class Silent:
@@ -101,8 +106,8 @@ async def run_confined(code: str, name: str) -> Any:
             env={"PYTHONHASHSEED": "0"},
         )  # fmt: skip
         assert process.stdin is not None and process.stdout is not None
-        job = {"code": code, "name": name, "cpu": CPU_SECONDS, "memory": MEMORY}
-        written = b""
+        job = {"code": code, "name": name, "cpu": CPU_SECONDS, "memory": MEMORY, "started": STARTED}
+        written, ended = b"", False
         try:
             async with asyncio.timeout(WALL_SECONDS):
                 with contextlib.suppress(ConnectionError):
@@ -111,18 +116,25 @@ async def run_confined(code: str, name: str) -> Any:
                 process.stdin.close()
                 while len(written) <= MAX_OUTPUT and (part := await process.stdout.read(8192)):
                     written += part
+                if len(written) <= MAX_OUTPUT:
+                    await process.wait()
+                    ended = True
         except TimeoutError:
             raise Failed("time") from None
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            code_of_exit = await process.wait()
-    if code_of_exit == 77 and not written:
+            # Killing one that has ended takes its exit code from asyncio.
+            if not ended:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+    if not written:
         raise SandboxError(
-            "this machine cannot confine code: the sandbox needs Linux with seccomp, on x86-64 or "
-            "ARM; leave the tool out, or run on such a machine"
+            f"this machine cannot confine code (exit code {process.returncode} before it ran): the "
+            "sandbox needs Linux with seccomp, on x86-64 or ARM; leave the tool out, or run on "
+            "such a machine"
         )
-    return _value(written, code_of_exit)
+    assert process.returncode is not None
+    return _value(written, process.returncode)
 
 
 def _value(written: bytes, code_of_exit: int) -> Any:
@@ -131,7 +143,7 @@ def _value(written: bytes, code_of_exit: int) -> Any:
     try:
         told = orjson.loads(written)
     except orjson.JSONDecodeError:
-        slow = code_of_exit in (-signal.SIGXCPU, -signal.SIGKILL) and not written
+        slow = code_of_exit in (-signal.SIGXCPU, -signal.SIGKILL) and written == STARTED.encode()
         raise Failed("time" if slow else "code") from None
     match told:
         case {"value": value}:

@@ -21,6 +21,8 @@ MAX_INPUTS = 5
 MAX_NUMBERS = 40
 """Numbers of all arguments of one input."""
 LARGEST = 10**9
+DEEPEST = 8
+"""Lists within lists."""
 
 _DEF = re.compile(r"^def ([a-z_]\w*)\(", re.MULTILINE)
 
@@ -47,6 +49,8 @@ async def _used(arguments: Mapping[str, Any], scene: Scene) -> Found:
         given = await run_confined(f"{programs}\n{_trial(labels, shown)}", "given")
     except Failed as exc:
         return Found(f"error: the programs did not end well: {exc.told or exc.cause}")
+    if not _are_results(given, len(chosen), len(labels)):
+        return Found("error: the programs did not end well: code")
     told = (
         f"{orjson.dumps(each).decode()}: "
         + ", ".join(f"{label} gives {value}" for label, value in zip(labels, values, strict=True))
@@ -85,11 +89,22 @@ def _are_inputs(chosen: object) -> bool:
     )
 
 
-def _numbers(value: object) -> int:
+def _are_results(given: object, rows: int, columns: int) -> bool:
+    return (
+        isinstance(given, list)
+        and len(given) == rows
+        and all(isinstance(each, list) and len(each) == columns for each in given)
+        and all(isinstance(value, str) for each in given for value in each)
+    )
+
+
+def _numbers(value: object, depth: int = 0) -> int:
     """How many whole numbers there are in a tree of lists; below 0 if there is anything else."""
     if isinstance(value, list):
-        counts = [_numbers(each) for each in value]
-        return -1 if len(value) > MAX_NUMBERS or min(counts, default=0) < 0 else sum(counts)
+        if len(value) > MAX_NUMBERS or depth == DEEPEST:
+            return -1
+        counts = [_numbers(each, depth + 1) for each in value]
+        return -1 if min(counts, default=0) < 0 else sum(counts)
     whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
     return 1 if whole else -1
 

@@ -30,6 +30,8 @@ HOSTILE = {
     "output": ("import os\nwhile True: os.write(1, b'x' * 2**20)", "output"),
     "one GB": ("import os\nfor _ in range(1024): os.write(1, b'x' * 2**20)", "output"),
     "sleep": ("import time\ntime.sleep(10**6)", "PermissionError"),
+    "wait": ("import _thread\nx = _thread.allocate_lock()\nx.acquire()\nx.acquire()", "code"),
+    "leave as if unconfined": ("import os\nos._exit(1)", "code"),
     "crash": ("import ctypes\nctypes.string_at(0)", "code"),
     "leave": ("import os\nos._exit(0)", "code"),
     "more time": (
@@ -142,6 +144,7 @@ async def test_a_search_finds_an_input_on_which_the_mutant_differs() -> None:
         "inputs = [[[1], True]]",
         "inputs = []",
         "inputs = [[[0] * 99, 1]]",
+        "x = 'right'\nfor _ in range(900): x = [x]\ninputs = [x]",
         "raise type('A_is_right', (Exception,), {})",
         'import os\nos.write(1, b\'{"error": "A is right"}\')\nos._exit(0)',
     ],
