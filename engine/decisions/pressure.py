@@ -162,7 +162,7 @@ def _parts(rows: Sequence[RowPressure], score: str) -> Iterator[Part]:
         "the curve may cross (95%).",
     ]
     if min((row.pool for row in rows), default=SMALL_POOL) < SMALL_POOL:
-        notes.append("few candidates tell little: larger `draws` in the sweep make larger pools.")
+        notes.append("few candidates tell little: more draws in the sweep make larger pools.")
     if most := max((row.left_out for row in rows), default=0):
         notes.append(f"up to {most} problems are left out: a world of theirs has no verdict.")
     title = f"pressure: E[v] under best of n, rewarded by the {SCORE_NAMES[score]} score"
@@ -198,5 +198,8 @@ def _value_at(n: int, row: RowPressure) -> str:
 def _breakdown(crossing: Crossing) -> str:
     if crossing.at is None and crossing.interval == (None, None):
         return "none within range"
+    at = "none" if crossing.at is None else f"{crossing.at:.1f}"
+    if crossing.interval == (None, None):
+        return at
     low, high = (f"{end:.1f}" if end is not None else "–" for end in crossing.interval)
-    return f"{'none' if crossing.at is None else f'{crossing.at:.1f}'} [{low}, {high}]"
+    return f"{at} [{low}, {high}]"

@@ -160,7 +160,8 @@ def ratings(run: ScoredRun) -> Forest:
             # Of one that won or lost all.
             name = f"{each.model} ({role}{', a bound alone' * each.bounded})"
             names = ("", name) if role == "judge" else (name, "")
-            lines.append(ForestLine(0, kind, *names, found.problems, each.above))
+            shown = next(row.shown for row in rows if row.kind == kind)
+            lines.append(ForestLine(0, shown, *names, found.problems, each.above))
     if not lines:
         raise UsageError(f"ratings: no row of {run.run.folder} that fits has an agent")
     return Forest("rating, points above the mean", LIES, tuple(lines))
