@@ -19,7 +19,7 @@ class Block(NamedTuple):
     @property
     def name(self) -> str:
         """Its file's name, where its first line is a comment that states one."""
-        found = re.match(r"# ([\w./-]+\.(?:py|yaml|csv))\n", self.text)
+        found = re.match(r"# ([\w./-]+\.(?:py|yaml))\n", self.text)
         return found[1] if found else ""
 
 

@@ -32,8 +32,8 @@ def _row(rule: RuleAccuracy) -> tuple[str, ...]:
     return (
         rule.rule,
         f"{rule.applicable:,}",
-        f"{rule.accuracy:.1%}",
-        f"{rule.low:.1%} to {rule.high:.1%}",
+        f"{rule.accuracy:.1%}" if rule.applicable else "–",
+        f"{rule.low:.1%} to {rule.high:.1%}" if rule.applicable else "–",
         f"{rule.chance:.1%}",
         "leaks" if rule.leaks else "fine" if rule.applicable else "does not apply",
     )
@@ -70,8 +70,8 @@ def _skipped(faults: Sequence[DatasetError]) -> Iterator[str]:
 
 
 def _power(gate: LeakageCheck) -> Iterator[str]:
-    found = ", ".join(f"{power(gate.problems, tell / 100):.0%} of {tell}" for tell in TELLS)
-    yield f"power with n = {gate.problems:,}: chance of finding a leak: {found} points"
+    found = (f"of {tell} points {power(gate.problems, tell / 100):.0%}" for tell in TELLS)
+    yield f"power with n = {gate.problems:,}: chance of finding a leak {', '.join(found)}"
 
 
 def _mends(gate: LeakageCheck) -> Iterator[str]:

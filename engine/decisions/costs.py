@@ -145,7 +145,7 @@ def costs_part(costs: Costs, ledger: float | None) -> Part:
     if it paid nothing."""
     notes = [
         "Each row by itself, with all calls that it makes. marginal: only those that no row above "
-        "it made; they add up to the run's.",
+        "it made; they add up to what all rows took together.",
         "judge's: tokens in and out of the calls from which verdicts were read.",
     ]
     if ledger is not None:

@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ...protocols.scores import RANGES
 from ...protocols.scoring.crossing import Crossing, crossing
-from ...protocols.scoring.pressure import Point, Pools, best_of_n, tilt, value_curves
+from ...protocols.scoring.pressure import Point, Pools, best_of_n, value_curves
 from ..display.chart import Chart, Series, point
 from ..display.finding import (
     Column,
@@ -27,10 +26,6 @@ from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from .games import games_part, plays_game, row_games
 from .rows import RunRows
-
-SelectionMethod: TypeAlias = Literal["bon", "tilt"]
-
-TILTS = (0.0, 0.5, 1.0, 2.0, 4.0)
 
 DETAILED = 3
 """Most rows whose curves are shown point by point."""
@@ -87,26 +82,22 @@ def row_pressure(
     run: RunRows,
     row: int,
     *,
-    select: SelectionMethod = "bon",
-    strengths: Sequence[float] | None = None,
+    ns: Sequence[int] | None = None,
     score: str = "brier",
 ) -> RowPressure:
-    """Pressure curve of a row. strengths: n of best-of-n, or beta of the tilt; None for defaults.
+    """Pressure curve of a row. ns: 1, 2, 4, … and the whole pool if None.
 
     UsageError without a complete pool, or for an n beyond its size.
     """
     pools, left_out = row_pools(run, row, score)
     k = pools.rewards.shape[1]
-    if select == "bon":
-        ns = doubled(k) if strengths is None else [int(n) for n in strengths]
-        if outside := [n for n in ns if not 1 <= n <= k]:
-            raise UsageError(
-                f"--n {outside[0]}: the pools of {run.names[row]} have {k} candidates (draws × "
-                "answers): n is between 1 and that; more draws make larger pools"
-            )
-        points = best_of_n(pools, ns)
-    else:
-        points = tilt(pools, TILTS if strengths is None else strengths)
+    ns = doubled(k) if ns is None else ns
+    if outside := [n for n in ns if not 1 <= n <= k]:
+        raise UsageError(
+            f"--n {outside[0]}: the pools of {run.names[row]} have {k} candidates (draws × "
+            "answers): n is between 1 and that; more draws make larger pools"
+        )
+    points = best_of_n(pools, ns)
     grid = dense(k)
     blind = pools.values.mean(axis=1, keepdims=True)
     curves = value_curves(pools, grid) - blind
@@ -134,30 +125,23 @@ def pressure_finding(
     run: RunRows,
     numbers: Sequence[int],
     *,
-    select: SelectionMethod = "bon",
-    strengths: Sequence[float] | None = None,
+    ns: Sequence[int] | None = None,
     score: str = "brier",
 ) -> Finding:
     """A summary with one line per row and, for few rows, each curve; and the rows that are debate
     games. UsageError if a row has no complete pool, or no complete game."""
     games = [n for n in numbers if plays_game(run, n)]
-    curves = [
-        row_pressure(run, n, select=select, strengths=strengths, score=score)
-        for n in numbers
-        if n not in games
-    ]
-    parts = (*_parts(curves, select, score), games_part(row_games(run, games, score), score))
-    return Finding(parts, {"select": select, "score": score})
+    curves = [row_pressure(run, n, ns=ns, score=score) for n in numbers if n not in games]
+    parts = (*_parts(curves, score), games_part(row_games(run, games, score), score))
+    return Finding(parts, {"score": score})
 
 
-def _parts(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -> Iterator[Part]:
-    best_of = select == "bon"
-    sign, how = ("n", "best of n") if best_of else ("β", "tilt exp(β · reward)")
-    strengths = list(dict.fromkeys(point.strength for row in rows for point in row.points))
+def _parts(rows: Sequence[RowPressure], score: str) -> Iterator[Part]:
+    ns = list(dict.fromkeys(point.n for row in rows for point in row.points))
     points: list[Column] = [
-        number(sign, "strength", "g"),
+        number("n", "n", key="strength"),
         number("KL", "kl", ".3f"),
-        number("large pool", "kl_bound", ".3f") if best_of else program("kl_bound", _none),
+        number("large pool", "kl_bound", ".3f"),
         figure("E[v]", "value"),
         figure("E[u]", "reward"),
         figure("honest", "honest", sign=False),
@@ -167,7 +151,7 @@ def _parts(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -> 
         number("problems", "problems"),
         number("pool", "pool"),
         program("left_out", "left_out"),
-        *(Column(f"{sign}={s:g}", partial(_value_at, s)) for s in strengths),
+        *(Column(f"n={n}", partial(_value_at, n)) for n in ns),
         program("points", lambda row: [plain_line(points, point) for point in row.points]),
         column("breakdown", "breakdown", _breakdown),
     ]
@@ -178,24 +162,24 @@ def _parts(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -> 
         "the curve may cross (95%).",
     ]
     if min((row.pool for row in rows), default=SMALL_POOL) < SMALL_POOL:
-        notes.append("few candidates tell little: larger `draws` in the sweep make larger pools.")
+        notes.append("few candidates tell little: more draws in the sweep make larger pools.")
     if most := max((row.left_out for row in rows), default=0):
         notes.append(f"up to {most} problems are left out: a world of theirs has no verdict.")
-    title = f"pressure: E[v] under {how}, rewarded by the {SCORE_NAMES[score]} score"
+    title = f"pressure: E[v] under best of n, rewarded by the {SCORE_NAMES[score]} score"
     chart = Chart(
         title,
-        "n of best-of-n, by the judge's reward" if best_of else "β of the tilt",
+        "n of best-of-n, by the judge's reward",
         "mean value of what is chosen",
         tuple(
             Series(
                 row.name,
-                tuple(point(f"{p.strength:g}", p.strength, p.value) for p in row.points),
+                tuple(point(str(p.n), p.n, p.value) for p in row.points),
                 joined=True,
             )
             for row in rows
         ),
         zero=True,
-        log_x=best_of,
+        log_x=True,
     )
     yield Part("rows", title, columns, rows, notes, chart=chart)
     beside = (
@@ -206,17 +190,16 @@ def _parts(rows: Sequence[RowPressure], select: SelectionMethod, score: str) -> 
         yield Part("", row.name, points, row.points, beside)
 
 
-def _none(line: object) -> None:
-    return None
-
-
-def _value_at(strength: float, row: RowPressure) -> str:
-    found = {point.strength: point.value.value for point in row.points}
-    return signed(found.get(strength), 3)
+def _value_at(n: int, row: RowPressure) -> str:
+    found = {point.n: point.value.value for point in row.points}
+    return signed(found.get(n), 3)
 
 
 def _breakdown(crossing: Crossing) -> str:
     if crossing.at is None and crossing.interval == (None, None):
         return "none within range"
+    at = "none" if crossing.at is None else f"{crossing.at:.1f}"
+    if crossing.interval == (None, None):
+        return at
     low, high = (f"{end:.1f}" if end is not None else "–" for end in crossing.interval)
-    return f"{'none' if crossing.at is None else f'{crossing.at:.1f}'} [{low}, {high}]"
+    return f"{at} [{low}, {high}]"

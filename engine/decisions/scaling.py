@@ -16,7 +16,7 @@ from ...protocols.scoring.contrasts import together
 from ...protocols.scoring.crossing import Crossing
 from ...protocols.scoring.estimate import PARTS
 from ...protocols.scoring.nested_oversight import NestedEstimate, nested_from_ratings
-from ...protocols.scoring.ratings import Games, Rating, Ratings, ratings, ratings_with_difficulty
+from ...protocols.scoring.ratings import Games, Rating, Ratings, ratings
 from ...protocols.scoring.surface import TERMS, Surface, breakdown_gap, own_axis, surface
 from ..display.chart import Chart, Series, point
 from ..display.finding import Finding, Part, estimated, number, people, program, share, word
@@ -62,18 +62,16 @@ def scaling(
     protocol: str,
     *,
     game: Game = "lie",
-    difficulty: bool = False,
     capability: Mapping[str, float] | None = None,
     gap: float | None = None,
     score: str = "brier",
 ) -> Scaling:
     """Rate the judges and agents of one protocol's rows.
 
-    difficulty: fit a difficulty per problem, which takes minutes. capability: by name of agent or
-    judge, overriding the sweep file; if neither gives any, the log odds of the run's naive judges.
-    score: of the ASD and lift modelled over capability. gap: reach of nested oversight above the
-    weakest model; by default the range of capabilities. UsageError for a protocol without rows or
-    of several kinds, and for models that never met.
+    capability: by name of agent or judge, overriding the sweep file; if neither gives any, the log
+    odds of the run's naive judges. score: of the ASD and lift modelled over capability. gap: reach
+    of nested oversight above the weakest model; by default the range of capabilities. UsageError
+    for a protocol without rows or of several kinds, and for models that never met.
     """
     rows = run.sweep.rows
     matching = [n for n in rows_meant(protocol, rows, run.names) if rows[n].agent]
@@ -86,7 +84,7 @@ def scaling(
             else f"--protocol {protocol}: none of its rows has an agent; name one that has"
         )
     games = _games(run, matching, game)
-    fitted = (ratings_with_difficulty if difficulty else ratings)(games)
+    fitted = ratings(games)
     known = {**_from_sweep_file(run, matching), **(capability or {})} or _from_naive_judges(run)
     nested, why_not = None, ""
     try:
@@ -228,8 +226,6 @@ def scaling_finding(found: Scaling) -> Finding:
         for one, won in zip(ratings, shares, strict=True)
     ]
     notes = ["95% by problems. *: won or lost all: only a bound."]
-    if found.ratings.difficulty is not None:
-        notes.append(f"problems differ by {found.ratings.difficulty:.0f} points (s.d.).")
     if found.nested is None:
         notes.append(f"no nested oversight: {found.why_not}")
     else:
@@ -285,7 +281,6 @@ def scaling_finding(found: Scaling) -> Finding:
         "problems": found.problems,
         "wins": wins.tolist(),
         "played": played.tolist(),
-        "difficulty": found.ratings.difficulty,
         "capability": found.capability,
         "nested": found.nested,
         "why_not": found.why_not,

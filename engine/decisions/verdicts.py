@@ -117,7 +117,7 @@ def worlds_finding(run: RunRows, rows: Sequence[int] | None = None) -> Finding:
     chart = Chart(
         title,
         "P(argued answer) where a lie is argued",
-        "… where the truth is argued",
+        "P(argued answer) where the truth is argued",
         tuple(series),
         diagonal=True,
         square=True,

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup, escape
 
+from ...protocols.scoring.contrasts import RankSet
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.judgements import Judgements
 from ...protocols.scoring.unpaired import scored
@@ -213,7 +214,7 @@ def _table(track: str, score: str, rows: Sequence[BoardRow]) -> Markup:
     ).format(told, told, head, lines)
 
 
-def _line(row: BoardRow, rank: tuple[int, int], made: int) -> Markup:
+def _line(row: BoardRow, rank: RankSet, made: int) -> Markup:
     best, worst = rank
     ranks = str(best) if best == worst else f"{best} to {worst}"
     name: Any = escape(row.name)

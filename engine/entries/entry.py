@@ -191,8 +191,7 @@ def named(run: RunReader, place: int) -> str:
     where, side = run.where(place)
     row, problem = run.sweep.rows[where.row], run.problems[where.problem]
     label = problem.question.answers[side].label
-    names = " · ".join(filter(None, (row.kind, row.agent, row.judge)))
-    return f"cell {place} ({names}; {problem.id}, side {label}, draw {where.draw})"
+    return f"cell {place} ({row.title}; {problem.id}, side {label}, draw {where.draw})"
 
 
 def first_difference(then: Any, now: Any, path: str = "") -> str:

@@ -70,7 +70,7 @@ def read_registration(file: Path) -> Registration:
 
 
 def row_names(sweep: Grid) -> tuple[str, ...]:
-    return tuple(" · ".join(filter(None, (r.kind, r.agent, r.judge))) for r in sweep.rows)
+    return tuple(row.title for row in sweep.rows)
 
 
 def canonical(value: Any) -> bytes:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...protocols.scoring.arrays import Floats, codes_of
+from ...protocols.scoring.contrasts import RankSet, ranked
 from ...protocols.scoring.estimate import Estimate
-
-LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,31 +24,23 @@ class Standing:
     """One per problem: the problem's group, or the problem itself if it has none."""
 
 
-def rank_sets(rows: Sequence[Standing], level: float = LEVEL) -> list[tuple[int, int]]:
-    """Best and worst rank that each row may have, all at once: a row ranks below every row that is
-    better for sure, by Holm's correction over all differences.
+def rank_sets(rows: Sequence[Standing]) -> list[RankSet]:
+    """The ranks that each row may have, all at once.
 
     Rows on the same problems are compared problem by problem, with errors over groups; others as
     independent. A row without an error is above and below none.
     """
     from scipy import stats
 
-    count = len(rows)
     values = np.array([row.figure.value for row in rows])
     errors, degrees = _apart(rows)
-    one, other = np.tril_indices(count, -1)
-    apart = np.abs(values[one] - values[other])
-    error = errors[one, other]
+    one, other = np.tril_indices(len(rows), -1)
+    apart, error = values[one] - values[other], errors[one, other]
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = 2 * stats.t.sf(apart / error, np.maximum(degrees[one, other], 1))
+        p = 2 * stats.t.sf(np.abs(apart) / error, np.maximum(degrees[one, other], 1))
     p = np.where(error > 0, p, 1.0)
-    order = np.argsort(p, kind="stable")
-    sure = p[order] <= level / (len(order) - np.arange(len(order)))
-    kept = order[: len(sure) if sure.all() else int(np.argmin(sure))]
-    better = np.where(values[one] > values[other], one, other)[kept]
-    worse = np.where(values[one] > values[other], other, one)[kept]
-    above, below = np.bincount(worse, minlength=count), np.bincount(better, minlength=count)
-    return [(1 + int(above[n]), count - int(below[n])) for n in range(count)]
+    pairs = zip(one.tolist(), other.tolist(), apart.tolist(), p.tolist(), strict=True)
+    return list(ranked(range(len(rows)), list(pairs)).values())
 
 
 def _apart(rows: Sequence[Standing]) -> tuple[Floats, Floats]:

@@ -183,7 +183,9 @@ class BundleAddresses(Addresses):
 
     def row(self, number: int, name: str = "", show: str = "") -> str:
         words = f'"{name}" {show}'.strip()
-        return f"cells.html#{urlencode({'cells.filter': words})}"
+        filters = urlencode({"cells.filter": words}, safe="/")
+        # A table of hundreds of rows has as many of these.
+        return f"cells.html#{filters.replace('%C2%B7', '·')}"
 
     def cells(self, show: str = "") -> str:
         filters = urlencode({"cells.filter": show})

@@ -100,11 +100,17 @@ def answer_page(
         fault = str(exc)
     single = lines[0] if len(lines) == 1 else None
     several = lines if all(asked) and not single else []
+    listed = lines
+    if len(lines) > MOST_LINES:
+        # Both ends: where the first loses by most is among them.
+        lines.sort(key=lambda line: line.found.contrast.estimate.value)
+        listed = lines[: MOST_LINES // 2] + lines[-MOST_LINES // 2 :]
     values = {
         "comparison": comparison,
         "fault": fault,
-        "lines": lines[:MOST_LINES],
-        "more": max(0, len(lines) - MOST_LINES),
+        "lines": listed,
+        "more": len(lines) - len(listed),
+        "count": len(lines),
         "single": single,
         "axis": _axis(lines) if lines else None,
         "apart": _apart(rows, links, single.found, score) if single else [],

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..display.quantity import short, signed
+from ..display.quantity import counted, short, signed
 from .addresses import Addresses
 from .text import shown
 
@@ -81,6 +81,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "signed": typeset,
         "shown": shown,
+        "counted": counted,
         "count": lambda value: f"{value:,}",
         "short": short,
         "dollars": price,

@@ -82,5 +82,5 @@ def _listed(run: RunReader, links: Addresses, at: int, what: str, said: str) -> 
     place, side = run.where(at)
     problem, row = run.sweep.problems[place.problem], run.sweep.rows[place.row]
     label = problem.question.answers[side].label
-    name = " · ".join(filter(None, (row.kind, row.agent, row.judge)))
+    name = " · ".join(filter(None, (row.shown, row.agent, row.judge)))
     return ListedCell(what, problem.id, label, name, said, links.reading(place))

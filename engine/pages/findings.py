@@ -151,8 +151,10 @@ def shown_part(part: Part, links: Mapping[str, str], *, pointed: bool = True) ->
     ends = [end for each in drawn if each for end in (each.interval or (each.value,))]
     table = part.table()
     heads = (columns[n][0].head for line in lines for n, c in enumerate(line) if c.estimate)
+    # What stands before a colon is the name of the page, or of the run.
+    title = part.title.partition(": ")[2] or part.title
     return ShownPart(
-        part.title,
+        title[:1].upper() + title[1:],
         tuple((column.head, not column.words) for column, _ in columns),
         lines,
         table.notes,

@@ -77,7 +77,7 @@ class PagesInDepth:
         only = request.query.get("only", "")
         if not any(each.address.startswith(only) for each in one.asked) and only:
             raise web.HTTPNotFound(text=f"no call of this reading has an address like {only!r}")
-        name = f"{one.problem.id} · {one.row.kind}"
+        name = f"{one.problem.id} · {one.row.shown}"
         section = calls_section(one, links, only=only)
         return calls_page(run, links, [section], name, links.reading(one.place))
 

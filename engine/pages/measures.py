@@ -110,8 +110,9 @@ def groups_page(run: RunReader, links: Addresses, score: str, by: Sequence[str] 
         Finding(tuple(parts)),
         title="Groups",
         here="groups",
-        lead=f"{len(run.sweep.rows):,} rows, averaged: those that are alike in one thing, over all "
-        "others that they differ in. The interval says nothing of rows that are not in this grid.",
+        lead=f"{sum(not row.naive for row in run.sweep.rows):,} rows, averaged: those that are "
+        "alike in one thing, over all others that they differ in. The interval says nothing of "
+        "rows that are not in this grid.",
         said=() if known else ("All rows are alike: there is nothing to group them by.",),
         known=known,
         chosen=chosen,

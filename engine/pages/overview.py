@@ -68,7 +68,7 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
 
     forest = saved(run, score) or forest_of(tallied(run, score).results)
     line = forest.lines[row]
-    return [
+    facts = [
         ("ASD", estimated(line.estimate, 2)),
         ("lift over the naive judge", estimated(line.lift, 2)),
         ("JSE", "–" if line.jse is None else signed(line.jse, 2)),
@@ -76,6 +76,7 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
         ("cells", f"{line.cells - line.missing:,} of {line.cells:,}"),
         ("failed", f"{line.failed:,}"),
     ]
+    return [(name, told.replace("-", "−")) for name, told in facts]
 
 
 def saved(run: RunReader, score: str) -> Forest | None:
@@ -90,8 +91,8 @@ def saved(run: RunReader, score: str) -> Forest | None:
         told = orjson.loads(file.read_bytes())
         if told["score"] != score or told["missing"]:
             return None
-        return saved_forest(told)
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return saved_forest(told, [row.shown for row in run.sweep.rows])
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         # No report, or one by another version: compute from the outcomes.
         return None
 
@@ -112,7 +113,5 @@ def _facts(run: RunReader, forest: Forest) -> list[tuple[str, str]]:
         ("failed", f"{failed:,}"),
         ("rows", f"{len(lines):,}"),
         ("problems", f"{max((line.n for line in lines), default=0):,}"),
-        ("identity", manifest.identity[:12]),
-        ("version", manifest.version),
         ("last outcome", f"{datetime.fromtimestamp(touched(run.folder)):%Y-%m-%d %H:%M}"),
     ]

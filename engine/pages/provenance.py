@@ -87,9 +87,9 @@ def _facts(run: RunReader, models: list[str], kind: str) -> Iterator[tuple[str, 
         yield "leakage", leakage
     report = _report(run)
     yield "health", _health(report.get("health"))
-    if rows := report.get("rows"):
+    if rows := [row for row in report.get("rows", ()) if row["agent"]]:
         checked = sum(bool((row.get("compliance") or {}).get("checked")) for row in rows)
-        yield "compliance", f"read by a checker in {checked:,} of {len(rows):,} rows"
+        yield "compliance", f"read by a checker in {checked:,} of {len(rows):,} rows with an agent"
     total = sum_usage(read_ledger(run.folder).values())
     yield "cost", price(total.dollars) if total.stored else "none: simulated, or all from the store"
     if took := _took(run):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from ...cache.call import Call, Message
+from ...cache.reply import Reply
 from ..runs.reader import Place, RunReader
 from .addresses import Addresses, anchor
 from .environment import part
@@ -18,6 +19,9 @@ MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
 
 MIN_SAME = 300
 """Characters that a message has in common with an earlier one from which on they stand once."""
+
+PROBABLE_TOKENS = 50
+"""Tokens of a reply whose log probabilities are shown."""
 
 LOOKED_BACK = 4
 """Earlier messages that each is compared with."""
@@ -76,7 +80,7 @@ def neighbours(run: RunReader, links: Addresses, one: Reading) -> Neighbours:
 def reader_page(run: RunReader, links: Addresses, one: Reading) -> str:
     """The page of one reading."""
     return readers_page(
-        run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.kind}"
+        run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.shown}"
     )
 
 
@@ -116,7 +120,20 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
         longest = max(len(escape(text)) for text in said)
         return links.whole(one.place, each.address) if room and longest > room else ""
 
-    return part("asked", "all", one, told, anchor(one.place), back, room, settings, whole)
+    return part(
+        "asked", "all", one, told, anchor(one.place), back, room, settings, probabilities, whole
+    )
+
+
+def probabilities(reply: Reply) -> str:
+    """The first tokens of a reply, a line each, with their log probabilities and the likeliest."""
+    # One text for the page: as many small ones as tokens take longer to escape.
+    return "".join(
+        f"{token.text} {token.logprob:.3f}"
+        + "".join(f"  {text} {p:.3f}" for text, p in token.top)
+        + "\n"
+        for token in reply.logprobs[:PROBABLE_TOKENS]
+    )
 
 
 @dataclass(frozen=True, slots=True)

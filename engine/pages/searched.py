@@ -121,7 +121,7 @@ class SearchedTexts:
                     continue
                 self._known.add(key)
                 label = world.answer.label
-                where = f"{one.problem.id} · {one.row.kind} · world {label}, {speaker}"
+                where = f"{one.problem.id} · {one.row.shown} · world {label}, {speaker}"
                 link = f"{file}.html#{turn_anchor(one.place, label, number)}"
                 self._put(orjson.dumps([link, where, text[:MAX_TEXT]]))
 

@@ -155,7 +155,7 @@ def write_bundle(
         for place in group:
             ends = ends_of(run, place, requests=calls)
             one = reading_page(run, place, ends, probes=probes)
-            kind = one.row.kind
+            kind = one.row.shown
             # The number of turns is only known once they are read.
             for n in range(1, one.pages):
                 files[place, n] = f"{file}-p{place.problem}-d{place.draw}-t{n}"

@@ -44,7 +44,7 @@ class JudgedCase:
     def planned(self, call: Call) -> PlannedTask:
         """The case as the plan of a study has it. call: that asks a person."""
         cell = self.cell
-        row = " · ".join(filter(None, (cell.row.kind, cell.row.agent, cell.row.judge)))
+        row = cell.row.title
         answer = cell.problem.question.answers[cell.side]
         return PlannedTask(
             call.address,

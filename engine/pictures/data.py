@@ -143,11 +143,12 @@ def forest_of(results: "Results") -> Forest:
     """ASD by row, with lift and bounds."""
     from ..reports.report import finding
 
-    return saved_forest(finding(results).plain())
+    return saved_forest(finding(results).plain(), [row.shown for row in results.rows])
 
 
-def saved_forest(report: Mapping[str, Any]) -> Forest:
-    """The same from a report in JSON. KeyError for a report of another version."""
+def saved_forest(report: Mapping[str, Any], names: Sequence[str]) -> Forest:
+    """The same from a report in JSON. names: of its rows' protocols, as people see them. KeyError,
+    or ValueError if the rows are others, for a report of another version."""
     from ...protocols.scoring.estimate import Estimate
 
     naive: dict[str, float] = {}
@@ -157,7 +158,7 @@ def saved_forest(report: Mapping[str, Any]) -> Forest:
     lines = tuple(
         ForestLine(
             number,
-            row["protocol"],
+            name,
             row["agent"],
             row["judge"],
             row["n"],
@@ -170,6 +171,6 @@ def saved_forest(report: Mapping[str, Any]) -> Forest:
             row["failed"],
             row["missing"],
         )
-        for number, row in enumerate(report["rows"])
+        for number, (row, name) in enumerate(zip(report["rows"], names, strict=True))
     )
     return Forest("agent score difference", report["score"], lines)

@@ -11,6 +11,7 @@ from ..runs.lookup import Parts
 from ..runs.reader import RunReader
 from .data import Forest, ForestLine, Heat, Picture
 from .kinds import KINDS, ScoredRun, averaged, compared
+from .painting import MAX_LINES, has_intervals
 
 ALL_KINDS = (*KINDS, "compare")
 
@@ -83,11 +84,11 @@ def ordered(picture: Picture, order: str) -> Picture:
 def caption(run: RunReader, picture: Picture) -> str:
     """What a reader of a paper has to know: how many problems, which intervals, whose verdicts."""
     told = [f"{run.manifest.name}, n = {len(run.problems):,} problems"]
-    if isinstance(picture, Forest):
+    if isinstance(picture, Forest) and len(picture.lines) <= MAX_LINES:
         estimates = [line.estimate for line in picture.lines if line.estimate]
         method = next((each.method for each in estimates if each.method), "")
         told.append("95% intervals over problems" + (f" ({method})" if method else ""))
-    elif isinstance(picture, Chart) and any(p.interval for s in picture.series for p in s.points):
+    elif isinstance(picture, Chart) and has_intervals(picture):
         told.append("95% intervals over problems")
     models = [model for model, _ in run.sweep.roles]
     if any(model.startswith("sim/") for model in models):

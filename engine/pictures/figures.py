@@ -11,6 +11,8 @@ from ..display.chart import Chart
 from ..errors import UsageError
 from .data import Forest, Heat, Picture
 from .painting import (
+    MAX_LINES,
+    MAX_TOGETHER,
     chart_axes,
     facet_axes,
     facets,
@@ -49,10 +51,6 @@ STYLES = {
 }
 """`paper` spans two columns of a page, `column` one."""
 
-MAX_TOGETHER = 8
-"""Series in one set of axes; more are split by protocol into axes of their own."""
-MAX_LINES = 60
-"""Lines of a forest; of more, each protocol is one line with a dot for every row."""
 MAX_COLUMNS = 60
 """Columns of a heat map that have names of their own; of more, each protocol has one."""
 

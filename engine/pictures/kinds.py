@@ -141,7 +141,7 @@ def gap(run: ScoredRun) -> Forest:
         row, own = rows[n], samples.get(run.rows.names[n])
         base, best = closed.get(row.judge_apart), opened.get(row.judge_apart)
         if own and base and best and not row.naive and (its := gap_recovered(own, base, best)):
-            lines.append(ForestLine(n, row.kind, row.agent, row.judge, its.n, its))
+            lines.append(ForestLine(n, row.shown, row.agent, row.judge, its.n, its))
     if not lines:
         raise UsageError(
             "gap: it takes two naive judges that differ in reads_passage alone; with both, the "
@@ -160,7 +160,8 @@ def ratings(run: ScoredRun) -> Forest:
             # Of one that won or lost all.
             name = f"{each.model} ({role}{', a bound alone' * each.bounded})"
             names = ("", name) if role == "judge" else (name, "")
-            lines.append(ForestLine(0, kind, *names, found.problems, each.above))
+            shown = next(row.shown for row in rows if row.kind == kind)
+            lines.append(ForestLine(0, shown, *names, found.problems, each.above))
     if not lines:
         raise UsageError(f"ratings: no row of {run.run.folder} that fits has an agent")
     return Forest("rating, points above the mean", LIES, tuple(lines))
@@ -283,7 +284,7 @@ def compared(first: RunReader, second: RunReader, score: str) -> Forest:
         one, two = first.sweep.rows[a], second.sweep.rows[b]
         protocol, agent, judge = (
             x if x == y else f"{x or '–'} less {y or '–'}"
-            for x, y in ((one.kind, two.kind), (one.agent, two.agent), (one.judge, two.judge))
+            for x, y in ((one.shown, two.shown), (one.agent, two.agent), (one.judge, two.judge))
         )
         its = each.contrast
         apart = (*its.means, its.p_family)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle
+from math import ceil, floor, log10
 from statistics import fmean
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,14 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 MAX_LABELLED = 6
 """Lines that are labelled at their ends; more lines would run into each other's names."""
-MAX_TICKS = 10
+MAX_TICKS = 5
+MAX_TOGETHER = 8
+"""Series in one set of axes; more are split by protocol into axes of their own."""
+MAX_LINES = 60
+"""Lines of a forest; of more, each protocol is one line with a dot for every row."""
 NAME_WIDTH = 34
 """Characters after which a name goes on in another line."""
+FACET_NAME = 30
 FEW = 20
 """Points of which each is drawn for itself; of more, those that fall together are one mark, whose
 area is their number."""
@@ -123,7 +129,7 @@ def chart_axes(chart: Chart, figure: "FigureBase") -> None:
     _framed(axes, chart)
     looks = list(zip(chart.series, _looks(), strict=False))
     for series, (colour, marker) in looks:
-        _drawn(axes, series, colour, marker)
+        _drawn(axes, chart, series, colour, marker, has_intervals(chart))
     _limits(axes, chart)
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)
@@ -156,20 +162,23 @@ def _limits(axes: "Axes", chart: Chart) -> None:
         axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
 
 
-def _drawn(axes: "Axes", series: Series, colour: str, marker: str) -> None:
+def _drawn(
+    axes: "Axes", chart: Chart, series: Series, colour: str, marker: str, intervals: bool = True
+) -> None:
     """One series: its points with their intervals, joined or not, and its fitted line."""
     x = [point.x for point in series.points]
     y = [point.y for point in series.points]
     name = f"{series.name} ({series.note})" if series.note else series.name
     hull = series.name == "frontier"
-    if not series.joined and len(x) > FEW and len(_heaps([series])) < 0.9 * len(x):
+    crowded = len(x) > FEW and not series.joined
+    if chart.square and crowded and len(_heaps([series])) < 0.9 * len(x):
         _heaped(axes, [series], colour, label=_named(name))
         return
     axes.errorbar(
         x,
         y,
-        xerr=_errors(x, [point.x_interval for point in series.points]),
-        yerr=_errors(y, [point.interval for point in series.points]),
+        xerr=_errors(x, [point.x_interval for point in series.points]) if intervals else None,
+        yerr=_errors(y, [point.interval for point in series.points]) if intervals else None,
         label=_named(name),
         color="#888888" if hull else colour,
         marker="" if hull else marker,
@@ -243,13 +252,14 @@ def facet_axes(
     grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
     every = [axes for line in grid for axes in line]
     rests = list(dict.fromkeys(_rest(each) for several in groups.values() for each in several))
-    coloured = max(map(len, groups.values())) <= MAX_COLOURED and len(rests) <= 8
+    coloured, intervals = is_coloured(groups), has_intervals(chart)
     looks = dict(zip(rests, _looks(), strict=False))
     for axes, (name, several) in zip(every, groups.items(), strict=False):
         _framed(axes, chart)
         if coloured:
             for series in several:
-                _drawn(axes, replace(series, name=_rest(series), note=""), *looks[_rest(series)])
+                told = replace(series, name=_rest(series), note="")
+                _drawn(axes, chart, told, *looks[_rest(series)], intervals)
         elif any(series.joined for series in several):
             for series in several:
                 x, y = [p.x for p in series.points], [p.y for p in series.points]
@@ -258,8 +268,8 @@ def facet_axes(
             axes.plot(*zip(*mean, strict=True), "o-", color=OKABE_ITO[0], ms=3, lw=1.4, zorder=3)
         else:
             _heaped(axes, several, OKABE_ITO[0])
-        rows = f", {len(several)} rows" if len(several) > 1 and not coloured else ""
-        axes.set_title(_named(f"{name}{rows}", 24), fontsize="small", loc="left")
+        rows = f"\n{len(several)} rows" if len(several) > 1 and not coloured else ""
+        axes.set_title(_named(name, FACET_NAME) + rows, fontsize="small", loc="left")
         _limits(axes, chart)
     for axes in every[len(groups) :]:
         axes.set_visible(False)
@@ -271,9 +281,25 @@ def facet_axes(
             [*handles.values()], [*handles], loc="outside lower left", ncols=3, frameon=False
         )
     figure.supylabel(plain_name(chart.y), fontsize="medium")
-    figure.suptitle(
-        plain_name(f"{chart.title}, over {chart.x}"), fontsize="medium", ha="left", x=0.01
-    )
+    # The legend is on the left.
+    figure.supxlabel(plain_name(chart.x), fontsize="medium", ha="right", x=0.99)
+    figure.suptitle(plain_name(chart.title), fontsize="medium", ha="left", x=0.01)
+
+
+def is_coloured(groups: Mapping[str, Sequence[Series]]) -> bool:
+    """Whether the series of every protocol are told apart by colour."""
+    rests = {_rest(each) for several in groups.values() for each in several}
+    return max(map(len, groups.values())) <= MAX_COLOURED and len(rests) <= len(OKABE_ITO)
+
+
+def has_intervals(chart: Chart) -> bool:
+    """Whether the intervals of a chart's points are drawn: in crowded axes they would hide them."""
+    groups = facets(chart) if len(chart.series) > MAX_TOGETHER else {"": chart.series}
+    if len(groups) > 1 and not is_coloured(groups):
+        return False
+    apart = (sum(len(each.points) for each in many if not each.joined) for many in groups.values())
+    known = any(point.interval for each in chart.series for point in each.points)
+    return known and max(apart) <= FEW
 
 
 def _rest(series: Series) -> str:
@@ -341,11 +367,27 @@ def _measured(forest: Forest) -> str:
 
 
 def _log(axes: "Axes", x: Sequence[float]) -> None:
-    """A logarithmic axis, with a tick at each value where they are few whole numbers."""
+    """A logarithmic axis, with a tick at each value where they are few whole numbers, and else at
+    round numbers."""
     axes.set_xscale("log")
-    if len(x) <= MAX_TICKS and all(value == int(value) for value in x):
-        axes.set_xticks(x, [f"{value:g}" for value in x])
-        axes.minorticks_off()
+    if len(x) > MAX_TICKS or any(value != int(value) for value in x):
+        x = _round_numbers(x[0], x[-1])
+    axes.set_xticks(x, [f"{value:g}" if value < 1000 else f"{value / 1000:g}k" for value in x])
+    axes.minorticks_off()
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """1, 2 and 5 of each power of ten between both, or the powers alone where they are many."""
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        found = [
+            step * 10.0**power
+            for power in range(floor(log10(low)), ceil(log10(high)) + 1)
+            for step in steps
+            if low <= step * 10.0**power <= high
+        ]
+        if len(found) <= MAX_TICKS:
+            break
+    return found or [low]
 
 
 def _errors(values: Sequence[float], intervals: Sequence[Span | None]) -> Any:

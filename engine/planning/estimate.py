@@ -11,7 +11,7 @@ from ...cache.store import Reader
 from ...protocols.question import Problem
 from ..accounting.prices import Price, PriceList
 from ..limits.limits import Limits
-from ..runs.dry_run import chains, named, require_distinct
+from ..runs.dry_run import chains, require_distinct
 from ..runs.loaded_sweep import LoadedSweep
 from ..simulation.model import PREFIX
 from ..throughput import Resource
@@ -182,7 +182,7 @@ async def plan_sweep(
         await survey.waves(fresh, batched) if batched else 0,
         opened.file.top.max_cells or models.cells_at_once(sweep.models),
         longest[slowest.address],
-        named(slowest),
+        slowest.title,
     )
 
 

@@ -2,13 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
-from ...cache.call import Call
-from ...cache.reply import Reply
-from ..runs.dry_run import stand_ins, world_of
-from ..runs.scheduler import attempt
+from ..runs.dry_run import Walker, stand_ins, world_of
 from ..simulation import SimModel, SimProvider
 from ..sweeps.rows import Row
 from ..sweeps.sweep import Sweep
@@ -52,24 +49,15 @@ async def sharing_of(sweep: Sweep, simulated: Mapping[str, SimModel]) -> Sharing
     provider = SimProvider(world_of(sweep), stand_ins(sweep, simulated))
     step = max(len(sweep.problems) // PROBLEMS, 1)
     problems = sweep.problems[::step][:PROBLEMS]
-    replies: dict[str, Reply] = {}
     asked: dict[str, set[str]] = {}
     for row in sweep.rows:
-        mine = asked[_named(row)] = set()
-
-        async def ask(call: Call, mine: set[str] = mine) -> Reply:
-            address = call.address
-            mine.add(address)
-            if address not in replies:
-                replies[address] = replace(provider.reply(call), call=address)
-            return replies[address]
-
-        for cell in Sweep(sweep.name, problems, (row,)).cells():
-            await attempt(cell, ask)
+        walker = Walker(provider.reply)
+        await walker.walk(Sweep(sweep.name, problems, (row,)).cells())
+        asked[row.title] = set(walker.seen)
     strangers = Counter(
         (one.kind, other.kind)
         for one, other in combinations(sweep.rows, 2)
-        if _alike(one, other) and asked[_named(one)].isdisjoint(asked[_named(other)])
+        if _alike(one, other) and asked[one.title].isdisjoint(asked[other.title])
     )
     times = Counter(address for mine in asked.values() for address in mine)
     count = len(problems)
@@ -88,7 +76,3 @@ async def sharing_of(sweep: Sweep, simulated: Mapping[str, SimModel]) -> Sharing
 def _alike(one: Row, other: Row) -> bool:
     """Whether two rows should have calls in common: the same mechanism by the same models."""
     return (one.mechanism, one.agent, one.judge) == (other.mechanism, other.agent, other.judge)
-
-
-def _named(row: Row) -> str:
-    return " · ".join(filter(None, (row.kind, row.agent, row.judge)))

@@ -186,8 +186,7 @@ def collect(
         table.add(record)
         check.add(record)
     results = score_rows(table, check, score=score, betas=betas)
-    names = (" · ".join(filter(None, (row.kind, row.agent, row.judge))) for row in sweep.rows)
-    adopted = [name for row, name in zip(sweep.rows, names, strict=True) if row.address in mixed]
+    adopted = [row.title for row in sweep.rows if row.address in mixed]
     return replace(results, mixed=tuple(adopted)) if adopted else results
 
 

@@ -18,7 +18,6 @@ from ..errors import NotReproducible
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .checks import Composed
-from .dry_run import named
 from .row_pauses import RowPauses
 from .scheduler import CellEnd, CellOutcome, attempt_noted
 
@@ -219,7 +218,7 @@ class ComposedTwice:
                 self._done.discard(id(cell.row))
         if ended and (difference := await composed.again()):
             raise NotReproducible(
-                f"{named(cell.row)}: {difference.text}. A protocol must take chance from its ask "
+                f"{cell.row.title}: {difference.text}. A protocol must take chance from its ask "
                 "alone: with a clock, a counter or random numbers in a prompt nothing can be "
                 "resumed or replayed, and everything would be paid again. See what it asks: "
                 "oversight try"

@@ -32,10 +32,9 @@ class RowChange:
     """The files and the blocks of prompts that differ; none where `before` is unknown."""
 
     def __str__(self) -> str:
-        names = " · ".join(filter(None, (self.row.kind, self.row.agent, self.row.judge)))
         shown = ", ".join(self.parts[:MAX_SHOWN])
         more = f" and {len(self.parts) - MAX_SHOWN} more" if len(self.parts) > MAX_SHOWN else ""
-        return f"{names}: {self.before[:8]} → {self.after[:8]}  {shown}{more}".rstrip()
+        return f"{self.row.title}: {self.before[:8]} → {self.after[:8]}  {shown}{more}".rstrip()
 
 
 def code_of_run(folder: Path, manifest: Manifest, sweep: Sweep) -> RunCode | None:

@@ -40,18 +40,22 @@ TURNS_OF_A_STEP = 4
 class Walker:
     """An `Ask` that answers with simulated replies, and reports each distinct call once."""
 
-    def __init__(self, answer: Callable[[Call], Reply], see: Callable[[Call, Reply], None]) -> None:
+    def __init__(
+        self, answer: Callable[[Call], Reply], see: Callable[[Call, Reply], None] | None = None
+    ) -> None:
         """answer: the simulated model. see: called with each distinct call and its reply."""
         self._answer = answer
         self._see = see
-        self._seen: dict[str, Reply] = {}
+        self.seen: dict[str, Reply] = {}
+        """Replies by the address of their call."""
 
     async def __call__(self, call: Call) -> Reply:
         address = call.address
-        reply = self._seen.get(address)
+        reply = self.seen.get(address)
         if reply is None:
-            reply = self._seen[address] = replace(self._answer(call), call=address)
-            self._see(call, reply)
+            reply = self.seen[address] = replace(self._answer(call), call=address)
+            if self._see:
+                self._see(call, reply)
         return reply
 
     async def walk(self, cells: Iterable[Cell]) -> int:
@@ -96,7 +100,7 @@ async def require_distinct(sweep: Sweep) -> None:
             apart += [each for each in told.values() if len(each) > 1]
         alike = apart
     if alike:
-        pairs = "\n  ".join(" = ".join(map(named, rows)) for rows in alike)
+        pairs = "\n  ".join(" = ".join(row.title for row in rows) for rows in alike)
         raise UsageError(
             f"these rows would ask the same calls and end with the same verdicts:\n  {pairs}\n"
             "leave out what their protocols have no use for, or give each a sweep of its own"
@@ -224,7 +228,7 @@ async def require_abilities(
         for lack in missing_abilities(shape, reach(shape.model)):
             lacks.setdefault(lack, row)
     if lacks:
-        told = "\n".join(f"{lack}\n  asked for in: {named(row)}" for lack, row in lacks.items())
+        told = "\n".join(f"{lack}\n  asked for in: {row.title}" for lack, row in lacks.items())
         raise UsageError(f"{told}\nNothing was sent.")
     return found
 
@@ -240,7 +244,3 @@ def require_service(retirements: Iterable[Retirement], today: date) -> None:
             f"{lines}\nname another model; what the store holds of it can still be had with "
             "--cache replay. Nothing was sent."
         )
-
-
-def named(row: Row) -> str:
-    return " · ".join(filter(None, (row.kind, row.agent, row.judge)))

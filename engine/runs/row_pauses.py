@@ -10,7 +10,6 @@ from ..errors import RowsPaused
 from ..record.values import NotRun
 from ..sweeps.rows import Row
 from ..sweeps.sweep import Cell
-from .dry_run import named
 from .outcome import CompletedCell
 from .scheduler import CellOutcome
 
@@ -64,7 +63,7 @@ class RowPauses:
             failing.example = f"{outcome.kind}: {outcome.message}"
             if self._active and failing.failed >= FAILED_ALIKE and len(failing.causes) == 1:
                 failing.paused = self._any = True
-                told = named(row), failing.failed, failing.example
+                told = row.title, failing.failed, failing.example
                 log.warning("%s: paused: its first %d cells all failed: %s", *told)
 
     def paused(self, row: Row) -> bool:
@@ -80,7 +79,7 @@ class RowPauses:
         if not cells:
             return None
         rows = {id(cell.row): cell.row for cell in cells}.values()
-        told = "; ".join(f"{named(row)}: {self._failing[id(row)].example}" for row in rows)
+        told = "; ".join(f"{row.title}: {self._failing[id(row)].example}" for row in rows)
         return RowsPaused(
             f"{len(cells):,} cells were not begun, since the first {FAILED_ALIKE} of their row all "
             f"failed for one cause ({told}). Put that right and run it again, or go on "

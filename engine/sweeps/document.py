@@ -41,7 +41,9 @@ class Document:
                 f"{path}: no such file; start one with: oversight init {path}"
             ) from None
         except IsADirectoryError:
-            raise UsageError(f"{path} is a folder; name the sweep file") from None
+            run = (path / "manifest.json").is_file()
+            remedy = f"; to repeat the run in it: oversight replay {path}" * run
+            raise UsageError(f"{path} is a folder; name the sweep file{remedy}") from None
         except (OSError, UnicodeDecodeError) as exc:
             raise UsageError(f"{path}: cannot be read: {exc}") from exc
         return cls.parse(text, str(path))

@@ -83,6 +83,11 @@ class GridRow:
         """The protocol, as people see it."""
         return self.label or self.kind
 
+    @property
+    def title(self) -> str:
+        """Protocol, agent and judge."""
+        return " · ".join(filter(None, (self.kind, self.agent, self.judge)))
+
     @cached_property
     def address(self) -> str:
         """Digest of all settings; of the names where only they are known."""

@@ -62,4 +62,6 @@ def missing_file_hint(name: str, where: str = "") -> Iterator[None]:
         if Path(exc.file).exists() or not str(exc).endswith("no such file"):
             raise
         fetch = f"\n  to have it: oversight dataset fetch {name}" if name in originals() else ""
+        if name == "study":
+            fetch = "\n  to have it: oversight study fetch, or study import"
         raise UsageError(f"{exc}{where}{fetch}") from None

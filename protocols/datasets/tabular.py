@@ -44,8 +44,9 @@ def _header(file: str, names: Sequence[str], model: type[RowModel]) -> Sequence[
     wanted = _columns(model)
     needed = {info.alias or name for name, info in model.model_fields.items() if info.is_required()}
     if missing := sorted(needed - set(names)):
+        has = f"it says {','.join(names)[:80]!r}" if names else "it is empty"
         raise DatasetError(
-            file, 1, f"there is no column {missing[0]!r}; the first line names the columns"
+            file, 1, f"there is no column {missing[0]!r}; the first line names the columns: {has}"
         )
     if twice := sorted(name for name in wanted if names.count(name) > 1):
         raise DatasetError(file, 1, f"the column {twice[0]!r} stands twice; rename one")

@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from .estimate import Estimate, ends_apart
 from .inference import BLOCK, NOTHING, ErrorKind, Influences, means
 from .quantiles import LEVEL, MANY, NORMAL, between
 from .sample import Sample
+
+Name = TypeVar("Name", str, int)
 
 Family: TypeAlias = Literal["holm", "bh"]
 
@@ -270,8 +272,7 @@ def benjamini_hochberg(ps: Sequence[float]) -> tuple[float, ...]:
     return tuple(q.tolist())
 
 
-@dataclass(frozen=True, slots=True)
-class RankSet:
+class RankSet(NamedTuple):
     """Range of ranks that a row may have; 1 is the highest mean."""
 
     best: int
@@ -279,17 +280,23 @@ class RankSet:
 
 
 def rank_sets(every: Sequence[Contrast]) -> dict[str, RankSet]:
-    """Rank set of each row from the contrasts of all pairs; all hold at once with 95 %.
+    """Rank set of each row from the contrasts of all pairs; all hold at once with 95 %."""
+    names = list(dict.fromkeys(name for each in every for name in (each.first, each.second)))
+    return ranked(names, [(e.first, e.second, e.estimate.value, e.p) for e in every])
+
+
+def ranked(
+    names: Sequence[Name], apart: Sequence[tuple[Name, Name, float, float]]
+) -> dict[Name, RankSet]:
+    """Rank sets from all differences: first and second row, first minus second, and its p.
 
     Mogstad, Romano, Shaikh and Wilhelm (2024, Review of Economic Studies 91): a row ranks below
     every row that is better in the family of all differences, here by Holm's method.
     """
-    names = dict.fromkeys(name for each in every for name in (each.first, each.second))
     best, worst = dict.fromkeys(names, 1), dict.fromkeys(names, len(names))
-    for each, p in zip(every, holm([each.p for each in every]), strict=True):
-        if p <= 1 - LEVEL and each.estimate.value:
-            pair = (each.first, each.second)
-            above, below = pair if each.estimate.value > 0 else pair[::-1]
+    for (first, second, value, _), p in zip(apart, holm([p for *_, p in apart]), strict=True):
+        if p <= 1 - LEVEL and value:
+            above, below = (first, second) if value > 0 else (second, first)
             best[below] += 1
             worst[above] -= 1
     return {name: RankSet(best[name], worst[name]) for name in names}

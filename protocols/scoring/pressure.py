@@ -1,4 +1,4 @@
-"""Value under optimisation of a protocol's reward: best of n, and the exponential tilt.
+"""Value under optimisation of a protocol's reward by best of n.
 
 ASD is the slope at no pressure: the association of reward and value over the answers. Selection by
 the reward moves an agent along a whole curve, which may turn down in spite of a positive slope if
@@ -67,18 +67,6 @@ def _all_among(k: int, n: int) -> Floats:
     return shares
 
 
-def tilted(rewards: Floats, beta: float) -> Floats:
-    """Probabilities p ∝ exp(beta u) over each problem's candidates; at infinity the best, ties
-    shared. ValueError for a negative beta."""
-    if not beta >= 0:
-        raise ValueError(f"a pressure of {beta} is not in [0, infinity]")
-    if beta == math.inf:
-        return best_of(rewards, rewards.shape[1])
-    weights = np.exp(beta * (rewards - rewards.max(axis=1, keepdims=True)))
-    p: Floats = weights / weights.sum(axis=1, keepdims=True)
-    return p
-
-
 def divergence(p: Floats) -> Floats:
     """KL of each problem's choice from a uniform one, sum of p ln(K p): nats, in [0, ln K]."""
     terms = np.where(p > 0, p * np.log(np.where(p > 0, p * p.shape[1], 1)), 0)
@@ -96,8 +84,7 @@ def best_of_divergence(n: int) -> float:
 class Point:
     """Value and reward at one strength of selection."""
 
-    strength: float
-    """n of best-of-n, or beta of the tilt."""
+    n: int
     kl: float
     """Mean over problems, nats."""
     value: Estimate
@@ -108,7 +95,7 @@ class Point:
     @property
     def kl_bound(self) -> float:
         """KL of best-of-n in a large pool without ties, nats."""
-        return best_of_divergence(int(self.strength))
+        return best_of_divergence(self.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,33 +118,21 @@ class Pools:
             )
 
 
-def best_of_n(pools: Pools, ns: Sequence[int] | None = None) -> tuple[Point, ...]:
-    """Pressure curve of best-of-n for `ns`; by default for all n up to the pool's size."""
-    chosen = range(1, pools.rewards.shape[1] + 1) if ns is None else ns
-    choices = _each_best_of(pools.rewards, chosen)
-    return _curve(pools, [float(n) for n in chosen], choices)
-
-
-def tilt(pools: Pools, betas: Sequence[float]) -> tuple[Point, ...]:
-    """Pressure curve of the exponential tilt."""
-    return _curve(pools, betas, (tilted(pools.rewards, beta) for beta in betas))
-
-
 def value_curves(pools: Pools, ns: Sequence[int]) -> Floats:
     """Value of best-of-n on each problem, problems × ns; input of `crossing`."""
     choices = _each_best_of(pools.rewards, ns)
     return np.stack([(p * pools.values).sum(axis=1) for p in choices], axis=1)
 
 
-def _curve(
-    pools: Pools, strengths: Sequence[float], choices: Iterable[Floats]
-) -> tuple[Point, ...]:
+def best_of_n(pools: Pools, ns: Sequence[int] | None = None) -> tuple[Point, ...]:
+    """Pressure curve of best-of-n for `ns`; by default for all n up to the pool's size."""
+    chosen = range(1, pools.rewards.shape[1] + 1) if ns is None else ns
     u, v = pools.rewards, pools.values
     best = v >= v.max(axis=1, keepdims=True) - SAME_REWARD
     worth = float(v.min(axis=1).mean()), float(v.max(axis=1).mean())
     columns: list[tuple[Floats, Ends]] = []
     kls = []
-    for p in choices:
+    for p in _each_best_of(u, chosen):
         kls.append(float(divergence(p).mean()))
         columns += [
             ((p * v).sum(axis=1), worth),
@@ -171,6 +146,6 @@ def _curve(
         ]
     )
     return tuple(
-        Point(strength, kl, *figures[3 * n : 3 * n + 3])
-        for n, (strength, kl) in enumerate(zip(strengths, kls, strict=True))
+        Point(n, kl, *figures[3 * k : 3 * k + 3])
+        for k, (n, kl) in enumerate(zip(chosen, kls, strict=True))
     )

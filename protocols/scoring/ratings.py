@@ -27,9 +27,8 @@ RIDGE = 1_000.0
 """Standard deviation of the normal prior of a rating, in points."""
 ANCHOR = 1_000.0
 """Mean of all ratings."""
-NODES = 15
-MOST_GROUPS, MOST_MIXED = 200, 50
-"""Most groups of problems left out in turn, without and with difficulty, which is slow to fit."""
+MOST_GROUPS = 200
+"""Most groups of problems left out in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +86,6 @@ class Ratings:
 
     guards: tuple[Rating, ...]
     houdinis: tuple[Rating, ...]
-    difficulty: float | None
-    """Standard deviation of problems' difficulty, in rating points; None if not fitted."""
     without: Floats
     """Ratings without each group of problems, groups × (guards, then houdinis)."""
 
@@ -96,22 +93,22 @@ class Ratings:
 def ratings(games: Games) -> Ratings:
     """Ratings with jackknife intervals over clusters of problems."""
     counts = _left_out(games, MOST_GROUPS)
-    wins, played = (_summed(table, games.of, counts) for table in (games.wins, games.played))
-    return _with_intervals(games, fit(wins, played), None)
-
-
-def ratings_with_difficulty(games: Games) -> Ratings:
-    """Ratings with normally distributed problem difficulty; without it ratings shrink together.
-
-    logit P = ln 10 / 400 (G - H) + d, d normal with mean 0 for each problem; its standard deviation
-    is fitted too, the likelihood integrated by Gauss-Hermite quadrature with 15 nodes. The fits
-    without a group of problems start from the full fit.
-    """
-    whole = _fit_mixed(games, np.ones(len(games.of)), None)
-    counts = _left_out(games, MOST_MIXED)[1:]
-    rows = [whole] + [_fit_mixed(games, count[games.of], whole) for count in counts]
-    fits = np.array(rows)
-    return _with_intervals(games, _anchored(fits[:, :-1], ANCHOR), math.exp(whole[-1]) / SCALE)
+    fitted = fit(_summed(games.wins, games.of, counts), _summed(games.played, games.of, counts))
+    wins, played = games.wins.sum(axis=0), games.played.sum(axis=0)
+    share = np.concatenate([wins.sum(axis=axis) / played.sum(axis=axis) for axis in (1, 0)])
+    n = len(games.of)
+    each = [
+        Rating(name, jackknifed(value, without, n), bool(won in (0, 1)))
+        for name, value, without, won in zip(
+            (*games.guards, *games.houdinis),
+            fitted[0].tolist(),
+            fitted[1:].T,
+            share.tolist(),
+            strict=True,
+        )
+    ]
+    m = len(games.guards)
+    return Ratings(tuple(each[:m]), tuple(each[m:]), fitted[1:])
 
 
 def fit(wins: Floats, played: Floats, anchor: float = ANCHOR) -> Floats:
@@ -138,10 +135,6 @@ def fit(wins: Floats, played: Floats, anchor: float = ANCHOR) -> Floats:
         theta += np.clip(step, -2, 2)
         if np.abs(step).max() < 1e-10:
             break
-    return _anchored(theta, anchor)
-
-
-def _anchored(theta: Floats, anchor: float) -> Floats:
     points: Floats = theta / SCALE
     points += anchor - points.mean(axis=1, keepdims=True)
     return points
@@ -162,64 +155,6 @@ def _left_out(games: Games, most: int) -> Floats:
 def _summed(table: Floats, of: Places, counts: Floats) -> Floats:
     sums, _ = by_cluster(table.reshape(len(table), -1), of)
     return (counts @ sums).reshape(len(counts), *table.shape[1:])
-
-
-def _fit_mixed(games: Games, weights: Floats, start: Floats | None) -> Floats:
-    """Ratings in nats and the log of the standard deviation of problems, at the maximum."""
-    from scipy.optimize import minimize
-
-    m = len(games.guards)
-    nodes, mass = np.polynomial.hermite_e.hermegauss(NODES)
-    log_mass = np.log(mass / mass.sum())
-    ridge = (SCALE * RIDGE) ** -2
-    if start is None:
-        plain = fit(games.wins.sum(axis=0)[None], games.played.sum(axis=0)[None], 0.0)[0]
-        start = np.append(plain * SCALE, math.log(0.5))
-
-    def loss(x: Floats) -> tuple[float, Floats]:
-        theta, sd = x[:-1], math.exp(x[-1])
-        gap = (theta[:m, None] - theta[None, m:])[None] + sd * nodes[:, None, None]
-        p = 1 / (1 + np.exp(-gap))
-        high, low = np.logaddexp(0, gap), gap
-        # Problems × nodes: ln P(all games of the problem | its difficulty).
-        at = np.tensordot(games.wins, low, ((1, 2), (1, 2)))
-        at -= np.tensordot(games.played, high, ((1, 2), (1, 2)))
-        at += log_mass
-        top = at.max(axis=1, keepdims=True)
-        likelihood = np.exp(at - top)
-        total = likelihood.sum(axis=1, keepdims=True)
-        posterior = weights[:, None] * likelihood / total
-        value = float((weights * (np.log(total[:, 0]) + top[:, 0])).sum())
-        # Expected wins left over, nodes × guards × houdinis.
-        seen = np.tensordot(posterior, games.wins, (0, 0))
-        left = seen - np.tensordot(posterior, games.played, (0, 0)) * p
-        slope = np.concatenate(
-            (left.sum(axis=(0, 2)), -left.sum(axis=(0, 1)), [sd * (nodes * left.sum((1, 2))).sum()])
-        )
-        slope[:-1] -= ridge * theta
-        return ridge / 2 * float((theta**2).sum()) - value, -slope
-
-    bounds = [(None, None)] * (len(start) - 1) + [(-6.0, 3.0)]
-    minimum = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
-    return np.asarray(minimum.x, dtype=np.float64)
-
-
-def _with_intervals(games: Games, fitted: Floats, difficulty: float | None) -> Ratings:
-    wins, played = games.wins.sum(axis=0), games.played.sum(axis=0)
-    share = np.concatenate([wins.sum(axis=axis) / played.sum(axis=axis) for axis in (1, 0)])
-    n = len(games.of)
-    each = [
-        Rating(name, jackknifed(value, without, n), bool(won in (0, 1)))
-        for name, value, without, won in zip(
-            (*games.guards, *games.houdinis),
-            fitted[0].tolist(),
-            fitted[1:].T,
-            share.tolist(),
-            strict=True,
-        )
-    ]
-    m = len(games.guards)
-    return Ratings(tuple(each[:m]), tuple(each[m:]), difficulty, fitted[1:])
 
 
 def _components(played: Floats) -> list[tuple[Sequence[int], Sequence[int]]]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
@@ -14,9 +15,13 @@ import orjson
 import pytest
 
 from oversight import plot
+from oversight.engine.display.chart import Chart
 from oversight.engine.errors import UsageError
+from oversight.engine.pages.addresses import Served
+from oversight.engine.pages.answer import answer_page
 from oversight.engine.pages.guard import is_loopback
 from oversight.engine.pages.site import telling
+from oversight.engine.pictures.data import Forest
 from oversight.engine.pictures.drawing import ALL_KINDS, caption, data_of, pictured
 from oversight.engine.pictures.figures import draw, save
 from oversight.engine.runs.probing import read_probes
@@ -170,6 +175,34 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
     assert one.read_bytes() == other.read_bytes()
     if ending == "pdf":
         assert b"/FontFile2" in one.read_bytes()
+
+
+def test_a_crowded_picture_has_no_intervals_and_its_caption_names_none(opened: RunReader) -> None:
+    picture = pictured(opened, "asd-jse")
+    assert isinstance(picture, Chart)
+    assert "95% intervals" in caption(opened, picture)
+    first = picture.series[0]
+    crowded = replace(picture, series=(replace(first, points=first.points * 21),))
+    assert "interval" not in caption(opened, crowded)
+    forest = pictured(opened, "asd")
+    assert isinstance(forest, Forest) and "95% intervals" in caption(opened, forest)
+    assert "interval" not in caption(opened, replace(forest, lines=forest.lines * 61))
+
+
+def test_an_answer_counts_every_contrast_and_lists_both_ends(
+    opened: RunReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def page() -> tuple[str, list[float]]:
+        shown = answer_page((opened,), (Served("a"),), ("debate", "o"), "brier")
+        differences = re.findall(r'<td class="num" data-value="([^"]+)"><b>', shown)
+        return shown, [float(each) for each in differences]
+
+    whole, every = page()
+    assert len(every) > 2
+    monkeypatch.setattr("oversight.engine.pages.answer.MOST_LINES", 2)
+    cut, listed = page()
+    assert listed == [min(every), max(every)]
+    assert all(f"{len(every)} contrasts" in shown for shown in (whole, cut))
 
 
 def test_what_cannot_be_drawn_says_what_it_takes(small: Path, place: Path) -> None:

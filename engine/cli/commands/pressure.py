@@ -1,60 +1,38 @@
 """`oversight measure pressure`: what a protocol rewards when its reward is optimised."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias, get_args
 
 import click
 
 from ....protocols.scores import ALL_SCORES
-from ...decisions.pressure import SelectionMethod, pressure_finding
+from ...decisions.pressure import pressure_finding
 from ...decisions.rows import read_rows, rows_meant
 from ...errors import UsageError
 from ..naming import run_argument
 from ..options import tables_format_option
 from ..output import say, show, width
 
-Strengths: TypeAlias = tuple[float, ...]
 
-
-def _numbers(read: Callable[[str], float], least: float) -> Callable[..., Strengths | None]:
-    """A callback that parses comma-separated numbers."""
-
-    def parsed(ctx: click.Context, param: click.Parameter, text: str | None) -> Strengths | None:
-        if text is None:
-            return None
-        try:
-            found = tuple(read(word) for word in text.split(","))
-        except ValueError:
-            raise click.BadParameter(f"{text!r}: write numbers with commas: 1,2,4") from None
-        if not all(least <= number for number in found):
-            raise click.BadParameter(f"{text!r}: each number is at least {least:g}")
-        return found
-
-    return parsed
+def _sizes(ctx: click.Context, param: click.Parameter, text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        found = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r}: write numbers with commas: 1,2,4") from None
+    if min(found) < 1:
+        raise click.BadParameter(f"{text!r}: each number is at least 1")
+    return found
 
 
 @click.command()
 @run_argument
 @click.option(
-    "--select",
-    type=click.Choice(get_args(SelectionMethod)),
-    default="bon",
-    help="How the agent is selected: best of n (bon), or exponential tilt.",
-)
-@click.option(
     "--n",
     "ns",
     metavar="N,N,…",
-    callback=_numbers(int, 1),
-    help="For best of n: sizes, e.g. 1,2,4. Default: doubled from 1 up to the whole pool.",
-)
-@click.option(
-    "--beta",
-    "betas",
-    metavar="BETA,BETA,…",
-    callback=_numbers(float, 0),
-    help="For the tilt: strengths. Default: 0,0.5,1,2,4.",
+    callback=_sizes,
+    help="Of how many drafts the best is chosen. Default: doubled from 1 up to the whole pool.",
 )
 @click.option(
     "--row",
@@ -72,9 +50,7 @@ def _numbers(read: Callable[[str], float], least: float) -> Callable[..., Streng
 @tables_format_option
 def command(
     run: Path,
-    select: SelectionMethod,
-    ns: Strengths | None,
-    betas: Strengths | None,
+    ns: list[int] | None,
     words: tuple[str, ...],
     score: str,
     format: str,
@@ -86,8 +62,6 @@ def command(
     n up to the number of candidates. Rows of `debate_game`, in which both sides choose, are shown
     in equilibrium. Nothing is sent.
     """
-    if (select == "bon" and betas is not None) or (select == "tilt" and ns is not None):
-        raise click.UsageError("--n is for --select bon, and --beta for --select tilt")
     found = read_rows(run)
     rows = found.sweep.rows
     chosen = [n for word in words for n in rows_meant(word, rows, found.names)]
@@ -99,6 +73,4 @@ def command(
             say(f"{found.names[row]}: has not been run yet")
     if not completed:
         raise UsageError(f"{run}: no row of it has been run")
-    strengths = ns if select == "bon" else betas
-    pressure = pressure_finding(found, completed, select=select, strengths=strengths, score=score)
-    show(pressure.text(format, width()))
+    show(pressure_finding(found, completed, ns=ns, score=score).text(format, width()))

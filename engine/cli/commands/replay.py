@@ -129,9 +129,8 @@ def command(
 
 
 def _shown(cell: Cell) -> str:
-    row = " · ".join(filter(None, (cell.row.kind, cell.row.agent, cell.row.judge)))
     label = cell.problem.question.answers[cell.side].label
-    return f"cell {cell.id} ({row}; {cell.problem.id}, side {label}, draw {cell.draw})"
+    return f"cell {cell.id} ({cell.row.title}; {cell.problem.id}, side {label}, draw {cell.draw})"
 
 
 def _tell_code(run: Path, sweep: Sweep, cell: Cell) -> None:

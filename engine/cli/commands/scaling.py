@@ -35,9 +35,6 @@ def _levels(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
     help="Which worlds count: lie, those that argue for a wrong answer; balanced, all.",
 )
 @click.option(
-    "--difficulty", is_flag=True, help="Fit how problems differ in difficulty; takes minutes."
-)
-@click.option(
     "--capability",
     multiple=True,
     callback=_levels,
@@ -56,7 +53,6 @@ def command(
     run: Path,
     protocol: str,
     game: Game,
-    difficulty: bool,
     capability: dict[str, float],
     gap: float | None,
     score: str,
@@ -74,7 +70,6 @@ def command(
         read_rows(run),
         protocol,
         game=game,
-        difficulty=difficulty,
         capability=capability,
         gap=gap,
         score=score,

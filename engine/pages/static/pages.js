@@ -419,8 +419,9 @@
     const end = performance.now() + 1000 * Number(left.dataset.left);
     const ticking = setInterval(() => {
       const now = Math.max(0, Math.round((end - performance.now()) / 1000));
-      if (String(now) === left.textContent) return;
-      left.textContent = String(now);
+      const told = Math.floor(now / 60) + ":" + String(now % 60).padStart(2, "0");
+      if (told === left.textContent) return;
+      left.textContent = told;
       if (now === 60 || now === 10) byId("told").textContent = now + " seconds are left.";
       if (now > 0) return;
       clearInterval(ticking);

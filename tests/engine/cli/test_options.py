@@ -54,7 +54,7 @@ VARIANTS = {
     "--tag": 2,  # noted, and asked for
     "--json": 2,  # beside --format, too
     "--output": 14,  # each default is named
-    "--beta": 3,  # instead of the usual ones, beside them, and of the tilt
+    "--beta": 2,  # instead of the usual ones, and beside them
     "--model": 2,  # of stored replies, and to write answers
     "--dry-run": 3,  # checks a sweep, counts questions, and counts what would go
     "--from": 3,  # a mirror of data sets, a folder of studies, and a run

@@ -18,9 +18,8 @@ def test_the_tutorial_leads_to_a_table_a_figure_and_a_pack(tmp_path: Path) -> No
     pytest.importorskip("matplotlib", reason="the extra `plots` is not installed")
     for block in blocks(PAGE, "csv", "python", "yaml", "sh"):
         where = f"{block.page.name}:{block.line}"
-        if block.name:
-            text = block.text if block.language != "csv" else block.text.partition("\n")[2]
-            (tmp_path / block.name).write_text(text)
+        if name := "claims.csv" if block.language == "csv" else block.name:
+            (tmp_path / name).write_text(block.text)
         if block.language == "sh":
             for line in block.text.splitlines():
                 program, *words = shlex.split(line, comments=True)

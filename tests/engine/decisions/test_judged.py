@@ -131,6 +131,8 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     assert command("run", "named.yaml").code == 0
     shown = command("report", "named.yaml").out
     assert "In turn" in shown and "debate simultaneous 2" not in shown
+    drawn = command("plot", "named.yaml", "--data", "-").out
+    assert "In turn" in drawn and "debate simultaneous 2" not in drawn
     rows = json.loads(command("report", "named.yaml", "--sort", "asd", "--json").out)["rows"]
     assert {row["protocol"] for row in rows} > {"debate simultaneous 1", "debate simultaneous 2"}
     sizes = [row["asd"]["value"] for row in rows]

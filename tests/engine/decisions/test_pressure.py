@@ -1,7 +1,6 @@
 """`oversight measure pressure`: curves over the pools that a run has."""
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from oversight.engine.decisions.rows import read_rows
 from oversight.engine.runs.run_folder import outcomes
 from oversight.protocols.scores import brier
 from oversight.protocols.scoring.pressure import best_of_n
-from oversight.protocols.scoring.worlds import Worlds
 from tests.command_line import Command
 from tests.engine.kept_runs import Kept
 from tests.run_folders import only_run
@@ -51,28 +49,11 @@ def test_the_curve_is_that_of_the_pools_of_all_draws_and_worlds(
     assert points[-1]["value"]["value"] == pytest.approx(best.mean())
 
 
-def test_the_tilt_of_one_draw_a_side_is_the_propensity(kept: Kept, command: Command) -> None:
-    run = read_rows(kept())
-    words = ("--select", "tilt", "--beta", "0,0.5,2", "--reward", "log")
-    told = json.loads(command("measure", "pressure", run.folder, *words, "--json").out)
-    for row in told["rows"]:
-        places = run.table.cells.places(run.names.index(row["name"]))
-        verdicts = run.table.probs[places].reshape(-1, 2, 2)
-        for point in row["points"]:
-            beta = 1 / point["strength"] if point["strength"] else math.inf
-            honest = [
-                Worlds(each, problem.values).propensity(beta)[problem.best]
-                for each, problem in zip(verdicts, run.sweep.problems, strict=True)
-            ]
-            assert point["honest"]["value"] == pytest.approx(np.mean(honest), abs=1e-9)
-
-
 def test_flags_that_mean_nothing_are_refused_with_the_range(many: Path, command: Command) -> None:
     for words, told in (
         (("--n", "1,99"), "n is between 1 and that; more draws make larger pools"),
         (("--n", "1;2"), "write numbers with commas: 1,2,4"),
         (("--n", "0"), "each number is at least 1"),
-        (("--beta", "1"), "--n is for --select bon, and --beta for --select tilt"),
         (("--row", "debate"), "no row is called 'debate'; there are:"),
     ):
         refused = command("measure", "pressure", many, *words)

@@ -3,13 +3,17 @@
 import itertools
 import json
 import math
+import re
 import sqlite3
 from collections import defaultdict
 from pathlib import Path
 from typing import Literal
 
 import pytest
+import yaml
 
+from oversight.engine.entries.tracks import tracks
+from oversight.engine.sweeps.originals import originals
 from oversight.protocols.datasets.company_sql import (
     CONVENTIONS,
     SCHEMA,
@@ -126,6 +130,16 @@ def test_the_gold_query_keeps_every_convention() -> None:
         assert revenue(books, 2021, "North", broken) == count * 250 // 100
     assert revenue(books, 2021, "North", "cents") == 500
     books.close()
+
+
+def test_a_track_reads_its_data_where_they_are_fetched_to() -> None:
+    loaders = {name: each.loader for name, each in originals().items()}
+    read = [yaml.safe_load(re.sub(r"{(\w+)}", "0", each.sweep)) for each in tracks().values()]
+    fetched = [(n, told) for each in read for n, told in each["problems"].items() if n in loaders]
+    assert [name for name, _ in fetched] == ["gsm8k", "quality"]
+    for name, told in fetched:
+        stated = yaml.safe_load(loaders[name].format(folder=f"data/{name}"))[name]
+        assert stated.items() <= told.items()
 
 
 @pytest.mark.wire

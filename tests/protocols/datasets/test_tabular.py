@@ -36,8 +36,8 @@ def test_columns_that_the_file_does_not_name_are_named_by_the_caller():
 @pytest.mark.parametrize(
     ("data", "line", "words"),
     [
-        (b"", 1, "there is no column 'name'; the first line names the columns"),
-        (b"name\na\n", 1, "there is no column 'size'"),
+        (b"", 1, "there is no column 'name'; the first line names the columns: it is empty"),
+        (b"name;size\na;1\n", 1, "the first line names the columns: it says 'name;size'"),
         (b"name,size,name\na,1,b\n", 1, "the column 'name' stands twice"),
         (b"name,size\n", 0, "has no records"),
         (b"name,size\na,1\nb,2,3\n", 3, "3 fields under 2 columns, from 'b' on; put a field"),

@@ -17,7 +17,6 @@ from oversight.protocols.scoring.ratings import (
     Ratings,
     fit,
     ratings,
-    ratings_with_difficulty,
 )
 from oversight.protocols.scoring.surface import breakdown_gap, own_axis, surface
 from tests.conftest import Campaign
@@ -81,29 +80,6 @@ def test_intervals_by_problems_cover(campaign: Campaign) -> None:
         ours.append(covered(hard.without, values(hard), truth))
     print(f"coverage of rating gaps over {seeds} seeds: {np.mean(plain):.3f}, {np.mean(ours):.3f}")
     assert min(np.mean(plain), np.mean(ours)) >= (0.93 if campaign.long else 0.92)
-
-
-@pytest.mark.campaign
-def test_intervals_of_the_mixed_fit_cover_what_was_planted(campaign: Campaign) -> None:
-    seeds = campaign.size(4, 100)
-    found = [ratings_with_difficulty(play(seed, difficulty=1.0)) for seed in range(seeds)]
-    share = np.mean([covered(one.without, values(one), TRUTH) for one in found])
-    print(f"coverage of the mixed fit over {seeds} seeds: {share:.3f}")
-    assert share >= (0.92 if campaign.long else 0.8)
-
-
-def test_unlike_problems_pull_plain_ratings_together_and_the_mixed_fit_does_not() -> None:
-    games = play(1, problems=400, difficulty=1.0)
-    plain, mixed = ratings(games), ratings_with_difficulty(games)
-
-    def spread(found: object) -> float:
-        assert hasattr(found, "guards")
-        return float(np.ptp([one.rating for one in found.guards]))
-
-    assert spread(plain) < 0.95 * spread(mixed)
-    assert spread(mixed) == pytest.approx(400, rel=0.12)
-    assert mixed.difficulty == pytest.approx(1 / SCALE, rel=0.15)
-    assert plain.difficulty is None
 
 
 def test_two_identical_models_have_equal_ratings() -> None:
