@@ -64,6 +64,8 @@ def show(text: str) -> None:
     try:
         click.echo(printable(text))
     except BrokenPipeError:
+        # What stands in the buffer would fail again at the end, and change the exit code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.close()
         raise SystemExit(0) from None
     except OSError as exc:

@@ -4,6 +4,7 @@ A profile function of the interpreter sees every call that is made from the auth
 it looks for is a matter of names, so nothing depends on how fast the machine is.
 """
 
+import gc
 import random
 import re
 import signal
@@ -80,6 +81,8 @@ class Watcher:
                 yield
             finally:
                 sys.setprofile(None)
+                # A coroutine held by the traceback of a failed run says so only once freed.
+                gc.collect()
                 sys.set_coroutine_origin_tracking_depth(depth)
         for each in warned:
             if "was never awaited" in str(each.message):

@@ -66,7 +66,9 @@ def _programs(question: Question) -> str:
         named = _DEF.search(answer.work)
         if named is None or not answer.label.isidentifier():
             return ""
-        parts.append(f"{answer.work}\n{answer.label} = {named[1]}")
+        # Each in a namespace of its own: both may call themselves, or a helper, by one name.
+        at = answer.label
+        parts.append(f"{at} = {{}}\nexec({answer.work!r}, {at})\n{at} = {at}[{named[1]!r}]")
     return "\n".join(parts)
 
 
