@@ -198,7 +198,9 @@ def _replies(file: Path) -> dict[str, str]:
         found = {}
         for key in list(store.keys()):
             stored = read_record(key, store.get(key) or b"")
-            found[stored.call().address] = stored.reply().text
+            # Where a request was left out, for the source text in it, its address remains.
+            address = stored.call().address if stored.call_size else stored.address
+            found[address] = stored.reply().text
         return found
 
 

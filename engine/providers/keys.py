@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import SplitResult, urlsplit
 
 import orjson
@@ -27,6 +28,8 @@ class Environment(dict[str, str]):
 
     beside: frozenset[str] = frozenset()
     """Names of those that are from `.env`, a file that anybody may have put beside a sweep."""
+    unread: Mapping[str, str] = MappingProxyType({})
+    """By a key's variable, why the file that is to hold it could not be read."""
 
 
 KEY, KEY_FILE = "_API_KEY", "_API_KEY_FILE"
@@ -38,8 +41,9 @@ def environment(folder: Path) -> Environment:
     """The process's environment, which overrides `.env` in the folder, if there is one.
 
     Where the process's environment has X_API_KEY_FILE and no X_API_KEY, as where secrets are
-    mounted into a container, that file holds the key; UsageError if it cannot be read. In `.env` it
-    names no file: anybody may have put that beside a sweep.
+    mounted into a container, that file holds the key. One that cannot be read is an error only
+    where that key is needed: the variable may be another program's. In `.env` it names no file:
+    anybody may have put that beside a sweep.
     """
     found = dotenv_values(folder / ".env")
     beside = {
@@ -47,12 +51,16 @@ def environment(folder: Path) -> Environment:
         for name, value in found.items()
         if name not in USERS_OWN and not name.endswith(KEY_FILE)
     }
-    users = dict(os.environ)
+    users, unread = dict(os.environ), dict[str, str]()
     for variable, file in os.environ.items():
         key = variable.removesuffix(KEY_FILE) + KEY
         if variable.endswith(KEY_FILE) and file and not users.get(key):
-            users[key] = _key_in(variable, Path(file))
+            try:
+                users[key] = _key_in(variable, Path(file))
+            except UsageError as fault:
+                unread[key] = str(fault)
     variables = Environment(beside | users)
+    variables.unread = unread
     variables.beside = frozenset(beside.keys() - users.keys())
     return variables
 
@@ -205,6 +213,8 @@ def _of_api(identity: str, api: Api) -> str:
 
 def _key(variable: str, environment: Mapping[str, str]) -> str:
     key = environment.get(variable, "").strip()
+    if not key and isinstance(environment, Environment) and variable in environment.unread:
+        raise UsageError(environment.unread[variable])
     if not key.isascii() or not key.isprintable():
         raise UsageError(f"{variable} holds a character that no key has; set it again, unquoted")
     return key

@@ -180,7 +180,7 @@ def _reader(name: str, stack: ExitStack) -> "MetricReader":
         from opentelemetry.exporter.prometheus import PrometheusMetricReader
 
         host, _, port = _prometheus_address().rpartition(":")
-        if not port.isdecimal():
+        if not port.isdecimal() or int(port) > 65_535:
             raise UsageError(f"OTEL_EXPORTER_PROMETHEUS_PORT={port}: is no port")
         server, thread = prometheus_client.start_http_server(int(port), host)
         stack.callback(thread.join)

@@ -8,11 +8,13 @@ import csv
 import hashlib
 import io
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import orjson
 
+from ...protocols.datasets.tabular import MAX_FIELD
 from ...protocols.question import Problem
 from ..errors import UsageError
 from ..system.files import read_bounded
@@ -35,7 +37,8 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
     """The problems, digests replaced by the source texts that they are of.
 
     source: a file, or a folder of files, in which the texts are: as strings of JSON or JSON Lines,
-    as cells of CSV, or each as a whole text file. UsageError where a text is not found.
+    as cells of CSV, or each as a whole text file, with or without white space around them.
+    UsageError where a text is not found.
     """
     given = tuple(problems)
     wanted = {digest for problem in given if (digest := _left_out(problem))}
@@ -48,11 +51,12 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
             "the data set"
         )
     found = {}
-    for text in _texts(source):
-        if (digest := _digest(text)) in wanted:
-            found[digest] = text
-            if len(found) == len(wanted):
-                break
+    for there in _texts(source):
+        for text in (there, there.strip()):
+            if (digest := _digest(text)) in wanted:
+                found[digest] = text
+        if len(found) == len(wanted):
+            break
     for problem in given:
         digest = _left_out(problem)
         if digest and digest not in found:
@@ -94,10 +98,13 @@ def _texts(source: Path) -> Iterator[str]:
             continue
         yield whole
         if file.suffix == ".csv":
-            for row in csv.reader(io.StringIO(whole)):
-                yield from row
+            csv.field_size_limit(MAX_FIELD)
+            with suppress(csv.Error):
+                for row in csv.reader(io.StringIO(whole, newline="")):
+                    yield from row
             continue
-        for part in (whole, *whole.splitlines()) if "{" in whole else ():
+        # Not splitlines: a string of JSON may hold any other separator of lines.
+        for part in (whole, *whole.split("\n")) if '"' in whole else ():
             try:
                 yield from _strings(orjson.loads(part))
             except orjson.JSONDecodeError:

@@ -19,6 +19,8 @@ MAX_QUERY = 1_000
 """Characters."""
 MAX_STEPS = 5_000_000
 """Instructions of SQLite's machine."""
+MAX_LENGTH = 4_000
+"""Bytes of a value or a row that a query handles: one instruction may double a text."""
 MAX_ROWS, MAX_SHOWN = 20, 1_000
 """Rows of a result, and characters of it."""
 
@@ -26,9 +28,9 @@ _WORD = re.compile(
     r"select|from|where|and|or|not|in|is|null|as|on|join|left|inner|group|by|order|having|distinct"
     r"|limit|offset|between|like|case|when|then|else|end|union|all|except|intersect|with|asc|desc"
     r"|exists|cast|integer|real|text|count|sum|total|avg|min|max|coalesce|ifnull|abs|round|length"
-    r"|substr|date|strftime|[a-z]\d?"
+    r"|substr|[a-z]\d?"
 )
-"""Keywords, functions, and aliases."""
+"""Keywords, functions, and aliases. None tells the time: a query gives the same for ever."""
 _TOKEN = re.compile(
     r"'(?:[^']|'')*'|\"[^\"]*\"|[^\W\d]\w*|\d[\d.]*|\s+|<>|<=|>=|!=|\|\||[-+*/%=<>(),.;]"
 )
@@ -64,9 +66,11 @@ def query(sql: str, script: str) -> Found:
         )
     with closing(sqlite3.connect(":memory:")) as books:
         books.deserialize(_image(script))
-        over = _bounded(books, _READS, MAX_STEPS)
+        over = _bounded(books, _READS, MAX_LENGTH)
         try:
             rows = books.execute(shown).fetchmany(MAX_ROWS + 1)
+        except sqlite3.DataError:
+            return Found(f"error: a value or a row of more than {MAX_LENGTH} bytes")
         except sqlite3.Error:
             # What SQLite says may repeat what the model wrote.
             why = "too many steps" if over() else "this is no query of the database"
@@ -107,22 +111,24 @@ def _image(script: str) -> bytes:
     """The database that a script makes. sqlite3.Error if it does more than that: data sets come
     from elsewhere."""
     with closing(sqlite3.connect(":memory:")) as books:
-        _bounded(books, _MAKES, MAX_STEPS)
+        _bounded(books, _MAKES, MAX_LENGTH + len(script.encode()))
         books.executescript(script)
         books.commit()
         books.set_authorizer(None)
         return books.serialize()
 
 
-def _bounded(books: sqlite3.Connection, may: frozenset[int], most: int) -> Callable[[], bool]:
-    """Let a connection do these things alone, in so many steps; tells whether they were too few."""
-    left = most // _STEP
+def _bounded(books: sqlite3.Connection, may: frozenset[int], longest: int) -> Callable[[], bool]:
+    """Let a connection do these things alone, with values of so many bytes at most, in MAX_STEPS;
+    tells whether these were too few."""
+    left = MAX_STEPS // _STEP
 
     def step() -> bool:
         nonlocal left
         left -= 1
         return left < 0
 
+    books.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
     books.set_authorizer(
         lambda action, *_: sqlite3.SQLITE_OK if action in may else sqlite3.SQLITE_DENY
     )

@@ -160,7 +160,7 @@ def test_no_key_travels(
 def test_source_texts_stay_where_their_licence_is_not_known_and_come_back_for_a_replay(
     place: Path, command: Command
 ) -> None:
-    text = 'The whole of a source text that nobody may copy: \u00e4, <b> and "all".'
+    text = 'The whole of a source text that nobody may copy: \u00e4,\u2028 <b> and "all".'
     answers = [{"label": "A", "text": "yes", "value": 1}, {"label": "B", "text": "no", "value": -1}]
     problem = {"id": "p", "question": "Is it?", "answers": answers, "passage": text}
     (place / "own.jsonl").write_text(json.dumps(problem) + "\n")
@@ -184,7 +184,7 @@ def test_source_texts_stay_where_their_licence_is_not_known_and_come_back_for_a_
     assert records and not any(record.call_size or record.call_part for record in records)
     refused = command("replay", "theirs")
     assert refused.code == 2 and "--passages FROM" in refused.err
-    other = json.dumps({**problem, "passage": f"{text} "})
+    other = json.dumps({**problem, "passage": f"{text}!"})
     (place / "other.jsonl").write_text(other + "\n")
     lacking = command("replay", "theirs", "--passages", "other.jsonl")
     assert (
@@ -193,8 +193,12 @@ def test_source_texts_stay_where_their_licence_is_not_known_and_come_back_for_a_
     )
     (place / "data").mkdir()
     (place / "data" / "articles.json").write_text(json.dumps([{"article": {"body": text}}]))
-    (place / "data" / "text.txt").write_text(text)
-    for source in ("own.jsonl", "run", "data", "data/articles.json", "data/text.txt"):
+    (place / "data" / "text.txt").write_text(f"{text}\n")
+    (place / "lines.jsonl").write_text(json.dumps([text], ensure_ascii=False) + "\n[]\n")
+    quoted = text.replace('"', '""')
+    (place / "rows.csv").write_text(f'long,passage\n{"x" * 200_000},"{quoted}\n"\n')
+    sources = ("own.jsonl", "run", "data", "data/articles.json", "data/text.txt")
+    for source in (*sources, "lines.jsonl", "rows.csv"):
         replayed = command("replay", "theirs", "--passages", source)
         assert replayed.code == 0, replayed.err
         assert "4 of 4 outcomes are equal to the byte" in replayed.err
@@ -211,6 +215,9 @@ def test_source_texts_stay_where_their_licence_is_not_known_and_come_back_for_a_
         "pack", "make", "theirs", "-o", "third.oversight", "--store", "theirs/replies.bundle"
     )
     assert third.code == 0, third.err
+    assert command("entry", "publish", "run", "--submitter", "us", "-o", "entry").code == 0
+    verified = command("entry", "verify", "entry")
+    assert verified.code == 0 and "consistent" in verified.out, verified.err
 
 
 def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:

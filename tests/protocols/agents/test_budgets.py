@@ -61,6 +61,8 @@ def test_a_query_gives_rows_of_the_database() -> None:
         "",
         "SELECT " + "1+" * 600 + "1",
         "WITH a AS (SELECT 1 AS b UNION ALL SELECT b + 1 FROM a) SELECT sum(b) FROM a",
+        "WITH a AS (SELECT 'paid' AS b UNION ALL SELECT b||b FROM a LIMIT 40) SELECT max(b) FROM a",
+        "SELECT date()",
     ],
 )
 def test_what_is_no_query_of_the_database_says_nothing_of_the_models(sql: str) -> None:
@@ -74,6 +76,7 @@ def test_what_is_no_query_of_the_database_says_nothing_of_the_models(sql: str) -
     [
         "ATTACH DATABASE '{place}/left' AS x; CREATE TABLE x.y(z); INSERT INTO x.y VALUES (1);",
         "VACUUM INTO '{place}/left';",
+        "CREATE TABLE t(x); INSERT INTO t VALUES (zeroblob(900000000));",
         "PRAGMA writable_schema = 1;",
         "CREATE TABLE t(x); INSERT INTO t WITH RECURSIVE a(b) AS (SELECT 1 UNION ALL SELECT b + 1 "
         "FROM a) SELECT count(*) FROM a;",
