@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from ...protocols.scoring.contrasts import Contrast, Family, RankSet, contrasts
 from ...protocols.scoring.inference import FEW_CLUSTERS
 from ...protocols.scoring.sample import Sample
-from ...protocols.scoring.scarce import Powered
 from ...protocols.scoring.verdict_measures import Flips
 from ..display.finding import (
     Column,
@@ -34,7 +33,7 @@ from .instruments import instrument_notes
 from .row_pairs import pairs_across, pairs_between, pairs_within
 from .row_verdicts import DifferenceBounds, RowVerdicts
 from .rows import RunRows, pairs_meant
-from .sample_pairs import comparable, most_apart, powered_by, ranks_of, swayed
+from .sample_pairs import comparable, most_apart, ranks_of, swayed
 
 RowPlace: TypeAlias = tuple[int, int]
 """A row: the index of its run, and its index in that run."""
@@ -46,9 +45,6 @@ DETAILED = 100
 
 NAMED = 5
 """Most contrasts for which the notes list the questions that differ most."""
-
-WORTH_IT = 1.2
-"""Label efficiency from which on a prediction-powered mean is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +65,6 @@ class Compared:
     contrasts."""
     swayed: bool = False
     """Whether leaving out some one cluster moves the difference by more than its standard error."""
-    powered: Powered | None = None
-    """Mean of the first row, made more precise by the second row on questions that the first lacks;
-    None without such questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +229,6 @@ def _compared(
                 share(*complete[k]) if share else None,
                 most_apart(samples, pairs[k]) if len(tested) <= DETAILED else (),
                 swayed(samples, pairs[k]) if len(tested) <= DETAILED else False,
-                powered_by(*(samples[name] for name in pairs[k])),
             )
             for k, contrast in enumerate(tested)
         ),
@@ -262,7 +254,7 @@ def contrast_columns(several: bool, beside: Sequence[Column] = ()) -> list[Colum
 
 
 def comparison_finding(comparison: Comparison) -> Finding:
-    """Contrasts, flips, prediction-powered means and ranks, those that have content."""
+    """Contrasts, flips and ranks, those that have content."""
     lines = comparison.contrasts
     several = len(lines) > 1
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
@@ -283,7 +275,6 @@ def comparison_finding(comparison: Comparison) -> Finding:
         program("flips", "flips", tuple(each.name for each in fields(Flips))),
         program("swayed", "swayed"),
         share("equal calls", "equal_calls") if called else program("equal_calls", "equal_calls"),
-        program("powered", "powered"),
         program(
             "apart",
             lambda line: [{"problem": id, "difference": value} for id, value in line.apart],
@@ -308,22 +299,6 @@ def comparison_finding(comparison: Comparison) -> Finding:
         [line for line in lines if line.flips],
         ("→: from what the judge thinks under the second row to what it thinks under the first.",),
     )
-    powered = Part(
-        "",
-        "prediction-powered: the first row over the problems of the second, which guesses it",
-        [
-            *names,
-            number("n of 1st", "contrast.estimate.n"),
-            people("mean 1st", lambda line: signed(line.contrast.means[0], 3)),
-            figure("powered", "powered.estimate"),
-            number("worth", "powered.label_efficiency", ".2f"),
-        ],
-        [line for line in lines if line.powered and line.powered.label_efficiency >= WORTH_IT],
-        (
-            "holds where the problems of the first row are a random part of those of the second.",
-            "worth: how many times as many problems of the first row alone would be as sure.",
-        ),
-    )
     ranks = Part(
         "ranks",
         "ranks: the places that each row may have, all of them right at once (95%)",
@@ -342,7 +317,7 @@ def comparison_finding(comparison: Comparison) -> Finding:
         "multiplicity": comparison.multiplicity,
         "notes": comparison.notes,
     }
-    return Finding((every, flips, powered, ranks), about)
+    return Finding((every, flips, ranks), about)
 
 
 class _Rank(NamedTuple):

@@ -25,7 +25,6 @@ from ...protocols.scoring.power import Spread, mde
 from ...protocols.scoring.pressure import Pools, best_of_n
 from ...protocols.scoring.ratios import gap_recovered
 from ...protocols.scoring.sample import Sample
-from ...protocols.scoring.scarce import prediction_powered
 from ...protocols.scoring.sequential import Rule, decide
 from ...protocols.scoring.unpaired import scored
 from ...protocols.scoring.verdict_measures import apart
@@ -75,7 +74,6 @@ def checks() -> Iterator[Check]:
     for n in (12, 30):
         yield _check("gap recovered", f"rare errors, n {n}", "coverage", _gap, n)
         yield _check("pressure E[u]", f"rare errors, n {n}", "coverage", _pressure, n)
-        yield _check("prediction-powered mean", f"rare errors, n {n}", "coverage", _powered, n)
         yield _check("first answer", f"rare errors, n {n}", "coverage", _first_answer, n)
     for n, share in ((100, 0.05), (100, 0.15), (400, 0.05)):
         yield _check("AUROC", f"{share:.0%} errors, n {n}", "coverage", _auroc, n, share)
@@ -217,13 +215,6 @@ def _pressure(n: int, rng: np.random.Generator) -> float | None:
     ids = tuple(map(str, range(n)))
     (_, point) = best_of_n(Pools(ids, ("",) * n, rewards, values, (-2.0, 0.0)), (1, 4))
     return _covers(point.reward, -0.04)
-
-
-def _powered(n: int, rng: np.random.Generator) -> float | None:
-    truth = _rare(rng, n + 300)
-    guess = np.where(rng.random(n + 300) < 0.1, -truth, truth)
-    found = prediction_powered(truth[:n], guess[:n], guess[n:], ends=ASD)
-    return _covers(found.estimate, 1.92)
 
 
 def _first_answer(n: int, rng: np.random.Generator) -> float | None:
