@@ -1,11 +1,10 @@
 """Comparison of rows: contrasts between the rows of one run, or of two runs.
 
 Each `oversight.protocols.scoring.contrasts.Contrast` comes with the judge's flips, the bounds set
-by failed worlds, the share of calls that both rows make, and the questions on which the two differ
-most. No call is made.
+by failed worlds, and the questions on which the two differ most. No call is made.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -31,14 +30,12 @@ from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from .instruments import instrument_notes
 from .row_pairs import pairs_across, pairs_between, pairs_within
-from .row_verdicts import DifferenceBounds, RowVerdicts
+from .row_verdicts import DifferenceBounds, difference_bounds, flips_between
 from .rows import RunRows, pairs_meant
 from .sample_pairs import comparable, most_apart, ranks_of, swayed
 
 RowPlace: TypeAlias = tuple[int, int]
 """A row: the index of its run, and its index in that run."""
-
-CallShare: TypeAlias = Callable[[RowPlace, RowPlace], float | None]
 
 DETAILED = 100
 """Most contrasts for which the questions that differ most are listed."""
@@ -58,8 +55,6 @@ class Compared:
     no world in common."""
     bounds: DifferenceBounds
     """Bounds of the difference over all outcomes of failed and doubtful worlds (Manski 1990)."""
-    equal_calls: float | None
-    """Share of the calls of either row that both make; None if calls were not looked up."""
     apart: tuple[tuple[str, float], ...]
     """Questions on which the rows differ most, with the difference; () beyond `DETAILED`
     contrasts."""
@@ -113,7 +108,6 @@ def compare_rows(
     score: str = "brier",
     family: Family = "holm",
     equivalence: float = 0.05,
-    share: CallShare | None = None,
 ) -> Comparison:
     """Compare the rows of one run, or the matching rows of two runs.
 
@@ -142,7 +136,7 @@ def compare_rows(
         matches = pairs_between(first, second, named)
         notes = tuple(instrument_notes(first, second, matches))
         places = [((0, one), (1, two)) for one, two in matches]
-    result = _compared(name, runs, names, places, score, family, equivalence, share)
+    result = _compared(name, runs, names, places, score, family, equivalence)
     ranks = ranks_of(first.asd(score)) if pairs == "all" else ()
     return replace(result, notes=(*notes, *result.notes), ranks=ranks)
 
@@ -178,7 +172,6 @@ def _compared(
     score: str,
     family: Family,
     equivalence: float,
-    share: CallShare | None,
 ) -> Comparison:
     """Build a comparison. names: row names of all runs, one run after the other."""
     offsets = [0]
@@ -209,10 +202,10 @@ def _compared(
         tested = contrasts(samples, pairs, family=family, equivalence=equivalence)
     except ValueError as exc:
         raise UsageError(f"{name}: {exc}") from exc
-    verdicts = RowVerdicts(runs, score)
     numbers = [(number(one), number(two)) for one, two in complete]
-    flips = verdicts.flips(numbers)
-    bounds = verdicts.bounds(numbers)
+    flips = flips_between(runs, numbers)
+    every = [run.table.worlds(n).extremes(score) for run in runs for n in range(len(run.names))]
+    bounds = difference_bounds(every, numbers)
     dropped = len(places) - len(complete)
     left_out = f"{dropped:,} contrasts are left out: their rows share too few problems."
     return Comparison(
@@ -226,7 +219,6 @@ def _compared(
                 contrast,
                 flips[k],
                 bounds[k],
-                share(*complete[k]) if share else None,
                 most_apart(samples, pairs[k]) if len(tested) <= DETAILED else (),
                 swayed(samples, pairs[k]) if len(tested) <= DETAILED else False,
             )
@@ -259,7 +251,6 @@ def comparison_finding(comparison: Comparison) -> Finding:
     several = len(lines) > 1
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
     doubtful = any(line.bounds.low < line.bounds.high - 1e-9 for line in lines)
-    called = any(line.equal_calls is not None for line in lines)
     names = [word(role, f"contrast.{role}", key=role) for role in ("first", "second")]
     columns = [
         *contrast_columns(several, [people("clusters", _clusters)] * clustered),
@@ -274,7 +265,6 @@ def comparison_finding(comparison: Comparison) -> Finding:
         number("pairing", "contrast.pairing", ".2f", key="pairing"),
         program("flips", "flips", tuple(each.name for each in fields(Flips))),
         program("swayed", "swayed"),
-        share("equal calls", "equal_calls") if called else program("equal_calls", "equal_calls"),
         program(
             "apart",
             lambda line: [{"problem": id, "difference": value} for id, value in line.apart],

@@ -15,7 +15,6 @@ import numpy as np
 
 from ...protocols.scoring.agreement import krippendorff_alpha
 from ...protocols.scoring.arrays import Floats
-from ...protocols.scoring.bounds import bounds
 from ...protocols.scoring.calibration import auroc, bars
 from ...protocols.scoring.contrasts import contrasts, decided, rank_sets, unpaired
 from ...protocols.scoring.estimate import Ends, Estimate
@@ -28,6 +27,7 @@ from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.sequential import Rule, decide
 from ...protocols.scoring.unpaired import scored
 from ...protocols.scoring.verdict_measures import apart
+from ...protocols.scoring.world_table import WorldBlock, WorldTable
 from ...protocols.scoring.worlds import Worlds
 
 Kind: TypeAlias = Literal["coverage", "size", "power", "width"]
@@ -251,8 +251,8 @@ def _bounds(n: int, rng: np.random.Generator) -> float | None:
     verdicts = np.tile(np.array([[0.9, 0.1], [0.9, 0.1]]), (n, 1, 1, 1))
     verdicts[lost[:, None]] = np.nan
     worlds = Worlds(verdicts, np.tile((1.0, -1.0), (n, 1, 1)))
-    every = np.arange(n)
-    found = bounds([(worlds, lost[:, None], every)], "brier", every)
+    block = WorldBlock(np.arange(n), worlds, lost[:, None])
+    found = WorldTable(tuple(map(str, range(n))), ("",) * n, (block,)).bounds("brier")
     if found is None or found.interval is None:
         return None
     return float(found.interval[0] <= truth <= found.interval[1])
