@@ -8,11 +8,8 @@ import click
 
 from ....protocols.scoring.contrasts import Family
 from ....protocols.scoring.inference import ErrorKind
-from ...decisions.calls import RunCalls, calls_of_run
 from ...decisions.comparison import (
-    CallShare,
     Comparison,
-    RowPlace,
     compare_rows,
     comparison_finding,
     differences_meant,
@@ -22,7 +19,6 @@ from ...decisions.rows import RunRows, read_rows
 from ...decisions.sequential import saved_decision
 from ...decisions.statement import Condition, read_condition
 from ...decisions.studies import over_runs, studies_finding
-from ...display.quantity import counted
 from ..completing import run_names
 from ..exit_codes import ExitCode
 from ..flags import Number
@@ -69,9 +65,6 @@ from .score import cluster_option, error_option
     default=0.05,
     help="Rows whose ASD differs by less than this count as equivalent.",
 )
-@click.option(
-    "--calls", is_flag=True, help="Add the share of calls that both rows make, from the record."
-)
 @no_store_option
 @cluster_option
 @error_option
@@ -93,7 +86,6 @@ def command(
     score: str,
     family: Family,
     equivalence: float,
-    calls: bool,
     ways: tuple[str, ...],
     error: ErrorKind,
     conditions: tuple[str, ...],
@@ -118,7 +110,7 @@ def command(
     asked = [read_condition(text) for text in conditions]
     words = (*contrasts, *(f"{each.first} - {each.second}" for each in asked))
     if is_table(Path(one)):
-        if baseline or pairs or over or calls or asked:
+        if baseline or pairs or over or asked:
             raise click.UsageError(
                 "of judgement tables: --contrast, --score, --family, --cluster, --error alone"
             )
@@ -153,7 +145,6 @@ def command(
         score=score,
         family=family,
         equivalence=equivalence,
-        share=_share(first, second) if calls else None,
     )
     show(comparison_finding(comparison).text(format, width()))
     for each in filter(None, (first, second)):
@@ -177,23 +168,3 @@ def _met(
                 f"--fail-if {condition}: holds, {difference:+.4f} for {contrast.first} and "
                 f"{contrast.second}"
             )
-
-
-def _share(first: RunRows, second: RunRows | None) -> CallShare:
-    runs = [first, *([second] if second else [])]
-    calls = [_calls(run) for run in runs]
-
-    def share(one: RowPlace, two: RowPlace) -> float | None:
-        return calls[one[0]].shared(one[1], two[1], calls[two[0]])
-
-    return share
-
-
-def _calls(run: RunRows) -> RunCalls:
-    calls = calls_of_run(run.run)
-    if calls.missing:
-        say(
-            f"{counted(calls.missing, 'cell')} of {run.folder} left out: the store lacks some of "
-            "their calls"
-        )
-    return calls

@@ -8,7 +8,7 @@ import click
 from ...decisions.rows import read_rows
 from ...decisions.scaling import Game, scaling, scaling_finding
 from ..naming import run_argument
-from ..options import json_option, one_protocol_option, score_option
+from ..options import json_option, one_protocol_option
 from ..output import show, width
 
 
@@ -42,36 +42,20 @@ def _levels(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
     help="Capability of an agent or a judge; repeatable. Default: `capability` of their models in "
     "the sweep file, or else the log odds of the naive judges.",
 )
-@click.option(
-    "--gap",
-    type=float,
-    help="How far above the weakest model nested oversight is to reach. Default: to the strongest.",
-)
-@score_option
 @json_option
 def command(
     run: Path,
     protocol: str,
     game: Game,
     capability: dict[str, float],
-    gap: float | None,
-    score: str,
     as_json: bool,
 ) -> None:
     """Rate the judges (Guards) and agents (Houdinis) of RUN against each other.
 
     The games are the rows of one protocol: --protocol must fit one kind of row. Intervals leave
     out clusters of problems in turn. Where every model has a capability and each role at least
-    three ratings, the success rate of nested oversight is estimated from them; and where two
-    capabilities of each role are crossed, how ASD moves with both, and at what gap lift is
-    gone. Nothing is sent.
+    three ratings, the success rate of nested oversight, from the weakest model to the strongest, is
+    estimated from them. Nothing is sent.
     """
-    found = scaling(
-        read_rows(run),
-        protocol,
-        game=game,
-        capability=capability,
-        gap=gap,
-        score=score,
-    )
+    found = scaling(read_rows(run), protocol, game=game, capability=capability)
     show(scaling_finding(found).text("json" if as_json else "text", width()))

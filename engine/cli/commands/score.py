@@ -67,11 +67,6 @@ error_option = click.option(
 )
 @error_option
 @click.option(
-    "--mixed",
-    is_flag=True,
-    help="Add a mixed model with judges and texts as random effects, as a check.",
-)
-@click.option(
     "--compat",
     type=click.Choice(["none", "solib"]),
     default="none",
@@ -95,7 +90,6 @@ def command(
     conditions: tuple[str, ...],
     scores: tuple[str, ...],
     error: ErrorKind,
-    mixed: bool,
     compat: Compat,
     betas: tuple[float, ...],
     format: str,
@@ -130,7 +124,6 @@ def command(
         ways=ways,
         scores=scores or tuple(SCORES),
         error=error,
-        mixed=mixed,
     )
     if is_study(verdicts):
         found = study_parts(found, verdicts, conditions)
