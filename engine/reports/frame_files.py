@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
 
+from ...cache.extras import install_command
 from ..display.table import inert
 from ..errors import UsageError
 from ..system.files import unwritable
@@ -208,8 +209,8 @@ def _arrow() -> Any:
         import pyarrow
     except ImportError as exc:
         raise UsageError(
-            "Parquet and Arrow tables need pyarrow: pip install 'oversight-bench[frames]'; CSV and "
-            "JSON Lines need nothing"
+            f"Parquet and Arrow tables need pyarrow: {install_command('frames')}; CSV and JSON "
+            "Lines need nothing"
         ) from exc
     return pyarrow
 
