@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from traceback import clear_frames
 from types import MappingProxyType
 
 import orjson
@@ -129,6 +130,9 @@ class Trial:
                 why = f"waits {PATIENCE:g} s, and for no call"
                 raise Endless(self._watcher.last, why) from None
             world.end = first_fault(exc)
+            # A coroutine that was never awaited says so when it is freed: not after the trial.
+            for each in (exc, world.end):
+                clear_frames(each.__traceback__)
         for note in recording.notes:
             if type(note) is tuple:
                 (role, _, _), call, _ = note
