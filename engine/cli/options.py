@@ -4,12 +4,13 @@ A command takes them as defaults: `def command(run: Path = RUN, score: str = SCO
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..api.settings import FolderSettings, RunSettings
+from ..api.settings import AskSettings, FolderSettings, RunSettings
 from ..reports.formats import FORMATS
 from ..runs.listing import is_run
 from ..runs.lookup import Parts
@@ -136,3 +137,13 @@ def without_store(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Not needed any more: what is read stands in the run folder.",
     )
     return option(command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateSettings(AskSettings):
+    """Which model is asked to write, and where its texts go."""
+
+    model: str = flag("Model that writes them: provider/name, or sim/NAME.", required=True)
+    output: Path = output()
+    lanes: int = flag("Questions worked on at once.", default=64, least=1)
+    store: Path | str | None = STORE

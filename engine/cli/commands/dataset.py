@@ -1,6 +1,5 @@
 """`oversight dataset`: check data sets for leaks, fetch them, generate answers."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from ....protocols.datasets.known import known_questions
 from ....protocols.datasets.leak import LeakageCheck, RuleAccuracy, leakage_check, power
 from ....protocols.datasets.loader import Loader
 from ....protocols.datasets.rewriting import Rewriter
-from ...api.settings import AskSettings
 from ...errors import UsageError
 from ...sweeps.document import Document
 from ...sweeps.originals import missing_file_hint, originals
@@ -22,7 +20,7 @@ from ...system.flags import argument, flag
 from ..dataset_table import TELLS, inventory_text
 from ..exit_codes import ExitCode
 from ..group import NamedGroup
-from ..options import JSON, LIMIT, STORE, output
+from ..options import JSON, LIMIT, GenerateSettings, output
 from ..output import show, show_json
 
 LOADER_SETTINGS = flag(
@@ -33,16 +31,6 @@ LOADER_SETTINGS = flag(
 )
 LABEL_SEED = flag("Seed of the order of labels.", name="--seed", default=0)
 TEMPERATURE = flag("Sampling temperature. Default: the provider's.", least=0, most=2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateSettings(AskSettings):
-    """Which model is asked to write, and where its texts go."""
-
-    model: str = flag("Model that writes them: provider/name, or sim/NAME.", required=True)
-    output: Path = output()
-    lanes: int = flag("Questions worked on at once.", default=64, least=1)
-    store: Path | str | None = STORE
 
 
 @click.group(cls=NamedGroup)

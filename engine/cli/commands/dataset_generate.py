@@ -28,9 +28,9 @@ from ...stop import StopToken
 from ...sweeps.document import Document
 from ..exit_codes import ExitCode
 from ..faults import halt_code
+from ..options import GenerateSettings
 from ..output import say, show, typed
 from ..terminal import under_signals
-from .dataset import GenerateSettings
 
 NAMED = 5
 """Maximum number of failures that are printed one by one."""
