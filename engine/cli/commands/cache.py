@@ -180,6 +180,7 @@ def prune(
     with closing(open_store(place)) as ours:
         some = (keys[start : start + AT_ONCE] for start in range(0, len(keys), AT_ONCE))
         removed = sum(map(ours.delete_many, some))
+        ours.drop_unused()
     show(f"{removed:,} of {total:,} replies removed from {place}")
 
 

@@ -8,11 +8,8 @@ import click
 
 from ....protocols.scoring.contrasts import Family
 from ....protocols.scoring.inference import ErrorKind
-from ...decisions.calls import RunCalls, calls_of_run
 from ...decisions.comparison import (
-    CallShare,
     Comparison,
-    RowPlace,
     compare_rows,
     comparison_finding,
     differences_meant,
@@ -22,7 +19,6 @@ from ...decisions.rows import RunRows, read_rows
 from ...decisions.sequential import saved_decision
 from ...decisions.statement import Condition, read_condition
 from ...decisions.studies import over_runs, studies_finding
-from ...display.quantity import counted
 from ...system.flags import argument, flag
 from ..exit_codes import ExitCode
 from ..flags import Number, as_command
@@ -57,9 +53,6 @@ def command(
         default=0.05,
         type=Number(0, min_open=True),
     ),
-    calls: bool = flag(
-        "Add the share of calls that both rows make, from the record.", default=False
-    ),
     ways: tuple[str, ...] = CLUSTER,
     error: ErrorKind = ERROR,
     conditions: tuple[str, ...] = flag(
@@ -89,7 +82,7 @@ def command(
     asked = [read_condition(text) for text in conditions]
     words = (*contrasts, *(f"{each.first} - {each.second}" for each in asked))
     if is_table(Path(one)):
-        if baseline or pairs or over or calls or asked:
+        if baseline or pairs or over or asked:
             raise click.UsageError(
                 "of judgement tables: --contrast, --score, --family, --cluster, --error alone"
             )
@@ -124,7 +117,6 @@ def command(
         score=score,
         family=family,
         equivalence=equivalence,
-        share=_share(first, second) if calls else None,
     )
     show(comparison_finding(comparison).text(format, width()))
     for each in filter(None, (first, second)):
@@ -148,23 +140,3 @@ def _met(
                 f"--fail-if {condition}: holds, {difference:+.4f} for {contrast.first} and "
                 f"{contrast.second}"
             )
-
-
-def _share(first: RunRows, second: RunRows | None) -> CallShare:
-    runs = [first, *([second] if second else [])]
-    calls = [_calls(run) for run in runs]
-
-    def share(one: RowPlace, two: RowPlace) -> float | None:
-        return calls[one[0]].shared(one[1], two[1], calls[two[0]])
-
-    return share
-
-
-def _calls(run: RunRows) -> RunCalls:
-    calls = calls_of_run(run.run)
-    if calls.missing:
-        say(
-            f"{counted(calls.missing, 'cell')} of {run.folder} left out: the store lacks some of "
-            "their calls"
-        )
-    return calls

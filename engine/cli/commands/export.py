@@ -1,7 +1,5 @@
 """`oversight export`: a run as tables, training data or logs of Inspect; its replies as a file."""
 
-import os
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -19,9 +17,6 @@ from ...system.flags import flag
 from ..group import NamedGroup
 from ..options import PRICES, RECORDED_STORE, RUN, SCORE, output
 from ..output import say
-
-MIN_CELLS = 1_000
-"""Minimum number of cells per reading process; fewer do not repay its start."""
 
 
 class ExportGroup(NamedGroup):
@@ -76,7 +71,7 @@ def tables(
     source = FrameSource(
         read, known, not no_replies, partial(recorded, run, store) if requests else None, score
     )
-    lines = write_frames(source, folder, format, _processes(len(read.sweep)))
+    lines = write_frames(source, folder, format)
     told = ", ".join(f"{count:,} {name}" for name, count in lines.items())
     say(f"{told} in {folder}, as {format}")
     if not (no_replies or requests):
@@ -124,10 +119,3 @@ def inspect(
     files = write_logs(LogSource(RunReader(run), parts, score, opened), folder)
     say(f"{counted(len(files), 'log')} in {folder}")
     say(f"read them: inspect view --log-dir {folder}")
-
-
-def _processes(cells: int) -> int:
-    """Number of processes that read a run: at most one per usable core. One except on Linux, since
-    elsewhere a fork is not safe."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-    return min(cores, cells // MIN_CELLS)

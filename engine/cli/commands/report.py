@@ -14,7 +14,6 @@ from ...decisions.rows import read_rows
 from ...decisions.sequential import saved_decision
 from ...display.printable import printable
 from ...reports.report import report
-from ...reports.results import collect
 from ...runs.reader import RunReader
 from ...runs.sources import read_sources, source_lines
 from ...system.flags import flag
@@ -67,13 +66,7 @@ def command(
         lines = pivot(read_rows(read), names, score)
         show(pivot_finding(lines, names, read.sweep.name, score).text(format, width()))
         return
-    results = collect(
-        read.sweep,
-        read.outcomes(),
-        score=score,
-        betas=tuple(dict.fromkeys(betas)) or BETAS,
-        mixed=read.manifest.mixed,
-    )
+    results = read_rows(read).results(score, tuple(dict.fromkeys(betas)) or BETAS)
     if sort:
         results = results.sorted_by(sort)
     sections = []
@@ -89,7 +82,7 @@ def command(
     if registration is not None:
         from ...entries.plan import read_registration
 
-        complete = sum(1 for _ in read.outcomes()) == len(read.sweep)
+        complete = bool(read_rows(read).table.ended.all())
         plan = read_registration(registration)
         found = plan.deviations(read.sweep, read.manifest.identity, complete)
         for line in found or ("as registered",):

@@ -6,7 +6,7 @@ from ...decisions.rows import read_rows
 from ...decisions.scaling import Game, scaling, scaling_finding
 from ...system.flags import flag
 from ..flags import as_command
-from ..options import JSON, RUN, SCORE
+from ..options import JSON, RUN
 from ..output import show, width
 
 
@@ -40,26 +40,14 @@ def command(
         metavar="NAME=NUMBER",
         read=_levels,
     ),
-    gap: float | None = flag(
-        "How far above the weakest model nested oversight is to reach. Default: to the strongest."
-    ),
-    score: str = SCORE,
     as_json: bool = JSON,
 ) -> None:
     """Rate the judges (Guards) and agents (Houdinis) of RUN against each other.
 
     The games are the rows of one protocol: --protocol must fit one kind of row. Intervals leave
     out clusters of problems in turn. Where every model has a capability and each role at least
-    three ratings, the success rate of nested oversight is estimated from them; and where two
-    capabilities of each role are crossed, how ASD moves with both, and at what gap lift is
-    gone. Nothing is sent.
+    three ratings, the success rate of nested oversight, from the weakest model to the strongest, is
+    estimated from them. Nothing is sent.
     """
-    found = scaling(
-        read_rows(run),
-        protocol,
-        game=game,
-        capability=capability,
-        gap=gap,
-        score=score,
-    )
+    found = scaling(read_rows(run), protocol, game=game, capability=capability)
     show(scaling_finding(found).text("json" if as_json else "text", width()))

@@ -52,9 +52,6 @@ def command(
         type=click.Choice(list(ALL_SCORES)),
     ),
     error: ErrorKind = ERROR,
-    mixed: bool = flag(
-        "Add a mixed model with judges and texts as random effects, as a check.", default=False
-    ),
     compat: Compat = flag(
         "Score as SOlib does: ASD is not centred, none of the answers that tie counts as "
         "accurate, and a greedy agent argues for each with weight 1.",
@@ -98,7 +95,6 @@ def command(
         ways=ways,
         scores=scores or tuple(SCORES),
         error=error,
-        mixed=mixed,
     )
     if is_study(verdicts):
         found = study_parts(found, verdicts, conditions)
