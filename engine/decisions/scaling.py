@@ -7,6 +7,7 @@ problems and nested oversight: `oversight.protocols.scoring.ratings` and `nested
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from ...protocols.scoring.nested_oversight import NestedEstimate, nested_from_ra
 from ...protocols.scoring.ratings import Games, Rating, Ratings, ratings
 from ...protocols.scoring.surface import TERMS, Surface, breakdown_gap, own_axis, surface
 from ..display.chart import Chart, Series, point
-from ..display.finding import Finding, Part, estimated, number, people, program, share, word
+from ..display.finding import Column, Finding, Part, estimated, number, people, program, share, word
 from ..display.quantity import counted
 from ..errors import UsageError
 from .rows import RunRows, against_naive, rows_meant
@@ -213,6 +214,10 @@ class _Rated:
     capability: float | None
 
 
+def _role(line: _Rated) -> str:
+    return "judge" if line.role == "guard" else "agent"
+
+
 def scaling_finding(found: Scaling) -> Finding:
     """One line per model in each of its roles; the notes state the rest."""
     wins, played = found.games.wins.sum(axis=0), found.games.played.sum(axis=0)
@@ -258,7 +263,7 @@ def scaling_finding(found: Scaling) -> Finding:
         "models",
         f"scaling: {found.protocol}, {what}, {counted(found.problems, 'problem')}",
         [
-            word("role", "role"),
+            Column("role", _role, ("role",), attrgetter("role"), words=True),
             word("model", "rating.model", key="model"),
             share("won", "won"),
             people(

@@ -96,7 +96,10 @@ def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str
         shades=SHADES,
         most=most,
         pages=pages,
-        columns=[(n, names[n]) for n in across],
+        columns=[
+            (at, names[row], links.row(row, names[row]))
+            for at, row in enumerate(across, part[1] * ROWS_A_PAGE + 1)
+        ],
         lines=lines,
     )
 

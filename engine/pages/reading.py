@@ -162,22 +162,23 @@ def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     requests: with what the store has of each call.
     """
     cells, ended = run.cells(run.worlds(place)), run.records(run.worlds(place))
+    prices = run.prices
+    # Worlds share calls.
+    distinct = {call.address: call for cell in cells.values() for call in cell.calls}
+    stored = {at: run.stored(call) if requests else None for at, call in distinct.items()}
+
+    def asked(call: RecordedCall) -> Asked:
+        price = prices.find(call.model)
+        cost = None if price is None else price.cost(call.cost.usage)
+        return Asked(call, cost, *(stored[call.address] or (None, None)))
+
+    def end(cell: RecordedCell) -> End:
+        return cell.outcome, {each.address: asked(each) for each in cell.calls}, cell.judgements
+
     return [
-        _end(run, cells[at], requests) if at in cells else (unrecorded(run, at in ended), {}, ())
+        end(cells[at]) if at in cells else (unrecorded(run, at in ended), {}, ())
         for at in run.worlds(place)
     ]
-
-
-def _end(run: RunReader, cell: RecordedCell, requests: bool) -> End:
-    asked = {call.address: _asked(run, call, requests) for call in cell.calls}
-    return cell.outcome, asked, cell.judgements
-
-
-def _asked(run: RunReader, call: RecordedCall, requests: bool) -> Asked:
-    price = run.prices.find(call.model)
-    stored = run.stored(call) if requests else None
-    cost = None if price is None else price.cost(call.cost.usage)
-    return Asked(call, cost, *(stored or (None, None)))
 
 
 def reading_page(

@@ -110,17 +110,17 @@ def bounds(
     lines = np.concatenate(columns, axis=1)
     if not lines.shape[1]:
         return None
-    doubtful_, drop, keep, worst, best, of, least, most = lines
-    figures = [_estimate(line, of, least, most) for line in (drop, keep, worst, best)]
-    assert figures[2] and figures[3]
+    doubtful_, drop, keep, *extremes, of, least, most = lines
+    reach = float(least.mean()), float(most.mean())
+    low, high = means(extremes, np.unique(of, return_inverse=True)[1], [reach, reach])
     return Bounds(
         lines.shape[1],
         int(doubtful_.sum()),
-        figures[0],
-        figures[1],
-        figures[2].value,
-        figures[3].value,
-        bounded(figures[2], figures[3]),
+        _estimate(drop, of, least, most),
+        _estimate(keep, of, least, most),
+        low.value,
+        high.value,
+        bounded(low, high),
     )
 
 

@@ -223,12 +223,13 @@ def _paired(samples: Mapping[str, Sample], pairs: Sequence[tuple[str, str]]) -> 
         product = sd[one] * sd[two]
         common = (np.square(sd[one]) + np.square(sd[two]) - apart.var(axis=1)) / 2
         alike = np.divide(common, product, out=np.zeros(len(block)), where=product > 0)
+        correlation = alike.clip(-1, 1).tolist()
         for k, (first, second) in enumerate(block):
             a, b, each = alone[one[k]], alone[two[k]], figures[k]
             separate = math.hypot(a.sampling, b.sampling)
             yield Contrast(
                 first, second, (a.value, b.value), each, p[k], 1.0, False, each.mde() or 0.0,
-                wins[k], n - wins[k] - losses[k], losses[k], float(np.clip(alike[k], -1, 1)),
+                wins[k], n - wins[k] - losses[k], losses[k], correlation[k],
                 each.sampling / separate if separate else 1.0, "not determined",
             )  # fmt: skip
 
