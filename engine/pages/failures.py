@@ -73,10 +73,10 @@ def failures_page(run: RunReader, links: Addresses) -> str:
         for at, each in sorted(failures.items())[:MAX_LISTED]
     ]
     doubted = [listed(at, what) for at, what in sorted(doubts.items())[:MAX_LISTED]]
-    said = list[str]()
+    advice, said = list[str](), list[str]()
     if failures:
-        said += failure_lines(run.sweep, outcomes(run.folder))
-        said.append(
+        advice += failure_lines(run.sweep, outcomes(run.folder))
+        advice.append(
             f"To run them again: oversight run {run.folder / 'sweep.yaml'} --run-folder "
             f"{run.folder} --retry-failed"
         )
@@ -94,6 +94,7 @@ def failures_page(run: RunReader, links: Addresses) -> str:
                 f"{len(failures):,} of {completed.finished:,} cells failed",
                 by_row,
                 causes,
+                advice,
             ),
             Part("failed", "Each of them", _CELL, failed, _left_out(failed, len(failures))),
             Part(

@@ -63,8 +63,8 @@ def _all_calls(run: RunReader) -> str:
     told = f"The whole run: {sum(line[1] for line in found):,} calls, each counted once, "
     told += f"{short(sum(used.input_tokens for used in usages.values()))} tokens in and "
     told += f"{short(sum(used.output_tokens for used in usages.values()))} out"
-    if known.keys() == usages.keys():
-        total = sum(known[model].cost(used) for model, used in usages.items())
+    total = sum(known[model].cost(used) for model, used in usages.items() if model in known)
+    if total and known.keys() == usages.keys():
         told += f"; {price(total)} at list prices"
     return f"{told}."
 

@@ -18,7 +18,7 @@ from ..runs.probing import best_mass
 from ..runs.reader import Place, RunReader
 from ..sweeps.grid import GridRow
 from .text import shown
-from .turns import MIN_TEXT, Asked, ShownTurn, matching, shown_turn
+from .turns import DRAFTS, MIN_TEXT, Asked, ShownTurn, matching, shown_turn
 
 Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
 
@@ -139,7 +139,9 @@ def _title(call: RecordedCall, worlds: Sequence[str]) -> str:
     told = [f"world{'s' * (len(worlds) > 1)} {' and '.join(worlds)}", call.seat or call.role]
     told += [f"turn {call.heard + 1}" if call.role != "judgement" else f"after {call.heard}"]
     told += [call.role] if call.role and call.role != call.seat else []
-    told += [f"candidate {'.'.join(str(n + 1) for n in call.draw)}"] if call.draw else []
+    # The first is that of the sweep, which the whole reading is of.
+    if drawn := ".".join(str(n + 1) for n in call.draw[1:]):
+        told.append(f"{'candidate' if call.role in DRAFTS else 'draw'} {drawn}")
     return " · ".join(told)
 
 
