@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from ..decisions.rows import row_names
+from ..decisions.rows import read_rows, row_names
 from ..display.finding import Finding, Part, number, word
-from ..pictures.completed import MARKS, tallied
+from ..reports.aggregate import MARKS
 from ..reports.failures import called, failure_lines
 from ..runs.reader import RunReader
 from ..runs.run_folder import outcomes
@@ -46,12 +46,12 @@ class FailedRow:
 
 def failures_page(run: RunReader, links: Addresses) -> str:
     """Failures by row and cause, then each of them; then each cell in doubt."""
-    completed = tallied(run)
-    names, failures = row_names(run.sweep.rows), completed.failures
+    table = read_rows(run).table
+    names, failures, finished = row_names(run.sweep.rows), table.failed, int(table.ended.sum())
     doubts = {
         at: ", ".join(name.replace("_", " ") for name in MARKS if counts.get(name))
-        for at, counts in completed.counts.items()
-        if at not in failures and any(counts.get(name) for name in MARKS)
+        for at, counts in table.marked.items()
+        if at not in failures
     }
 
     def listed(at: int, what: str, said: str = "") -> ListedCell:
@@ -81,7 +81,7 @@ def failures_page(run: RunReader, links: Addresses) -> str:
             f"{run.folder} --retry-failed"
         )
     elif not doubts:
-        said.append(f"No cell failed, and nothing is in doubt, of {completed.finished:,} cells.")
+        said.append(f"No cell failed, and nothing is in doubt, of {finished:,} cells.")
     by_row = [word("row", "row"), word("cause", "cause"), number("cells", "count")]
     in_doubt = (
         "A speaker refused, conceded, left its side, was cut off by the provider or tried to forge "
@@ -91,7 +91,7 @@ def failures_page(run: RunReader, links: Addresses) -> str:
         (
             Part(
                 "causes",
-                f"{len(failures):,} of {completed.finished:,} cells failed",
+                f"{len(failures):,} of {finished:,} cells failed",
                 by_row,
                 causes,
                 advice,
