@@ -80,7 +80,10 @@ def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("name")
+@click.argument(
+    "name",
+    shell_complete=lambda ctx, param, part: [each for each in originals() if each.startswith(part)],
+)
 @output_option("data/NAME")
 @click.option(
     "--sha256",
