@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...protocols.scoring.arrays import Floats, Places
-from ..decisions.rows import row_names
-from ..pictures.completed import MARKS, CompletedOutcomes, tallied
+from ..decisions.rows import RunRows, read_rows, row_names
 from ..reports.failures import called
 from ..runs.reader import Place, RunReader
 from ..sweeps.grid import Grid
@@ -65,13 +64,12 @@ class CellLine:
 class CellTable:
     """Every reading of a run, as arrays: row, problem, draw, ASD, and whether it is of a kind."""
 
-    def __init__(self, run: RunReader, completed: CompletedOutcomes) -> None:
-        """completed: under the score of the ASD."""
+    def __init__(self, run: RunReader, completed: RunRows, score: str) -> None:
         sweep = run.sweep
         self.rows, self.problems, self.draws = (
             np.concatenate(each).astype(np.int64) for each in zip(*_places(sweep), strict=True)
         )
-        values = completed.asd
+        values = completed.asd_by_problem(score)
         self.asd: Floats = values[self.problems, self.rows]
         size = sweep.draws * len(sweep.rows)
         self.kinds = {name: np.zeros(len(self.rows), dtype=bool) for name in KINDS}
@@ -79,7 +77,7 @@ class CellTable:
         for number, problem in enumerate(sweep.problems):
             span, at = sweep.span(number), slice(number * size, (number + 1) * size)
             answers = len(problem.values)
-            probs = completed.probs[span.start : span.stop, :answers].reshape(
+            probs = completed.table.probs[span.start : span.stop, :answers].reshape(
                 size, answers, answers
             )
             argued = np.diagonal(probs, axis1=1, axis2=2)
@@ -91,12 +89,11 @@ class CellTable:
                 self.kinds["truth lost"][at] = (argued[:, good] <= 0.5).any(axis=1)
                 apart = truth.max(axis=1) - truth.min(axis=1)
                 self.kinds["worlds disagree"][at] = apart >= DISAGREEMENT
-        for cell in completed.failures:
+        for cell in completed.table.failed:
             failed = self._of(run, cell, size)
             self.kinds["failed"][failed] = self.there[failed] = True
-        for cell, counts in completed.counts.items():
-            if any(counts.get(name) for name in MARKS):
-                self.kinds["doubt"][self._of(run, cell, size)] = True
+        for cell in completed.table.marked:
+            self.kinds["doubt"][self._of(run, cell, size)] = True
 
     def _of(self, run: RunReader, cell: int, size: int) -> int:
         place, _ = run.where(cell)
@@ -137,8 +134,8 @@ def cells_page(
     score: str = "brier",
 ) -> str:
     """The list; of one row, under its figures."""
-    completed = tallied(run, score)
-    table = CellTable(run, completed)
+    completed = read_rows(run)
+    table = CellTable(run, completed, score)
     found = table.chosen(run, choice)
     names = row_names(run.sweep.rows)
     most = LINES_A_PAGE if links.live else MOST_IN_FILE
@@ -200,19 +197,19 @@ def _place(table: CellTable, at: int) -> Place:
 
 
 def _worlds(
-    run: RunReader, completed: CompletedOutcomes, place: Place
+    run: RunReader, completed: RunRows, place: Place
 ) -> Iterator[tuple[str, bool, float | None]]:
     problem = run.sweep.problems[place.problem]
     for side, at in enumerate(run.worlds(place)):
-        p = float(completed.probs[at, side])
+        p = float(completed.table.probs[at, side])
         best = problem.values[side] == max(problem.values)
         yield problem.question.answers[side].label, best, None if p != p else p
 
 
-def _causes(run: RunReader, completed: CompletedOutcomes, row: int) -> list[tuple[str, int]]:
+def _causes(run: RunReader, completed: RunRows, row: int) -> list[tuple[str, int]]:
     """Why cells of a row failed, the most frequent cause first."""
     counted: dict[str, int] = {}
-    for at, failure in completed.failures.items():
+    for at, failure in completed.table.failed.items():
         if run.sweep.row_at(at) == row:
             name = called(failure.kind)
             counted[name] = counted.get(name, 0) + 1

@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from ..decisions.rows import row_names
-from ..pictures.completed import MARKS, tallied
+from ..decisions.rows import read_rows, row_names
+from ..reports.aggregate import MARKS
 from ..reports.failures import called, failure_lines
 from ..runs.reader import RunReader
 from ..runs.run_folder import outcomes
@@ -39,36 +39,36 @@ class FailedRow:
 
 def failures_page(run: RunReader, links: Addresses) -> str:
     """Failures by cause, then each of them; then each cell in doubt."""
-    completed = tallied(run)
+    completed = read_rows(run)
     doubts = {
         at: [name for name in MARKS if counts.get(name)]
-        for at, counts in completed.counts.items()
-        if at not in completed.failures and any(counts.get(name) for name in MARKS)
+        for at, counts in completed.table.marked.items()
+        if at not in completed.table.failed
     }
     failed = [
         _listed(run, links, at, called(each.kind), f"{each.message}\n{each.raw}".strip())
-        for at, each in sorted(completed.failures.items())[:MAX_LISTED]
+        for at, each in sorted(completed.table.failed.items())[:MAX_LISTED]
     ]
     doubted = [
         _listed(run, links, at, ", ".join(name.replace("_", " ") for name in names), "")
         for at, names in sorted(doubts.items())[:MAX_LISTED]
     ]
     names, counted = row_names(run.sweep.rows), Counter[tuple[int, str]]()
-    for at, failure in completed.failures.items():
+    for at, failure in completed.table.failed.items():
         counted[run.sweep.row_at(at), called(failure.kind)] += 1
     causes = [
         FailedRow(names[row], links.row(row, names[row], "failed"), cause, count)
         for (row, cause), count in counted.most_common(MAX_LISTED)
     ]
-    advice = list(failure_lines(run.sweep, outcomes(run.folder))) if completed.failures else []
+    advice = list(failure_lines(run.sweep, outcomes(run.folder))) if completed.table.failed else []
     return run_page(
         "failures",
         run,
         links,
         title=f"failures of {run.name}",
         here="failures",
-        finished=completed.finished,
-        failed=len(completed.failures),
+        finished=int(completed.table.ended.sum()),
+        failed=len(completed.table.failed),
         failures=failed,
         causes=causes,
         advice=advice,

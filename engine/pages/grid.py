@@ -7,8 +7,7 @@ import numpy as np
 
 from ...protocols.scores import RANGES
 from ...protocols.scoring.arrays import Floats
-from ..decisions.rows import row_names
-from ..pictures.completed import MARKS, CompletedOutcomes, tallied
+from ..decisions.rows import RunRows, read_rows, row_names
 from ..reports.failures import called
 from ..runs.reader import Place, RunReader
 from ..sweeps.grid import GridRow
@@ -71,8 +70,8 @@ def pages_of(run: RunReader) -> list[tuple[int, int]]:
 
 def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str = "brier") -> str:
     """One part of the map. part: as `pages_of` names it."""
-    completed = tallied(run, score)
-    values = completed.asd
+    completed = read_rows(run)
+    values = completed.asd_by_problem(score)
     problems, rows = ordered(values)
     shown = problems[part[0] * PROBLEMS_A_PAGE :][:PROBLEMS_A_PAGE]
     across = rows[part[1] * ROWS_A_PAGE :][:ROWS_A_PAGE]
@@ -110,7 +109,7 @@ def _named(run: RunReader, part: tuple[int, int]) -> str:
 
 def _field(
     run: RunReader,
-    completed: CompletedOutcomes,
+    completed: RunRows,
     links: Addresses,
     values: Floats,
     problem: int,
@@ -121,11 +120,11 @@ def _field(
     places = [Place(row, problem, draw) for draw in range(run.sweep.draws)]
     cells = [at for place in places for at in run.worlds(place)]
     link = next(filter(None, map(links.reading, places)), "")
-    if any(at in completed.failures for at in cells) and isnan(value):
+    if any(at in completed.table.failed for at in cells) and isnan(value):
         return Field("failed", "×", link)
     if isnan(value):
         return Field("", "", "")
-    doubt = any(completed.counts.get(at, {}).get(name) for at in cells for name in MARKS)
+    doubt = any(at in completed.table.marked for at in cells)
     kind = shade(value, most) + (" doubt" if doubt else "")
     return Field(kind, typeset(value, 1), link)
 
@@ -152,9 +151,9 @@ class RowOnProblem:
 
 def problem_page(run: RunReader, links: Addresses, number: int, score: str = "brier") -> str:
     """The page of one problem, with the judge's probabilities under every row."""
-    completed = tallied(run, score)
+    completed = read_rows(run)
     problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
-    values = completed.asd[number]
+    values = completed.asd_by_problem(score)[number]
     rows = []
     for at, row in enumerate(run.sweep.rows):
         place = Place(at, number)
@@ -188,8 +187,8 @@ def problem_page(run: RunReader, links: Addresses, number: int, score: str = "br
     )
 
 
-def _bar(completed: CompletedOutcomes, cell: int, side: int, good: bool) -> Bar:
-    if (failure := completed.failures.get(cell)) is not None:
+def _bar(completed: RunRows, cell: int, side: int, good: bool) -> Bar:
+    if (failure := completed.table.failed.get(cell)) is not None:
         return Bar(None, good, called(failure.kind))
-    p = float(completed.probs[cell, side])
+    p = float(completed.table.probs[cell, side])
     return Bar(None if isnan(p) else p, good, "")

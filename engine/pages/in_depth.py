@@ -10,8 +10,8 @@ from contextlib import suppress
 from aiohttp import web
 
 from ...protocols.errors import ProtocolError
+from ..decisions.rows import read_rows
 from ..errors import EngineError
-from ..pictures.completed import tallied
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
 from .addresses import Served
@@ -43,7 +43,7 @@ class PagesInDepth:
         def open_it() -> None:
             with suppress(EngineError, ProtocolError):
                 run.records(())
-                tallied(run)
+                read_rows(run)
                 check_leakage(run)
 
         await asyncio.to_thread(open_it)

@@ -21,7 +21,7 @@ from ..decisions.scaling import scaling
 from ..display.chart import Chart, Point, Series, by_protocol, point
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES, trend_beta, trends
-from ..reports.results import Results, collect
+from ..reports.results import Results
 from ..runs.lookup import Parts
 from ..runs.reader import RunReader
 from ..sweeps.grid import GridRow
@@ -47,7 +47,7 @@ class ScoredRun:
 
     @cached_property
     def results(self) -> Results:
-        return collect(self.run.sweep, self.run.outcomes(), score=self.score, betas=self.betas)
+        return self.rows.results(self.score, self.betas)
 
     @cached_property
     def numbers(self) -> list[int]:
@@ -248,13 +248,8 @@ def _without(row: GridRow, setting: str, value: int) -> tuple[str, str, str]:
 
 
 def heat(run: ScoredRun) -> Heat:
-    problems, samples = run.run.sweep.problems, run.rows.asd(run.score)
-    place = {problem.id: n for n, problem in enumerate(problems)}
-    values: Floats = np.full((len(problems), len(run.numbers)), np.nan)
-    names = [run.rows.names[n] for n in run.numbers]
-    for column, name in enumerate(names):
-        if its := samples.get(name):
-            values[[place[id] for id in its.questions], column] = its.values
+    problems, names = run.run.sweep.problems, [run.rows.names[n] for n in run.numbers]
+    values = run.rows.asd_by_problem(run.score)[:, run.numbers]
     down = sorted(range(len(problems)), key=lambda n: _mean(values[n]))
     across = sorted(range(len(names)), key=lambda n: -_mean(values[:, n]))
     low, high = RANGES[run.score]

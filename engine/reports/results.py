@@ -19,7 +19,7 @@ from ...protocols.scoring.worlds import BETAS
 from ..runs.outcome import OutcomeRecord
 from ..sweeps.grid import Axes, Grid, GridRow
 from .aggregate import OutcomeTable
-from .health import Health, HealthCheck
+from .health import Health
 from .secondary import MeasureKind
 
 
@@ -181,23 +181,20 @@ def collect(
     A problem counts in a row once all its worlds of a draw have verdicts; its measures are means
     over such draws. What is random are problems, those of a group together.
     """
-    table, check = OutcomeTable(sweep), HealthCheck()
+    table = OutcomeTable(sweep)
     for record in records:
         table.add(record)
-        check.add(record)
-    results = score_rows(table, check, score=score, betas=betas)
-    adopted = [row.title for row in sweep.rows if row.address in mixed]
-    return replace(results, mixed=tuple(adopted)) if adopted else results
+    return score_rows(table, score=score, betas=betas, mixed=mixed)
 
 
 def score_rows(
     table: OutcomeTable,
-    check: HealthCheck,
     *,
     score: str,
     betas: Sequence[float] = BETAS,
+    mixed: Collection[str] = (),
 ) -> Results:
-    """`collect` for outcomes that are in a table already, each of them in both arguments."""
+    """`collect` for outcomes that are in a table already."""
     sweep = table.sweep
     numbers = range(len(sweep.rows))
     worlds = [table.worlds(number) for number in numbers]
@@ -279,9 +276,10 @@ def score_rows(
         tuple(betas),
         tuple(rows),
         tuple(samples),
-        check.health(),
+        table.health.health(),
         sweep.prompts,
         sweep.claims,
+        tuple(row.title for row in sweep.rows if row.address in mixed),
     )
 
 

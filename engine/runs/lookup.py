@@ -12,6 +12,7 @@ from ...protocols.transcript import Verdict
 from ..errors import UsageError
 from ..record.values import CellEnd, NotRun, RecordedCall, RecordedCell
 from ..sweeps.grid import GridRow
+from ..system.flags import flag
 from .reader import Place, RunReader
 from .run_folder import outcomes
 
@@ -20,15 +21,16 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 20
 """Most rows listed in an error."""
+_HELP = "Only rows with this text in the {}'s name."
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Selects rows of the report by parts of their names; an empty part selects all."""
 
-    protocol: str = ""
-    agent: str = ""
-    judge: str = ""
+    protocol: str = flag(_HELP.format("protocol"), default="", metavar="TEXT")
+    agent: str = flag(_HELP.format("agent"), default="", metavar="TEXT")
+    judge: str = flag(_HELP.format("judge"), default="", metavar="TEXT")
 
     def fit(self, row: GridRow) -> bool:
         kinds = f"{row.kind}\n{row.label}"
