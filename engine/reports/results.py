@@ -102,7 +102,7 @@ class RowResult:
     """ASD minus the naive judge's on the same problems with the same judge; None without one."""
     mde: float | None
     """The smallest lift for which an interval like this one excludes 0, with power .8; None without
-    an interval of it."""
+    an interval of it, or if no lift that is possible would be found."""
     bounds: Bounds | None
     """What worlds that failed or are in doubt could change of `asd`; None if no problem was run."""
     compliance: Compliance
