@@ -16,7 +16,7 @@ from .call import Ask, Call, Identity
 from .errors import DamagedEntry, ReplayMiss, StoreError, Superseded
 from .explain import nearest_recorded
 from .lookups import GroupedLookups, Lookup
-from .record import make_ready, new_record, stored_reply
+from .record import LEAST_SHARED, Record, make_ready, new_record, stored_reply
 from .reply import Reply
 from .store import Reader, Store
 from .writer import Writer
@@ -167,6 +167,7 @@ class Cache:
         run_id: str = "",
         explained: int = EXPLAINED_MISSES,
         paid: set[str] | None = None,
+        shared: Callable[[Call], str] = lambda call: "",
     ) -> None:
         """identity: tells the endpoint that answers a call; replies are shared under one alone.
 
@@ -182,6 +183,8 @@ class Cache:
 
         paid: gets the address of every call that is paid for; its owner takes them out again.
 
+        shared: how a call's prompt begins, as far as many calls have it; a store may keep it once.
+
         Raises: TypeError for a Reader that is no Store in a mode that stores replies.
         """
         self._store = store
@@ -195,6 +198,7 @@ class Cache:
         """What the origin of a reply that is stored here ends with."""
         self._explained = explained
         self._paid = paid
+        self._beginning = shared
         self._writer: Writer | None = None
         self._store_waits = False
         if mode in ("use", "refresh"):
@@ -438,7 +442,7 @@ class Cache:
         if self._writer is not None:
             record = new_record(key, call, reply, identity, int(self._clock()))
             try:
-                older = await self._put(key, lambda: record.packed().to_bytes(), leased)
+                older = await self._put(key, lambda: self._packed(record, call), leased)
             except Exception:
                 self._unsaved += not self._store_waits
                 raise
@@ -453,6 +457,10 @@ class Cache:
         if self._writer is not None:
             self._remember(key, reply)
         return reply
+
+    def _packed(self, record: Record, call: Call) -> bytes:
+        shared = self._beginning(call) if record.call_size >= LEAST_SHARED else ""
+        return record.packed(shared).to_bytes()
 
     def _landed(self, key: str, task: "asyncio.Task[Reply]") -> None:
         self._flights.pop(key).land(task)

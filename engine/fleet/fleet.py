@@ -28,6 +28,7 @@ from ..errors import (
     StoreFailed,
 )
 from ..limits.limits import Limits
+from ..providers.prompt_cache import shared_beginning
 from ..record.capture import Capture
 from ..runs.executor import Assignment, Executor
 from ..runs.outcome import CompletedCell, completed
@@ -85,6 +86,7 @@ class Fleet(Executor):
             mode=assignment.mode,
             origin=loaded.models.origin,
             run_id=assignment.run_id,
+            shared=shared_beginning,
         )
         self._rounds = assignment.rounds(self._cache)
         self._asks: set[asyncio.Task[None]] = set()

@@ -16,6 +16,7 @@ from ...cache.reply import Reply
 from ..accounting.budget import LeasedBudget
 from ..errors import Pending, UsageError
 from ..models.router import RunPolicy
+from ..providers.prompt_cache import shared_beginning
 from ..record.capture import Capture
 from ..runs.loaded_sweep import load_sweep
 from ..runs.outcome import CompletedCell, completed
@@ -75,6 +76,7 @@ class Worker:
             origin=self._models.origin,
             run_id=setup.run_id,
             paid=paid,
+            shared=shared_beginning,
         )
         prices = self._models.priced(setup.prices)
         live, run = self._models.origin, self._cache.token

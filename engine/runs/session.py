@@ -11,6 +11,7 @@ from ..accounting.ledger import Ledger, UsageTotals
 from ..display.quantity import counted
 from ..errors import Halt
 from ..models.router import Models
+from ..providers.prompt_cache import shared_beginning
 from ..record.capture import Capture
 from ..sweeps.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
@@ -48,6 +49,7 @@ class LocalExecutor(Executor):
             origin=models.origin,
             run_id=run_id,
             paid=paid,
+            shared=shared_beginning,
         )
         self.rounds = rounds(self.cache)
 
