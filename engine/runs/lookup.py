@@ -43,7 +43,7 @@ def rows_that_fit(run: RunReader, parts: Parts) -> list[int]:
     rows = run.sweep.rows
     found = [n for n, row in enumerate(rows) if parts.fit(row)]
     if not found:
-        names = "\n  ".join(f"{r.kind} · {r.agent} · {r.judge}" for r in rows[:MAX_LISTED])
+        names = "\n  ".join(f"{r.shown} · {r.agent} · {r.judge}" for r in rows[:MAX_LISTED])
         raise UsageError(f"no row of {run.folder} fits; there are:\n  {names}")
     return found
 

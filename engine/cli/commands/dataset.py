@@ -70,7 +70,9 @@ def check(
 
 @command.adds()
 def fetch(
-    name: str = argument(),
+    name: str = argument(
+        complete=lambda ctx, param, part: [each for each in originals() if each.startswith(part)]
+    ),
     output: Path | None = output("data/NAME"),
     pins: tuple[str, ...] = flag(
         "Required checksum of a file; repeatable.", name="--sha256", default=(), metavar="FILE=HEX"

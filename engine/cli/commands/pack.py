@@ -9,6 +9,7 @@ from ...display.printable import printable
 from ...display.quantity import counted
 from ...providers.keys import environment
 from ...runs.listing import RUNS
+from ...runs.manifest import read_manifest
 from ...runs.reader import RunReader
 from ...runs.recorded import recorded
 from ...runs.trust import code_of, is_own, seal
@@ -101,6 +102,7 @@ def trust(run: Path = RUN, yes: bool = flag("Do not ask for confirmation.", defa
     if not code:
         say("it names no code of anybody's own; what is trusted is the store that it names")
     if not yes:
+        say(f"the files lie in {run / read_manifest(run).sweep_folder}")
         click.confirm("Run this code, with your rights, for replay and run?", abort=True)
     if not seal(run, code):
         raise click.ClickException("your data folder cannot be written: nothing is trusted")

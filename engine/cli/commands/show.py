@@ -45,7 +45,7 @@ def command(
     console = Console(highlight=False)
     console.print(side_by_side(row, about, worlds, score, console.width))
     if others := [read.sweep.rows[each.row] for each in places if each is not place]:
-        names = dict.fromkeys(other.kind for other in others)
+        names = dict.fromkeys(other.shown for other in others)
         fit = "fits" if len(others) == 1 else "fit"
         shown = f"{', '.join(list(names)[:8])}{', …' * (len(names) > 8)}"
         say(f"{counted(len(others), 'more row')} {fit}: {shown}")
