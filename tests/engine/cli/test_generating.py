@@ -136,7 +136,7 @@ async def test_a_provider_that_is_down_stops_it_and_the_store_resumes_it():
     store, ask = MemoryStore(), Scripted(simulated)
     stopped, halt = await generation_over(Scripted(answer), store=store)
     assert isinstance(halt, ProviderDown)
-    assert not stopped.done == len(stopped.items)
+    assert stopped.done < len(stopped.items)
     again, halt = await generation_over(ask, store=store)
     assert halt is None
     assert len(ask.calls) == len(QUESTIONS) * 5 - 12
