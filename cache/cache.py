@@ -16,6 +16,7 @@ from .explain import nearest_recorded
 from .lookups import GroupedLookups, Lookup
 from .record import make_ready, new_record, stored_reply
 from .reply import Reply
+from .shared_work import SharedWork
 from .store import Reader, Store
 from .writer import Writer
 
@@ -154,6 +155,8 @@ class Cache:
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop that it belongs to, from its first flight on: looking it up is a system call in
         Python 3.11."""
+        self.shared = None if mode == "off" else SharedWork(self._repeated)
+        """What has been made of its replies, for cells that have it in common."""
         self._closed = False
         self._asked = self._stored = self._shared = self._new = self._unsaved = self._missed = 0
 
@@ -270,6 +273,15 @@ class Cache:
         for flight in self._flights.values():
             flight.task.cancel()
         await self.close()
+
+    def _repeated(self, calls: int, joined: bool) -> None:
+        """Count calls that were not asked again, since what follows from their replies was at hand,
+        or under way."""
+        self._asked += calls
+        if joined:
+            self._shared += calls
+        else:
+            self._stored += calls
 
     def _may_read(self, key: str) -> bool:
         if self._mode == "refresh":

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ...cache.address import value_address
 from ...cache.call import Ask, RecordingAsk, nth
+from ...cache.shared_work import SharedWork
 from ...protocols.question import Question
 from ...protocols.transcript import Failure, Verdict
 from ..record.values import are_probabilities
@@ -76,9 +77,9 @@ async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
     return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
 
 
-async def attempt_noted(cell: Cell, ask: Ask) -> CellEnd:
-    """One cell's outcome, with what it asked and believed on the way."""
-    recording = RecordingAsk(ask)
+async def attempt_noted(cell: Cell, ask: Ask, shared: SharedWork | None = None) -> CellEnd:
+    """One cell's outcome, with what it asked and believed on the way. shared: with other cells."""
+    recording = RecordingAsk(ask, shared=shared)
     return CellEnd(await attempt(cell, recording), recording.notes)
 
 
