@@ -22,10 +22,9 @@ from oversight.protocols.scoring.inference import (
     mean_of,
     of_sample,
 )
-from oversight.protocols.scoring.quantiles import t_cdf, t_of, t_quantile
+from oversight.protocols.scoring.quantiles import t_cdf, t_of, t_quantile, wilson
 from oversight.protocols.scoring.ratios import gap_recovered
 from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.shares import wilson
 
 
 def sample(values: Floats, groups: tuple[str, ...] = (), ends: float | None = 2.0) -> Sample:

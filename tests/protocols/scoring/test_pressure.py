@@ -9,14 +9,16 @@ import pytest
 from scipy import special
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.crossing import crossing, falling, zero_of
 from oversight.protocols.scoring.pressure import (
     Pools,
     best_of,
     best_of_divergence,
     best_of_n,
+    crossing,
     divergence,
+    falling,
     value_curves,
+    zero_of,
 )
 
 
