@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Iterable
-from contextlib import closing, nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import closing, nullcontext, suppress
 from datetime import date
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from ...decisions.rows import RunRows, read_rows
 from ...decisions.statement import read_pair
 from ...display.quantity import counted, duration, short
 from ...display.table import Table, as_text
+from ...errors import RunFolderError
 from ...models.router import RunPolicy
 from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from ...planning.reasoning import cramped
@@ -142,6 +143,10 @@ def command(
         raise click.UsageError("PROBLEM and --protocol are for --prompts")
     if (contrast is None) != (difference is None):
         raise click.UsageError("--contrast 'A - B' and --mde X belong together")
+    if pilot is not None and contrast is None and Path(pilot).suffix == TABLE:
+        raise click.UsageError(f"{pilot}: a table of judgements is a pilot for --contrast alone")
+            f"{pilot}: a judgement table is a pilot for --contrast 'A - B' alone"
+        )
     opened = open_sweep(sweep, overrides, limit)
     if with_prompts:
         show_prompts(opened, sweep, problem, protocol, as_json)
@@ -209,10 +214,17 @@ def _pilot(word: str) -> RunRows | Path:
 
 
 def _latencies(sweep: str, pilot: str | None) -> tuple[str, dict[str, Latency]]:
-    """A run of which it is known how long calls took, and that by model. RunFolderError."""
-    if pilot is not None and Path(pilot).suffix == TABLE:
-        return "", {}
-    runs = [run_named(pilot)] if pilot else runs_of(sweep)
+    """A run of which it is known how long calls took, and that by model. RunFolderError for a
+    pilot that cannot be read; where none is named, the plan does without one."""
+    if pilot is not None:
+        runs = [] if Path(pilot).suffix == TABLE else [run_named(pilot)]
+        return _timed(runs)
+    with suppress(RunFolderError):
+        return _timed(runs_of(sweep))
+    return "", {}
+
+
+def _timed(runs: Sequence[Path]) -> tuple[str, dict[str, Latency]]:
     for run in runs:
         if asked := read_ledger(run):
             return str(run), {model: account.latency for model, account in asked.items()}
