@@ -145,8 +145,6 @@ def command(
         raise click.UsageError("--contrast 'A - B' and --mde X belong together")
     if pilot is not None and contrast is None and Path(pilot).suffix == TABLE:
         raise click.UsageError(f"{pilot}: a table of judgements is a pilot for --contrast alone")
-            f"{pilot}: a judgement table is a pilot for --contrast 'A - B' alone"
-        )
     opened = open_sweep(sweep, overrides, limit)
     if with_prompts:
         show_prompts(opened, sweep, problem, protocol, as_json)
