@@ -40,7 +40,7 @@ def ask_beside(
     replies: Store,
     work: Callable[[Ask, Rounds], Awaitable[None]],
     done: Callable[[], tuple[int, int]],
-    asks: AskSettings = AskSettings(),  # noqa: B008
+    asks: AskSettings = AskSettings(),
     roles: Iterable[tuple[str, str]] | None = None,
 ) -> tuple[Halt | None, UsageTotals]:
     """Do work that asks the models of a run; returns why it stopped early, and all that was paid.

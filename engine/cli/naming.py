@@ -1,7 +1,6 @@
 """Which run a RUN on the command line means: a folder, the beginning of its name, a sweep file."""
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,17 @@ import click
 from ..errors import RunFolderError
 from ..runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
 from ..runs.manifest import read_manifest
-from .completing import run_names
 from .output import say
 
 
-def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument RUN; the command gets the folder that it means as `run`."""
+class RunFolder(click.ParamType[Path]):
+    """The run folder that a word means: see `run_named`."""
 
-    @click.argument("named", metavar="RUN", shell_complete=run_names)
-    @wraps(command)
-    def on_run(named: str, **others: Any) -> Any:
-        return command(run=run_named(named), **others)
+    name = "run"
 
-    return on_run
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        # While the shell completes a line, nothing is looked up or said.
+        return value if ctx is not None and ctx.resilient_parsing else run_named(value)
 
 
 def run_named(word: str, overrides: Sequence[str] = ()) -> Path:

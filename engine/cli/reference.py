@@ -188,7 +188,7 @@ def _parts() -> Iterator[str]:
     for field in declared(RunSettings):
         flag = field.metadata[FLAG]
         metavar = f" {flag.metavar}" if flag.metavar else ""
-        typed = f"{flag_name(field)}{metavar}".replace("|", "\\|")
+        typed = f"{flag_name(field.name, flag)}{metavar}".replace("|", "\\|")
         default = _value(field.default) if field.default is not None else "–"
         yield f"| `{typed}` | `{field.name}` | {default} | {flag.help} |"
 

@@ -322,7 +322,9 @@ def _clusters(line: Compared) -> str:
 
 def _verdict(line: Any) -> str:
     its: Contrast = line.contrast
-    return its.verdict + f" at MDE {its.mde:.2f}" * (its.verdict == "not determined")
+    if its.verdict != "not determined":
+        return its.verdict
+    return f"{its.verdict} at MDE {its.mde:.2f}" if its.mde else f"{its.verdict}: too few problems"
 
 
 def _wins(line: Compared) -> str:

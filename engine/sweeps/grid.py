@@ -194,13 +194,17 @@ class Grid:
 
     @property
     def claims(self) -> dict[str, tuple[Claim, ...]]:
-        """What its rows guarantee against a liar, by the kind of row; one that depends on the judge
-        may have several claims."""
+        """What its rows guarantee against a liar, by mechanism; by the kind of row where settings
+        decide it. What depends on the judge may have several claims."""
+        alike: dict[str, set[tuple[Claim, ...]]] = {}
+        for row in self.rows:
+            alike.setdefault(row.mechanism, set()).add(row.claims)
         found: dict[str, dict[Claim, None]] = {}
         for row in self.rows:
             if row.claims:
-                found.setdefault(row.kind, {}).update(dict.fromkeys(row.claims))
-        return {kind: tuple(claims) for kind, claims in found.items()}
+                name = row.mechanism if len(alike[row.mechanism]) == 1 else row.kind
+                found.setdefault(name, {}).update(dict.fromkeys(row.claims))
+        return {name: tuple(claims) for name, claims in found.items()}
 
     @cached_property
     def prompts(self) -> str:

@@ -8,7 +8,6 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
-import diskcache
 import pytest
 
 from oversight.cache.cache import Cache
@@ -289,14 +288,6 @@ def test_a_path_that_cannot_be_a_store_is_an_error_that_names_it(tmp_path, monke
     monkeypatch.setenv("ELSEWHERE", "x")
     with pytest.raises(StoreError, match="name of a variable"):
         DiskStore(tmp_path / "$ELSEWHERE")
-
-
-def test_a_cache_of_diskcache_that_is_not_ours_is_read_as_damage(folder):
-    with diskcache.Cache(str(folder)) as other:
-        other["key"] = {"some": "object"}
-        other["text"] = "text"
-    with closing(ReadOnlyStore(folder)) as store:
-        assert all(isinstance(found, DamagedEntry) for _, found in store.items())
 
 
 def test_a_row_planted_far_away_does_not_hold_up_a_salvage(folder):

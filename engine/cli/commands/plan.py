@@ -30,21 +30,12 @@ from ...providers.catalogue import provider_of
 from ...runs.loaded_sweep import LoadedSweep, open_sweep
 from ...runs.stores import open_for_reading, store_name
 from ...simulation.model import PREFIX
+from ...system.flags import argument, flag
 from ...system.settings import is_url
-from ..completing import run_names, sweep_files
 from ..dry_run import dry_run_of
-from ..flags import Number
+from ..flags import Number, as_command
 from ..naming import run_named, runs_of
-from ..options import (
-    batch_option,
-    json_option,
-    limit_option,
-    prices_option,
-    protocol_option,
-    score_option,
-    set_option,
-    store_option,
-)
+from ..options import BATCH, JSON, LIMIT, PRICES, PROTOCOL, SCORE, SET, STORE, SWEEP
 from ..output import show, show_json, width
 from ..prompts import show_prompts
 
@@ -62,69 +53,46 @@ PLAN_HEAD = (
 SHARING_HEAD = ("row", "calls alone", "shared with others", "its own")
 
 
-@click.command()
-@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
-@click.argument("problem", required=False)
-@set_option
-@limit_option
-@prices_option
-@store_option
-@batch_option
-@click.option("--dry-run", is_flag=True, help="Only check all that a run checks before it sends.")
-@click.option(
-    "--prompts",
-    "with_prompts",
-    is_flag=True,
-    help="Print what every seat reads about PROBLEM, which is the first unless given.",
-)
-@protocol_option
-@click.option("--contrast", metavar="'A - B'", help="The two rows to tell apart; with --mde.")
-@click.option(
-    "--mde",
-    "difference",
-    type=Number(0, min_open=True),
-    metavar="DIFFERENCE",
-    help="Smallest difference of their ASD to detect.",
-)
-@click.option(
-    "--pilot",
-    shell_complete=run_names,
-    metavar="RUN",
-    help="A run from which to take the time of calls (the newest of this sweep unless given) and, "
-    "with --contrast, the spread of these rows; or a judgement table with these settings.",
-)
-@click.option(
-    "--power",
-    type=Number(0, 1, min_open=True, max_open=True),
-    default=0.8,
-    help="Chance of finding a difference of that size.",
-)
-@click.option(
-    "--sharing",
-    "with_sharing",
-    is_flag=True,
-    help="Which calls each row shares with the others, and which rows share none.",
-)
-@score_option
-@json_option
+@as_command
 def command(
-    sweep: Path,
-    problem: str | None,
-    overrides: tuple[str, ...],
-    limit: int | None,
-    prices: Path | None,
-    store: str | None,
-    batch: bool,
-    dry_run: bool,
-    with_prompts: bool,
-    protocol: str,
-    contrast: str | None,
-    difference: float | None,
-    pilot: str | None,
-    power: float,
-    with_sharing: bool,
-    score: str,
-    as_json: bool,
+    sweep: Path = SWEEP,
+    problem: str | None = argument(),
+    overrides: tuple[str, ...] = SET,
+    limit: int | None = LIMIT,
+    prices: Path | None = PRICES,
+    store: str | None = STORE,
+    batch: bool = BATCH,
+    dry_run: bool = flag("Only check all that a run checks before it sends.", default=False),
+    with_prompts: bool = flag(
+        "Print what every seat reads about PROBLEM, which is the first unless given.",
+        name="--prompts",
+        default=False,
+    ),
+    protocol: str = PROTOCOL,
+    contrast: str | None = flag("The two rows to tell apart; with --mde.", metavar="'A - B'"),
+    difference: float | None = flag(
+        "Smallest difference of their ASD to detect.",
+        name="--mde",
+        type=Number(0, min_open=True),
+        metavar="DIFFERENCE",
+    ),
+    pilot: str | None = flag(
+        "A run from which to take the time of calls (the newest of this sweep unless given) and, "
+        "with --contrast, the spread of these rows; or a judgement table with these settings.",
+        metavar="RUN",
+    ),
+    power: float = flag(
+        "Chance of finding a difference of that size.",
+        default=0.8,
+        type=Number(0, 1, min_open=True, max_open=True),
+    ),
+    with_sharing: bool = flag(
+        "Which calls each row shares with the others, and which rows share none.",
+        name="--sharing",
+        default=False,
+    ),
+    score: str = SCORE,
+    as_json: bool = JSON,
 ) -> None:
     """Estimate the calls, cost and time of SWEEP. Nothing is sent.
 
@@ -215,8 +183,7 @@ def _latencies(sweep: str, pilot: str | None) -> tuple[str, dict[str, Latency]]:
     """A run of which it is known how long calls took, and that by model. RunFolderError for a
     pilot that cannot be read; where none is named, the plan does without one."""
     if pilot is not None:
-        runs = [] if Path(pilot).suffix == TABLE else [run_named(pilot)]
-        return _timed(runs)
+        return _timed([] if Path(pilot).suffix == TABLE else [run_named(pilot)])
     with suppress(RunFolderError):
         return _timed(runs_of(sweep))
     return "", {}
