@@ -20,7 +20,7 @@ from oversight.engine.batches.endpoint import Caps
 from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.batches.rounds import BatchPlan
 from oversight.engine.batches.terms import BatchTerms
-from oversight.engine.datasets.generation import Generation
+from oversight.engine.datasets.generation import generation
 from oversight.engine.datasets.production import ProductionSession
 from oversight.engine.errors import BudgetReached, RowsPaused, UsageError
 from oversight.engine.mock import MockServer, Profile
@@ -354,17 +354,17 @@ async def test_wrong_answers_are_written_in_batches(tmp_path: Path) -> None:
                 {"OPENAI_API_KEY": "sk-1"},
                 StopToken(),
             )
-            generation = Generation(known, Generator(MODELS["openai"][0], drafts=2))
-            models.prepare([(generation.model, "--model")], RunPolicy(listed()))
+            production = generation(known, Generator(MODELS["openai"][0], drafts=2))
+            models.prepare([(production.model, "--model")], RunPolicy(listed()))
             plan = BatchPlan(folder=tmp_path, prices=listed(), batched=batched)
             session = ProductionSession(
-                generation, models, MemoryStore(), 8, plan.rounds(models) if batched else one_round
+                production, models, MemoryStore(), 8, plan.rounds(models) if batched else one_round
             )
             try:
                 assert await session.run() is None
             finally:
                 await session.close()
-            made.append(generation.problems(0))
+            made.append(production.problems(0))
         seen = server.counts()
     assert made[0] == made[1]
     assert len(made[0]) == 2
