@@ -14,14 +14,13 @@ from os import environ
 from typing import Any, TypeVar
 
 from .errors import StoreError, StoreFull, StoreUnreachable
+from .extras import install_command
 
 try:
     import psycopg as psycopg  # for the store too, which cannot do without it either
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 except ImportError as exc:
-    raise StoreError(
-        "a store in PostgreSQL needs psycopg: pip install 'oversight-bench[postgres]'"
-    ) from exc
+    raise StoreError(f"a store in PostgreSQL needs psycopg: {install_command('postgres')}") from exc
 
 
 def seconds_of(variable: str, usual: float) -> float:

@@ -1,5 +1,6 @@
 """The store that stays: diskcache on one SQLite file, hardened: it loses and runs nothing."""
 
+import hashlib
 import os
 import re
 import time
@@ -11,10 +12,11 @@ from uuid import uuid4
 
 import diskcache
 
-from .checksum import add_checksum, strip_checksum
+from .checksum import SIZE, add_checksum
 from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from .lock import share_lock
 from .read_ahead import ReadAhead
+from .record import SHARING, split_shared
 from .rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
 from .store import REPLACED, Store, checked_key
 
@@ -52,6 +54,14 @@ _PUT = _KEEP.replace(
     "mode = excluded.mode, filename = NULL, value = excluded.value",
 )
 """The same, but one that is there already is replaced."""
+_KEEP_TEXT = _KEEP.replace("(?, 1,", "(?, 0,")
+"""A text that records share."""
+_DROP_TEXTS = f"""
+    DELETE FROM Cache WHERE raw = 0 AND key NOT IN (
+        SELECT lower(hex(substr(value, -32))) FROM Cache
+        WHERE raw = 1 AND substr(value, {SIZE + 1}, 1) = x'{SHARING:02x}'
+    )
+"""
 _NAME = "INSERT OR IGNORE INTO Settings VALUES ('store_id', ?)"
 _KNOWN = {*diskcache.DEFAULT_SETTINGS, "count", "size", "hits", "misses"}
 _ID = re.compile(rb"[0-9a-f]{32}")
@@ -135,25 +145,29 @@ class DiskStore(RowReader, Store):
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
         self._ahead.stop()
-        rows = _rows(entries)
+        rows, texts = _rows(entries)
         with self._transaction():
+            self._disk._con.executemany(_KEEP_TEXT, texts)
             self._disk._con.executemany(_PUT, rows)
             self._count_losses(REPLACED)
 
     def keep_many(
         self, entries: Iterable[tuple[str, bytes]], done: Sequence[str] = ()
     ) -> dict[str, bytes]:
-        rows = _rows(entries)
+        given = list(entries)
+        rows, texts = _rows(given)
         with self._transaction():
+            if texts:
+                self._disk._con.executemany(_KEEP_TEXT, texts)
             # One statement in place of diskcache's `set`, which first looks for the row, takes
             # twice as long, and gives up the interpreter's lock twice as often.
             if self._disk._con.executemany(_KEEP, rows).rowcount == len(rows):
                 return {}
         # Seldom: another process was first with some of them, which ones is seen by their values.
         older: dict[str, bytes] = {}
-        for key, _, _, sealed in rows:
+        for key, new in given:
             value = self.get(key)
-            if value is not None and value != strip_checksum(key, sealed):
+            if value is not None and value != new:
                 older[key] = value
         return older
 
@@ -164,6 +178,10 @@ class DiskStore(RowReader, Store):
             if deleted:
                 self._count_losses(1)
             return deleted
+
+    def drop_unused(self) -> None:
+        with self._transaction():
+            self._disk._con.execute(_DROP_TEXTS)
 
     def check(self) -> None:
         try:
@@ -258,9 +276,21 @@ def _refuse_second_name(file: Path) -> None:
         )
 
 
-def _rows(entries: Iterable[tuple[str, bytes]]) -> list[_Row]:
+def _rows(entries: Iterable[tuple[str, bytes]]) -> tuple[list[_Row], list[_Row]]:
+    """The rows of records, and those of the texts that they share."""
     now = time.time()
-    return [(checked_key(key), now, now, add_checksum(key, value)) for key, value in entries]
+    rows: list[_Row] = []
+    texts: dict[bytes, _Row] = {}
+    for key, value in entries:
+        record, text = split_shared(value)
+        if text:
+            address = hashlib.sha256(text)
+            record += address.digest()
+            if address.digest() not in texts:
+                name = address.hexdigest()
+                texts[address.digest()] = name, now, now, add_checksum(name, text)
+        rows.append((checked_key(key), now, now, add_checksum(key, record)))
+    return rows, list(texts.values())
 
 
 def _access(file: Path) -> str:

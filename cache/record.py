@@ -5,8 +5,10 @@
     model       as the call names it, UTF-8
     reply       JSON, compressed
     call        the canonical JSON whose sha256 is the call's address, compressed
+    shared      of some: how the prompt begins in many calls, compressed, which `call` lacks
 
-The parts are apart so that a hit unpacks the reply alone, and a listing neither.
+The parts are apart so that a hit unpacks the reply alone, and a listing neither; and so that a
+store keeps what many records share, such as a passage of 30 kB that fifty calls carry, once.
 """
 
 import struct
@@ -17,6 +19,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, get_args
 
+import orjson
 import zstandard
 
 from .address import store_key
@@ -34,6 +37,10 @@ DICTIONARY = "data/record-1.zdict"
 """Belongs to the form and never changes; another one would be another form."""
 PLAIN = 2
 """Form of a record whose parts are not compressed: a new one, and each one in a bundle."""
+SHARING = 3
+"""Form of a compressed record that has a shared part."""
+LEAST_SHARED = 4096
+"""Characters of a prompt's beginning that is worth a part of its own."""
 
 MAX_UNPACKED_BYTES = 2**28
 """Bytes of a reply or a call; a record that claims more is damaged, and is not unpacked."""
@@ -47,6 +54,8 @@ _YEAR_9999 = 253_370_764_800
 """Seconds since 1970; datetime goes no further."""
 
 _HEAD = struct.Struct("<BBQHHIIII")
+_PLACE = struct.Struct("<I")
+"""Where in the call's JSON the shared part belongs, in bytes; in front of that part."""
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
@@ -96,8 +105,11 @@ class Record:
     """Bytes of the reply's JSON."""
     reply_part: bytes
     call_size: int
-    """Bytes of the call's JSON; 0 where the reply stands alone."""
+    """Bytes of the call's JSON, the shared part included; 0 where the reply stands alone."""
     call_part: bytes
+    shared_part: bytes = b""
+    """Empty in all forms but `SHARING`, and there if its store has lost it."""
+    shared_at: int = 0
 
     @property
     def address(self) -> str:
@@ -113,7 +125,7 @@ class Record:
         """DamagedEntry if what is stored is no call; RequestLeftOut if the reply stands alone."""
         if not self.call_size:
             raise RequestLeftOut(self.key)
-        return read_call(self.key, _unpacked(self.key, self.form, self.call_part, self.call_size))
+        return read_call(self.key, self._asked())
 
     def check(self) -> None:
         """DamagedEntry unless key, endpoint, call and reply can be read and belong together."""
@@ -129,7 +141,9 @@ class Record:
             self,
             form=PLAIN,
             reply_part=_unpacked(self.key, self.form, self.reply_part, self.reply_size),
-            call_part=_unpacked(self.key, self.form, self.call_part, self.call_size),
+            call_part=self._asked(),
+            shared_part=b"",
+            shared_at=0,
         )
 
     def without_call(self) -> "Record":
@@ -143,17 +157,25 @@ class Record:
             return self
         came = replace(reply, call="", origin=f"{IMPORTED} {reply.origin}".rstrip())
         written = write_reply(came)
-        return replace(self.plain(), reply_size=len(written), reply_part=written)
+        part = written if self.form == PLAIN else _zstd.pack(written)
+        return replace(self, reply_size=len(written), reply_part=part)
 
-    def packed(self) -> "Record":
-        """The same as stores keep it."""
-        if self.form == PACKED:
+    def packed(self, shared: str = "") -> "Record":
+        """The same as stores keep it. shared: how the prompt of many calls begins, this one's too;
+        a long one becomes a part of its own."""
+        if self.form != PLAIN:
             return self
-        reply, call = _zstd.pack(self.reply_part), _zstd.pack(self.call_part)
+        asked, part, at = self.call_part, b"", 0
+        if len(shared) >= LEAST_SHARED:
+            text, packed = _packed_text(shared)
+            before, found, after = asked.partition(text)
+            if found:
+                part, asked, at = packed, before + after, len(before)
+        reply, call = _zstd.pack(self.reply_part), _zstd.pack(asked)
         # Not by `replace`, which takes as long as packing.
         return Record(
             self.key,
-            PACKED,
+            SHARING if part else PACKED,
             self.outcome,
             self.stored_at,
             self.identity,
@@ -162,6 +184,8 @@ class Record:
             reply,
             self.call_size,
             call,
+            part,
+            at,
         )
 
     def to_bytes(self) -> bytes:
@@ -177,7 +201,43 @@ class Record:
             self.call_size,
             len(self.call_part),
         )
-        return b"".join((head, identity, model, self.reply_part, self.call_part))
+        parts = [head, identity, model, self.reply_part, self.call_part]
+        if self.form == SHARING:
+            parts += _PLACE.pack(self.shared_at), self.shared_part
+        return b"".join(parts)
+
+    def _asked(self) -> bytes:
+        """The call's JSON."""
+        key, size, at = self.key, self.call_size, self.shared_at
+        if self.form != SHARING:
+            return _unpacked(key, self.form, self.call_part, size)
+        if not self.shared_part:
+            raise DamagedEntry(key, "its store has lost the passage that its call shares")
+        length = zstandard.frame_content_size(self.shared_part)
+        if not 0 <= length <= size - at:
+            raise DamagedEntry(key, "the passage that its call shares does not fit into it")
+        text = _unpacked(key, PACKED, self.shared_part, length)
+        rest = _unpacked(key, PACKED, self.call_part, size - length)
+        return rest[:at] + text + rest[at:]
+
+
+@lru_cache(maxsize=64)  # the calls of a problem come one after another
+def _packed_text(text: str) -> tuple[bytes, bytes]:
+    """A text as it stands within JSON, plain and compressed."""
+    written = orjson.dumps(text)[1:-1]
+    return written, _zstd.pack(written)
+
+
+def split_shared(value: bytes) -> tuple[bytes, bytes]:
+    """A record's bytes cut before its shared part, which is empty where it has none.
+
+    DamagedEntry if it is no record.
+    """
+    if value[:1] != bytes([SHARING]):
+        return value, b""
+    _, _, _, identity, model, _, reply, _, call = _head("", value)
+    end = _HEAD.size + identity + model + reply + call + _PLACE.size
+    return value[:end], value[end:]
 
 
 def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int) -> Record:
@@ -205,11 +265,15 @@ def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int
 def read_record(key: str, value: bytes) -> Record:
     """The record, nothing of it unpacked. DamagedEntry if it is none."""
     form, outcome, _, identity, model, reply_size, reply, call_size, call = _head(key, value)
-    start = _HEAD.size
+    value, shared = split_shared(value)
+    start, place = _HEAD.size, 0
     parts = []
     for length in (identity, model, reply, call):
         parts.append(value[start : start + length])
         start += length
+    if form == SHARING and len(value) == start + _PLACE.size:
+        (place,) = _PLACE.unpack_from(value, start)
+        start = len(value)
     if start != len(value):
         raise DamagedEntry(key, f"it has {len(value)} bytes where its head says {start}")
     try:
@@ -218,7 +282,9 @@ def read_record(key: str, value: bytes) -> Record:
     except (UnicodeDecodeError, IndexError) as exc:
         raise DamagedEntry(key, "its head cannot be read") from exc
     at = stored_at(key, value)
-    return Record(key, form, how, at, *names, reply_size, parts[2], call_size, parts[3])
+    return Record(
+        key, form, how, at, *names, reply_size, parts[2], call_size, parts[3], shared, place
+    )
 
 
 def records(
@@ -264,13 +330,13 @@ def _head(key: str, value: bytes) -> tuple[int, int, int, int, int, int, int, in
     if len(value) < _HEAD.size:
         raise DamagedEntry(key, f"it ends after {len(value)} bytes, within its head")
     head = _HEAD.unpack_from(value)
-    if head[0] not in (PACKED, PLAIN):
+    if head[0] not in (PACKED, PLAIN, SHARING):
         raise DamagedEntry(key, f"form {head[0]} is unknown to this version of oversight-bench")
     return head
 
 
 def _unpacked(key: str, form: int, part: bytes, size: int) -> bytes:
-    if form == PACKED:
+    if form != PLAIN:
         # Checked before unpacking: a small part may expand to a huge one.
         if size > MAX_UNPACKED_BYTES or zstandard.frame_content_size(part) != size:
             raise DamagedEntry(key, f"a part of it does not unpack to {size} bytes")

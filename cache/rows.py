@@ -13,6 +13,7 @@ from typing import Any
 from .checksum import strip_checksum
 from .errors import DamagedEntry, StoreError, StoreFull
 from .read_ahead import ReadAhead, StoredRow
+from .record import split_shared
 from .store import Reader
 
 STORE_FILE = "cache.db"
@@ -33,8 +34,13 @@ _MAX_READ_AHEAD = 1 << 12
 _ASKED_AT_ONCE = 500
 """Keys of one statement."""
 
+_TEXTS_IN_MEMORY = 64
+
 _HELD = "SELECT count(*) FROM Cache WHERE raw = 1 AND store_time <= ?"
 _GET = "SELECT rowid, mode, value FROM Cache WHERE key = ? AND raw = 1"
+# A text that records share is no reply, and `raw` tells the two apart. It is under its sha256,
+# which stands in its place in each record.
+_TEXT = "SELECT mode, value FROM Cache WHERE key = ? AND raw = 0"
 _ENDING = "SELECT 1 FROM Cache WHERE raw = 1 AND substr(key, ?) = ? LIMIT 1"
 _NEIGHBOURS = (
     "SELECT key, rowid, mode, value FROM Cache "
@@ -47,10 +53,12 @@ _ENTRIES = f"SELECT key, mode, value FROM Cache WHERE {_RANGE}"
 # By place, not by name: a flipped byte in the name of a column must not cost every reply.
 _AFTER = "SELECT * FROM Cache WHERE rowid > ? ORDER BY rowid LIMIT ?"
 _AT = "SELECT * FROM Cache WHERE rowid = ?"
-_COLUMNS, _ROWID, _KEY, _MODE, _VALUE = 12, 0, 1, 9, 11
+_COLUMNS, _ROWID, _KEY, _RAW, _MODE, _VALUE = 12, 0, 1, 2, 9, 11
 _NAMES = "SELECT key, raw, mode, value FROM Cache LIMIT 1"
 _IDENTITY = "SELECT value FROM Settings WHERE key = 'store_id'"
-_FOREIGN = "SELECT rowid FROM Cache WHERE raw IS NOT 1 OR typeof(key) != 'text' LIMIT 20"
+_FOREIGN = (
+    "SELECT rowid FROM Cache WHERE ifnull(raw, 2) NOT IN (0, 1) OR typeof(key) != 'text' LIMIT 20"
+)
 
 
 class RowReader(Reader):
@@ -61,6 +69,7 @@ class RowReader(Reader):
         self.file = file
         self._closed = False
         self._ahead = ReadAhead(self._neighbours)
+        self._texts: dict[str, bytes] = {}
         try:
             self._db = connect_safely(file, options)
         except FAULTS as exc:
@@ -115,7 +124,7 @@ class RowReader(Reader):
                 return None
             self._ahead.looked_up(row[0])
         _, mode, value = row
-        return _value(key, mode, value)
+        return self._whole(key, mode, value)
 
     def _neighbours(self, start: int, end: int) -> list[tuple[bytes, StoredRow]]:
         try:
@@ -136,10 +145,21 @@ class RowReader(Reader):
 
     def items(self, prefix: str = "") -> Iterator[tuple[str, bytes | DamagedEntry]]:
         for key, mode, value in self._batches(_ENTRIES, prefix):
-            yield _found(key, mode, value)
+            yield self._found(key, mode, value)
 
     def recover(self) -> Iterator[tuple[str, bytes | DamagedEntry]]:
         """Every entry that can still be reached in a malformed file, in no useful order."""
+        # Texts first: the index that finds them may be what is damaged.
+        for _, key, mode, value in (row for row in self._reachable() if row[0] == 0):
+            try:
+                self._texts[_name(key)] = _value(_name(key), mode, value)
+            except DamagedEntry:
+                continue  # the calls that share it are damaged too
+        for raw, key, mode, value in self._reachable():
+            if raw != 0 or _name(key) not in self._texts:
+                yield self._found(key, mode, value)
+
+    def _reachable(self) -> Iterator[tuple[Any, Any, Any, Any]]:
         last, end = 0, self._last_rowid()
         while last < end:
             try:
@@ -152,7 +172,7 @@ class RowReader(Reader):
                 last = rows[-1][_ROWID] if rows else end
             for row in rows:
                 if len(row) == _COLUMNS:
-                    yield _found(row[_KEY], row[_MODE], row[_VALUE])
+                    yield row[_RAW], row[_KEY], row[_MODE], row[_VALUE]
 
     def faults(self) -> Iterator[str]:
         """What is wrong with the file beyond its entries; nothing if all is well."""
@@ -193,6 +213,31 @@ class RowReader(Reader):
             if rows[-1][0] <= last:
                 raise StoreError(_malformed(self.file, "its index is out of order"))
             comparison, last = ">", rows[-1][0]
+
+    def _found(self, key: object, mode: object, value: object) -> tuple[str, bytes | DamagedEntry]:
+        name = _name(key)
+        try:
+            return name, self._whole(name, mode, value)
+        except DamagedEntry as damage:
+            return name, damage
+
+    def _whole(self, key: str, mode: object, value: object) -> bytes:
+        """A value with the text that it shares; without, if that is damaged: its reply is not."""
+        record, address = split_shared(_value(key, mode, value))
+        return record + self._text(address.hex()) if address else record
+
+    def _text(self, address: str) -> bytes:
+        text = self._texts.get(address)
+        if text is None:
+            try:
+                row = self._db.execute(_TEXT, (address,)).fetchone()
+                text = _value(address, *row) if row else b""
+            except (*FAULTS, DamagedEntry):
+                return b""
+            if len(self._texts) >= _TEXTS_IN_MEMORY:
+                self._texts.clear()
+            self._texts[address] = text
+        return text
 
     def _at(self, rowid: int) -> list[tuple[Any, ...]]:
         try:
@@ -275,14 +320,6 @@ def _malformed(file: Path, reason: str) -> str:
 
 def _name(key: object) -> str:
     return key.decode("ascii", "backslashreplace") if isinstance(key, bytes) else repr(key)
-
-
-def _found(key: object, mode: object, value: object) -> tuple[str, bytes | DamagedEntry]:
-    name = _name(key)
-    try:
-        return name, _value(name, mode, value)
-    except DamagedEntry as damage:
-        return name, damage
 
 
 def _value(key: str, mode: object, value: object) -> bytes:

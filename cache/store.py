@@ -161,6 +161,10 @@ class Store(Reader):
     def delete_many(self, keys: Iterable[str]) -> int:
         """Remove entries in one transaction; how many there were."""
 
+    def drop_unused(self) -> None:
+        """Remove what was kept for records that were deleted since."""
+        return None
+
     def close_thread(self) -> None:
         """Release resources of the calling thread. A thread that wrote calls it at its end."""
         return None

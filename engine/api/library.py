@@ -17,6 +17,7 @@ from rich.console import Console
 
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
+from ..decisions.rows import read_rows
 from ..display.progress import console as stderr
 from ..errors import Halt, Interrupted
 from ..pages.notebook import (
@@ -226,8 +227,7 @@ def open_run(run: Path | str, *, score: str = "brier") -> Report:
     read: no code is imported. Raises: RunFolderError if none or several fit, or it is damaged.
     """
     reader = RunReader(folder_named(str(run)))
-    results = collect(reader.sweep, reader.outcomes(), score=score, mixed=reader.manifest.mixed)
-    return Report(results, reader.folder)
+    return Report(read_rows(reader).results(score), reader.folder)
 
 
 def _with(settings: Callable[P, PythonRun]) -> Callable[[Callable[[PythonRun], T]], Callable[P, T]]:

@@ -32,7 +32,7 @@ def _scaling(run: RunRows, rows: Sequence[int], score: str) -> Finding:
     kinds = dict.fromkeys(run.sweep.rows[n].kind for n in rows if run.sweep.rows[n].agent)
     if not kinds:
         raise UsageError(f"ratings: no row of {run.folder} that fits has an agent")
-    found = [scaling_finding(scaling(run, kind, score=score)) for kind in kinds]
+    found = [scaling_finding(scaling(run, kind)) for kind in kinds]
     return Finding(tuple(part for each in found for part in each.parts))
 
 

@@ -40,14 +40,6 @@ class RunCalls:
     problems: frozenset[str] | None = None
     """Ids of the problems whose calls these are; None for all."""
 
-    def shared(self, first: int, second: int, other: "RunCalls | None" = None) -> float | None:
-        """Share of the calls of either row that both make; None if neither makes any. other: the
-        calls of the second row's run, if it is another run."""
-        ours = {key for key, call in self.calls.items() if call.rows >> first & 1}
-        theirs = {key for key, call in (other or self).calls.items() if call.rows >> second & 1}
-        either = len(ours | theirs)
-        return len(ours & theirs) / either if either else None
-
 
 def sample_of(sweep: Grid) -> frozenset[str]:
     """Ids of the first ten problems or fewer, for a page that is to be there at once."""

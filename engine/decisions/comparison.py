@@ -1,18 +1,15 @@
 """Comparison of rows: contrasts between the rows of one run, or of two runs.
 
 Each `oversight.protocols.scoring.contrasts.Contrast` comes with the judge's flips, the bounds set
-by failed worlds, the share of calls that both rows make, and the questions on which the two differ
-most. No call is made.
+by failed worlds, and the questions on which the two differ most. No call is made.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ...protocols.scoring.contrasts import Contrast, Family, RankSet, contrasts
 from ...protocols.scoring.inference import FEW_CLUSTERS
-from ...protocols.scoring.sample import Sample
-from ...protocols.scoring.scarce import Powered
 from ...protocols.scoring.verdict_measures import Flips
 from ..display.finding import (
     Column,
@@ -32,23 +29,18 @@ from ..errors import UsageError
 from ..reports.report import SCORE_NAMES
 from .instruments import instrument_notes
 from .row_pairs import pairs_across, pairs_between, pairs_within
-from .row_verdicts import DifferenceBounds, RowVerdicts
+from .row_verdicts import DifferenceBounds, difference_bounds, flips_between
 from .rows import RunRows, pairs_meant
-from .sample_pairs import comparable, most_apart, powered_by, ranks_of, swayed
+from .sample_pairs import comparable, most_apart, ranks_of, swayed
 
 RowPlace: TypeAlias = tuple[int, int]
 """A row: the index of its run, and its index in that run."""
-
-CallShare: TypeAlias = Callable[[RowPlace, RowPlace], float | None]
 
 DETAILED = 100
 """Most contrasts for which the questions that differ most are listed."""
 
 NAMED = 5
 """Most contrasts for which the notes list the questions that differ most."""
-
-WORTH_IT = 1.2
-"""Label efficiency from which on a prediction-powered mean is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +54,11 @@ class Compared:
     no world in common."""
     bounds: DifferenceBounds
     """Bounds of the difference over all outcomes of failed and doubtful worlds (Manski 1990)."""
-    equal_calls: float | None
-    """Share of the calls of either row that both make; None if calls were not looked up."""
     apart: tuple[tuple[str, float], ...]
     """Questions on which the rows differ most, with the difference; () beyond `DETAILED`
     contrasts."""
     swayed: bool = False
     """Whether leaving out some one cluster moves the difference by more than its standard error."""
-    powered: Powered | None = None
-    """Mean of the first row, made more precise by the second row on questions that the first lacks;
-    None without such questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +107,6 @@ def compare_rows(
     score: str = "brier",
     family: Family = "holm",
     equivalence: float = 0.05,
-    share: CallShare | None = None,
 ) -> Comparison:
     """Compare the rows of one run, or the matching rows of two runs.
 
@@ -135,21 +121,22 @@ def compare_rows(
     runs = (first,) if second is None else (first, second)
     notes: tuple[str, ...] = ()
     if second is None:
-        name, names = first.sweep.name, first.names
+        name, labels = first.sweep.name, [""]
         places = [((0, one), (0, two)) for one, two in pairs_within(first, baseline, pairs, named)]
     else:
         if baseline is not None or pairs is not None:
             raise UsageError("--baseline and --pairs are of one run; of two: --contrast A,B")
         name = f"{first.folder.name} and {second.folder.name}"
-        names = tuple(
-            f"{row} ({label})"
-            for run, label in zip(runs, _labels(first, second), strict=True)
-            for row in run.names
-        )
+        labels = [f" ({label})" for label in _labels(first, second)]
         matches = pairs_between(first, second, named)
         notes = tuple(instrument_notes(first, second, matches))
         places = [((0, one), (1, two)) for one, two in matches]
-    result = _compared(name, runs, names, places, score, family, equivalence, share)
+    names = {
+        (at, row): f"{name}{label}"
+        for at, (run, label) in enumerate(zip(runs, labels, strict=True))
+        for row, name in enumerate(run.names)
+    }
+    result = _compared(name, runs, names, places, score, family, equivalence)
     ranks = ranks_of(first.asd(score)) if pairs == "all" else ()
     return replace(result, notes=(*notes, *result.notes), ranks=ranks)
 
@@ -179,47 +166,39 @@ def _labels(first: RunRows, second: RunRows) -> tuple[str, str]:
 
 def _compared(
     name: str,
-    runs: tuple[RunRows, ...],
-    names: tuple[str, ...],
+    runs: Sequence[RunRows],
+    names: Mapping[RowPlace, str],
     places: Sequence[tuple[RowPlace, RowPlace]],
     score: str,
     family: Family,
     equivalence: float,
-    share: CallShare | None,
 ) -> Comparison:
-    """Build a comparison. names: row names of all runs, one run after the other."""
-    offsets = [0]
-    for run in runs:
-        offsets.append(offsets[-1] + len(run.sweep.rows))
-
-    def number(place: RowPlace) -> int:
-        return offsets[place[0]] + place[1]
-
-    needed = sorted({place for pair in places for place in pair})
-    samples: dict[str, Sample] = {}
-    for run_index, row in needed:
-        measured = runs[run_index].table.worlds(row).samples(score, ())
-        if measured is not None:
-            samples[names[number((run_index, row))]] = measured.asd
+    tables = {place: runs[place[0]].table.worlds(place[1]) for place in names}
+    samples = {
+        names[place]: measured.asd
+        for place in sorted({place for pair in places for place in pair})
+        if (measured := tables[place].samples(score, ()))
+    }
     complete = [
         (one, two)
         for one, two in places
-        if comparable(samples.get(names[number(one)]), samples.get(names[number(two)]))
+        if comparable(samples.get(names[one]), samples.get(names[two]))
     ]
     if not complete:
         raise UsageError(
             f"{name}: nothing to compare yet: a contrast needs two problems, or groups of them, "
             "with a verdict in every world of both rows"
         )
-    pairs = [(names[number(one)], names[number(two)]) for one, two in complete]
+    pairs = [(names[one], names[two]) for one, two in complete]
     try:
         tested = contrasts(samples, pairs, family=family, equivalence=equivalence)
     except ValueError as exc:
         raise UsageError(f"{name}: {exc}") from exc
-    verdicts = RowVerdicts(runs, score)
-    numbers = [(number(one), number(two)) for one, two in complete]
-    flips = verdicts.flips(numbers)
-    bounds = verdicts.bounds(numbers)
+    number = {place: n for n, place in enumerate(names)}
+    numbers = [(number[one], number[two]) for one, two in complete]
+    flips = flips_between(runs, numbers)
+    bounds = difference_bounds([each.extremes(score) for each in tables.values()], numbers)
+    few = len(tested) <= DETAILED
     dropped = len(places) - len(complete)
     left_out = f"{dropped:,} contrasts are left out: their rows share too few problems."
     return Comparison(
@@ -233,10 +212,8 @@ def _compared(
                 contrast,
                 flips[k],
                 bounds[k],
-                share(*complete[k]) if share else None,
-                most_apart(samples, pairs[k]) if len(tested) <= DETAILED else (),
-                swayed(samples, pairs[k]) if len(tested) <= DETAILED else False,
-                powered_by(*(samples[name] for name in pairs[k])),
+                most_apart(samples, pairs[k]) if few else (),
+                few and swayed(samples, pairs[k]),
             )
             for k, contrast in enumerate(tested)
         ),
@@ -262,12 +239,11 @@ def contrast_columns(several: bool, beside: Sequence[Column] = ()) -> list[Colum
 
 
 def comparison_finding(comparison: Comparison) -> Finding:
-    """Contrasts, flips, prediction-powered means and ranks, those that have content."""
+    """Contrasts, flips and ranks, those that have content."""
     lines = comparison.contrasts
     several = len(lines) > 1
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
     doubtful = any(line.bounds.low < line.bounds.high - 1e-9 for line in lines)
-    called = any(line.equal_calls is not None for line in lines)
     names = [word(role, f"contrast.{role}", key=role) for role in ("first", "second")]
     columns = [
         *contrast_columns(several, [people("clusters", _clusters)] * clustered),
@@ -282,8 +258,6 @@ def comparison_finding(comparison: Comparison) -> Finding:
         number("pairing", "contrast.pairing", ".2f", key="pairing"),
         program("flips", "flips", tuple(each.name for each in fields(Flips))),
         program("swayed", "swayed"),
-        share("equal calls", "equal_calls") if called else program("equal_calls", "equal_calls"),
-        program("powered", "powered"),
         program(
             "apart",
             lambda line: [{"problem": id, "difference": value} for id, value in line.apart],
@@ -308,22 +282,6 @@ def comparison_finding(comparison: Comparison) -> Finding:
         [line for line in lines if line.flips],
         ("→: from what the judge thinks under the second row to what it thinks under the first.",),
     )
-    powered = Part(
-        "",
-        "prediction-powered: the first row over the problems of the second, which guesses it",
-        [
-            *names,
-            number("n of 1st", "contrast.estimate.n"),
-            people("mean 1st", lambda line: signed(line.contrast.means[0], 3)),
-            figure("powered", "powered.estimate"),
-            number("worth", "powered.label_efficiency", ".2f"),
-        ],
-        [line for line in lines if line.powered and line.powered.label_efficiency >= WORTH_IT],
-        (
-            "holds where the problems of the first row are a random part of those of the second.",
-            "worth: how many times as many problems of the first row alone would be as sure.",
-        ),
-    )
     ranks = Part(
         "ranks",
         "ranks: the places that each row may have, all of them right at once (95%)",
@@ -342,7 +300,7 @@ def comparison_finding(comparison: Comparison) -> Finding:
         "multiplicity": comparison.multiplicity,
         "notes": comparison.notes,
     }
-    return Finding((every, flips, powered, ranks), about)
+    return Finding((every, flips, ranks), about)
 
 
 class _Rank(NamedTuple):
@@ -357,7 +315,9 @@ def _clusters(line: Compared) -> str:
 
 def _verdict(line: Any) -> str:
     its: Contrast = line.contrast
-    return its.verdict + f" at MDE {its.mde:.2f}" * (its.verdict == "not determined")
+    if its.verdict != "not determined":
+        return its.verdict
+    return f"{its.verdict} at MDE {its.mde:.2f}" if its.mde else f"{its.verdict}: too few problems"
 
 
 def _wins(line: Compared) -> str:

@@ -15,7 +15,6 @@ import numpy as np
 
 from ...protocols.scoring.agreement import krippendorff_alpha
 from ...protocols.scoring.arrays import Floats
-from ...protocols.scoring.bounds import bounds
 from ...protocols.scoring.calibration import auroc, bars
 from ...protocols.scoring.contrasts import contrasts, decided, rank_sets, unpaired
 from ...protocols.scoring.estimate import Ends, Estimate
@@ -25,10 +24,10 @@ from ...protocols.scoring.power import Spread, mde
 from ...protocols.scoring.pressure import Pools, best_of_n
 from ...protocols.scoring.ratios import gap_recovered
 from ...protocols.scoring.sample import Sample
-from ...protocols.scoring.scarce import prediction_powered
 from ...protocols.scoring.sequential import Rule, decide
 from ...protocols.scoring.unpaired import scored
 from ...protocols.scoring.verdict_measures import apart
+from ...protocols.scoring.world_table import WorldBlock, WorldTable
 from ...protocols.scoring.worlds import Worlds
 
 Kind: TypeAlias = Literal["coverage", "size", "power", "width"]
@@ -75,7 +74,6 @@ def checks() -> Iterator[Check]:
     for n in (12, 30):
         yield _check("gap recovered", f"rare errors, n {n}", "coverage", _gap, n)
         yield _check("pressure E[u]", f"rare errors, n {n}", "coverage", _pressure, n)
-        yield _check("prediction-powered mean", f"rare errors, n {n}", "coverage", _powered, n)
         yield _check("first answer", f"rare errors, n {n}", "coverage", _first_answer, n)
     for n, share in ((100, 0.05), (100, 0.15), (400, 0.05)):
         yield _check("AUROC", f"{share:.0%} errors, n {n}", "coverage", _auroc, n, share)
@@ -219,13 +217,6 @@ def _pressure(n: int, rng: np.random.Generator) -> float | None:
     return _covers(point.reward, -0.04)
 
 
-def _powered(n: int, rng: np.random.Generator) -> float | None:
-    truth = _rare(rng, n + 300)
-    guess = np.where(rng.random(n + 300) < 0.1, -truth, truth)
-    found = prediction_powered(truth[:n], guess[:n], guess[n:], ends=ASD)
-    return _covers(found.estimate, 1.92)
-
-
 def _first_answer(n: int, rng: np.random.Generator) -> float | None:
     first = np.where(rng.random(n) < 0.02, -2.0, 0.0)
     return _covers(apart(first, np.zeros(n), np.arange(n), ASD).estimate, -0.04)
@@ -260,8 +251,8 @@ def _bounds(n: int, rng: np.random.Generator) -> float | None:
     verdicts = np.tile(np.array([[0.9, 0.1], [0.9, 0.1]]), (n, 1, 1, 1))
     verdicts[lost[:, None]] = np.nan
     worlds = Worlds(verdicts, np.tile((1.0, -1.0), (n, 1, 1)))
-    every = np.arange(n)
-    found = bounds([(worlds, lost[:, None], every)], "brier", every)
+    block = WorldBlock(np.arange(n), worlds, lost[:, None])
+    found = WorldTable(tuple(map(str, range(n))), ("",) * n, (block,)).bounds("brier")
     if found is None or found.interval is None:
         return None
     return float(found.interval[0] <= truth <= found.interval[1])

@@ -4,13 +4,21 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
+from threading import Lock
+
+import numpy as np
 
 from ...protocols.question import Problem
-from ...protocols.scoring.arrays import Places, codes_of
+from ...protocols.scoring.arrays import Floats, Places, codes_of
 from ...protocols.scoring.sample import Sample
-from ..errors import UsageError
+from ...protocols.scoring.worlds import BETAS
+from ..errors import RunFolderError, UsageError
 from ..reports.aggregate import OutcomeTable
+from ..reports.results import Results, score_rows
+from ..runs.outcome import read_outcome
+from ..runs.outcome_index import OutcomeFollower
 from ..runs.reader import RunReader
+from ..runs.run_folder import OUTCOMES
 from ..sweeps.grid import Grid, GridRow
 
 MAX_LISTED = 12
@@ -27,6 +35,8 @@ class RunRows:
     """One per row, unique."""
     _asd: dict[str, dict[str, Sample]] = field(default_factory=dict, repr=False, compare=False)
     """By score, once it was asked for."""
+    _results: dict[object, Results] = field(default_factory=dict, repr=False, compare=False)
+    """By score and betas, once they were asked for."""
 
     @property
     def folder(self) -> Path:
@@ -43,6 +53,23 @@ class RunRows:
             pairs = zip(self.names, measured, strict=True)
             self._asd[score] = {name: samples.asd for name, samples in pairs if samples}
         return self._asd[score]
+
+    def results(self, score: str, betas: tuple[float, ...] = BETAS) -> Results:
+        """What the report says of all rows. It takes much longer than `asd`."""
+        if (score, betas) not in self._results:
+            mixed = self.run.manifest.mixed
+            found = score_rows(self.table, score=score, betas=betas, mixed=mixed)
+            self._results[score, betas] = found
+        return self._results[score, betas]
+
+    def asd_by_problem(self, score: str) -> Floats:
+        """ASD of each problem under each row, problems × rows; NaN where it is not known."""
+        found: Floats = np.full((len(self.sweep.problems), len(self.names)), np.nan)
+        place = {problem.id: n for n, problem in enumerate(self.sweep.problems)}
+        for row, name in enumerate(self.names):
+            if its := self.asd(score).get(name):
+                found[[place[id] for id in its.questions], row] = its.values
+        return found
 
     def clusters(self, ids: Iterable[str]) -> Places:
         """The cluster of each of these problems, as a whole number."""
@@ -64,21 +91,49 @@ def cluster(problem: Problem) -> tuple[str, str]:
 
 
 def read_rows(run: RunReader | Path) -> RunRows:
-    """Read a run as it stands; once for all who ask of one reader, until an outcome lands.
-    RunFolderError if it is not a run folder."""
-    run = RunReader(run) if isinstance(run, Path) else run
-    known, stamp = run.kept(_nothing_read), run.stamp
-    if stamp not in known:
-        table = OutcomeTable(run.sweep)
-        for record in run.outcomes():
-            table.add(record)
-        known.clear()
-        known[stamp] = RunRows(run, table, row_names(run.sweep.rows))
-    return known[stamp]
+    """A run as it stands, which outcomes that complete later leave as it is. Who asks of one reader
+    again reads the new lines alone. RunFolderError if it is not a run folder."""
+    return (RunReader(run) if isinstance(run, Path) else run).kept(OutcomesRead).rows()
 
 
-def _nothing_read(run: RunReader) -> dict[object, RunRows]:
-    return {}
+class OutcomesRead:
+    """The outcomes of one run, no line of which is read twice while the run goes on; in threads
+    too."""
+
+    _rows: RunRows
+
+    def __init__(self, run: RunReader) -> None:
+        self._run, self._lock = run, Lock()
+        self._begin()
+
+    def rows(self) -> RunRows:
+        """The run by now. RunFolderError for a line that is none."""
+        with self._lock:
+            table = None
+            try:
+                for _, line in self._follower.new_lines():
+                    table = table or self._rows.table.copied()
+                    record = read_outcome(line)
+                    if not 0 <= record.place < len(table.ended) or table.ended[record.place]:
+                        raise ValueError(f"cell {record.cell} is none of the sweep, or comes twice")
+                    table.add(record)
+            except ValueError as exc:
+                self._begin()
+                # Names the line and the remedy.
+                for _ in self._run.outcomes():
+                    pass
+                raise RunFolderError(f"{self._run.folder / OUTCOMES}: {exc}") from exc
+            if table:
+                self._rows = RunRows(self._run, table, self._rows.names)
+            return self._rows
+
+    def _begin(self) -> None:
+        self._follower = OutcomeFollower(self._run.folder / OUTCOMES, self._start_again)
+        self._start_again()
+
+    def _start_again(self, shorter: bool = False) -> None:
+        sweep = self._run.sweep
+        self._rows = RunRows(self._run, OutcomeTable(sweep), row_names(sweep.rows))
 
 
 def row_names(rows: Sequence[GridRow]) -> tuple[str, ...]:

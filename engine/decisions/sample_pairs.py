@@ -1,4 +1,4 @@
-"""What two samples say of each other beside their difference: ranks, outliers, predictions."""
+"""What two samples say of each other beside their difference: ranks and outliers."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,6 @@ from ...protocols.scoring.arrays import codes_of
 from ...protocols.scoring.contrasts import RankSet, contrasts, rank_sets, shared_samples
 from ...protocols.scoring.inference import of_sample
 from ...protocols.scoring.sample import Sample, paired
-from ...protocols.scoring.scarce import Powered, prediction_powered
 
 MAX_DIFFERENT = 3
 
@@ -40,26 +39,6 @@ def swayed(samples: Mapping[str, Sample], pair: tuple[str, str]) -> bool:
     share = np.bincount(codes) / len(codes)
     moved = np.abs(np.bincount(codes, apart.psi) / (1 - share)).max()
     return bool(moved > apart.estimate().sampling * (1 + 1e-9) > 0)
-
-
-def powered_by(first: Sample, second: Sample) -> Powered | None:
-    """The first row's mean, with the second row's verdicts (on any scale) as predictions."""
-    if len(second.questions) <= len(first.questions):
-        return None
-    predicted = dict(zip(second.questions, second.values, strict=True))
-    cluster = dict(zip(second.questions, map("\0".join, second.clusters), strict=True))
-    shared = [n for n, id in enumerate(first.questions) if id in predicted]
-    ids = [first.questions[n] for n in shared]
-    others = [id for id in predicted if id not in set(ids)]
-    if len(shared) < 2 or len(others) < 2:
-        return None
-    return prediction_powered(
-        np.array([first.values[n] for n in shared]),
-        np.array([predicted[id] for id in ids]),
-        np.array([predicted[id] for id in others]),
-        (np.array([cluster[id] for id in ids]), np.array([cluster[id] for id in others])),
-        first.ends,
-    )
 
 
 def most_apart(

@@ -18,11 +18,10 @@ import orjson
 
 from ...cache.bundle import BundleStore
 from ...protocols.datasets.jsonl import jsonl
+from ..decisions.rows import read_rows
 from ..errors import UsageError
 from ..record.export import said
 from ..record.values import RecordedCell
-from ..reports.aggregate import OutcomeTable
-from ..reports.health import HealthCheck
 from ..reports.report import report
 from ..reports.results import Results, score_rows
 from ..runs.reader import RunReader
@@ -173,11 +172,8 @@ def reply_leaves(folder: Path) -> Iterator[str]:
 
 
 def results_of(run: RunReader) -> dict[str, Results]:
-    table, check = OutcomeTable(run.sweep), HealthCheck()
-    for record in run.outcomes():
-        table.add(record)
-        check.add(record)
-    return {score: score_rows(table, check, score=score) for score in run.scores}
+    table = read_rows(run).table
+    return {score: score_rows(table, score=score) for score in run.scores}
 
 
 def figures_of(results: dict[str, Results]) -> bytes:

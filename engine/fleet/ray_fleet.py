@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ...cache.extras import install_command
 from ..errors import UsageError
 from ..runs.executor import Assignment
 from ..sweeps.plugins import CodeFile, code_files
@@ -24,7 +25,7 @@ try:
     import ray
     from ray.exceptions import RayActorError, RayTaskError
 except ImportError as exc:
-    raise UsageError("--ray needs Ray: pip install 'oversight-bench[ray]'") from exc
+    raise UsageError(f"--ray needs Ray: {install_command('ray')}") from exc
 
 UNRESPONSIVE_AFTER = 10.0
 """Seconds without a report after which a worker counts as lost: its node may hang or be cut off.

@@ -16,6 +16,7 @@ from ...cache.reply import Reply
 from ..accounting.budget import LeasedBudget
 from ..errors import Pending, UsageError
 from ..models.router import RunPolicy
+from ..providers.prompt_cache import shared_beginning
 from ..record.capture import Capture
 from ..runs.loaded_sweep import load_sweep
 from ..runs.outcome import CompletedCell, completed
@@ -75,6 +76,7 @@ class Worker:
             origin=self._models.origin,
             run_id=setup.run_id,
             paid=paid,
+            shared=shared_beginning,
         )
         prices = self._models.priced(setup.prices)
         live, run = self._models.origin, self._cache.token
@@ -159,6 +161,8 @@ class Worker:
             self._store.hurry(LAST_SECONDS)
             self._running.cancel()
         await asyncio.wait([self._running])
+        if not self._running.cancelled():
+            self._running.exception()  # known to the fleet, which ends all workers for one's fault
         if abandon:
             await self._cache.abandon()
         self._closers -= 1
@@ -245,7 +249,7 @@ class Worker:
 
     async def _attempt(self, cell: Cell) -> CellEnd:
         if not self._models.diverted:
-            return await attempt_noted(cell, self._cache, self._cache.shared)
+            return await attempt_noted(cell, self._cache, self._cache.shared_work)
 
         async def noting(call: Call) -> Reply:
             try:

@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 
+from ...cache.extras import install_command
 from ..errors import UsageError
 
 
@@ -9,7 +10,4 @@ def require(*modules: str) -> None:
     """UsageError, with the command that installs it, unless all of these modules are there."""
     for module in modules:
         if find_spec(module) is None:
-            raise UsageError(
-                f"this needs {module.replace('_', '-')}: pip install 'oversight-bench[inspect]', "
-                "or from a checkout pip install -e '.[inspect]'"
-            )
+            raise UsageError(f"this needs {module.replace('_', '-')}: {install_command('inspect')}")

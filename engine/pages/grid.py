@@ -7,8 +7,8 @@ import numpy as np
 
 from ...protocols.scores import RANGES
 from ...protocols.scoring.arrays import Floats
-from ..decisions.rows import row_names
-from ..pictures.completed import MARKS, CompletedOutcomes, tallied
+from ..decisions.rows import RunRows, read_rows, row_names
+from ..pictures.kinds import ordered_by_mean
 from ..reports.failures import called
 from ..runs.reader import Place, RunReader
 from ..sweeps.grid import GridRow
@@ -45,21 +45,6 @@ class MapLine:
     mean: float | None
 
 
-def ordered(values: Floats) -> tuple[list[int], list[int]]:
-    """Problems from hardest to easiest, and rows from best to worst; those without values last."""
-
-    def means(axis: int) -> Floats:
-        there = ~np.isnan(values)
-        count = there.sum(axis=axis)
-        sums: Floats = np.where(there, values, 0).sum(axis=axis)
-        return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
-
-    by_problem, by_row = means(1), means(0)
-    problems = sorted(range(len(by_problem)), key=lambda n: (isnan(by_problem[n]), by_problem[n]))
-    rows = sorted(range(len(by_row)), key=lambda n: (isnan(by_row[n]), -by_row[n]))
-    return problems, rows
-
-
 def pages_of(run: RunReader) -> list[tuple[int, int]]:
     """(page of problems, page of rows) of every part of the map."""
     return [
@@ -71,9 +56,9 @@ def pages_of(run: RunReader) -> list[tuple[int, int]]:
 
 def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str = "brier") -> str:
     """One part of the map. part: as `pages_of` names it."""
-    completed = tallied(run, score)
-    values = completed.asd
-    problems, rows = ordered(values)
+    completed = read_rows(run)
+    values = completed.asd_by_problem(score)
+    problems, rows = ordered_by_mean(values)
     shown = problems[part[0] * PROBLEMS_A_PAGE :][:PROBLEMS_A_PAGE]
     across = rows[part[1] * ROWS_A_PAGE :][:ROWS_A_PAGE]
     low, high = RANGES[score]
@@ -96,7 +81,10 @@ def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str
         shades=SHADES,
         most=most,
         pages=pages,
-        columns=[(n, names[n]) for n in across],
+        columns=[
+            (at, names[row], links.row(row, names[row]))
+            for at, row in enumerate(across, part[1] * ROWS_A_PAGE + 1)
+        ],
         lines=lines,
     )
 
@@ -110,7 +98,7 @@ def _named(run: RunReader, part: tuple[int, int]) -> str:
 
 def _field(
     run: RunReader,
-    completed: CompletedOutcomes,
+    completed: RunRows,
     links: Addresses,
     values: Floats,
     problem: int,
@@ -121,11 +109,11 @@ def _field(
     places = [Place(row, problem, draw) for draw in range(run.sweep.draws)]
     cells = [at for place in places for at in run.worlds(place)]
     link = next(filter(None, map(links.reading, places)), "")
-    if any(at in completed.failures for at in cells) and isnan(value):
+    if any(at in completed.table.failed for at in cells) and isnan(value):
         return Field("failed", "×", link)
     if isnan(value):
         return Field("", "", "")
-    doubt = any(completed.counts.get(at, {}).get(name) for at in cells for name in MARKS)
+    doubt = any(at in completed.table.marked for at in cells)
     kind = shade(value, most) + (" doubt" if doubt else "")
     return Field(kind, typeset(value, 1), link)
 
@@ -152,9 +140,9 @@ class RowOnProblem:
 
 def problem_page(run: RunReader, links: Addresses, number: int, score: str = "brier") -> str:
     """The page of one problem, with the judge's probabilities under every row."""
-    completed = tallied(run, score)
+    completed = read_rows(run)
     problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
-    values = completed.asd[number]
+    values = completed.asd_by_problem(score)[number]
     rows = []
     for at, row in enumerate(run.sweep.rows):
         place = Place(at, number)
@@ -188,8 +176,8 @@ def problem_page(run: RunReader, links: Addresses, number: int, score: str = "br
     )
 
 
-def _bar(completed: CompletedOutcomes, cell: int, side: int, good: bool) -> Bar:
-    if (failure := completed.failures.get(cell)) is not None:
+def _bar(completed: RunRows, cell: int, side: int, good: bool) -> Bar:
+    if (failure := completed.table.failed.get(cell)) is not None:
         return Bar(None, good, called(failure.kind))
-    p = float(completed.probs[cell, side])
+    p = float(completed.table.probs[cell, side])
     return Bar(None if isnan(p) else p, good, "")

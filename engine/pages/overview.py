@@ -6,7 +6,6 @@ from datetime import datetime
 import orjson
 
 from ..display.quantity import signed
-from ..pictures.completed import tallied
 from ..pictures.data import Forest, ForestLine, forest_of, saved_forest
 from ..runs.listing import state_of, touched
 from ..runs.lock import holder
@@ -20,7 +19,7 @@ REPORT_FILES = ("csv", "tex", "json")
 
 def overview(run: RunReader, links: Addresses, score: str, scores: Sequence[str]) -> str:
     """The page. scores: those that it offers a switch to."""
-    forest = saved(run, score) or forest_of(tallied(run, score).results)
+    forest = saved(run, score) or _computed(run, score)
     lines = forest.lines
     agents, judges = ({getattr(line, role) for line in lines} - {""} for role in ("agent", "judge"))
     several = len(agents) > 1, len(judges) > 1
@@ -66,7 +65,7 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     """The figures of one row, in words."""
     from ..display.finding import estimated
 
-    forest = saved(run, score) or forest_of(tallied(run, score).results)
+    forest = saved(run, score) or _computed(run, score)
     line = forest.lines[row]
     facts = [
         ("ASD", estimated(line.estimate, 2)),
@@ -77,6 +76,13 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
         ("failed", f"{line.failed:,}"),
     ]
     return [(name, told.replace("-", "−")) for name, told in facts]
+
+
+def _computed(run: RunReader, score: str) -> Forest:
+    # The page of a finished run, whose figures are in a file, needs no numpy.
+    from ..decisions.rows import read_rows
+
+    return forest_of(read_rows(run).results(score, (1.0,)))
 
 
 def saved(run: RunReader, score: str) -> Forest | None:

@@ -10,8 +10,8 @@ from shutil import copyfile
 
 from markupsafe import Markup
 
+from ..decisions.rows import read_rows
 from ..errors import UsageError
-from ..pictures.completed import MARKS, tallied
 from ..runs.probing import read_probes
 from ..runs.reader import Place, RunReader
 from ..runs.run_folder import REPORT
@@ -64,7 +64,7 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
     A third of them for what failed and a third for what is in doubt, at most; of the rest, half
     those where the lie won by most and half those where the truth did. most: None for all.
     """
-    completed = tallied(run)
+    completed = read_rows(run)
     sweep = run.sweep
     if most is None:
         every = (
@@ -74,13 +74,9 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
             for draw in range(sweep.draws)
         )
         return [place for place in every if _landed(run, place)]
-    failed = list(dict.fromkeys(run.where(at)[0] for at in sorted(completed.failures)))
-    doubtful = [
-        run.where(at)[0]
-        for at, counts in sorted(completed.counts.items())
-        if any(counts.get(name) for name in MARKS)
-    ]
-    values, without = completed.asd, set(failed)
+    failed = list(dict.fromkeys(run.where(at)[0] for at in sorted(completed.table.failed)))
+    doubtful = [run.where(at)[0] for at in sorted(completed.table.marked)]
+    values, without = completed.asd_by_problem("brier"), set(failed)
     # A judge that nobody could read counts as its worst verdict: an ASD, but none to look at first.
     known = [
         (float(values[problem, row]), Place(row, problem))
@@ -108,9 +104,10 @@ def _spread(places: list[Place], most: int) -> list[Place]:
 
 
 def _landed(run: RunReader, place: Place) -> bool:
-    completed = tallied(run)
+    completed = read_rows(run)
     return all(
-        at in completed.failures or not isnan(completed.probs[at, 0]) for at in run.worlds(place)
+        at in completed.table.failed or not isnan(completed.table.probs[at, 0])
+        for at in run.worlds(place)
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from ...cache.extras import install_command
 from ..display.chart import Chart
 from ..errors import UsageError
 from .data import Forest, Heat, Picture
@@ -60,7 +61,7 @@ def draw(picture: Picture, style: str = "paper", caption: str = "") -> "Figure":
     try:
         import matplotlib as mpl
     except ImportError:
-        raise UsageError("plots need matplotlib: pip install 'oversight-bench[plots]'") from None
+        raise UsageError(f"plots need matplotlib: {install_command('plots')}") from None
     size = STYLES[style]
     words = wrap(caption, int(size.width * 130 / size.font))
     foot = (len(words) + 0.8) * 1.25 * size.font * 0.85 / 72 if words else 0.0

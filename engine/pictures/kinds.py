@@ -21,7 +21,7 @@ from ..decisions.scaling import scaling
 from ..display.chart import Chart, Point, Series, by_protocol, point
 from ..errors import UsageError
 from ..reports.report import SCORE_NAMES, trend_beta, trends
-from ..reports.results import Results, collect
+from ..reports.results import Results
 from ..runs.lookup import Parts
 from ..runs.reader import RunReader
 from ..sweeps.grid import GridRow
@@ -47,7 +47,7 @@ class ScoredRun:
 
     @cached_property
     def results(self) -> Results:
-        return collect(self.run.sweep, self.run.outcomes(), score=self.score, betas=self.betas)
+        return self.rows.results(self.score, self.betas)
 
     @cached_property
     def numbers(self) -> list[int]:
@@ -248,15 +248,9 @@ def _without(row: GridRow, setting: str, value: int) -> tuple[str, str, str]:
 
 
 def heat(run: ScoredRun) -> Heat:
-    problems, samples = run.run.sweep.problems, run.rows.asd(run.score)
-    place = {problem.id: n for n, problem in enumerate(problems)}
-    values: Floats = np.full((len(problems), len(run.numbers)), np.nan)
-    names = [run.rows.names[n] for n in run.numbers]
-    for column, name in enumerate(names):
-        if its := samples.get(name):
-            values[[place[id] for id in its.questions], column] = its.values
-    down = sorted(range(len(problems)), key=lambda n: _mean(values[n]))
-    across = sorted(range(len(names)), key=lambda n: -_mean(values[:, n]))
+    problems, names = run.run.sweep.problems, [run.rows.names[n] for n in run.numbers]
+    values = run.rows.asd_by_problem(run.score)[:, run.numbers]
+    down, across = ordered_by_mean(values)
     low, high = RANGES[run.score]
     return Heat(
         f"{run.run.name}: agent score difference by problem and row",
@@ -270,9 +264,19 @@ def heat(run: ScoredRun) -> Heat:
     )
 
 
-def _mean(values: Floats) -> float:
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if len(there) else inf
+def ordered_by_mean(values: Floats) -> tuple[list[int], list[int]]:
+    """Problems (the lines) from hardest to easiest, and rows (the columns) from best to worst;
+    those without values last."""
+    there = ~np.isnan(values)
+    sums = np.where(there, values, 0)
+
+    def order(axis: int, sign: int) -> list[int]:
+        count = there.sum(axis=axis)
+        means = np.where(count, sums.sum(axis=axis) / np.maximum(count, 1), np.inf * sign)
+        places: list[int] = np.argsort(sign * means, kind="stable").tolist()
+        return places
+
+    return order(1, 1), order(0, -1)
 
 
 def compared(first: RunReader, second: RunReader, score: str) -> Forest:

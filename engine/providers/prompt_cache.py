@@ -51,6 +51,11 @@ def marked_parts(call: Call) -> list[str]:
     return [part for part in (shared, texts[0][len(shared) :], *texts[1:]) if part]
 
 
+def shared_beginning(call: Call) -> str:
+    """What all calls about the problem begin with; empty where there is no system message."""
+    return next(iter(marked_parts(call)), "")
+
+
 def cache_key(call: Call) -> str:
     """A short name of what all calls about the problem share, by which OpenAI sends them to one
     machine; empty for a call that is too short to be cached."""
@@ -65,10 +70,8 @@ def expected_prefix(call: Call) -> str:
     if it keeps none of this call."""
     if kept := kept_prefix(call):
         return kept[1]
-    shared = marked_parts(call)[:1]
-    if shared and call.model.startswith("openai/") and len(shared[0]) >= _OPENAI_MINIMUM:
-        return shared[0]
-    return ""
+    shared = shared_beginning(call)
+    return shared if call.model.startswith("openai/") and len(shared) >= _OPENAI_MINIMUM else ""
 
 
 @lru_cache(maxsize=1024)  # the calls of a problem come one after another

@@ -1,6 +1,8 @@
 """The outcomes of a run in arrays, by their places in the sweep."""
 
 from collections import Counter
+from collections.abc import Mapping
+from copy import deepcopy
 
 import numpy as np
 
@@ -10,14 +12,19 @@ from ...protocols.scoring.judgements import Judgement
 from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.world_table import WorldBlock, WorldTable
 from ...protocols.scoring.worlds import Worlds
+from ...protocols.transcript import Failure
 from ..runs.outcome import OutcomeRecord
 from ..sweeps.grid import Grid
 from .cell_index import CellIndex
 from .failures import called
+from .health import HealthCheck
 from .secondary import SHARE, SecondaryMeasures
 
 DOUBTS = ("refused", "empty", "conceded", "off_side")
 """What puts a verdict in doubt, by the names under which it is counted."""
+
+MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
+"""Counts that speak against a cell, as outcomes name them; the gravest first."""
 
 GUESS = 0.5
 """Captured mass of a judgement by logprobs below which it is close to a guess."""
@@ -39,6 +46,13 @@ class OutcomeTable:
         """Cells of each row that have one."""
         self.failures: list[Counter[str]] = [Counter() for _ in range(rows)]
         self.counts: list[Counter[str]] = [Counter() for _ in range(rows)]
+        self.failed: dict[int, Failure] = {}
+        """By place."""
+        self.marked: dict[int, Mapping[str, int]] = {}
+        """By place, the counts of cells with any of `MARKS`."""
+        self.ended: Flags = np.zeros(len(sweep), np.bool_)
+        """Cells that have an outcome; by place."""
+        self.health = HealthCheck()
         self.doubtful: Flags = np.zeros(len(sweep), np.bool_)
         """Cells that failed, or whose verdict is in doubt; by place."""
         self.unread: Flags = np.zeros(len(sweep), np.bool_)
@@ -60,9 +74,14 @@ class OutcomeTable:
         within = record.place - self.sweep.span(problem).start
         number = within // len(self.sweep.problems[problem].values) % len(self.sweep.rows)
         self.outcomes[number] += 1
+        self.ended[record.place] = True
+        self.health.add(record)
         if record.counts:
             self.counts[number].update(record.counts)
+            if any(map(record.counts.get, MARKS)):
+                self.marked[record.place] = record.counts
         if record.failure is not None:
+            self.failed[record.place] = record.failure
             self.failures[number][called(record.failure.kind)] += 1
             self.unread[record.place] = record.failure.unread
         self.doubtful[record.place] = _is_doubtful(record)
@@ -75,6 +94,10 @@ class OutcomeTable:
             self.redraws[record.place] = record.redraws
         if record.measures or record.counts or record.unread or record.captured is not None:
             self.secondary.add(record, number, problem)
+
+    def copied(self) -> "OutcomeTable":
+        """The same, to which outcomes can be added while others read this one."""
+        return deepcopy(self, {id(one): one for one in (self.sweep, self.cells)})
 
     def worlds(self, row: int) -> WorldTable:
         """How the worlds of a row ended. One in which nothing could be read counts with the verdict

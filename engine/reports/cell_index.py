@@ -45,6 +45,14 @@ class CellIndex:
         return np.array([len(problem.values) for problem in self._sweep.problems])
 
     @cached_property
+    def labels(self) -> tuple[dict[str, int], ...]:
+        """The place of each answer by its label, problem by problem."""
+        return tuple(
+            {answer.label: place for place, answer in enumerate(problem.question.answers)}
+            for problem in self._sweep.problems
+        )
+
+    @cached_property
     def blocks(self) -> tuple[CellBlock, ...]:
         """All cells, by how many answers their problem has."""
         found = []

@@ -4,21 +4,20 @@ pyarrow is in the extra `frames`; CSV and JSON Lines need nothing.
 """
 
 import csv
-import io
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
 
+from ...cache.extras import install_command
 from ..display.table import inert
 from ..errors import UsageError
 from ..system.files import unwritable
-from .frame_pool import encoded_chunks
+from ..system.garbage import gc_relaxed
 from .frame_tables import TABLES, Columns, Kind
 from .frames import FrameReader, FrameSource, TableLines
 
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FrameFormat: TypeAlias = Literal["parquet", "csv", "jsonl"]
+
+CHUNK = 500
+"""Cells read at a time, rounded up to whole problems."""
 
 GROUP = 50_000
 """Lines of a table that are held before they are written, one row group of Parquet."""
@@ -35,72 +37,50 @@ HELD = 32 * 2**20
 
 
 class FrameFile(ABC):
-    """One table that is being written.
-
-    Lines are encoded first, by any process, and then added in the order of the table.
-    """
-
-    @staticmethod
-    @abstractmethod
-    def encode(columns: Columns, lines: TableLines) -> Any:
-        """Lines in the form that `add` takes. Text may come as the UTF-8 that it is."""
+    """One table that is being written."""
 
     @abstractmethod
-    def add(self, encoded: Any, wanted: Sequence[bool] | None = None) -> int:
-        """More lines; how many. wanted: which of them; None for all."""
+    def add(self, lines: TableLines) -> None:
+        """More lines. Text may come as the UTF-8 that it is."""
 
     @abstractmethod
     def close(self) -> None:
         """Write what is held."""
 
 
-class TextFile(FrameFile):
-    """A table with one line of text a line."""
+class JsonLinesFile(FrameFile):
+    """One JSON object a line; columns of JSON are objects in it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, columns: Columns) -> None:
         self._file = path.open("wb")
+        self._columns = [(name, kind == "json") for name, kind in columns.items()]
 
-    def add(self, encoded: list[bytes], wanted: Sequence[bool] | None = None) -> int:
-        lines = encoded if wanted is None else list(compress(encoded, wanted))
-        self._file.writelines(lines)
-        return len(lines)
+    def add(self, lines: TableLines) -> None:
+        for values in lines:
+            told = {
+                name: orjson.Fragment(value) if nested and value is not None else value
+                for (name, nested), value in zip(self._columns, values, strict=True)
+            }
+            self._file.write(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
 
     def close(self) -> None:
         self._file.close()
 
 
-class JsonLinesFile(TextFile):
-    """One JSON object a line; columns of JSON are objects in it."""
-
-    @staticmethod
-    def encode(columns: Columns, lines: TableLines) -> list[bytes]:
-        nested = [kind == "json" for kind in columns.values()]
-        encoded = []
-        for values in lines:
-            told = {
-                name: orjson.Fragment(value) if nested and value is not None else value
-                for name, value, nested in zip(columns, values, nested, strict=True)
-            }
-            encoded.append(orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE))
-        return encoded
-
-
-class CsvFile(TextFile):
+class CsvFile(FrameFile):
     """Comma-separated, with lists and objects as JSON; texts that a spreadsheet would run as a
     formula begin with an apostrophe."""
 
     def __init__(self, path: Path, columns: Columns) -> None:
-        super().__init__(path)
-        self.add(self.encode(columns, [tuple(columns)]))
+        self._file = path.open("w", newline="", encoding="utf-8")
+        self._writer = csv.writer(self._file, lineterminator="\n")
+        self.add([tuple(columns)])
 
-    @staticmethod
-    def encode(columns: Columns, lines: TableLines) -> list[bytes]:
-        encoded = []
-        for values in lines:
-            text = io.StringIO(newline="")
-            csv.writer(text, lineterminator="\n").writerow([_plain(value) for value in values])
-            encoded.append(text.getvalue().encode())
-        return encoded
+    def add(self, lines: TableLines) -> None:
+        self._writer.writerows([_plain(value) for value in values] for values in lines)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class ArrowTable(FrameFile):
@@ -113,24 +93,19 @@ class ArrowTable(FrameFile):
         self._lines = self._size = 0
         self._empty = True
 
-    @staticmethod
-    def encode(columns: Columns, lines: TableLines) -> "pa.RecordBatch":
-        arrow, schema = _arrow(), _schema(columns)
-        values = zip(*lines, strict=True) if lines else [()] * len(schema)
+    def add(self, lines: TableLines) -> None:
+        arrow = _arrow()
+        values = zip(*lines, strict=True) if lines else [()] * len(self.schema)
         arrays = [
-            arrow.array(each, type=field.type) for each, field in zip(values, schema, strict=True)
+            arrow.array(each, type=field.type)
+            for each, field in zip(values, self.schema, strict=True)
         ]
-        return arrow.RecordBatch.from_arrays(arrays, schema=schema)
-
-    def add(self, encoded: "pa.RecordBatch", wanted: Sequence[bool] | None = None) -> int:
-        batch = encoded if wanted is None else encoded.filter(_arrow().array(wanted))
+        batch = arrow.RecordBatch.from_arrays(arrays, schema=self.schema)
         self._held.append(batch)
         self._lines += batch.num_rows
         self._size += batch.nbytes
         if self._lines >= GROUP or self._size >= HELD:
             self._flush()
-        count: int = batch.num_rows
-        return count
 
     def close(self) -> None:
         if self._held or self._empty:
@@ -158,14 +133,12 @@ class ParquetFile(ArrowTable):
         self._parquet.close()
 
 
-def write_frames(
-    source: FrameSource, folder: Path, format: FrameFormat, processes: int = 1
-) -> dict[str, int]:
+def write_frames(source: FrameSource, folder: Path, format: FrameFormat) -> dict[str, int]:
     """Write every table into a folder, `cells.parquet` and so on, all of them or none; how many
     lines each has.
 
-    folder: must be there. processes: that read the run; the files are the same with any number.
-    UsageError where pyarrow is needed and not installed; RunFolderError for a full disk.
+    folder: must be there. UsageError where pyarrow is needed and not installed; RunFolderError for
+    a full disk.
     """
     about = _about(source)
     unfinished = {name: folder / f".{name}.{format}.{os.getpid()}" for name in source.tables}
@@ -177,9 +150,9 @@ def write_frames(
                 if format == "parquet":
                     files[name] = ParquetFile(path, columns, about)
                 else:
-                    files[name] = CsvFile(path, columns) if format == "csv" else JsonLinesFile(path)
+                    files[name] = {"csv": CsvFile, "jsonl": JsonLinesFile}[format](path, columns)
                 stack.callback(files[name].close)
-            counts = _fill(source, files, processes)
+            counts = _fill(source, files)
         for name, path in unfinished.items():
             path.replace(folder / f"{name}.{format}")
     except OSError as exc:
@@ -195,7 +168,7 @@ def arrow_frames(source: FrameSource) -> "dict[str, pa.Table]":
     arrow, about = _arrow(), _about(source)
     held: dict[str, list[pa.Table]] = {name: [] for name in source.tables}
     files = {name: ArrowTable(TABLES[name], tables.append) for name, tables in held.items()}
-    _fill(source, files, 1)
+    _fill(source, files)
     for file in files.values():
         file.close()
     return {
@@ -204,19 +177,24 @@ def arrow_frames(source: FrameSource) -> "dict[str, pa.Table]":
     }
 
 
-def _fill(source: FrameSource, files: Mapping[str, FrameFile], processes: int) -> dict[str, int]:
+def _fill(source: FrameSource, files: Mapping[str, FrameFile]) -> dict[str, int]:
     """Add all lines of a run; how many each table has."""
-    encode = next(iter(files.values())).encode
+    counts = dict.fromkeys(files, 0)
     seen: set[bytes] = set()
-    with encoded_chunks(source, encode, processes) as chunks:
-        rows = encode(TABLES["rows"], FrameReader(source).rows())
-        counts = {name: file.add(rows) if name == "rows" else 0 for name, file in files.items()}
-        for chunk in chunks:
-            new = [bytes.fromhex(address) not in seen for address in chunk.calls]
-            seen.update(map(bytes.fromhex, chunk.calls))
-            for name, encoded in chunk.tables.items():
-                wanted = new if name == "calls" and not all(new) else None
-                counts[name] += files[name].add(encoded, wanted)
+    sweep = source.run.sweep
+    count = len(sweep.problems)
+    step = max(1, CHUNK * count // len(sweep))
+    with gc_relaxed(), FrameReader(source) as reader:
+        files["rows"].add(rows := reader.rows())
+        counts["rows"] = len(rows)
+        for start in range(0, count, step):
+            lines = dict(reader.problems(range(start, min(start + step, count))))
+            calls = {bytes.fromhex(line[0]): line for line in lines["calls"]}
+            lines["calls"] = [line for address, line in calls.items() if address not in seen]
+            seen.update(calls)
+            for name in files.keys() & lines.keys():
+                files[name].add(lines[name])
+                counts[name] += len(lines[name])
     return counts
 
 
@@ -231,8 +209,8 @@ def _arrow() -> Any:
         import pyarrow
     except ImportError as exc:
         raise UsageError(
-            "Parquet and Arrow tables need pyarrow: pip install 'oversight-bench[frames]'; CSV and "
-            "JSON Lines need nothing"
+            f"Parquet and Arrow tables need pyarrow: {install_command('frames')}; CSV and JSON "
+            "Lines need nothing"
         ) from exc
     return pyarrow
 

@@ -68,7 +68,6 @@ class FrameReader:
             (row.kind, row.agent, row.judge, *astuple(replace(row.axes, seed=sweep.seed)))
             for row in sweep.rows
         ]
-        # Each process reads with handles of its own.
         self._outcomes = OutcomeIndex(source.run.folder / OUTCOMES, len(sweep))
         self._record: ChunkReader | None = None
         self._store: Reader | None = None

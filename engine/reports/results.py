@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ...protocols.claims import Claim
 from ...protocols.scoring.bounds import Bounds, bounded
 from ...protocols.scoring.estimate import Estimate, exact
-from ...protocols.scoring.inference import Influences, estimate, estimates, of_sample
+from ...protocols.scoring.inference import Influences, estimates, of_sample
 from ...protocols.scoring.judgements import Judgement, Judgements
 from ...protocols.scoring.sample import Sample, paired
 from ...protocols.scoring.unpaired import scored
@@ -19,7 +19,7 @@ from ...protocols.scoring.worlds import BETAS
 from ..runs.outcome import OutcomeRecord
 from ..sweeps.grid import Axes, Grid, GridRow
 from .aggregate import OutcomeTable
-from .health import Health, HealthCheck
+from .health import Health
 from .secondary import MeasureKind
 
 
@@ -102,7 +102,7 @@ class RowResult:
     """ASD minus the naive judge's on the same problems with the same judge; None without one."""
     mde: float | None
     """The smallest lift for which an interval like this one excludes 0, with power .8; None without
-    an interval of it."""
+    an interval of it, or if no lift that is possible would be found."""
     bounds: Bounds | None
     """What worlds that failed or are in doubt could change of `asd`; None if no problem was run."""
     compliance: Compliance
@@ -181,23 +181,20 @@ def collect(
     A problem counts in a row once all its worlds of a draw have verdicts; its measures are means
     over such draws. What is random are problems, those of a group together.
     """
-    table, check = OutcomeTable(sweep), HealthCheck()
+    table = OutcomeTable(sweep)
     for record in records:
         table.add(record)
-        check.add(record)
-    results = score_rows(table, check, score=score, betas=betas)
-    adopted = [row.title for row in sweep.rows if row.address in mixed]
-    return replace(results, mixed=tuple(adopted)) if adopted else results
+    return score_rows(table, score=score, betas=betas, mixed=mixed)
 
 
 def score_rows(
     table: OutcomeTable,
-    check: HealthCheck,
     *,
     score: str,
     betas: Sequence[float] = BETAS,
+    mixed: Collection[str] = (),
 ) -> Results:
-    """`collect` for outcomes that are in a table already, each of them in both arguments."""
+    """`collect` for outcomes that are in a table already."""
     sweep = table.sweep
     numbers = range(len(sweep.rows))
     worlds = [table.worlds(number) for number in numbers]
@@ -218,9 +215,11 @@ def score_rows(
     every = [sample for row in samples if row for sample in (row.asd, *row.jse, *row.eas)]
     every += [each for each in (*lifts, *chain(*choices)) if each]
     every += [half for each in chain(*secondary) for half in (each.truth, each.lie) if half]
+    extremes = [each.extremes(score) for each in worlds]
+    doubts = [_doubts(table, number, extremes, bases.get(number)) for number in numbers]
+    every += [each for each in chain(*doubts) if each]
     # By identity: to compare samples would cost more than to estimate them all at once.
     known = dict(zip(map(id, every), estimates(every), strict=True))
-    extremes = [each.extremes(score) for each in worlds]
 
     def by_world(number: int, kind: MeasureKind) -> dict[str, Mean]:
         return {
@@ -245,6 +244,7 @@ def score_rows(
             if base and (shared := base.asd.only(its.judged)):
                 its_lift = (its.asd - of_sample(shared)).estimate()
         right, wrong = (known.get(id(each)) for each in choices[number])
+        agent = row.agent_settings
         rows.append(
             RowResult(
                 kind=row.kind,
@@ -263,7 +263,10 @@ def score_rows(
                 lift=its_lift,
                 mde=its_lift.mde() if its_lift else None,
                 bounds=worlds[number].bounds(score),
-                compliance=_compliance(table, number, extremes, bases.get(number)),
+                compliance=Compliance(
+                    "checker" in agent or not agent,
+                    *(known.get(id(each)) for each in doubts[number]),
+                ),
                 failures=table.failures[number],
                 counts=table.counts[number],
                 chose_right=table.secondary.chose_right(number),
@@ -279,9 +282,10 @@ def score_rows(
         tuple(betas),
         tuple(rows),
         tuple(samples),
-        check.health(),
+        table.health.health(),
         sweep.prompts,
         sweep.claims,
+        tuple(row.title for row in sweep.rows if row.address in mixed),
     )
 
 
@@ -314,21 +318,19 @@ def _less(first: Sample, second: Sample) -> Sample | None:
     return paired(first, second) if set(first.questions) & set(second.questions) else None
 
 
-def _compliance(
+def _doubts(
     table: OutcomeTable,
     row: int,
     extremes: Sequence[tuple[Sample, Sample] | None],
     base: int | None,
-) -> Compliance:
+) -> tuple[Sample | None, ...]:
+    """What the estimates of `Compliance` are of."""
     truth, lie = table.in_doubt(row)
     own, naive = extremes[row], None if base in (None, row) else extremes[base or 0]
-    apart = (
-        truth and lie and _less(lie, truth),
-        own and naive and _less(own[0], naive[1]),
-        own and naive and _less(own[1], naive[0]),
-    )
-    settings = table.sweep.rows[row].agent_settings
-    return Compliance(
-        "checker" in settings or not settings,
-        *(estimate(each) if each else None for each in (truth, lie, *apart)),
+    return (
+        truth,
+        lie,
+        _less(lie, truth) if truth and lie else None,
+        _less(own[0], naive[1]) if own and naive else None,
+        _less(own[1], naive[0]) if own and naive else None,
     )

@@ -12,7 +12,6 @@ from ...protocols.scoring.calibration import Calibration, calibration
 from ...protocols.scoring.estimate import Estimate
 from ...protocols.scoring.inference import ErrorKind, Influences, mean_of
 from ...protocols.scoring.judgements import Judgements
-from ...protocols.scoring.mixed import mixed_model
 from ...protocols.scoring.unpaired import chosen, scored
 from ...protocols.scoring.worlds import Worlds, beta_name
 from ..display.finding import (
@@ -70,15 +69,6 @@ class RaterLine:
     calibration: Calibration
 
 
-@dataclass(frozen=True, slots=True)
-class MixedLine:
-    """A term of the mixed model: a mean, or a standard deviation between clusters."""
-
-    term: str
-    value: float
-    error: float | None
-
-
 def ways_of(every: Judgements, ways: Sequence[str] = ()) -> tuple[str, ...]:
     """The kinds of clusters that are random: by default the problem and, where any line names a
     judge, the judge. UsageError for a kind that there is not, or that a line lacks."""
@@ -120,42 +110,6 @@ def where(every: Judgements, conditions: Iterable[str]) -> Judgements:
     return every
 
 
-def mixed_part(every: Mapping[str, Judgements]) -> Part:
-    """The probability of the truth by setting, with judges and texts as random effects: a check.
-
-    UsageError without judges, or where settings do not determine the means.
-    """
-    y, designs, ways = [], [], {"judge": [], "problem": []}  # type: ignore[var-annotated]
-    for n, its in enumerate(every.values()):
-        ways_of(its, tuple(ways))
-        of, probs = its.verdicts()
-        y.append(probs[np.arange(len(of)), its.best[of].argmax(axis=1)])
-        design = np.zeros((len(of), len(every)))
-        design[:, [0, n]] = 1
-        designs.append(design)
-        for way, found in ways.items():
-            found.append(its.clusters((way,))[way][of])
-    try:
-        fit = mixed_model(
-            np.concatenate(y),
-            np.concatenate(designs),
-            {way: np.concatenate(found) for way, found in ways.items()},
-        )
-    except ValueError as exc:
-        raise UsageError(str(exc)) from exc
-    names = [f"{name} less {next(iter(every))}" if n else name for n, name in enumerate(every)]
-    lines = [MixedLine(*each) for each in zip(names, fit.coefficients, fit.errors, strict=True)]
-    lines += [MixedLine(f"variance, {way}", v, None) for way, v in fit.variances.items()]
-    lines.append(MixedLine("variance, residual", fit.residual, None))
-    return Part(
-        "mixed",
-        "mixed model: P(truth) by setting, judges and texts as random effects (REML)",
-        [word("term", "term"), change("value", "value", 4), number("s.e.", "error", ".4f")],
-        lines,
-        ("a check beside the clustered errors, not a headline: it takes effects for normal.",),
-    )
-
-
 def score_finding(
     name: str,
     every: Judgements,
@@ -166,7 +120,6 @@ def score_finding(
     ways: Sequence[str] = (),
     scores: Sequence[str] = tuple(SCORES),
     error: ErrorKind = "cr3",
-    mixed: bool = False,
 ) -> Finding:
     """Every measure under each score, setting by setting."""
     settings, ways = by_setting(every, by), ways_of(every, ways)
@@ -235,8 +188,7 @@ def score_finding(
     )
     lost = int(every.lost.sum())
     rows = Part("rows", _title(name, every, lost, compat), columns, found, _notes(every, found))
-    more = (mixed_part(settings),) if mixed else ()
-    return Finding((rows, bounds, right, questions, *more), {"clusters": list(ways)})
+    return Finding((rows, bounds, right, questions), {"clusters": list(ways)})
 
 
 def _title(name: str, every: Judgements, lost: int, compat: Compat) -> str:

@@ -54,14 +54,12 @@ class SecondaryMeasures:
         self._columns: list[dict[tuple[MeasureKind, str], Floats]] = [{} for _ in sweep.rows]
         self._flags: list[set[str]] = [set() for _ in sweep.rows]
         """Measures that are true or false."""
-        self._labels = [
-            {answer.label: place for place, answer in enumerate(problem.question.answers)}
-            for problem in sweep.problems
-        ]
         self.cells = cells
 
     def add(self, record: OutcomeRecord, row: int, problem: int) -> None:
-        cell = self.cells.starts[problem] + record.draw * len(self._labels[problem]) + record.side
+        cell = (
+            self.cells.starts[problem] + record.draw * len(self.cells.labels[problem]) + record.side
+        )
         if record.captured is not None:
             self._column(row, "captured", "captured")[cell] = record.captured
         for name, count in record.counts.items():
@@ -70,7 +68,7 @@ class SecondaryMeasures:
             self._column(row, "counts", f"unread, {name}")[cell] = count
         for name, value in record.measures.items():
             if name == "chose":
-                place = self._labels[problem].get(str(value), UNKNOWN_ANSWER)
+                place = self.cells.labels[problem].get(str(value), UNKNOWN_ANSWER)
                 self._column(row, "choice", name)[cell] = place
             elif not isinstance(value, str):
                 self._column(row, "measures", name)[cell] = value

@@ -12,6 +12,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from ...cache.extras import install_command
 from ..accounting.ledger import UsageTotals
 from ..display.progress import Snapshot
 from ..errors import UsageError
@@ -55,8 +56,7 @@ class Metrics(Observer):
             self._reader = _reader(name, self._stack)
         except ImportError as exc:
             raise UsageError(
-                f"{EXPORTER}={name} needs OpenTelemetry: pip install 'oversight-bench[metrics]' "
-                f"({exc})"
+                f"{EXPORTER}={name} needs OpenTelemetry: {install_command('metrics')} ({exc})"
             ) from None
         except OSError as exc:
             raise UsageError(f"{EXPORTER}={name}: {exc.strerror}: {_prometheus_address()}") from exc

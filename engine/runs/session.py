@@ -11,6 +11,7 @@ from ..accounting.ledger import Ledger, UsageTotals
 from ..display.quantity import counted
 from ..errors import Halt
 from ..models.router import Models
+from ..providers.prompt_cache import shared_beginning
 from ..record.capture import Capture
 from ..sweeps.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
@@ -48,6 +49,7 @@ class LocalExecutor(Executor):
             origin=models.origin,
             run_id=run_id,
             paid=paid,
+            shared=shared_beginning,
         )
         self.rounds = rounds(self.cache)
 
@@ -100,7 +102,7 @@ class RunSession(LocalExecutor):
             assignment.rounds,
         )
         ask_of = None if assignment.later is None else assignment.later.ask_of
-        self._twice = ComposedTwice(self.cache, ask_of, self.cache.shared)
+        self._twice = ComposedTwice(self.cache, ask_of, self.cache.shared_work)
         self._under_way = 0
         """Cells without an end, of those that were begun last."""
         self._capture = Capture(
@@ -153,7 +155,8 @@ class RunSession(LocalExecutor):
         sweep, longest = assignment.loaded.sweep, dict[str, int]()
         if free and whole and self.models.statistics():
             try:
-                longest = await chains(sweep, self.models.simulated)
+                steps = await chains(sweep, self.models.simulated)
+                longest = {row: len(each) for row, each in steps.items()}
             except Halt as halt:
                 stop_token.stop(halt)
                 return

@@ -9,17 +9,15 @@ The bounds are themselves estimates. Their interval (Imbens and Manski 2004, Eco
 2009, Econometrica 77) covers the mean that all worlds would have had, wherever it lies between.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..scores import RANGES
-from .arrays import Flags, Floats, Places
+from .arrays import Flags, Floats
 from .estimate import Ends, Estimate
-from .inference import means
 from .quantiles import LEVEL, NORMAL
-from .worlds import Worlds, answer_scores, asd_ends, asd_weights, world_ends
+from .worlds import Worlds, answer_scores, asd_weights, world_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,60 +75,6 @@ def world_bounds(worlds: Worlds, doubtful: Flags, score: str) -> tuple[Floats, F
         low = np.where(np.isnan(reached[..., 0]), low, reached.min(axis=-1))
         high = np.where(np.isnan(reached[..., 0]), high, reached.max(axis=-1))
     return np.where(doubtful, low, known), np.where(doubtful, high, known)
-
-
-def bounds(
-    blocks: Iterable[tuple[Worlds, Flags, Places]], score: str, codes: Places
-) -> Bounds | None:
-    """Bounds of the mean ASD under `score`, by its name; None if no draw of a question was run in
-    every world.
-
-    blocks: for questions with equally many answers, their worlds, questions × draws × worlds ×
-    answers, which of these failed or are in doubt, questions × draws × worlds, and the indices of
-    the questions. codes: the cluster of each question. A question counts with the mean over its
-    draws.
-    """
-    columns: list[Floats] = [np.empty((8, 0))]
-    for worlds, doubtful, places in blocks:
-        low, high = (ends.sum(axis=-1) for ends in world_bounds(worlds, doubtful, score))
-        ran, doubts = ~np.isnan(low), doubtful.any(axis=-1)
-        asd = worlds.asd(score)
-        kept = ran & ~np.isnan(asd)
-        ends = asd_ends(worlds.values, RANGES[score], worlds.compat)
-        each = (
-            (ran & doubts).any(axis=1),
-            over_draws(asd, kept & ~doubts),
-            over_draws(asd, kept),
-            over_draws(low, ran),
-            over_draws(high, ran),
-            codes[places],
-            *(np.broadcast_to(end, low.shape)[:, 0] for end in ends),
-        )
-        columns.append(np.stack(each)[:, ran.any(axis=1)])
-    lines = np.concatenate(columns, axis=1)
-    if not lines.shape[1]:
-        return None
-    doubtful_, drop, keep, worst, best, of, least, most = lines
-    figures = [_estimate(line, of, least, most) for line in (drop, keep, worst, best)]
-    assert figures[2] and figures[3]
-    return Bounds(
-        lines.shape[1],
-        int(doubtful_.sum()),
-        figures[0],
-        figures[1],
-        figures[2].value,
-        figures[3].value,
-        bounded(figures[2], figures[3]),
-    )
-
-
-def _estimate(line: Floats, of: Floats, least: Floats, most: Floats) -> Estimate | None:
-    there = ~np.isnan(line)
-    if not there.any():
-        return None
-    ends = float(least[there].mean()), float(most[there].mean())
-    codes = np.unique(of[there], return_inverse=True)[1]
-    return means([line[there].tolist()], codes, [ends])[0]
 
 
 def over_draws(measures: Floats, of: Flags) -> Floats:

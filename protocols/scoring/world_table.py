@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from ..scores import RANGES, applicable
-from .arrays import Flags, Floats, Places, codes_of
-from .bounds import Bounds, bounds, over_draws, world_bounds
+from .arrays import Flags, Floats, Places
+from .bounds import Bounds, bounded, over_draws, world_bounds
+from .inference import estimate, estimates
 from .sample import Sample
 from .worlds import Worlds, asd_ends, chosen_ends
 
@@ -41,6 +43,11 @@ class WorldBlock:
         return found
 
 
+_Ends: TypeAlias = tuple[Floats | float, Floats | float]
+_Measured: TypeAlias = tuple[WorldBlock, Flags, Sequence[Floats], Sequence[_Ends]]
+"""Questions, which of their draws count, measures (questions × draws), and the ends of each."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WorldTable:
     """The worlds of one row's questions, one block per number of answers."""
@@ -53,68 +60,55 @@ class WorldTable:
     def samples(self, score: str, betas: Sequence[float]) -> RowSamples | None:
         """Measures of the questions with a verdict in every world of some draw, each the mean over
         such draws; None if no such question admits the score."""
-        places, columns, asd_widths, chosen_widths = [], [], [], []
+        parts = []
         for block in self.admitting(score):
-            worlds, whole = block.worlds, block.whole
-            there = whole.any(axis=1)
-            if not there.any():
-                continue
+            worlds = block.worlds
             chosen = [worlds.propensity(beta) for beta in betas]
-            judged, earned = worlds.judge_scores(score), worlds.agent_scores(score)
             measures = [worlds.asd(score)]
-            for scores in (judged, earned):
+            for scores in (worlds.judge_scores(score), worlds.agent_scores(score)):
                 measures += [(propensity * scores).sum(axis=-1) for propensity in chosen]
-            places.append(block.questions[there])
-            columns.append(np.stack([over_draws(each, whole)[there] for each in measures]))
-            low, high = asd_ends(worlds.values, RANGES[score], worlds.compat)
-            low, high = (
-                np.broadcast_to(end, worlds.values.shape[:-1])[:, 0] for end in (low, high)
-            )
-            asd_widths.append(np.stack((low[there], high[there])))
             ends = chosen_ends(worlds.verdicts.shape[-1], RANGES[score], worlds.compat)
-            chosen_widths.append(np.tile(np.array(ends)[:, None], int(there.sum())))
-        if not places:
+            both: list[_Ends] = [_asd_ends(block, score), *[ends] * (2 * len(betas))]
+            parts.append((block, block.whole, measures, both))
+        if not (found := self._sampled(parts)):
             return None
-        every = np.concatenate(places)
-        order = np.argsort(every)
-        asd, *chosen = np.concatenate(columns, axis=1)[:, order].tolist()
-        questions = every[order].tolist()
-        ids = tuple(self.ids[n] for n in questions)
-        groups = tuple(self.groups[n] for n in questions)
-        ends = _averaged(chosen_widths)
-        samples = tuple(Sample(ids, tuple(values), groups, ends) for values in chosen)
+        asd, *chosen_ones = found
         count = len(betas)
-        return RowSamples(
-            Sample(ids, tuple(asd), groups, _averaged(asd_widths)), samples[:count], samples[count:]
-        )
+        return RowSamples(asd, tuple(chosen_ones[:count]), tuple(chosen_ones[count:]))
 
     def extremes(self, score: str) -> tuple[Sample, Sample] | None:
         """Least and most ASD of each question with all worlds of some draw run, over all that its
         failed and doubtful worlds could have been; None without such a question."""
-        places, columns, widths = [], [], []
+        parts = []
         for block in self.admitting(score):
-            low, high = (e.sum(axis=-1) for e in world_bounds(block.worlds, block.doubtful, score))
-            ran = ~np.isnan(low)
-            there = ran.any(axis=1)
-            places.append(block.questions[there])
-            columns.append(np.stack([over_draws(each, ran)[there] for each in (low, high)]))
-            ends = asd_ends(block.worlds.values, RANGES[score], block.worlds.compat)
-            widths.append(np.stack([np.broadcast_to(end, low.shape)[:, 0][there] for end in ends]))
-        if not places or not len(every := np.concatenate(places)):
-            return None
-        order = np.argsort(every)
-        ids = tuple(self.ids[n] for n in every[order].tolist())
-        groups = tuple(self.groups[n] for n in every[order].tolist())
-        least, most = np.concatenate(columns, axis=1)[:, order].tolist()
-        both = _averaged(widths)
-        return Sample(ids, tuple(least), groups, both), Sample(ids, tuple(most), groups, both)
+            both = [e.sum(axis=-1) for e in world_bounds(block.worlds, block.doubtful, score)]
+            parts.append((block, ~np.isnan(both[0]), both, [_asd_ends(block, score)] * 2))
+        found = self._sampled(parts)
+        return (found[0], found[1]) if found else None
 
     def bounds(self, score: str) -> Bounds | None:
-        """Bounds of the mean ASD over the questions with all worlds of some draw run; None if there
-        is none."""
-        keys = [group or (id,) for id, group in zip(self.ids, self.groups, strict=True)]
-        blocks = ((b.worlds, b.doubtful, b.questions) for b in self.admitting(score))
-        return bounds(blocks, score, codes_of(keys))
+        """Bounds of the mean ASD over the questions with all worlds of some draw run, each the mean
+        over such draws; None if there is none."""
+        if not (extremes := self.extremes(score)):
+            return None
+        sure, doubtful = [], 0
+        for block in self.admitting(score):
+            doubts: Flags = np.logical_or.reduce(block.doubtful, axis=-1)
+            ran = ~np.isnan(world_bounds(block.worlds, block.doubtful, score)[0].sum(axis=-1))
+            doubtful += int((ran & doubts).any(axis=1).sum())
+            ends = [_asd_ends(block, score)]
+            sure.append((block, block.whole & ~doubts, [block.worlds.asd(score)], ends))
+        keep, drop = self.samples(score, ()), self._sampled(sure)
+        worst, best = estimates(extremes)
+        return Bounds(
+            worst.n,
+            doubtful,
+            estimate(drop[0]) if drop else None,
+            estimate(keep.asd) if keep else None,
+            worst.value,
+            best.value,
+            bounded(worst, best),
+        )
 
     def admitting(self, score: str) -> Iterator[WorldBlock]:
         """The blocks that admit a score: log odds are for two answers only."""
@@ -122,8 +116,32 @@ class WorldTable:
             if score in applicable(block.worlds.values.shape[-1]):
                 yield block
 
+    def _sampled(self, parts: Sequence[_Measured]) -> list[Sample]:
+        """A sample of each measure, over the questions with a draw that counts; [] without any."""
+        places, columns, widths = [], [], []
+        for block, counting, measures, ends in parts:
+            there = counting.any(axis=1)
+            places.append(block.questions[there])
+            columns.append(np.stack([over_draws(each, counting)[there] for each in measures]))
+            both = [np.broadcast_to(end, there.shape)[there] for each in ends for end in each]
+            widths.append(np.stack(both))
+        if not places or not len(every := np.concatenate(places)):
+            return []
+        order = np.argsort(every)
+        questions = every[order].tolist()
+        ids = tuple(self.ids[n] for n in questions)
+        groups = tuple(self.groups[n] for n in questions)
+        reach = np.concatenate(widths, axis=1).mean(axis=1).reshape(-1, 2).tolist()
+        return [
+            Sample(ids, tuple(values), groups, (low, high))
+            for values, (low, high) in zip(
+                np.concatenate(columns, axis=1)[:, order].tolist(), reach, strict=True
+            )
+        ]
 
-def _averaged(ends: Sequence[Floats]) -> tuple[float, float]:
-    """Lowest and highest possible mean of questions, each with its own ends."""
-    low, high = np.concatenate(ends, axis=1).mean(axis=1).tolist()
-    return low, high
+
+def _asd_ends(block: WorldBlock, score: str) -> tuple[Floats, Floats]:
+    """Lowest and highest possible ASD of each question."""
+    worlds, shape = block.worlds, block.doubtful.shape[:2]
+    low, high = asd_ends(worlds.values, RANGES[score], worlds.compat)
+    return np.broadcast_to(low, shape)[:, 0], np.broadcast_to(high, shape)[:, 0]

@@ -5,7 +5,6 @@ import os
 import random
 import struct
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,11 @@ from oversight.cache.bundle import MAGIC, BundleStore, export_bundle
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.disk import DiskStore, ReadOnlyStore
-from oversight.cache.errors import BundleError, DamagedEntry, ReplayMiss, StoreError
+from oversight.cache.errors import BundleError, DamagedEntry, StoreError
 from oversight.cache.merge import MergeStatistics, merge
 from oversight.cache.record import new_record, read_record
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore, Store
-from tests.calls import FULL, REPLY
 from tests.fakes import Scripted
 
 PLACE = "here/v1"
@@ -95,15 +93,6 @@ def test_few_records_of_any_length_make_a_bundle(file, count, length):
         assert records(bundle) == records(store)
 
 
-def test_records_of_every_shape_survive(file):
-    store = MemoryStore()
-    store.put_many([entry(FULL, REPLY), entry(FULL, replace(REPLY, text=""), "elsewhere")])
-    with closing(exported(store, file)) as bundle:
-        for key, value in bundle.items():
-            read_record(key, value).check()
-        assert records(bundle) == records(store)
-
-
 def test_the_same_replies_give_the_same_bytes_whatever_their_order(file, tmp_path):
     memory, disk = filled(100), filled(100, DiskStore(tmp_path / "store"))
     keys = list(memory.keys())
@@ -136,16 +125,6 @@ def test_what_records_share_is_kept_once(file):
     exported(store, file).close()
     plain = sum(len(read_record(key, value).plain().to_bytes()) for key, value in store.items())
     assert file.stat().st_size < plain / 3
-
-
-async def test_a_run_is_replayed_from_its_bundle_alone(file):
-    with closing(exported(filled(60), file)) as bundle:
-        inner = Scripted(lambda call: "never")
-        replay = Cache(bundle, inner, identity=lambda call: PLACE, mode="replay")
-        texts = [(await replay(call(n))).text for n in range(60)]
-        with pytest.raises(ReplayMiss, match="draw"):
-            await replay(replace(call(3), draw=(99,)))
-    assert texts == [f"reply {n} " * (n % 9 + 1) for n in range(60)] and inner.calls == []
 
 
 def test_a_cache_that_is_to_store_replies_takes_no_bundle(file):

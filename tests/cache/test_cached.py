@@ -10,9 +10,9 @@ from oversight.cache.address import store_key
 from oversight.cache.cache import Cache, CacheStatistics
 from oversight.cache.call import Call
 from oversight.cache.disk import DiskStore, ReadOnlyStore
-from oversight.cache.errors import DamagedEntry, StoreError, StoreFull
+from oversight.cache.errors import DamagedEntry, StoreError
 from oversight.cache.record import read_record
-from oversight.cache.reply import Reply, Usage
+from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
 from tests.cache.asking import CALL, answers, ask_all, calls, home
 from tests.fakes import Scripted
@@ -29,11 +29,6 @@ class Gate:
         self.asked += 1
         await self.open.wait()
         return Reply("48")
-
-
-class FullStore(MemoryStore):
-    def keep_many(self, entries):
-        raise StoreFull("no room")
 
 
 async def waiters(cache: Cache, count: int) -> list[asyncio.Task[Reply]]:
@@ -97,20 +92,6 @@ async def test_an_object_that_answers_several_calls_is_not_changed_under_who_hol
     cache = Cache(MemoryStore(), inner, identity=home, origin=home)
     first, second = [await cache(call) for call in calls(2)]
     assert [first.call, second.call] == [call.address for call in calls(2)]
-
-
-@pytest.mark.parametrize(
-    "shape",
-    [
-        Reply("", outcome="empty", usage=Usage(1, 2, 3, 4, '{"a":1}')),
-        Reply("no", outcome="refused", stop_reason="refusal", served_model="strong-1", opaque="[]"),
-    ],
-)
-async def test_replies_of_every_shape_come_back_equal(shape):
-    store = MemoryStore()
-    paid = await Cache(store, Scripted(lambda call: shape), identity=home)(CALL)
-    assert paid.outcome == shape.outcome and paid.call == CALL.address
-    assert paid == await Cache(store, answers(), identity=home)(CALL)
 
 
 @pytest.mark.parametrize("mode", ["use", "refresh", "off"])
@@ -197,28 +178,6 @@ async def test_a_refresh_that_goes_on_asks_again_for_all_but_what_it_stored_itse
     assert [(await going_on(call)).text for call in calls(4)] == ["4", "5", "2", "6"]
 
 
-class CountingStore(MemoryStore):
-    reads = 0
-
-    def get(self, key):
-        self.reads += 1
-        return super().get(key)
-
-
-async def test_the_replies_that_were_handed_out_last_are_kept_in_memory(monkeypatch):
-    monkeypatch.setattr("oversight.cache.cache.REPLIES_IN_MEMORY", 2)
-    store, asked = CountingStore(), calls(3)
-    ask = Cache(store, Scripted(lambda call: "48"), identity=home)
-    for call in asked:
-        await ask(call)
-    before = store.reads
-    for call in (asked[2], asked[1]):
-        await ask(call)
-    assert store.reads == before
-    await ask(asked[0])
-    assert store.reads == before + 1
-
-
 async def test_refresh_asks_each_address_once_and_then_serves_what_it_got():
     store, numbers = MemoryStore(), iter(range(10))
     inner = Scripted(lambda call: str(next(numbers)))
@@ -238,14 +197,6 @@ async def test_off_neither_reads_nor_writes():
     assert (list(store.items()), off.statistics.new) == (before, 2)
 
 
-async def test_two_endpoints_that_serve_one_model_name_share_nothing():
-    store, inner, urls = MemoryStore(), answers(), ("http://one", "http://two")
-    for url in urls:
-        await Cache(store, inner, identity=lambda call, url=url: url)(CALL)
-    assert len(inner.calls) == 2
-    assert set(store.keys()) == {store_key(CALL.address, url) for url in urls}
-
-
 async def test_a_record_says_when_it_was_stored_and_of_which_endpoint():
     store = MemoryStore()
     await Cache(store, answers(), identity=home, clock=lambda: 1_700_000_000.9)(CALL)
@@ -253,12 +204,6 @@ async def test_a_record_says_when_it_was_stored_and_of_which_endpoint():
     record = read_record(key, value)
     assert (record.stored_at, record.identity) == (1_700_000_000, "here/v1")
     assert record.call() == CALL
-
-
-async def test_everyone_who_waits_learns_that_the_store_is_full():
-    cache = Cache(FullStore(), answers(), identity=home)
-    ends = await asyncio.gather(*await waiters(cache, 3), return_exceptions=True)
-    assert [type(end) for end in ends] == [StoreFull] * 3
 
 
 async def test_a_damaged_entry_is_an_error_and_no_reason_to_pay_again():

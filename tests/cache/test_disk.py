@@ -8,13 +8,18 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
-import diskcache
 import pytest
 
+from oversight.cache.cache import Cache
+from oversight.cache.call import Call, Message
 from oversight.cache.checksum import add_checksum
 from oversight.cache.disk import SETTINGS, DiskStore, RawDisk, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry, StoreError, StoreGone
+from oversight.cache.merge import merge
+from oversight.cache.record import checked_records, records
 from oversight.cache.rows import STORE_FILE
+from tests.calls import FULL
+from tests.fakes import Scripted
 from tests.stores import filled
 
 
@@ -225,6 +230,56 @@ def test_the_disk_takes_bytes_and_text_keys_and_nothing_else(tmp_path):
         disk.get(pickle.dumps(5), False)
 
 
+async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
+    passage = "A long story. " * 999
+    first, second, other = (
+        FULL.changed(messages=(Message("system", text + "Rules."),), max_tokens=n)
+        for text, n in ((passage, 1), (passage, 2), ("Another story. " * 999, 1))
+    )
+
+    def beginning(call: Call) -> str:
+        return call.messages[0].text.removesuffix("Rules.")
+
+    def kept() -> list[tuple]:
+        return sql(folder, "SELECT length(value) FROM Cache WHERE raw = 0")
+
+    with closing(DiskStore(folder)) as store:
+        cache = Cache(
+            store,
+            Scripted(lambda call: "So."),
+            identity=lambda call: "here/v1",
+            shared=beginning,
+        )
+        async with cache:
+            for call in (first, second, other):
+                await cache(call)
+        assert len(kept()) == 2 and len(store) == 3 and list(store.faults()) == []
+        found = dict(checked_records(store.items()))
+        assert {record.call() for record in found.values()} == {first, second, other}
+        assert dict(store.recover()) == dict(store.items())
+        # As another process finds them.
+        assert store.keep_many([(key, store.get(key)) for key in found]) == {}
+        plain = [(key, record.plain().to_bytes()) for key, record in found.items()]
+        for place, entries in (("copy", store.items()), ("plain", plain)):
+            with closing(DiskStore(folder / place)) as into:
+                merge(entries, into, foreign=True, shared=beginning)
+                assert {r.call() for _, r in records(into.items())} == {first, second, other}
+            assert len(sql(folder / place, "SELECT 1 FROM Cache WHERE raw = 0")) == 2
+        by_call = {record.call(): key for key, record in found.items()}
+        store.delete_many([by_call[first]])
+        store.drop_unused()
+        assert len(kept()) == 2
+        store.delete_many([by_call[second]])
+        store.drop_unused()
+        assert len(kept()) == 1
+    sql(folder, "UPDATE Cache SET value = zeroblob(99) WHERE raw = 0")
+    with closing(ReadOnlyStore(folder)) as store:
+        ((_, record),) = records(store.items())
+        assert record.reply().text == "So."
+        ((_, damage),) = checked_records(store.items())
+        assert isinstance(damage, DamagedEntry) and "lost the passage" in damage.reason
+
+
 @pytest.mark.parametrize("content", [b"no database at all" * 100, bytes(4096), b"\0"])
 def test_a_file_that_is_no_database_says_what_to_do(folder, content):
     folder.mkdir()
@@ -243,14 +298,6 @@ def test_a_path_that_cannot_be_a_store_is_an_error_that_names_it(tmp_path, monke
     monkeypatch.setenv("ELSEWHERE", "x")
     with pytest.raises(StoreError, match="name of a variable"):
         DiskStore(tmp_path / "$ELSEWHERE")
-
-
-def test_a_cache_of_diskcache_that_is_not_ours_is_read_as_damage(folder):
-    with diskcache.Cache(str(folder)) as other:
-        other["key"] = {"some": "object"}
-        other["text"] = "text"
-    with closing(ReadOnlyStore(folder)) as store:
-        assert all(isinstance(found, DamagedEntry) for _, found in store.items())
 
 
 def test_a_row_planted_far_away_does_not_hold_up_a_salvage(folder):

@@ -45,16 +45,6 @@ def test_streams_side_by_side_are_read_by_the_block(folder):
         assert statements(store, asked) < 40
 
 
-def test_reads_far_apart_read_nothing_but_themselves(folder, tmp_path):
-    scattered = [NAMES[n * 379 % 1000] for n in range(1000)]
-    far = {f"far {n}": b"x" for n in range(3000)}
-    filled(folder, far)
-    with closing(DiskStore(folder)) as store:
-        for n, name in enumerate(scattered[:50]):
-            store.get(f"far {2999 - n}")
-            assert statements(store, [name]) == 1
-
-
 def test_a_value_that_is_replaced_or_deleted_is_not_served_from_memory(folder):
     with closing(DiskStore(folder)) as store:
         statements(store, NAMES[:10])
@@ -118,15 +108,6 @@ def test_what_is_added_meanwhile_is_found(folder):
         store.keep_many([("later", b"value"), (NAMES[5], b"another")])
         assert store.get("later") == b"value"
         assert store.get(NAMES[5]) == value(NAMES[5])
-
-
-def test_a_read_only_store_that_is_written_to_forgets_what_it_read_ahead(folder):
-    with closing(ReadOnlyStore(folder)) as store:
-        assert [store.get(name) for name in NAMES[:5]] == [value(name) for name in NAMES[:5]]
-        with closing(DiskStore(folder)) as writer:
-            writer.put_many([(NAMES[5], b"new")])
-        assert store.get("not there") is None
-        assert store.get(NAMES[5]) == b"new"
 
 
 def test_a_damaged_neighbour_is_damage_only_to_itself(folder):

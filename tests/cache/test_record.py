@@ -12,6 +12,7 @@ import zstandard
 from hypothesis import given
 
 from oversight.cache.address import store_key
+from oversight.cache.call import Message
 from oversight.cache.checksum import add_checksum, strip_checksum
 from oversight.cache.errors import DamagedEntry, StoreError
 from oversight.cache.record import (
@@ -22,6 +23,7 @@ from oversight.cache.record import (
     Record,
     new_record,
     read_record,
+    split_shared,
     stored_reply,
 )
 from oversight.cache.reply import Reply, Token, Usage
@@ -77,6 +79,28 @@ def test_a_clock_that_is_wrong_costs_no_reply(clock):
     assert 0 <= record.stored_at <= 253_370_764_800
 
 
+def test_the_beginning_that_calls_share_is_a_part_of_its_own():
+    passage = 'It was "so" – they said.\n' * 400
+    call = FULL.changed(messages=(Message("system", passage + "Rules."), *FULL.messages))
+    new = new_record(store_key(call.address, "here/v1"), call, REPLY, "here/v1", 7)
+    packed = new.packed(passage)
+    record = read_record(new.key, packed.to_bytes())
+    assert record == packed and record.packed() is record and record.plain() == new
+    assert record.call() == call and record.reply() == new.reply()
+    record.check()
+    head, shared = split_shared(packed.to_bytes())
+    assert head + shared == packed.to_bytes() and zstandard.frame_content_size(shared) > 10_000
+    # Without it the reply is as good as ever.
+    lost = read_record(new.key, head)
+    assert lost.reply() == stored_reply(new.key, head, call.address) == record.reply()
+    with pytest.raises(DamagedEntry, match="lost the passage"):
+        lost.call()
+    for wrong in (replace(packed, shared_at=2**20), replace(packed, shared_part=shared[:-1])):
+        with pytest.raises(DamagedEntry):
+            wrong.check()
+    assert new.packed("short").form == new.packed("elsewhere" * 999).form == PACKED
+
+
 def test_a_record_knows_its_sizes():
     assert RECORD.call_size == len(FULL.canonical) and RECORD.reply_size == len(orjson.dumps(REPLY))
     assert RECORD.address == ADDRESS
@@ -93,7 +117,7 @@ def test_a_record_with_something_behind_it_is_damaged():
         read_record(KEY, RECORD.to_bytes() + b"\0")
 
 
-@pytest.mark.parametrize("form", [0, 3, 255])
+@pytest.mark.parametrize("form", [0, 4, 255])
 def test_an_unknown_form_is_damage_that_says_so(form):
     value = bytes([form]) + RECORD.to_bytes()[1:]
     for read in (read_record, lambda key, value: stored_reply(key, value, ADDRESS)):

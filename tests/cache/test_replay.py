@@ -43,13 +43,6 @@ async def test_only_the_first_misses_are_searched_for_their_nearest():
     assert all(isinstance(miss, ReplayMiss) for miss in misses) and store.surveys == 3
 
 
-async def test_a_replay_of_another_endpoint_names_the_endpoint():
-    store = MemoryStore()
-    await Cache(store, answers(), identity=lambda call: "http://one")(CALL)
-    with pytest.raises(ReplayMiss, match="endpoint 'http://one' -> 'http://two'"):
-        await Cache(store, answers(), identity=lambda call: "http://two", mode="replay")(CALL)
-
-
 async def test_a_replay_leaves_the_folder_as_it_found_it(tmp_path):
     store = DiskStore(tmp_path)
     cache = Cache(store, Scripted(lambda call: "48"), identity=home)

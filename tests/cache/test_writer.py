@@ -132,26 +132,6 @@ async def test_giving_up_on_closing_does_not_stop_the_writing():
     assert store.get("first") == b"" and store.left == 1
 
 
-async def test_one_commit_wakes_the_loop_once(monkeypatch):
-    store = Slow()
-    writer = Writer(store)
-    loop = asyncio.get_running_loop()
-    wakes = 0
-    wake = loop.call_soon_threadsafe
-
-    def counted(*args, **kwargs):
-        nonlocal wakes
-        wakes += 1
-        return wake(*args, **kwargs)
-
-    puts = await begun(store, writer, map(str, range(100)))
-    monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
-    store.go.set()
-    await asyncio.wait(puts)
-    assert wakes == 2
-    await writer.close()
-
-
 @pytest.mark.parametrize("waiters", [1, 50])
 async def test_every_waiter_learns_that_the_store_is_full(waiters):
     writer = Writer(Full())

@@ -182,6 +182,7 @@ def _same(one: CodeType, other: CodeType | None) -> bool:
 def break_into(mutant: Mutant) -> None:
     """Put the mutant's code into the functions of this process, whoever holds them."""
     changed, path = mutated(mutant), str(ROOT / mutant.file)
+    gc.unfreeze()  # What the collector has been told to leave alone, it does not list either.
     for each in gc.get_objects():
         if isinstance(each, FunctionType) and each.__code__.co_filename in _called(path):
             code = changed.get(each.__code__.co_qualname)

@@ -1,10 +1,12 @@
 """The generator of mutants finds, breaks and counts them; it needs the tools of `make mutants`."""
 
+import gc
 from pathlib import Path
 
 import pytest
 
-from tests.campaign.mutation import Mutant, Trials, files, mutated, rate, sample, table
+from oversight.protocols.sampling import Sampling
+from tests.campaign.mutation import Mutant, Trials, break_into, files, mutated, rate, sample, table
 
 CHOSEN = files(["protocols/sampling.py"])
 
@@ -24,6 +26,19 @@ def test_what_is_raised_and_what_has_no_function_is_not_mutated() -> None:
     text = (Path(__file__).parents[2] / "protocols" / "sampling.py").read_text().splitlines()
     assert len(whole) > 100 and len(set(map(str, whole))) > 90
     assert not [mutant for mutant in whole if "raise " in text[mutant.line - 1]]
+
+
+def test_a_mutant_breaks_functions_that_the_collector_was_told_to_leave_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Sampling.passes, "__code__", Sampling.passes.__code__)
+    whole = (Path(__file__).parents[2] / "protocols" / "sampling.py").read_text()
+    broken = whole.replace("9) < round(", "9) > round(")
+    mutant = Mutant("protocols/sampling.py", "Sampling.passes", "", 1, "", "", broken)
+    assert Sampling(0.05, 0.15, 0.1).passes(0.59, 0.5)
+    gc.freeze()
+    break_into(mutant)
+    assert not Sampling(0.05, 0.15, 0.1).passes(0.59, 0.5)
 
 
 def test_a_mutant_faces_the_tests_that_reach_it_known_truths_first() -> None:

@@ -3,8 +3,6 @@ from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn, Verdict
 from tests.fakes import CRATES
 
-FAILED_USE = ToolUse("none", "", "error: there is no such tool; there is calculator")
-
 QUOTES = tuple(Quote(text, text == "four crates") for text in ("four crates", "six", "", "nine"))
 
 

@@ -1,10 +1,7 @@
 """`oversight export`: a run as tables, training data or logs of Inspect; its replies as a file."""
 
-import os
-import sys
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 import click
 
@@ -16,13 +13,10 @@ from ...reports.frames import FrameSource
 from ...runs.lookup import Parts
 from ...runs.reader import RunReader
 from ...runs.recorded import recorded
+from ...system.flags import flag
 from ..group import NamedGroup
-from ..naming import run_argument
-from ..options import output_option, prices_option, recorded_option, row_options, score_option
+from ..options import PRICES, RECORDED_STORE, RUN, SCORE, output
 from ..output import say
-
-MIN_CELLS = 1_000
-"""Minimum number of cells per reading process; fewer do not repay its start."""
 
 
 class ExportGroup(NamedGroup):
@@ -51,32 +45,18 @@ def command() -> None:
     """Write a run as tables, training data or logs of Inspect, or its replies into one file."""
 
 
-@command.command()
-@run_argument
-@click.option(
-    "--format",
-    "format",
-    type=click.Choice(get_args(FrameFormat)),
-    default="parquet",
-    help="Of the files.",
-)
-@output_option("RUN/frames")
-@recorded_option
-@click.option(
-    "--no-replies", is_flag=True, help="Only the tables of rows and cells, which need no record."
-)
-@click.option("--requests", is_flag=True, help="Fill in the requests of each call, from the store.")
-@prices_option
-@score_option
+@command.adds()
 def tables(
-    run: Path,
-    format: FrameFormat,
-    output: Path | None,
-    store: str | None,
-    no_replies: bool,
-    requests: bool,
-    prices: Path | None,
-    score: str,
+    run: Path = RUN,
+    format: FrameFormat = flag("Of the files.", default="parquet"),
+    output: Path | None = output("RUN/frames"),
+    store: str | None = RECORDED_STORE,
+    no_replies: bool = flag(
+        "Only the tables of rows and cells, which need no record.", default=False
+    ),
+    requests: bool = flag("Fill in the requests of each call, from the store.", default=False),
+    prices: Path | None = PRICES,
+    score: str = SCORE,
 ) -> None:
     """Write RUN as tables, for pandas, polars, DuckDB and spreadsheets.
 
@@ -91,18 +71,19 @@ def tables(
     source = FrameSource(
         read, known, not no_replies, partial(recorded, run, store) if requests else None, score
     )
-    lines = write_frames(source, folder, format, _processes(len(read.sweep)))
+    lines = write_frames(source, folder, format)
     told = ", ".join(f"{count:,} {name}" for name, count in lines.items())
     say(f"{told} in {folder}, as {format}")
     if not (no_replies or requests):
         say("the column of requests is empty: --requests fills it from the store")
 
 
-@command.command()
-@run_argument
-@output_option("RUN/replies.bundle")
-@recorded_option
-def replies(run: Path, output: Path | None, store: str | None) -> None:
+@command.adds()
+def replies(
+    run: Path = RUN,
+    output: Path | None = output("RUN/replies.bundle"),
+    store: str | None = RECORDED_STORE,
+) -> None:
     """Write every reply that RUN used into one file, by which anyone can replay it.
 
     oversight replay RUN --store FILE reads it. The same run gives the same bytes. A reply that the
@@ -116,15 +97,15 @@ def replies(run: Path, output: Path | None, store: str | None) -> None:
     say(f"replay it anywhere: oversight replay {run} --store {path}")
 
 
-@command.command()
-@run_argument
-@output_option("RUN/inspect")
-@row_options
-@recorded_option
-@click.option("--requests", is_flag=True, help="Fill in the requests of each call, from the store.")
-@score_option
+@command.adds()
 def inspect(
-    run: Path, output: Path | None, parts: Parts, store: str | None, requests: bool, score: str
+    *,
+    run: Path = RUN,
+    output: Path | None = output("RUN/inspect"),
+    parts: Parts,
+    store: str | None = RECORDED_STORE,
+    requests: bool = flag("Fill in the requests of each call, from the store.", default=False),
+    score: str = SCORE,
 ) -> None:
     """Write RUN as logs of Inspect: one log a row, one sample a world.
 
@@ -138,10 +119,3 @@ def inspect(
     files = write_logs(LogSource(RunReader(run), parts, score, opened), folder)
     say(f"{counted(len(files), 'log')} in {folder}")
     say(f"read them: inspect view --log-dir {folder}")
-
-
-def _processes(cells: int) -> int:
-    """Number of processes that read a run: at most one per usable core. One except on Linux, since
-    elsewhere a fork is not safe."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-    return min(cores, cells // MIN_CELLS)

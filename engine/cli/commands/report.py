@@ -14,88 +14,59 @@ from ...decisions.rows import read_rows
 from ...decisions.sequential import saved_decision
 from ...display.printable import printable
 from ...reports.report import report
-from ...reports.results import collect
 from ...runs.reader import RunReader
 from ...runs.sources import read_sources, source_lines
-from ..naming import run_argument
-from ..options import format_option, no_store_option, score_option
+from ...system.flags import flag
+from ..flags import Number, as_command
+from ..options import FORMAT, REGISTRATION, RUN, SCORE, without_store
 from ..output import say, say_latency, show, width
 
 
-@click.command()
-@run_argument
-@format_option
-@score_option
-@click.option(
-    "--beta",
-    "betas",
-    type=click.FloatRange(0),
-    multiple=True,
-    help="Inverse greed of the agent for JSE and EAS, up to inf; repeatable.",
-)
-@click.option(
-    "--measures",
-    is_flag=True,
-    help="Add what protocols measured and transcripts counted, and order, calibration, flips and "
-    "bias of the verdicts.",
-)
-@click.option(
-    "--noise",
-    "--next",
-    "noisy",
-    is_flag=True,
-    help="Add where the noise comes from: questions, draws or verdicts.",
-)
-@click.option(
-    "--group",
-    "by",
-    metavar="NAME,NAME,…",
-    help="Average over all other dimensions of the grid: protocol, mechanism, agent, judge, model, "
-    "judge_model, rounds, …; or flaw, of the problems.",
-)
-@click.option(
-    "--sort",
-    type=click.Choice(["asd", "lift"]),
-    help="The best rows first. Default: the order of the sweep.",
-)
-@no_store_option
-@click.option(
-    "--plan",
-    "registration",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Registration of the sweep, as of oversight entry commit.",
-)
+@as_command
+@without_store
 def command(
-    run: Path,
-    format: str,
-    score: str,
-    betas: tuple[float, ...],
-    measures: bool,
-    noisy: bool,
-    by: str | None,
-    sort: str | None,
-    registration: Path | None,
+    run: Path = RUN,
+    format: str = FORMAT,
+    score: str = SCORE,
+    betas: tuple[float, ...] = flag(
+        "Inverse greed of the agent for JSE and EAS, up to inf; repeatable.",
+        name="--beta",
+        default=(),
+        type=Number(0, math.inf),
+    ),
+    measures: bool = flag(
+        "Add what protocols measured and transcripts counted, and order, calibration, flips and "
+        "bias of the verdicts.",
+        default=False,
+    ),
+    noisy: bool = flag(
+        "Add where the noise comes from: questions, draws or verdicts.",
+        name="--noise --next",
+        default=False,
+    ),
+    by: str | None = flag(
+        "Average over all other dimensions of the grid: protocol, mechanism, agent, judge, model, "
+        "judge_model, rounds, …; or flaw, of the problems.",
+        name="--group",
+        metavar="NAME,NAME,…",
+    ),
+    sort: str | None = flag(
+        "The best rows first. Default: the order of the sweep.", type=click.Choice(["asd", "lift"])
+    ),
+    registration: Path | None = REGISTRATION,
 ) -> None:
     """Print the report of the run folder RUN, from what has been run so far.
 
     With --plan it says that the run is as registered, or what is not.
     --noise needs two draws of each problem, or a judge of the kind `redrawn`.
     """
-    if any(map(math.isnan, betas)):
-        raise click.BadParameter("nan is no number", param_hint="--beta")
     read = RunReader(run)
     if by is not None:
         names = [name.strip() for name in by.split(",")]
         lines = pivot(read_rows(read), names, score)
         show(pivot_finding(lines, names, read.sweep.name, score).text(format, width()))
         return
-    results = collect(
-        read.sweep,
-        read.outcomes(),
-        score=score,
-        betas=tuple(dict.fromkeys(betas)) or BETAS,
-        mixed=read.manifest.mixed,
-    )
+    results = read_rows(read).results(score, tuple(dict.fromkeys(betas)) or BETAS)
     if sort:
         results = results.sorted_by(sort)
     sections = []
@@ -111,7 +82,7 @@ def command(
     if registration is not None:
         from ...entries.plan import read_registration
 
-        complete = sum(1 for _ in read.outcomes()) == len(read.sweep)
+        complete = bool(read_rows(read).table.ended.all())
         plan = read_registration(registration)
         found = plan.deviations(read.sweep, read.manifest.identity, complete)
         for line in found or ("as registered",):

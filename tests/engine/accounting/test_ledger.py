@@ -150,11 +150,6 @@ def test_an_account_does_not_change_behind_the_back_of_who_shows_it():
     assert run(main()) == (1, 2)
 
 
-def test_a_model_that_was_never_asked_has_an_empty_account():
-    account = Ledger().account("nobody")
-    assert (account.sent, account.dollars, account.outcomes) == (0, 0, ())
-
-
 def test_what_is_out_is_at_risk_and_if_it_is_cut_off_it_counts_as_abandoned():
     async def main():
         ledger = Ledger()

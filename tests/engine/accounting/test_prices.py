@@ -82,11 +82,6 @@ def test_a_price_beyond_a_length_needs_the_length(tmp_path):
         load_prices(file)
 
 
-def test_a_batch_call_costs_half_where_the_vendor_says_so():
-    assert listed().need("openai/gpt-4o").batch == 0.5
-    assert listed().need("deepseek/deepseek-flash").batch == 1
-
-
 def test_an_unknown_model_has_no_price_and_the_mend_is_told():
     assert listed().find("openrouter/some/model") is None
     with pytest.raises(UsageError) as caught:

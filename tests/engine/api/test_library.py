@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from oversight import Sweep, compare, open_run, run, run_async
 from oversight.cache import Ask
-from oversight.cache.errors import ReplayMiss
 from oversight.engine.cli.group import oversight
 from oversight.engine.errors import (
     Interrupted,
@@ -113,12 +112,6 @@ def test_protocols_of_ones_own_run_resume_and_are_reported() -> None:
     again = run(protocols, shipments(3), name="mine")
     assert len(heard) == once, "a cell that has an outcome is not run again"
     assert (again.folder, again.table()) == (first.folder, first.table())
-
-
-def test_more_problems_pay_only_for_what_is_new() -> None:
-    run([PROPAGANDA], shipments(2))
-    larger = run([PROPAGANDA], shipments(3), cache="use")
-    assert len(list(outcomes(larger.folder))) == 6
 
 
 def test_draws_and_scores_are_parameters() -> None:
@@ -224,14 +217,6 @@ def test_a_crash_fails_its_cells_and_is_tried_again_once_it_may_be_mended() -> N
     mended = run(protocols, shipments(2))
     assert (mended.results.rows[0].n, mended.results.failed) == (2, 0)
     assert mended.folder == broken.folder
-
-
-def test_a_replay_from_python_asks_nobody() -> None:
-    with pytest.raises(ReplayMiss, match="no call to that model was ever recorded"):
-        run([PROPAGANDA], shipments(1), cache="replay")
-    paid = run([PROPAGANDA], shipments(1), cache="use", folder=Path("paid"))
-    again = run([PROPAGANDA], shipments(1), cache="replay")
-    assert again.table() == paid.table()
 
 
 def test_a_run_of_the_librarys_own_protocols_is_opened_by_the_command_line() -> None:

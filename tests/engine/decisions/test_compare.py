@@ -26,7 +26,6 @@ from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.scores import brier
 from oversight.protocols.scoring.contrasts import contrasts
 from oversight.protocols.scoring.meta import pooled_estimate
-from oversight.protocols.scoring.scarce import prediction_powered
 from oversight.protocols.scoring.verdict_measures import flips
 from tests.command_line import Command
 from tests.engine.conftest import SWEEP
@@ -52,12 +51,11 @@ def test_each_row_is_compared_with_the_naive_judge_unless_told_otherwise(
 
 def test_a_run_does_not_differ_from_a_rerun_of_it(kept: Kept, command: Command) -> None:
     runs = (kept(), kept(f"{SWEEP}# again\n"))
-    told = json.loads(command("compare", *runs, "--calls", "--json").out)
+    told = json.loads(command("compare", *runs, "--json").out)
     assert len(told["contrasts"]) == 5 and not told["notes"]
     for each in told["contrasts"]:
         assert (each["difference"]["value"], each["p"]) == (0, 1)
         assert each["flips"]["right_wrong"] == each["flips"]["wrong_right"] == 0
-        assert each["equal_calls"] == 1
 
 
 def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
@@ -261,25 +259,6 @@ def test_one_contrast_on_several_data_sets_has_a_mean_and_an_expectation(
     assert same.code == 2 and "share problems" in same.err
     both = command("compare", one, "--over", two, "--contrast", "debate,consultancy")
     assert (both.code, "means 2 contrasts there" in both.err) == (2, True)
-
-
-def test_a_row_on_few_problems_is_sharpened_by_another_on_many(
-    kept: Kept, command: Command
-) -> None:
-    runs = (kept(SWEEP, "--limit", "2"), kept())
-    words = ("--contrast", "debate strong,debate strong", "--json")
-    (found,) = json.loads(command("compare", *runs, *words).out)["contrasts"]
-    few, many = (read_rows(run).asd("brier") for run in runs)
-    name = "debate simultaneous 1 · sim/strong"
-    known = prediction_powered(
-        np.array(few[name].values),
-        np.array(many[name].values[:2]),
-        np.array(many[name].values[2:]),
-    )
-    assert found["powered"]["estimate"]["value"] == pytest.approx(known.estimate.value)
-    # The other way about there is nothing to guess by.
-    (turned,) = json.loads(command("compare", *runs[::-1], *words).out)["contrasts"]
-    assert turned["powered"] is None
 
 
 def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, kept: Kept) -> None:

@@ -68,7 +68,7 @@ def test_a_name_that_fits_several_kinds_of_row_is_refused_with_their_names(
     assert "fits 2 kinds of row: consultancy client first 2; consultancy consultant" in refused.err
 
 
-def test_the_sweep_file_places_models_and_asd_moves_with_both_capabilities(
+def test_the_sweep_file_places_models(
     place: Path, kept: Kept, grid: Path, command: Command
 ) -> None:
     levels = {"strong": 1300, "medium": 1200, "deceptive": 1280, "judge": 1000, "weak": 1010}
@@ -89,18 +89,6 @@ def test_the_sweep_file_places_models_and_asd_moves_with_both_capabilities(
         for row in [run.sweep.rows[n]]
     }
     assert {agent for agent, _ in by_row.values()} == {1300, 1200, 1280}
-    # The surface is the least squares fit of the rows' ASD, problem by problem.
-    samples = [run.asd("brier")[run.names[n]] for n in rows]
-    asd = np.concatenate([sample.values for sample in samples])
-    sizes = [len(sample.values) for sample in samples]
-    agent, judge = (np.repeat([by_row[n][k] for n in rows], sizes) for k in (0, 1))
-    design = np.column_stack((np.ones(len(asd)), judge, -agent, judge * agent))
-    known = np.linalg.lstsq(design, asd, rcond=None)[0]
-    found = [each["value"] for each in told["surface"].values()]
-    assert design @ found == pytest.approx(design @ known, abs=1e-6)
-    assert told["breakdown"].keys() == {"at", "interval"}
-    text = " ".join(command(*words).out.split())
-    assert "by problems and pairs of models" in text and "lift" in text
     wrong = f"{GRID}models:\n  sim/strong: {{capability: tall}}\n"
     (place / "wrong.yaml").write_text(wrong)
     refused = command("run", "wrong.yaml")

@@ -40,7 +40,6 @@ agents: [sim/strong]
 judges: {kind: stated, model: sim/judge}
 protocols: [naive_judge, debate, {"steel.py:Steelman": {strength: 3}}]
 """
-US = ("--submitter", "us", "--plan", "plan.json")
 CHANGES = 60
 """Random single changes; each of them must be found."""
 

@@ -83,21 +83,6 @@ def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_took(take
         assert total >= RATE * done[-1][1] - 1e-3
 
 
-def test_a_taker_that_is_cancelled_midway_leaves_its_share_to_the_next():
-    async def main():
-        tank = bucket()
-        large = asyncio.create_task(tank.take(1_000))
-        await asyncio.sleep(5)
-        large.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await large
-        began = now()
-        await tank.take(50)
-        return now() - began
-
-    assert run(main()) < 0.01
-
-
 def test_a_large_amount_is_not_starved_by_small_ones_that_keep_coming():
     async def main():
         tank, times = bucket(), {}

@@ -43,24 +43,6 @@ def test_statistics_name_the_limit_that_binds(limits, speed, shown):
     assert statistics.waiting > 100
 
 
-@pytest.mark.parametrize(
-    "limits", [Limits(concurrency=2), Limits(requests=6_000, concurrency=3), Limits(tokens=9e4)]
-)
-def test_statistics_can_be_asked_for_at_any_moment(limits):
-    async def main():
-        limited = RateLimiter(Server(latency=0.01), limits)
-        asks = asyncio.create_task(ask_all_at_once(limited, [call_of(10, n) for n in range(50)]))
-        shown = set()
-        while not asks.done():
-            for _ in range(5):
-                shown.add(str(limited.statistics()).partition("  ")[2])
-                await asyncio.sleep(0)
-            await asyncio.sleep(0.0037)
-        return shown
-
-    assert all(text == "" or text.startswith("limited by ") for text in run(main()))
-
-
 def test_a_pause_and_an_outage_are_shown_with_what_is_left_of_them():
     async def main():
         faults = iter([RateLimited("429", 30.0)] + [Overloaded("down")] * 12)

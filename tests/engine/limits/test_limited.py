@@ -296,18 +296,6 @@ def test_limits_that_the_server_tells_fill_what_the_sweep_file_leaves_open():
     assert by_tokens >= 29
 
 
-def test_learning_the_same_limits_again_keeps_the_budgets_as_they_are():
-    async def main():
-        server = Server(latency=0.0)
-        limited = RateLimiter(server)
-        for n in range(200):
-            limited.learn(Limits(requests=600))
-            await limited(call_of(10, n))
-        return now()
-
-    assert run(main()) == pytest.approx(20, abs=0.5)
-
-
 @pytest.mark.parametrize("field", ["requests", "tokens", "input_tokens", "concurrency"])
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
 def test_limits_that_make_no_sense_are_named(field, value):

@@ -33,10 +33,6 @@ def test_the_width_doubles_each_round_until_the_ceiling():
     assert widths == [START, 2 * START, 4 * START, 8 * START, 200, 200]
 
 
-def test_a_low_ceiling_is_there_from_the_start():
-    assert AdaptiveConcurrency(3).width == 3
-
-
 def test_a_fault_narrows_once_for_all_calls_that_were_in_flight_with_it():
     slots = AdaptiveConcurrency(16)
     for _ in range(fill(slots)):
@@ -64,15 +60,6 @@ def test_a_width_that_is_not_used_does_not_grow():
         slots.answered()
         slots.leave()
     assert slots.width == START
-
-
-def test_at_least_one_call_may_always_go():
-    slots = AdaptiveConcurrency(8)
-    for n in range(50):
-        slots.take()
-        slots.overloaded(sent=n, now=n)
-        slots.leave()
-    assert slots.free
 
 
 def test_overloads_leave_as_many_as_they_must_and_refusals_one():

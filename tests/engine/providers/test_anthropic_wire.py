@@ -3,7 +3,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oversight.cache.call import Call, Effort, Message, Request, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Effort, Message, Request, ResponseFormat
 from oversight.cache.reply import Reply, ToolCall
 from oversight.engine.errors import InvalidRequest, Malformed, ModelNotFound
 from oversight.engine.providers.anthropic_wire import AnthropicWire
@@ -35,17 +35,6 @@ def read(data: Any) -> Reply:
     return WIRE.reply(200, {}, orjson.dumps(data))
 
 
-def test_a_plain_call_is_written_in_full_and_nothing_more() -> None:
-    assert written(Call(Request(SONNET, ASKED, temperature=0.5, stop=("END",)), (2,))) == {
-        "model": "claude-sonnet-4-5",
-        "max_tokens": 1024,
-        "system": [{"type": "text", "text": "Be brief."}],
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "2 + 2?"}]}],
-        "temperature": 0.5,
-        "stop_sequences": ["END"],
-    }
-
-
 def test_the_edition_of_the_api_is_ours_to_say() -> None:
     assert WIRE.headers()["anthropic-version"] == "2023-06-01"
     cloud = AnthropicWire("bedrock", "bedrock-2023-05-31", version_in_body=True)
@@ -58,18 +47,6 @@ def test_the_edition_of_the_api_is_ours_to_say() -> None:
 def test_a_long_system_prompt_is_marked_for_the_prompt_cache(words: int, marked: bool) -> None:
     long = Call(Request(SONNET, (Message("system", "passage " * words), Message("user", "?"))))
     assert ("cache_control" in written(long)["system"][-1]) is marked
-
-
-def test_tools_and_structured_output_are_written() -> None:
-    tool = ToolSpec("calculator", "adds", '{"type": "object"}')
-    form = ResponseFormat("verdict", '{"type": "object"}')
-    body = written(Call(Request(SONNET, ASKED, tools=(tool,), response_format=form)))
-    assert body["tools"] == [
-        {"name": "calculator", "description": "adds", "input_schema": {"type": "object"}}
-    ]
-    assert body["output_config"] == {
-        "format": {"type": "json_schema", "schema": {"type": "object"}}
-    }
 
 
 def test_what_a_model_cannot_do_is_said_and_not_dropped() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.errors import UsageError
-from oversight.engine.providers.catalogue import PROVIDERS, connect, provider_of
+from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.providers.keys import environment, require_keys, settings_of
 
 EVERYTHING = {
@@ -228,10 +228,3 @@ def test_connecting_loads_no_client_before_the_first_call() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
-
-
-def test_every_entry_of_the_catalogue_can_be_connected() -> None:
-    for name in PROVIDERS:
-        provider = f"{name}/x" if name == "compatible" else name
-        url = "http://h/v1" if name == "compatible" else ""
-        assert connect(settings_of(provider, EVERYTHING, base_url=url))

@@ -214,14 +214,6 @@ async def test_a_cancelled_call_leaves_the_provider_usable(line: str) -> None:
         assert (await ask(asked(line))).outcome == "ok"
 
 
-async def test_closing_twice_and_closing_unused_are_fine(line: str) -> None:
-    async with rehearsed(line) as (ask, server):
-        await ask(asked(line))
-        await ask.close()
-        async with reached(line, server.url):
-            pass
-
-
 def shown(exc: BaseException, way: TracebackType | None) -> str:
     """An exception as the most talkative of loggers shows it: with all locals on its way."""
     told = traceback.TracebackException(type(exc), exc, way, capture_locals=True)

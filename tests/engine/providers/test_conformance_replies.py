@@ -6,16 +6,15 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 
 import orjson
 import pytest
 
-from oversight.cache.call import Call, Message, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, ToolSpec
 from oversight.cache.codec import read_reply, write_reply
-from oversight.cache.reply import Reply, Token, ToolCall, Usage
-from oversight.engine.errors import EngineError, Malformed, ModelNotFound, UnrecognizedReply
+from oversight.cache.reply import Reply, ToolCall, Usage
+from oversight.engine.errors import EngineError, Malformed, UnrecognizedReply
 from oversight.engine.mock import FaultKind, MockServer
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
@@ -84,59 +83,6 @@ async def test_tools_go_out_and_their_use_comes_back(line: str) -> None:
     assert second.text == "4"
     assert seen[0].tools == (spec,)
     assert seen[1].messages[2:] == (Message("assistant", "", (wish,)), result)
-
-
-async def test_structured_output_is_asked_for_and_kept(line: str) -> None:
-    schema = '{"type":"object","properties":{"A":{"type":"number"}},"required":["A"]}'
-    async with rehearsed(line) as (ask, _):
-        reply = await ask(asked(line).changed(response_format=ResponseFormat("v", schema)))
-    assert orjson.loads(reply.text) == {"A": 0.5}
-
-
-async def test_logprobs_come_back_where_the_wire_has_them(line: str) -> None:
-    token = Token("A", -0.25, (("A", -0.25), ("B", -1.5)))
-    call = asked(line).changed(top_logprobs=2)
-    async with rehearsed(line, answer=lambda call: Reply("A", logprobs=(token,))) as (ask, server):
-        if "anthropic" in line:
-            with pytest.raises(ModelNotFound, match="no logprobs"):
-                await ask(call)
-            assert "requests" not in server.counts()
-        else:
-            assert (await ask(call)).logprobs == (token,)
-
-
-async def test_reasoning_returns_to_its_provider_unread(line: str) -> None:
-    if "anthropic" in line:
-        opaque = '[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"4"}]'
-    elif "responses" in line:
-        said = '{"type":"message","role":"assistant","content":[{"type":"output_text","text":"4"}]}'
-        sealed = sha256(b"rs_1").hexdigest()
-        thought = f'{{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"{sealed}"}}'
-        opaque = f"[{thought},{said}]"
-    else:
-        opaque = '{"reasoning_content":"hm"}'
-    async with rehearsed(line, answer=lambda call: Reply("4", opaque=opaque)) as (ask, _):
-        reply = await ask(asked(line))
-        assert (reply.text, reply.opaque) == ("4", opaque)
-        turn = Message("assistant", reply.text, opaque=reply.opaque)
-        again = asked(line).changed(messages=(*asked(line).messages, turn, Message("user", "?")))
-        assert (await ask(again)).outcome == "ok"
-
-
-@pytest.mark.parametrize(
-    ("answer", "outcome"),
-    [
-        (Reply("I would rather not.", outcome="refused"), "refused"),
-        (Reply("half a sen", outcome="truncated"), "truncated"),
-        (Reply("", outcome="empty"), "empty"),
-    ],
-)
-async def test_paid_replies_of_every_outcome_are_replies(
-    line: str, answer: Reply, outcome: str
-) -> None:
-    async with rehearsed(line, answer=lambda call: answer) as (ask, _):
-        reply = await ask(asked(line))
-    assert (reply.outcome, reply.text) == (outcome, answer.text)
 
 
 @pytest.mark.parametrize("fault", ["policy", "refusal"])

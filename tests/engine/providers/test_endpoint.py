@@ -1,14 +1,11 @@
 """One model, all layers: what it does with a provider, and what the provider tells it."""
 
-import asyncio
-
 import pytest
 
 from oversight.cache.call import ToolSpec
-from oversight.engine.accounting.budget import Budget
 from oversight.engine.accounting.ledger import Ledger
 from oversight.engine.accounting.prices import listed
-from oversight.engine.errors import InvalidRequest, Overloaded, QuotaExhausted
+from oversight.engine.errors import InvalidRequest, Overloaded
 from oversight.engine.limits.limits import Limits
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.providers.limit_headers import duration_limits, instant_limits
@@ -78,35 +75,6 @@ def test_limits_that_the_server_tells_are_kept(headers, seconds):
         return now()
 
     assert run(main()) == pytest.approx(seconds, rel=0.05, abs=0.1)
-
-
-def test_a_halt_of_one_model_stops_another_that_shares_its_stop_token():
-    async def main():
-        stop_token = StopToken()
-        gone = endpoint(Server(fault=lambda request: QuotaExhausted("gone")), stop_token=stop_token)
-        other = endpoint(Server(), stop_token=stop_token)
-        with pytest.raises(QuotaExhausted):
-            await gone(call_of(10))
-        with pytest.raises(QuotaExhausted):
-            await other(call_of(10))
-        return other.page.account().sent
-
-    assert run(main()) == 0
-
-
-def test_statistics_are_of_this_model():
-    async def main():
-        one = endpoint(Server(latency=1.0), Limits(concurrency=2), budget=Budget(1.0))
-        asks = [asyncio.create_task(one(call_of(10, n))) for n in range(5)]
-        await asyncio.sleep(0.5)
-        statistics = one.limiter.statistics()
-        for ask in asks:
-            await ask
-        return statistics
-
-    statistics = run(main())
-    assert (statistics.in_flight, statistics.waiting) == (2, 3)
-    assert str(statistics) == "0.0/s  limited by concurrency 2"
 
 
 class Canned(Transport):

@@ -3,7 +3,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, Request, ResponseFormat
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import InvalidRequest, Malformed, OutcomeUnknown
 from oversight.engine.providers.openai_wire import OpenAIWire
@@ -32,91 +32,12 @@ def read(data: Any) -> Reply:
     return WIRE.reply(200, {}, orjson.dumps(data))
 
 
-def test_a_plain_call_is_written_in_full_and_nothing_more() -> None:
-    assert written(Call(Request("openai/gpt-4o-mini", ASKED, temperature=0.0), (3, 1))) == {
-        "model": "gpt-4o-mini",
-        "messages": [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "2 + 2?"},
-        ],
-        "max_completion_tokens": 1024,
-        "temperature": 0.0,
-    }
-
-
-def test_every_parameter_of_a_call_is_written() -> None:
-    body = written(
-        Call(
-            Request(
-                "openai/gpt-4o",
-                ASKED,
-                temperature=0.7,
-                top_p=0.9,
-                max_tokens=77,
-                stop=("END",),
-                tools=(ToolSpec("calculator", "adds", '{"type": "object"}'),),
-                response_format=ResponseFormat("verdict", '{"type": "object", "required": ["A"]}'),
-                top_logprobs=5,
-                effort="low",
-            )
-        )
-    )
-    assert body["top_p"] == 0.9
-    assert body["max_completion_tokens"] == 77
-    assert body["stop"] == ["END"]
-    assert (body["logprobs"], body["top_logprobs"]) == (True, 5)
-    assert body["reasoning_effort"] == "low"
-    assert body["tools"] == [
-        {
-            "type": "function",
-            "function": {
-                "name": "calculator",
-                "description": "adds",
-                "parameters": {"type": "object"},
-            },
-        }
-    ]
-    assert body["response_format"] == {
-        "type": "json_schema",
-        "json_schema": {
-            "name": "verdict",
-            "schema": {"type": "object", "required": ["A"]},
-            "strict": True,
-        },
-    }
-
-
 def test_compatible_servers_are_told_max_tokens_by_its_old_name() -> None:
     wire = OpenAIWire("compatible/lab")
     body = written(Call(Request("compatible/lab/org/llama-3", ASKED)), wire)
     assert body["model"] == "org/llama-3"
     assert body["max_tokens"] == 1024
     assert "max_completion_tokens" not in body
-
-
-def test_a_tool_exchange_goes_out_as_it_came() -> None:
-    asked = ToolCall("call_1", "calculator", '{"expression": "2+2"}')
-    reasoning = '{"reasoning_content":"add them"}'
-    messages = (
-        *ASKED,
-        Message("assistant", "", (asked,), opaque=reasoning),
-        Message("tool", "4", tool_call_id="call_1"),
-    )
-    assert written(Call(Request("deepseek/deepseek-chat", messages)))["messages"][2:] == [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {
-                    "id": "call_1",
-                    "type": "function",
-                    "function": {"name": "calculator", "arguments": '{"expression": "2+2"}'},
-                }
-            ],
-            "reasoning_content": "add them",
-        },
-        {"role": "tool", "tool_call_id": "call_1", "content": "4"},
-    ]
 
 
 def test_reasoning_of_another_wire_is_refused_before_anything_is_sent() -> None:

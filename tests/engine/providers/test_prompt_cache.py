@@ -7,7 +7,7 @@ import orjson
 from oversight.cache.call import Call
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
-from oversight.engine.providers.prompt_cache import kept_prefix
+from oversight.engine.providers.prompt_cache import kept_prefix, shared_beginning
 from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
@@ -56,6 +56,8 @@ def test_what_a_problem_has_in_common_is_marked_and_what_a_protocol_has() -> Non
     assert (len(first), len(last)) == (1, 3)
     assert all("cache_control" in block for body in bodies for block in body["system"])
     assert len({kept_prefix(call) for call in calls}) == 1
+    # What a store keeps once.
+    assert len({shared_beginning(call) for call in calls}) == 1
     for call, body in zip(calls, bodies, strict=True):
         assert "".join(block["text"] for block in body["system"]) == call.messages[0].text
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import (
     InvalidRequest,
@@ -18,7 +18,6 @@ from oversight.engine.providers.responses_wire import ResponsesWire
 
 WIRE = ResponsesWire()
 ASKED = (Message("system", "Be brief."), Message("user", "2 + 2?"))
-SPEC = ToolSpec("calculator", "adds", '{"type": "object"}')
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
 WISH = {
     "type": "function_call",
@@ -69,59 +68,6 @@ def cut(reason: str, *items: dict[str, Any]) -> dict[str, Any]:
 
 def read(data: Any) -> Reply:
     return WIRE.reply(200, {}, orjson.dumps(data))
-
-
-def test_a_plain_call_is_written_in_full_and_nothing_more() -> None:
-    assert written(Call(Request("openai/gpt-4.1", ASKED, temperature=0.0), (3, 1))) == {
-        "model": "gpt-4.1",
-        "input": [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "2 + 2?"},
-        ],
-        "max_output_tokens": 1024,
-        "store": False,
-        "temperature": 0.0,
-    }
-
-
-def test_every_parameter_of_a_call_is_written() -> None:
-    body = written(
-        Call(
-            Request(
-                "openai/gpt-6-sol",
-                ASKED,
-                temperature=0.7,
-                top_p=0.9,
-                max_tokens=77,
-                tools=(SPEC,),
-                response_format=ResponseFormat("verdict", '{"type": "object", "required": ["A"]}'),
-                top_logprobs=5,
-                effort="none",
-            )
-        )
-    )
-    assert body["max_output_tokens"] == 77
-    assert (body["temperature"], body["top_p"]) == (0.7, 0.9)
-    assert body["reasoning"] == {"effort": "none"}
-    assert body["include"] == ["reasoning.encrypted_content", "message.output_text.logprobs"]
-    assert body["top_logprobs"] == 5
-    assert body["tools"] == [
-        {
-            "type": "function",
-            "name": "calculator",
-            "description": "adds",
-            "parameters": {"type": "object"},
-            "strict": False,
-        }
-    ]
-    assert body["text"] == {
-        "format": {
-            "type": "json_schema",
-            "name": "verdict",
-            "schema": {"type": "object", "required": ["A"]},
-            "strict": True,
-        }
-    }
 
 
 def test_stop_sequences_are_refused_since_the_endpoint_has_no_word_for_them() -> None:

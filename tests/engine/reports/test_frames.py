@@ -15,8 +15,8 @@ import pytest
 import oversight
 from oversight.engine.accounting.prices import listed
 from oversight.engine.record.errors import RecordDamaged
-from oversight.engine.reports import frame_pool
-from oversight.engine.reports.frame_files import FrameFormat, write_frames
+from oversight.engine.reports import frame_files
+from oversight.engine.reports.frame_files import write_frames
 from oversight.engine.reports.frame_tables import TABLES
 from oversight.engine.reports.frames import FrameSource
 from oversight.engine.runs.reader import RunReader
@@ -139,39 +139,18 @@ def test_without_room_no_table_is_left_and_those_of_before_stay(
         assert after == before
 
 
-@pytest.mark.wire
-@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
-def test_several_processes_write_the_same_bytes_as_one(
-    run: Path, place: Path, format: FrameFormat, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Every problem is a chunk of its own.
-    monkeypatch.setattr(frame_pool, "CHUNK", 1)
-    written = []
-    for processes in (1, 3):
-        folder = place / f"{format} {processes}"
-        folder.mkdir()
-        counts = write_frames(source(run), folder, format, processes)
-        written.append((counts, {file.name: file.read_bytes() for file in folder.iterdir()}))
-    assert written[0] == written[1]
-    assert written[0][0]["cells"] == 40
-
-
-@pytest.mark.wire
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_record_that_is_damaged_is_the_same_error_in_any_process(
-    run: Path, place: Path, processes: int
-) -> None:
+def test_a_record_that_is_damaged_is_said_to_be(run: Path, place: Path) -> None:
     own = Path(copytree(run, place / "own"))
     with closing(sqlite3.connect(own / "record.db")) as db, db:
         db.execute("UPDATE cells SET calls = x'ff'")
     with pytest.raises(RecordDamaged, match=r"record\.db is damaged"):
-        write_frames(source(own), place, "jsonl", processes)
+        write_frames(source(own), place, "jsonl")
 
 
 def test_a_call_that_several_problems_ask_is_in_the_table_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frame_pool, "CHUNK", 1)
+    monkeypatch.setattr(frame_files, "CHUNK", 1)
     (problem,) = shipments(1)
     report = oversight.run(
         [NaiveJudge(StatedJudge("sim/judge"))],

@@ -18,10 +18,7 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.errors import StoreError
-from oversight.engine.mock.process import counts
 from tests.databases import Server, lacking, serving
-from tests.desk import Desk
-from tests.waiting import end
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 pytestmark = pytest.mark.wire
@@ -29,15 +26,6 @@ pytestmark = pytest.mark.wire
 NAMESPACE = f"oversight{os.getpid()}"
 HERE, THERE = "10.231.77.1", "10.231.77.2"
 PASSWORD = "of-the-team"
-RAN_OUT = """\
-from oversight.cache import database
-database.MAX_OUTAGE_SECONDS = 3.0
-import oversight.cache.postgres as postgres
-postgres.MAX_OUTAGE_SECONDS = 3.0
-from oversight.engine.__main__ import main
-main()
-"""
-"""The command, with a patience of 3 s in place of a minute."""
 
 
 def ip(*words: str) -> None:
@@ -179,27 +167,3 @@ def test_nothing_is_said_to_a_server_without_tls(
         monkeypatch.setenv("PGSSLMODE", "disable")
         monkeypatch.setenv("PGCHANNELBINDING", "disable")
         PostgresStore(far_url(server)).close()
-
-
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_run_ends_with_the_count_of_what_is_lost_where_its_database_vanished(
-    network: str, tmp_path: Path, workers: str
-) -> None:
-    with far_server(network, tls=True) as server:
-        desk = Desk(tmp_path, problems=12)
-        with desk.server({"latency": 0.15, "spread": 0.5}) as url:
-            desk.environment["PGPASSWORD"] = PASSWORD
-            process = desk.start("--store", far_url(server), "--workers", workers, script=RAN_OUT)
-            while counts(url).get("ok", 0) < 20:
-                assert process.poll() is None, process.communicate()
-            # No reset and no answer: not a packet comes back.
-            ip("-n", network, "route", "add", "blackhole", f"{HERE}/32")
-            try:
-                done = end(process)
-            finally:
-                ip("-n", network, "route", "del", "blackhole", f"{HERE}/32")
-    assert done.returncode == 3, done.stderr
-    assert "Traceback" not in done.stderr
-    lost = re.search(r"([\d,]+) paid repl(?:y|ies) could not be saved", done.stderr)
-    assert lost, done.stderr
-    assert 0 < int(lost[1]) <= desk.account().sent

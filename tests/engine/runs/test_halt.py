@@ -75,15 +75,3 @@ def test_a_stop_token_that_models_share_stops_them_all():
 
     ends = run(main())
     assert ends == ["Reply"] * 3 + ["BudgetReached"] * 7
-
-
-def test_a_call_that_comes_after_the_halt_is_not_sent():
-    async def main():
-        server = Server()
-        limited = RateLimiter(server)
-        limited.stop_token.stop(QuotaExhausted("gone"))
-        with pytest.raises(QuotaExhausted):
-            await limited(call_of(10))
-        return server.book
-
-    assert run(main()) == []

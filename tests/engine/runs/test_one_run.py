@@ -9,17 +9,13 @@ import pytest
 from oversight import run as run_from_python
 from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, UsageError
-from oversight.engine.models.router import MIN_CELLS
 from oversight.engine.record import group_commit
-from oversight.engine.runs.executor import Assignment
 from oversight.engine.runs.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.runs.observer import Observer
 from oversight.engine.runs.outcome import CompletedCell, read_outcome
 from oversight.engine.runs.run import Run, RunOptions
-from oversight.engine.runs.session import RunSession
 from oversight.engine.stop import StopToken
 from oversight.protocols import NaiveJudge, StatedJudge
-from tests.run_folders import written
 from tests.shipments import shipments
 
 SWEEP = """
@@ -113,50 +109,6 @@ async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_
     with Run.open(again, options()) as run:
         assert await run.execute(diary) is None
     assert len(diary.landed_cells) == len(again.sweep) - done
-
-
-async def test_a_complete_run_executes_nothing_and_calls_no_executor(loaded: LoadedSweep) -> None:
-    with Run.open(loaded, options()) as run:
-        await run.execute()
-
-    def refuses(assignment: Assignment) -> RunSession:
-        raise AssertionError("there is nothing to do")
-
-    again = open_sweep(Path("s.yaml"))
-    with Run.open(again, options()) as run:
-        assert await run.execute(executor=refuses) is None
-
-
-async def test_another_executor_makes_the_same_bytes(loaded: LoadedSweep) -> None:
-    with Run.open(loaded, options("one")) as run:
-        await run.execute()
-    made: list[Assignment] = []
-
-    class Counting(RunSession):
-        """Notes what it was told to do."""
-
-        def __init__(self, assignment: Assignment) -> None:
-            made.append(assignment)
-            super().__init__(assignment)
-
-    again = open_sweep(Path("s.yaml"))
-    with Run.open(again, options("two")) as run:
-        assert await run.execute(executor=Counting) is None
-    assert [(each.mode, each.lanes) for each in made] == [("use", MIN_CELLS)]
-    assert written(Path("one")) == written(Path("two"))
-
-
-async def test_outcomes_may_land_in_groups(loaded: LoadedSweep) -> None:
-    with Run.open(loaded, options("one")) as run:
-        diary = Diary(Path("one"))
-        await run.execute(diary)
-        completed = diary.landed_cells
-    again = open_sweep(Path("s.yaml"))
-    with Run.open(again, options("two")) as run:
-        run.folder.append(completed[7:])
-        run.folder.append(completed[:7])
-        assert await run.execute() is None
-    assert written(Path("one")) == written(Path("two"))
 
 
 def test_prices_are_a_parameter_in_python_too(loaded: LoadedSweep, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.cache import Cache
-from oversight.cache.errors import ReplayMiss, StoreError, StoreGone
+from oversight.cache.errors import StoreError, StoreGone
 from oversight.cache.reply import Reply
 from oversight.engine.mock.process import counts
 from oversight.engine.runs.stores import open_store
@@ -60,24 +60,6 @@ def written(desk: Desk, run: str = "run") -> bytes:
 
 def cache_over(store, inner, mode="use") -> Cache:
     return Cache(store, inner, identity=lambda call: "vendor", mode=mode)
-
-
-async def test_two_processes_that_miss_one_call_at_one_moment_pay_it_once(url):
-    asked = []
-
-    async def inner(call):
-        asked.append(call)
-        await asyncio.sleep(0.3)
-        return Reply(f"reply {len(asked)}")
-
-    with closing(PostgresStore(url)) as one, closing(PostgresStore(url)) as other:
-        first, second = cache_over(one, inner), cache_over(other, inner)
-        replies = await asyncio.gather(*(cache(CALL) for cache in (first, second, first)))
-        assert [reply.text for reply in replies] == ["reply 1"] * 3
-        assert len(asked) == 1
-        assert sorted([first.statistics.new, second.statistics.new]) == [0, 1]
-        await first.close()
-        await second.close()
 
 
 async def test_a_call_that_failed_elsewhere_is_asked_by_whoever_waited(url):
@@ -155,22 +137,6 @@ async def test_sessions_that_the_server_ends_when_idle_lose_nothing(url):
         await first.close()
         await second.close()
     assert len(asked) == 1
-
-
-async def test_a_replay_reads_from_it_and_tells_what_was_never_recorded(url):
-    async def inner(call):
-        return Reply("yes")
-
-    with closing(PostgresStore(url)) as store:
-        cache = cache_over(store, inner)
-        await cache(CALL)
-        await cache.close()
-        replay = cache_over(store, inner, "replay")
-        assert (await replay(CALL)).text == "yes"
-        assert replay.statistics.stored == 1
-        with pytest.raises(ReplayMiss):
-            await replay(CALL.drawn(7))
-        await replay.close()
 
 
 async def test_one_damaged_reply_is_told_to_its_caller_and_not_to_the_others(url):

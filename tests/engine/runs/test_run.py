@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.runs.loaded_sweep import folder_of, open_sweep
 from oversight.engine.runs.run_folder import outcomes
 from tests import starting
-from tests.command_line import Command, calls, environment, oversight, within
+from tests.command_line import Command, calls, environment, oversight
 from tests.engine.conftest import Finished
 from tests.run_folders import everything, len_of, only_run, with_failures, written
 
@@ -63,29 +62,6 @@ def test_a_larger_grid_pays_only_for_what_is_new(command: Command, finished: Fin
     third = command("run", "small.yaml", *more, "--store", "other", "--run-folder", "apart")
     assert (second.code, third.code) == (0, 0)
     assert calls(second.err).new == calls(third.err).new - calls(finished.told.err).new > 0
-
-
-def test_more_problems_pay_only_for_what_is_new(place: Path, finished_once: Finished) -> None:
-    first = within("run", "small.yaml", "--limit", "1", cwd=place)
-    second = within("run", "small.yaml", cwd=place)
-    assert (first.code, second.code) == (0, 0)
-    whole = calls(finished_once.told.err).new
-    assert calls(second.err).new == whole - calls(first.err).new > 0
-
-
-def test_settings_change_the_sweep_and_its_folder(place: Path) -> None:
-    folders = set()
-    for flags, limit, cells in [
-        ((), None, 40),
-        ((), 1, 10),
-        (("agents.model=sim/weak",), None, 24),
-        (("draws=2",), 1, 20),
-        (("protocols={naive_judge: }", "problems.bundled.limit=3"), None, 6),
-    ]:
-        sweep = open_sweep(place / "small.yaml", flags, limit).sweep
-        assert len(sweep) == cells
-        folders.add(folder_of(sweep))
-    assert len(folders) == 5
 
 
 def test_what_does_not_change_outcomes_goes_on_in_the_same_folder(
@@ -203,18 +179,6 @@ def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(
     assert calls(finished.told.err).new == len_of(place / "store") > 0
     assert len_of(place / "other") == 0
     assert written(place / "off") == written(finished.folder)
-
-
-def test_a_run_in_replay_asks_nobody(place: Path, command: Command, finished: Finished) -> None:
-    replay = ("run", "small.yaml", "--cache", "replay", "--run-folder", "replayed")
-    miss = command(*replay, "--store", "other")
-    assert (miss.code, miss.out) == (5, "")
-    assert "replay miss: sim/" in miss.err
-    assert "no call to that model was ever recorded" in miss.err
-    assert len(list(outcomes(place / "replayed"))) == 0
-    shutil.rmtree(place / "replayed")
-    assert command(*replay).code == 0
-    assert written(place / "replayed") == written(finished.folder)
 
 
 def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(

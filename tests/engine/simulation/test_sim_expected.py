@@ -10,7 +10,6 @@ from oversight.engine.simulation import GroundTruth, SimModel, SimProvider, expe
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.judges import (
-    DistributionJudge,
     Judge,
     LogprobJudge,
     StatedJudge,
@@ -138,23 +137,6 @@ def test_equal_evidence_is_a_tie_in_the_closed_form_too() -> None:
     models = {"sim/it": SimModel(persuasion=0.1 + 0.2, honesty_gap=0, insight=0.3, noise=0)}
     one_voice = Propaganda(StatedJudge("sim/it"), Agent("sim/it"))
     assert expected_scores(one_voice, models, "accuracy").false == 0.5
-
-
-def test_debate_lifts_and_consultancy_lowers_what_the_judge_alone_would_score() -> None:
-    judge = StatedJudge("sim/judge")
-    alone, debate, consultancy = (
-        expected_scores(protocol, MODELS).asd
-        for protocol in (NaiveJudge(judge), Debate(judge, STRONG), Consultancy(judge, STRONG))
-    )
-    assert debate > alone > consultancy
-
-
-def test_every_way_to_state_a_probability_has_the_same_closed_form() -> None:
-    scores = {
-        expected_scores(Debate(kind("sim/judge"), STRONG), MODELS)
-        for kind in (StatedJudge, DistributionJudge, LogprobJudge)
-    }
-    assert len(scores) == 1
 
 
 @dataclass(frozen=True)

@@ -51,17 +51,6 @@ def test_a_form_about_no_answers_is_no_judgement() -> None:
     assert form_kind({"properties": {"reward": {"type": "number"}}}, ()) == "other"
 
 
-def test_a_schema_is_filled_with_the_plainest_value() -> None:
-    fields = {
-        "a": {"type": "number"},
-        "b": {"type": "boolean"},
-        "c": {"enum": ["x", "y"]},
-        "d": {"type": "string"},
-    }
-    filled = fill_form({"type": "object", "properties": fields}, Contents("text"))
-    assert filled == {"a": 0.5, "b": False, "c": "x", "d": "text"}
-
-
 SPEECH = "First this. Then that? And so on! No more."
 
 

@@ -14,7 +14,6 @@ from oversight.protocols.judges import (
     StatedJudge,
     VotesJudge,
 )
-from oversight.protocols.judges.case import Case
 from oversight.protocols.mechanisms.baselines import OpenTrust
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer, Problem, Question
@@ -58,17 +57,6 @@ async def test_equal_evidence_is_an_exact_tie(judge: Judge) -> None:
     transcript = heard(FIRST, (wrong, 0.1), (wrong, 0.2), (right, -0.45))
     verdict = await judge.judge(transcript, QUIET)
     assert verdict.probs == (0.5, 0.5)
-
-
-@each_judge
-async def test_the_order_of_presentation_changes_nothing_for_a_judge_without_noise(
-    judge: Judge,
-) -> None:
-    case = Case(Transcript(FIRST.question))
-    elicited = [
-        (await judge.elicit(judge.shown(case, order), QUIET)).probs for order in ((0, 1), (1, 0))
-    ]
-    assert elicited[0] == pytest.approx(elicited[1], abs=1e-12)
 
 
 @each_judge
@@ -119,12 +107,6 @@ async def test_votes_fall_as_often_on_the_truth_as_it_is_believed() -> None:
         verdict = await judge.judge(Transcript(problem.question), sim)
         right += verdict.probs[problem.best] == 1
     assert within(right, 500, (logistic(1.5) + logistic(-0.5)) / 2)
-
-
-async def test_the_votes_of_one_judge_differ() -> None:
-    sim = simulated(PROBLEMS, SimModel(insight=0))
-    verdict = await VotesJudge("sim/it", n=40).judge(Transcript(FIRST.question), sim)
-    assert 5 < verdict.probs[0] * 40 < 35
 
 
 async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it() -> None:

@@ -1,5 +1,4 @@
 import asyncio
-import math
 import os
 import subprocess
 import sys
@@ -11,19 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat
+from oversight.cache.call import Ask, Call, Message, Request
 from oversight.cache.reply import Reply
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvider
 from oversight.protocols.agents.agent import ADVOCATE, Agent
-from oversight.protocols.catalogue import PROTOCOLS
-from oversight.protocols.errors import Declined
-from oversight.protocols.judges import StatedJudge, VotesJudge
+from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
-from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.prompts.render import Instructions, question_block
 from oversight.protocols.prompts.words import Words
@@ -122,36 +118,7 @@ def test_the_identity_depends_on_nothing_else() -> None:
     assert simulated([PROBLEMS[0], swapped]).identity(speech_call()) == base
 
 
-async def test_replies_carry_the_address_of_their_call() -> None:
-    call = speech_call()
-    reply = await QUIETLY(call)
-    assert reply.call == call.address
-    assert reply.served_model == "sim/it"
-
-
 # Worlds
-
-
-@pytest.mark.parametrize("simultaneous", [True, False])
-async def test_worlds_of_simultaneous_self_play_share_every_call_and_sequential_ones_none(
-    simultaneous: bool,
-) -> None:
-    counted = Counted(simulated(PROBLEMS, PRESETS["sim/strong"]))
-    debate = Debate(QUIET_JUDGE, ALICE, rounds=2, simultaneous=simultaneous)
-    first, second = await debate.worlds(PROBLEMS[0], counted)
-    assert (first == second) == simultaneous
-    assert len(counted.addresses) == 2 * 5
-    assert len(set(counted.addresses)) == (5 if simultaneous else 2 * 5)
-
-
-@pytest.mark.parametrize("name", PROTOCOLS)
-async def test_every_protocol_of_the_catalogue_runs_among_simulated_models(name: str) -> None:
-    kind = PROTOCOLS[name]
-    has_agent = "agent" in {field.name for field in fields(kind)}
-    protocol = kind(QUIET_JUDGE, **({"agent": ALICE} if has_agent else {}))
-    for problem in PROBLEMS[:2]:
-        for verdict in await protocol.worlds(problem, QUIETLY):
-            assert sum(verdict.probs) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -169,18 +136,6 @@ async def test_helpers_without_a_side_move_no_simulated_judge(
         found = await protocol.agent_score_difference(problem, QUIETLY)
         expected = await same.agent_score_difference(problem, QUIETLY)
         assert found == pytest.approx(expected, abs=1e-6)
-
-
-async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it() -> None:
-    """It reads no strength off a numbered step, so it goes by its own 0.75 nats."""
-    belief = 1 / (1 + math.exp(-0.75))
-    protocol = DoublyEfficientDebate(VotesJudge("sim/quiet", n=1), ALICE)
-    accepted = 0
-    for problem in PROBLEMS[:200]:
-        side = problem.question.answers[problem.best]
-        verdict = await protocol.run(problem.question, side, QUIETLY)
-        accepted += bool(dict(verdict.measures)["accepted"])
-    assert within(accepted, 200, belief)
 
 
 # Time
@@ -218,12 +173,6 @@ async def test_refusals_appear_at_their_rate_and_state_no_strength() -> None:
     assert not any(reply.text.startswith("(") for reply in refused)
 
 
-async def test_a_judge_who_refuses_has_declined() -> None:
-    sim = simulated(PROBLEMS, SimModel(refusal=1))
-    with pytest.raises(Declined):
-        await StatedJudge("sim/it").judge(Transcript(PROBLEMS[0].question), sim)
-
-
 async def test_a_reply_longer_than_max_tokens_is_truncated() -> None:
     whole = await QUIETLY(speech_call())
     assert whole.outcome == "ok"
@@ -238,14 +187,6 @@ async def test_a_reply_ends_before_a_stop_text() -> None:
     assert stopped.text in ("(A)+1.500", "(A)+1.000")
     nothing = await QUIETLY(speech_call().changed(stop=("(A)",)))
     assert (nothing.text, nothing.outcome) == ("", "empty")
-
-
-async def test_tokens_are_counted_at_four_characters_each() -> None:
-    call = speech_call()
-    usage = (await QUIETLY(call)).usage
-    prompt = sum(len(message.text) for message in call.messages)
-    assert usage.input_tokens == pytest.approx(prompt / 4, abs=10)
-    assert 100 < usage.output_tokens < 300
 
 
 # What it does not know
@@ -330,24 +271,6 @@ async def test_no_prompt_makes_it_fall(pieces: list[str], split: int) -> None:
 
 async def test_a_call_without_messages_is_answered() -> None:
     assert (await QUIETLY(Call(Request("sim/it", ())))).text
-
-
-async def test_a_form_of_any_shape_is_filled_in() -> None:
-    schema = {
-        "type": "object",
-        "properties": {
-            "helpfulness": {"type": "number", "maximum": 10},
-            "statement": {"type": "integer", "enum": [1, 2]},
-            "question": {"type": "string"},
-        },
-        "required": ["helpfulness", "statement", "question"],
-    }
-    form = ResponseFormat("own", orjson.dumps(schema).decode())
-    told = laid_out("Review.", Transcript(CRATES), "own", "Fill in the form.")
-    call = Call(Request("sim/it", told, response_format=form))
-    filled = orjson.loads((await QUIETLY(call)).text)
-    assert set(filled) == {"helpfulness", "statement", "question"}
-    assert filled["helpfulness"] == 0.5 and filled["statement"] in (1, 2)
 
 
 def test_models_go_by_any_name_that_they_are_given() -> None:

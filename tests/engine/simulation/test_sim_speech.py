@@ -4,13 +4,10 @@ from oversight.cache.call import Ask, Call, Message, Request
 from oversight.engine.simulation import SimModel
 from oversight.engine.simulation.speech import stated_strength
 from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief
-from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.prompts.words import Words
 from oversight.protocols.question import Problem
 from oversight.protocols.transcript import Transcript, Turn
-from tests.fakes import laid_out
 from tests.shipments import shipments, simulated, within
 
 PROBLEMS = shipments(500)
@@ -64,24 +61,6 @@ async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_o
     assert max(lengths) - min(lengths) > 40
 
 
-async def test_speeches_speak_of_the_question_and_differ() -> None:
-    answer = FIRST.question.answers[0]
-    texts = set()
-    for draw in range(20):
-        agent = Agent("sim/it", temperature=draw / 100)
-        texts.add((await speech(QUIETLY, FIRST, 0, agent)).text)
-    assert len(texts) == 20
-    assert all(answer.text in text or answer.work.splitlines()[0] in text for text in texts)
-
-
-async def test_who_has_heard_the_rival_answers_it() -> None:
-    question = FIRST.question
-    first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIETLY)
-    transcript = Transcript(question, (first,))
-    reply = await SPEAKER.speak(transcript, question.answers[1], QUIETLY)
-    assert any(words in reply.text for words in ("speech for", "opponent", "against"))
-
-
 async def test_a_client_asks_about_the_question_and_moves_nobody() -> None:
     client = Brief("Client", Words("A client asks."), Words("Ask one question."), act="ask")
     asking = await SPEAKER.speak(Transcript(FIRST.question), None, QUIETLY, client)
@@ -90,13 +69,6 @@ async def test_a_client_asks_about_the_question_and_moves_nobody() -> None:
     alone = await JUDGE.judge(Transcript(FIRST.question), QUIETLY)
     heard = await JUDGE.judge(Transcript(FIRST.question, (asking,)), QUIETLY)
     assert heard.probs == alone.probs
-
-
-async def test_a_consultancy_reads_like_one() -> None:
-    protocol = Consultancy(JUDGE, Agent("sim/it"), turns=4)
-    verdict = await protocol.run(FIRST.question, FIRST.question.answers[0], QUIETLY)
-    speakers = [turn.speaker for turn in verdict.transcript.turns]
-    assert speakers == ["Client", "Consultant A", "Client", "Consultant A"]
 
 
 async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of() -> None:
@@ -125,27 +97,6 @@ async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_privat
         turn = await agent.speak(transcript, side, QUIETLY)
         assert "private" not in turn.text.lower()
         assert stated_strength(turn.text)
-
-
-async def test_best_of_n_speaks_the_stronger_of_its_drafts() -> None:
-    sim = simulated(PROBLEMS, LOUD)
-    stated: dict[int, list[float]] = {}
-    for n in (1, 4):
-        speaker = BestOf(n, SPEAKER, JUDGE)
-        stated[n] = []
-        for problem in PROBLEMS[:200]:
-            side = problem.question.answers[problem.best]
-            turn = await speaker.speak(Transcript(problem.question), side, sim)
-            stated[n].append((stated_strength(turn.text) or ("", 0.0))[1])
-    assert all(four >= one for one, four in zip(stated[1], stated[4], strict=True))
-    assert within(stated[1].count(2.0), 200, 1 / 2)
-    assert within(stated[4].count(2.0), 200, 1 - 1 / 2**4)
-
-
-async def test_a_limit_that_is_no_number_limits_nothing() -> None:
-    told = laid_out("Rules.", Transcript(FIRST.question), "speak", "Argue.", "A", words="²")
-    call = Call(Request("sim/it", told))
-    assert len((await QUIETLY(call)).text.split()) > 50
 
 
 def test_only_the_opening_of_a_speech_states_its_strength() -> None:

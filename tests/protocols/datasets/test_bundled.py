@@ -30,14 +30,6 @@ def answers(name):
     return [answer for problem in bundled(name) for answer in problem.question.answers]
 
 
-@pytest.mark.parametrize(
-    ("expression", "expected"),
-    [("2 + 3 * 4", 14), ("3 - 5 + 10", 8), ("6 * 5/2", 15), ("9/4", Fraction(9, 4)), ("0.1", 0.1)],
-)
-def test_the_evaluation_of_these_tests_knows_precedence(expression, expected):
-    assert value(expression) == Fraction(str(expected))
-
-
 def test_every_equation_holds_in_right_and_in_wrong_solutions():
     for answer in answers("arithmetic"):
         equations = EQUATION.findall(answer.work)

@@ -90,14 +90,6 @@ def test_loading_twice_gives_the_same_and_a_higher_limit_keeps_the_lower_ones(fo
     assert gsm8k(str(folder), limit=3) == Gsm8k(str(folder), limit=3).load()
 
 
-def test_a_seed_moves_labels_and_shuffled_order(folder):
-    first, second = loaded(Gsm8k(str(folder))), Gsm8k(str(folder), seed=1).load()
-    assert [p.best for p in first] != [p.best for p in second]
-    shuffled = [p.id for p in Gsm8k(str(folder), shuffle=True).load()]
-    assert shuffled != [p.id for p in first]
-    assert sorted(shuffled) == sorted(p.id for p in first)
-
-
 @pytest.mark.campaign
 @needs_published
 @pytest.mark.parametrize(("right", "low", "high"), [("person", 0.64, 0.70), ("model", 0.56, 0.63)])

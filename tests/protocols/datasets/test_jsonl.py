@@ -40,12 +40,6 @@ def test_a_row_becomes_a_problem_with_the_labels_that_it_has():
     assert problem.best == 1
 
 
-def test_graded_values_and_more_than_two_answers_are_welcome():
-    answers = [YES, NO, {"label": "C", "text": "nearly", "value": 0.25}]
-    (problem,) = load(row(answers=answers))
-    assert problem.values == (1, -1, 0.25)
-
-
 def test_relabelling_is_seeded_and_keeps_texts_and_values_together():
     rows = [row(id=f"moon-{n}") for n in range(40)]
     by_seed = {seed: load(*rows, relabel=True, seed=seed) for seed in (0, 0, 1)}

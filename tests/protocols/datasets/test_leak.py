@@ -52,13 +52,6 @@ def test_true_answers_that_are_longer_are_caught():
     assert "fine" not in gate.line
 
 
-def test_true_answers_that_are_shorter_are_caught_as_well():
-    gate = leakage_check(made(100, always(("short", "", 1.0), ("a long one", "", -1.0))))
-    rule = accuracy(gate, "longest answer")
-    assert rule.accuracy == 0.0
-    assert rule.leaks
-
-
 def test_a_rare_mark_is_caught_where_it_stands():
     def answers(rng):
         return [("18", "", 1.0), ("21.0" if rng.random() < 0.3 else "21", "", -1.0)]
@@ -76,7 +69,7 @@ def test_answers_without_a_tell_pass():
     gate = leakage_check(made(100, answers, clusters=100))
     assert gate.leaks == ()
     assert gate.line.startswith("leakage check: no rule of form finds the true answers; farthest")
-    assert gate.line.endswith("; with n = 100 a leak of up to 14 points would pass")
+    assert gate.line.endswith("; with 100 problems, a leak of up to 14 points could go unseen")
 
 
 def stopped(n: int, tell: float, rng: random.Random) -> list[Problem]:
@@ -215,15 +208,6 @@ def test_position_is_a_rule_too():
     assert rule.leaks
 
 
-def test_a_larger_data_set_has_a_narrower_interval():
-    def answers(rng):
-        return [("x" * rng.randint(1, 9), "", 1.0), ("y" * rng.randint(1, 9), "", -1.0)]
-
-    few, many = (accuracy(leakage_check(made(n, answers)), POSITION) for n in (50, 200))
-    assert many.high - many.low < few.high - few.low
-    assert few.low < 0.5 < few.high
-
-
 def test_no_problems_are_refused():
     with pytest.raises(ValueError, match="no problems"):
         leakage_check([])
@@ -265,8 +249,3 @@ def test_balance_takes_the_wrong_answer_that_evens_things_out():
     balance = Balance()
     chosen = [balance.choose(right, (longer, shorter)) for _ in range(10)]
     assert chosen == [longer, shorter] * 5
-
-
-def test_balance_has_no_choice_among_one():
-    only = Answer("", "11", "a")
-    assert Balance().choose(Answer("", "12"), (only,)) is only

@@ -4,9 +4,13 @@ import json
 
 import pytest
 
+from oversight.protocols.datasets.mmlu import Mmlu
 from oversight.protocols.datasets.passages import BoolQ, Quality
 from oversight.protocols.datasets.prontoqa import ProntoQa
+from oversight.protocols.datasets.solib import Solib
 from tests.protocols.datasets.reading import best, lines, refused, texts
+from tests.protocols.datasets.test_choices import TOOLS
+from tests.protocols.datasets.test_solib import ROW
 
 ASKED = {
     "question": "Who lit the lamp?",
@@ -148,7 +152,9 @@ def test_a_prontoqa_answer_is_one_of_two_words(tmp_path, answer):
 
 
 @pytest.mark.parametrize(
-    ("kind", "row"), [(Quality, STORY), (BoolQ, LAMP), (ProntoQa, WUMPUS)], ids=str
+    ("kind", "row"),
+    [(Quality, STORY), (BoolQ, LAMP), (ProntoQa, WUMPUS), (Mmlu, TOOLS), (Solib, ROW)],
+    ids=str,
 )
 def test_labels_are_drawn_by_seed_and_say_nothing_of_the_truth(tmp_path, kind, row):
     path = lines(tmp_path / "rows", *[row] * 60)

@@ -32,13 +32,6 @@ def test_an_array_and_lines_give_the_same_problems_in_one_format(tmp_path):
     assert problems[0].question.answers[problems[0].best].text == "36"
 
 
-def test_labels_are_drawn_by_seed(tmp_path):
-    (tmp_path / "a.json").write_text(json.dumps([ROW] * 30))
-    best = [[p.best for p in Solib("a.json", seed=seed).load(tmp_path)] for seed in (0, 1)]
-    assert best[0] != best[1]
-    assert set(best[0]) == {0, 1}
-
-
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -9,13 +8,11 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.drafting.best_of import BestOf
-from oversight.protocols.mechanisms.baselines import Propaganda
-from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn
-from tests.fakes import APPLES, CRATES, JUDGE, A, B, Scripted, addresses, draft, prompt
+from tests.fakes import CRATES, JUDGE, A, B, Scripted, draft, prompt
 
 ALICE = Agent("alice", temperature=0.0)
 TRANSCRIPT = Transcript(CRATES)
@@ -37,12 +34,6 @@ def drafted(beliefs: dict[str, int]) -> Scripted:
 
 
 BELIEFS = {"draft 0": 50, "draft 1": 30, "draft 2": 70, "draft 3": 20}
-
-
-async def test_the_draft_that_makes_the_judge_believe_the_side_most_is_spoken() -> None:
-    for side, spoken in ((A, "draft 2"), (B, "draft 3")):
-        turn = await BestOf(4, ALICE, JUDGE).speak(TRANSCRIPT, side, drafted(BELIEFS))
-        assert (turn.text, turn.side) == (spoken, side)
 
 
 @given(
@@ -68,39 +59,12 @@ async def test_of_equals_the_lowest_draw_is_spoken() -> None:
     assert (await BestOf(4, ALICE, JUDGE).speak(TRANSCRIPT, A, drafted(even))).text == "draft 0"
 
 
-async def test_a_larger_n_reuses_the_first_draws_and_their_selection() -> None:
-    ask = drafted(BELIEFS)
-    await BestOf(2, ALICE, JUDGE).speak(TRANSCRIPT, A, ask)
-    await BestOf(4, ALICE, JUDGE).speak(TRANSCRIPT, A, ask)
-    assert (len(ask.calls), ask.distinct) == (4 + 8, 8)
-
-
 async def test_draft_0_is_the_plain_speech_and_others_are_drawn_warm_with_the_whole_brief() -> None:
     ask = drafted(BELIEFS)
     await BestOf(3, ALICE, JUDGE, temperature=0.9).speak(TRANSCRIPT, A, ask)
     plain = ALICE.compose(TRANSCRIPT, A, ADVOCATE)
     warm = plain.changed(temperature=0.9)
     assert ask.calls[:3] == [plain, replace(warm, draw=(1,)), replace(warm, draw=(2,))]
-
-
-async def test_the_verdict_on_a_speech_that_is_heard_last_is_the_call_that_picked_it() -> None:
-    for kind in (Propaganda, Consultancy):
-        plain, best = drafted(BELIEFS), drafted(BELIEFS)
-        await kind(JUDGE, ALICE).run(CRATES, A, plain)
-        verdict = await kind(JUDGE, BestOf(4, ALICE, JUDGE)).run(CRATES, A, best)
-        assert verdict.probs == (0.7, 0.3)
-        # Drafts 1 to 3, and their selection: the rest is the row without drafts.
-        assert addresses(plain) < addresses(best)
-        assert best.distinct == plain.distinct + 3 + 3
-
-
-async def test_equal_drafts_are_judged_once() -> None:
-    def script(call: Call) -> str:
-        return "the same" if prompt(call).task == "speak" else "A: 60%\nB: 40%"
-
-    ask = Scripted(script)
-    await BestOf(3, ALICE, JUDGE).speak(TRANSCRIPT, A, ask)
-    assert ask.distinct == 3 + 1
 
 
 async def test_the_selection_judge_hears_the_floor_before_the_draft() -> None:
@@ -138,19 +102,6 @@ async def test_a_fault_that_is_no_muddle_is_not_swallowed() -> None:
 
     with pytest.raises(ConnectionError):
         await BestOf(2, ALICE, JUDGE).speak(TRANSCRIPT, A, Scripted(script))
-
-
-async def test_self_play_at_best_of_n_still_pays_for_one_world() -> None:
-    def script(call: Call) -> str:
-        said = prompt(call)
-        if said.task == "speak":
-            return f"{said.side} draft {draft(call)} after {len(said.speeches)}"
-        share = crc32(said.user.encode()) % 101
-        return f"A: {share}%\nB: {100 - share}%"
-
-    ask = Scripted(script)
-    await Debate(JUDGE, BestOf(3, ALICE, JUDGE), rounds=2).worlds(APPLES, ask)
-    assert ask.distinct == 2 * 2 * (3 + 3) + 1
 
 
 async def test_the_selection_judge_is_asked_as_the_judge_of_the_protocol_is() -> None:

@@ -6,10 +6,8 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import ADVOCATE, Agent
-from oversight.protocols.counts import Counts
 from oversight.protocols.drafting.side_check import SideCheck
-from oversight.protocols.question import Answer
-from oversight.protocols.transcript import Transcript, Turn, Verdict
+from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import ALICE, CRATES, A, B, Scripted, prompt
 
 READER = Agent("reader")
@@ -92,28 +90,6 @@ async def test_a_speaker_without_a_side_is_not_checked() -> None:
     ask = scripted()
     turn = await SideCheck(ALICE, READER).speak(TRANSCRIPT, None, ask)
     assert (len(ask.calls), turn.check) == (1, "unchecked")
-
-
-async def test_without_retries_the_finding_is_only_recorded() -> None:
-    turn = await spoken(scripted("B"), retries=0)
-    assert (turn.text, turn.check, turn.retries) == ("speech 0", "off side", 0)
-
-
-async def test_findings_are_counted() -> None:
-    turns = [await spoken(scripted("B", "B", "B")), await spoken(scripted("hard to say"))]
-    verdict = Verdict((0.5, 0.5), TRANSCRIPT.then(*turns))
-    assert Counts.of(verdict).as_dict() == {"off_side": 1, "unclear_side": 1, "retries": 2}
-
-
-async def test_brackets_in_a_label_survive_the_feedback() -> None:
-    odd = replace(CRATES, answers=(A, Answer("[x]", "36")))
-
-    def script(call: Call) -> str:
-        return '{"argues_for": "[x]"}' if prompt(call).task == "side" else "speech"
-
-    ask = Scripted(script)
-    await SideCheck(ALICE, READER).speak(Transcript(odd), A, ask)
-    assert "to be arguing for ([x])" in prompt(ask.calls[2]).user
 
 
 def test_a_negative_number_of_retries_is_refused() -> None:

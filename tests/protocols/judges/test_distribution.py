@@ -1,9 +1,7 @@
-import orjson
 import pytest
 
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import DistributionJudge
-from oversight.protocols.judges.case import Case
 from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, Scripted
 
@@ -53,10 +51,3 @@ async def test_a_form_is_read_in_any_dress(text: str) -> None:
 async def test_a_form_that_is_not_filled_in_is_unreadable(text: str) -> None:
     with pytest.raises(Unreadable):
         await DistributionJudge("sim/weak").judge(TRANSCRIPT, filled(text))
-
-
-def test_the_form_asks_for_one_number_a_label() -> None:
-    made = DistributionJudge("sim/weak")
-    form = made.compose(made.shown(Case(TRANSCRIPT), (0, 1))).response_format
-    assert form is not None and form.name == "probabilities"
-    assert orjson.loads(form.schema)["required"] == ["A", "B"]

@@ -6,13 +6,12 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import Ensemble, Jury, Shot, StatedJudge, VotesJudge
+from oversight.protocols.judges import Ensemble, Jury, Shot, VotesJudge
 from oversight.protocols.mechanisms.baselines import Propaganda
-from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.scores import brier
 from oversight.protocols.transcript import Transcript
-from tests.fakes import ALICE, CRATES, JUDGE, Scripted, addresses, paid, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, Scripted, prompt
 
 TRANSCRIPT = Transcript(CRATES)
 YES_NO = (Answer("A", "yes"), Answer("B", "no"))
@@ -130,12 +129,6 @@ async def test_a_run_pays_once_for_the_held_out_examples() -> None:
     assert ask.distinct == 6 * 3 + 12
 
 
-async def test_it_shares_what_the_inner_protocol_shares() -> None:
-    ensemble = Ensemble(JUDGE, examples=EXAMPLES)
-    in_a, in_b = await paid(Debate(ensemble, ALICE, rounds=1), lambda call: percent(50))
-    assert in_a == in_b and len(in_a) == 2 + 5
-
-
 @pytest.mark.parametrize(("size", "q"), [(1, 0.7), (3, 0.7), (5, 0.4)])
 async def test_independent_members_are_right_as_often_as_condorcet_says(
     size: int, q: float
@@ -190,11 +183,3 @@ def test_its_name_tells_what_differs_from_the_plain_one() -> None:
     assert Ensemble(JUDGE).name == "ensemble (judge stated)"
     boosted = Ensemble(JUDGE, 7, EXAMPLES, weighing="adaboost")
     assert boosted.name == "ensemble size 7 12 examples weighing adaboost (judge stated)"
-
-
-async def test_what_a_protocol_has_the_judge_say_is_said_by_the_member() -> None:
-    ensemble = Ensemble(StatedJudge("judge", reads_passage=True))
-    assert ensemble.base_agent == JUDGE.base_agent and ensemble.reads_passage
-    ask = Scripted(lambda call: percent(50))
-    await ensemble.judge(TRANSCRIPT, ask)
-    assert len(addresses(ask)) == 5

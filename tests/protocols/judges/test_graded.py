@@ -7,15 +7,12 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.protocols.datasets.jsonl import JsonLines, write_jsonl
-from oversight.protocols.judges import DistributionJudge, LogprobJudge, VotesJudge
-from oversight.protocols.judges.judge import ModelJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.question import Answer, Problem, Question, is_graded
 from oversight.protocols.scores import brier
-from tests.fakes import ALICE, APPLES, CRATES, JUDGE, Scripted, prompt, token
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, Scripted, prompt
 
 ROUTES = Question(
     "Which way to the harbour?",
@@ -42,40 +39,6 @@ def test_grades_are_values_that_are_not_one_right_answer_among_wrong_ones(
     values: tuple[float, ...], graded: bool
 ) -> None:
     assert is_graded(values) == graded
-
-
-def reply(call: Call) -> Reply:
-    match prompt(call).task:
-        case "probabilities":
-            return Reply('{"A": 0.5, "B": 0.3, "C": 0.2}')
-        case "label":
-            return Reply("A", logprobs=(token("A", 0.9),))
-        case "vote":
-            return Reply("Answer: A")
-        case "percentages":
-            return Reply("A: 50%\nB: 30%\nC: 20%")
-    return Reply("OnLimits me.")
-
-
-@pytest.mark.parametrize(
-    "judge",
-    [JUDGE, DistributionJudge("judge"), LogprobJudge("judge"), VotesJudge("judge", n=1)],
-    ids=lambda judge: judge.kind,
-)
-async def test_every_kind_of_judge_is_asked_which_is_best_and_told_what_right_means(
-    judge: ModelJudge,
-) -> None:
-    asked, plain = Scripted(reply), Scripted(reply)
-    debate = Debate(judge, ALICE, rounds=1)
-    await debate.run(ROUTES, ROUTES.answers[0], asked)
-    told = debate.words.text("agent.graded")
-    assert all(told in prompt(call).system for call in asked.calls)
-    last = prompt(asked.calls[-1]).user.rpartition("check what you can.")[2]
-    assert "best" in last and "right" not in last
-    await debate.run(replace(ROUTES, graded=False), ROUTES.answers[0], plain)
-    last = prompt(plain.calls[-1]).user.rpartition("check what you can.")[2]
-    assert "right" in last and "best" not in last
-    assert not any(told in prompt(call).system for call in plain.calls)
 
 
 async def test_grades_count_by_how_much_better_an_answer_is() -> None:

@@ -93,11 +93,6 @@ async def test_a_pool_is_a_probability_between_its_jurors(
     assert min(percents) / 100 - 2e-4 <= pooled[0] <= max(percents) / 100 + 2e-4
 
 
-@pytest.mark.parametrize("pool", ["mean", "median", "logodds"])
-async def test_jurors_who_agree_are_the_verdict(pool: Pooling) -> None:
-    assert await probs(Jury(THREE, pool), ann=70.0, ben=70.0, cat=70.0) == pytest.approx((0.7, 0.3))
-
-
 async def test_a_jury_is_its_jurors_calls_and_keeps_their_judgements() -> None:
     mixed = Jury((ANN, VotesJudge("ben", n=3), DistributionJudge("cat")))
     said = {"percentages": "A: 60%\nB: 40%", "vote": "Answer: A", "probabilities": '{"A":1,"B":0}'}

@@ -160,16 +160,3 @@ def test_of_real_replies_no_echoed_name_and_no_other_talk_becomes_a_verdict() ->
         else:
             found[kind, True] += 1
     assert found == {("echo", False): 124, ("none", False): 80, ("verdict", True): 43}
-
-
-def test_captured_mass_alone_would_not_have_told_these_echoes() -> None:
-    """At the letter of a name, labels have nearly all of the probability."""
-    sure = 0
-    for kind, reply in kept_replies():
-        masses = [
-            sum(math.exp(p) for text, p in token.top if text.strip() in ("A", "B"))
-            for token in reply.logprobs
-            if token.text.strip() in ("A", "B")
-        ]
-        sure += kind == "echo" and max(masses, default=0.0) > 0.5
-    assert sure == 46

@@ -20,7 +20,6 @@ from tests.fakes import CRATES, Prompt, Scripted, prompt, token
 
 RAIN = Question("Is it raining?", (Answer("A", "Yes."), Answer("B", "No.")), passage="PASSAGE")
 RULES = default_prompts().text("judge.rules")
-HEARD = default_prompts().text("data.turns")
 HEARD_RAIN = Transcript(RAIN).then(
     Turn("Debater A", "It pours."), Turn("Debater B", "It does not.")
 )
@@ -76,12 +75,6 @@ async def test_an_example_ends_with_the_reply_in_the_judges_own_form(kind: str, 
 async def test_an_example_keeps_its_passage_from_a_judge_who_may_not_read(kind: str) -> None:
     assert "PASSAGE" not in await system(judge(kind, shots=(SHOT,)))
     assert "PASSAGE" in await system(judge(kind, shots=(SHOT,), reads_passage=True))
-
-
-async def test_what_speeches_are_is_told_also_if_only_an_example_has_some() -> None:
-    assert HEARD in (await asked(StatedJudge("judge", shots=(SHOT,)))).user
-    silent = Shot(Transcript(RAIN), (0.25, 0.75))
-    assert HEARD not in (await asked(StatedJudge("judge", shots=(silent,)))).user
 
 
 async def test_a_program_that_reads_the_prompt_finds_the_question_and_not_an_example() -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.reply import Reply
-from oversight.protocols.errors import Declined, Unreadable
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import VotesJudge
 from oversight.protocols.judges.votes import read_conclusion
 from oversight.protocols.question import Answer, Question
@@ -88,17 +88,3 @@ async def test_votes_are_draws_of_their_own_and_shares_of_those_that_voted() -> 
     verdict = await VotesJudge("sim/weak", n=4).judge(TRANSCRIPT, ask)
     assert verdict.probs == pytest.approx((2 / 3, 1 / 3))
     assert len(verdict.judgements) == 3
-
-
-async def test_more_votes_reuse_the_first() -> None:
-    ask = Scripted(lambda call: "Answer: A")
-    await VotesJudge("sim/weak", n=3).judge(TRANSCRIPT, ask)
-    await VotesJudge("sim/weak", n=5).judge(TRANSCRIPT, ask)
-    assert (len(ask.calls), ask.distinct) == (8, 5)
-
-
-async def test_votes_that_all_refuse_are_a_refusal() -> None:
-    with pytest.raises(Declined):
-        await VotesJudge("sim/weak").judge(
-            TRANSCRIPT, Scripted(lambda call: Reply("No.", outcome="refused"))
-        )

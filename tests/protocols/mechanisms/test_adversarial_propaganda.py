@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 
 import orjson
 import pytest
@@ -30,19 +29,6 @@ async def test_a_judge_that_is_its_own_market_is_asked_once_for_its_last_price_a
     assert ask.calls[-1] == ask.calls[-2] and ask.distinct == 5
     assert dict(verdict.measures)["price"] == pytest.approx(0.62)
     assert verdict.transcript.turns[-1].text == "A 62.0%, B 38.0%"
-
-
-async def test_a_market_that_nobody_moves_closes_after_one_speech():
-    ask = Scripted(trading(0.4))
-    verdict = await TRADED.run(CRATES, A, ask)
-    assert len(ask.calls) == 4
-    assert dict(verdict.measures)["adversary_loss"] == 0
-
-
-async def test_at_epsilon_0_trade_lasts_all_rounds_and_never_settles():
-    ask = Scripted(trading(0.4))
-    verdict = await replace(TRADED, epsilon=0, rounds=3).run(CRATES, A, ask)
-    assert len(ask.calls) == 8 and dict(verdict.measures)["settled"] is False
 
 
 async def test_a_price_that_is_still_moving_after_the_last_round_has_not_settled():

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.amplification import Amplification, shares
 from oversight.protocols.question import Answer, Problem, Question
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, paid, prompt
@@ -279,27 +278,3 @@ async def test_an_overseer_who_asks_nothing_leaves_the_judge_alone_with_the_ques
     ask = Scripted(silent)
     verdict = await Amplification(JUDGE, ALICE).run(CRATES, A, ask)
     assert len(ask.calls) == 2 and verdict.transcript.turns == ()
-
-
-async def test_subquestions_that_cannot_be_read_leave_the_world_without_a_verdict():
-    with pytest.raises(Unreadable):
-        await Amplification(JUDGE, ALICE).run(CRATES, A, Scripted(lambda call: "first, …"))
-
-
-async def test_helpers_that_do_not_steer_may_be_on_the_other_side():
-    ask = Scripted(lambda call: script_any(call))
-    protocol = Amplification(JUDGE, ALICE, steered=0, aux="sided")
-    await protocol.run(CRATES, CRATES.answers[0], ask)
-    answered = [prompt(call) for call in ask.calls if prompt(call).task == "answer"]
-    assert answered and {each.side for each in answered} == {"B"}
-    assert "Every helper was assigned" in prompt(ask.calls[-1]).user
-    assert protocol.name.endswith("steered 0 aux sided")
-
-
-def script_any(call: Call) -> str:
-    match prompt(call).task:
-        case "subquestions":
-            return '{"subquestions": ["How many crates?", "How many in each?"]}'
-        case "percentages":
-            return "A: 60%\nB: 40%"
-    return "An answer."

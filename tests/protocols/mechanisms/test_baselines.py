@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.cache.call import Call
-from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
@@ -34,17 +33,6 @@ def script(call: Call) -> str:
     return f"{call.model} {said.asks} heard {len(said.speeches)}"
 
 
-async def test_a_naive_judge_hears_nobody() -> None:
-    verdicts = await NaiveJudge(JUDGE).worlds(APPLES, Scripted(script))
-    assert verdicts[0] == verdicts[1]
-    assert verdicts[0].transcript.turns == ()
-
-
-async def test_propaganda_is_one_speech() -> None:
-    verdict = await Propaganda(JUDGE, ALICE).run(CRATES, B, Scripted(script))
-    assert [(turn.speaker, turn.side) for turn in verdict.transcript.turns] == [("Advocate B", B)]
-
-
 async def test_open_trust_shares_everything_and_is_worth_nothing() -> None:
     """The known truth: whoever is trusted blindly is believed for the lie as for the truth: the
     verdict is 1 on what each world argues for, so ASD is 0."""
@@ -56,12 +44,6 @@ async def test_open_trust_shares_everything_and_is_worth_nothing() -> None:
     assert await protocol.agent_score_difference(APPLES, ask) == 0
     assert ask.distinct == 1
     assert [call.model for call in ask.calls] == ["alice", "alice"]
-
-
-async def test_a_free_choice_of_no_answer_is_unreadable() -> None:
-    protocol = OpenTrust(JUDGE, ALICE)
-    with pytest.raises(Unreadable, match="'C', none of A, B"):
-        await protocol.run(CRATES, A, Scripted(lambda call: '{"answer": "C"}'))
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.name)
@@ -111,12 +93,3 @@ async def test_the_agent_score_difference_weighs_each_world_by_its_value() -> No
     graded = replace(APPLES, values=(0.5, 2))
     asd = await protocol.agent_score_difference(graded, Scripted(credulous))
     assert asd == pytest.approx(-0.75 * -0.08 + 0.75 * -0.32)
-
-
-def test_a_grid_is_every_agent_with_every_judge_and_once_a_judge_without_agent() -> None:
-    judges = [JUDGE, replace(JUDGE, model="other")]
-    assert len(NaiveJudge(JUDGE).grid([ALICE, BOB], judges)) == 2
-    grid = Propaganda(JUDGE, ALICE).grid(iter([ALICE, BOB]), iter(judges))
-    assert [(cell.agent, cell.judge) for cell in grid] == [
-        (agent, judge) for agent in (ALICE, BOB) for judge in judges
-    ]

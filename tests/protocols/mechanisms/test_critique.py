@@ -7,15 +7,12 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.engine.runs.scheduler import attempt
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Cell
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.counts import unread_by_seat
 from oversight.protocols.datasets.jsonl import JsonLines, write_jsonl
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Transcript, Turn, Verdict
@@ -52,22 +49,14 @@ async def test_proposal_then_critiques_then_their_ratings_then_the_judge():
         *[("judge", "statement")] * 3,
         ("judge", "percentages"),
     ]
+    assert [call.draw for call in ask.calls[1:4]] == [(0,), (1,), (2,)]
+    assert {prompt(call).speakers for call in ask.calls[1:4]} == {("Proposer A",)}
+    assert [prompt(call).speeches[1:] for call in ask.calls[4:7]] == [
+        (f"flaw {n}",) for n in range(3)
+    ]
     assert prompt(ask.calls[-1]).speakers == ("Proposer A", "Critic")
     assert [turn.text for turn in verdict.transcript.turns] == ["speak A by alice", "flaw 1"]
     assert verdict.measures == (("helpfulness", pytest.approx(0.8)),)
-
-
-async def test_critiques_are_draws_blind_to_each_other_and_each_is_rated_alone():
-    ask = Scripted(script)
-    await Critique(JUDGE, ALICE, CAROL).run(CRATES, A, ask)
-    assert [call.draw for call in ask.calls[1:4]] == [(0,), (1,), (2,)]
-    for call in ask.calls[1:4]:
-        assert prompt(call).speakers == ("Proposer A",)
-    assert [prompt(call).speeches[1:] for call in ask.calls[4:7]] == [
-        ("flaw 0",),
-        ("flaw 1",),
-        ("flaw 2",),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -92,52 +81,6 @@ async def test_if_all_are_shown_none_is_rated_and_none_measured():
     verdict = await Critique(JUDGE, ALICE, CAROL, critiques=2, shown=2).run(CRATES, A, ask)
     assert len(ask.calls) == 4 and verdict.measures == ()
     assert [turn.text for turn in verdict.transcript.turns[1:]] == ["flaw 0", "flaw 1"]
-
-
-@pytest.mark.parametrize(
-    ("ratings", "choices"),
-    [
-        (("good", 4, None), [(0, 1), (0, 2), (2, 1)]),
-        ((11, -1, "?"), [(0, 1), (0, 2), (1, 2)]),
-        ((9, 8, "?"), [(0, 1), (2, 0)]),
-    ],
-)
-async def test_the_judge_decides_on_all_that_unread_ratings_allow_to_be_shown(
-    ratings: tuple[object, ...], choices: list[tuple[int, int]]
-):
-    ask = Scripted(lambda call: script(call, ratings))
-    verdict = await Critique(JUDGE, ALICE, CAROL, shown=2).run(CRATES, A, ask)
-    decided = [prompt(call).speeches[1:] for call in ask.calls[7:]]
-    assert decided == [tuple(f"flaw {n}" for n in each) for each in choices]
-    assert {doubt.seat for doubt in verdict.doubts} == {"Judge"}
-
-
-async def test_a_ranker_that_declines_is_told_from_a_muddle_and_a_refused_critique_is_a_turn():
-    def refusing(call: Call, task: str) -> str | Reply:
-        return Reply("No.", outcome="refused") if prompt(call).task == task else script(call)
-
-    ask = Scripted(lambda call: refusing(call, "statement"))
-    unrated = await Critique(JUDGE, ALICE).run(CRATES, A, ask)
-    assert unread_by_seat(unrated) == {"Judge: refused": 3}
-    quiet = Critique(JUDGE, ALICE, critiques=1)
-    verdict = await quiet.run(CRATES, A, Scripted(lambda call: refusing(call, "critique")))
-    assert verdict.transcript.turns[1].outcome == "refused"
-
-
-async def test_self_critique_is_the_agent():
-    ask = Scripted(script)
-    await Critique(JUDGE, ALICE).run(CRATES, A, ask)
-    assert {c.model for c in ask.calls if prompt(c).task == "critique"} == {"alice"}
-
-
-async def test_the_critic_is_asked_alike_in_both_worlds():
-    asks = []
-    for side in CRATES.answers:
-        ask = Scripted(script)
-        await Critique(JUDGE, ALICE, CAROL).run(CRATES, side, ask)
-        asked = prompt(ask.calls[1])
-        asks.append((asked.system, asked.asks, asked.user.partition("<instructions")[2]))
-    assert asks[0] == asks[1]
 
 
 async def test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_proposal():
@@ -216,18 +159,6 @@ async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow
 
     assert await found("honest", B) == pytest.approx(1 - 0.7**draws)
     assert await found("honest", A) == await found("dishonest", B) == 0
-
-
-@pytest.mark.parametrize(("aux", "side"), [("honest", ""), ("sided", "B"), ("adversarial", "A")])
-async def test_the_critic_is_on_nobodys_side_on_another_or_secretly_on_the_agents(
-    aux: Aux, side: str
-):
-    ask = Scripted(script)
-    verdict = await Critique(JUDGE, ALICE, CAROL, aux=aux).run(CRATES, A, ask)
-    sides = {prompt(call).side for call in ask.calls if prompt(call).task == "critique"}
-    assert sides == {side}
-    assert verdict.transcript.turns[1].speaker == "Critic"
-    assert Critique(JUDGE, ALICE, aux=aux).name.endswith(f"aux {aux}") == (aux != "honest")
 
 
 async def test_a_critic_that_was_turned_takes_what_an_honest_one_gave():

@@ -9,10 +9,9 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer
 from oversight.protocols.transcript import Turn
-from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, prompt
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, prompt
 
 
 def script(call: Call) -> str:
@@ -83,32 +82,6 @@ async def test_a_debater_who_can_argue_for_anything_wins_both_worlds() -> None:
     worlds = await Debate(JUDGE, ALICE, BOB).worlds(APPLES, Scripted(proving))
     assert [verdict.probs for verdict in worlds] == [(1, 0), (0, 1)]
     assert await Debate(JUDGE, ALICE, BOB).agent_score_difference(APPLES, Scripted(proving)) == 0
-
-
-@pytest.mark.parametrize("simultaneous", [True, False])
-async def test_a_longer_debate_begins_with_a_shorter_one_unless_its_length_is_told(
-    simultaneous: bool,
-) -> None:
-    for horizon, shared in (("untold", 4), ("told", 0)):
-        short, long = Scripted(script), Scripted(script)
-        for ask, rounds in ((short, 2), (long, 4)):
-            debate = Debate(JUDGE, ALICE, rounds=rounds, simultaneous=simultaneous, horizon=horizon)
-            await debate.run(CRATES, A, ask)
-        assert len(addresses(short) & addresses(long)) == shared
-        told = [prompt(call) for call in long.calls[:-1]]
-        assert all(f"This is round {n // 2 + 1}." in each.user for n, each in enumerate(told))
-        assert all(("rounds: 4" in each.system) == (horizon == "told") for each in told)
-
-
-async def test_the_order_of_a_debate_makes_no_difference_to_its_opening() -> None:
-    asked = []
-    for simultaneous in (True, False):
-        ask = Scripted(script)
-        await Debate(JUDGE, ALICE, rounds=1, simultaneous=simultaneous).run(CRATES, A, ask)
-        asked.append(ask.calls)
-    assert asked[0][0] == asked[1][0] and asked[0][1] != asked[1][1]
-    told = default_prompts().text("data.simultaneous")
-    assert [told in prompt(calls[-1]).user for calls in asked] == [True, False]
 
 
 @given(st.integers(), st.integers(1, 3))

@@ -1,7 +1,6 @@
 """Debate as a game: planted verdicts on every pair of drafts, and what the equilibrium is worth."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
@@ -10,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oversight.cache.call import Call
-from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.debate_game import DebateGame, equilibrium
-from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, draft, paid, prompt
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, draft, prompt
 
 PENNIES = ((90, 20), (30, 70))
 """Beliefs in (A), by draft of A and draft of B: no saddle. (.9 x .7 - .2 x .3) / 1.1 in
@@ -110,31 +108,6 @@ async def test_a_pool_of_one_is_the_debate() -> None:
         assert played.probs == pytest.approx(ended.probs)
         assert played.transcript == ended.transcript
         assert addresses(ask) == addresses(plain)
-
-
-async def test_a_larger_pool_pays_only_for_what_is_new() -> None:
-    table = [[50 + 3 * n - 2 * m for m in range(4)] for n in range(4)]
-    large, _ = await paid(DebateGame(JUDGE, ALICE), planted(table).answer)
-    small, _ = await paid(DebateGame(JUDGE, ALICE, pool=2), planted(table).answer)
-    assert small < large
-
-
-async def test_the_drafts_are_those_of_best_of_n() -> None:
-    warm = replace(ALICE, temperature=0.8)
-    game = planted([[50] * 4] * 4)
-    await DebateGame(JUDGE, warm).run(CRATES, A, game)
-
-    def script(call: Call) -> str:
-        said = prompt(call)
-        return f"{said.side}{draft(call)}" if said.task == "speak" else "A: 50%\nB: 50%"
-
-    chosen = Scripted(script)
-    await Debate(JUDGE, BestOf(4, warm, JUDGE), rounds=1).run(CRATES, A, chosen)
-    speeches = [
-        {call.address for call in ask.calls if prompt(call).task == "speak"}
-        for ask in (game, chosen)
-    ]
-    assert speeches[0] == speeches[1] and len(speeches[0]) == 8
 
 
 @given(st.integers(), st.integers(1, 3), st.booleans())

@@ -1,11 +1,10 @@
 import hashlib
 
 from oversight.cache.call import Call
-from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
 from oversight.protocols.question import Answer, Question
-from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, paid, prompt
+from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, Scripted, prompt
 
 
 def script(call: Call) -> str:
@@ -35,26 +34,6 @@ async def test_no_consultant_and_no_client_hears_of_the_other_consultancy():
     for asked in talk:
         assert len({who for who in asked.speakers if who != "Client"}) <= 1
         assert asked.side == "" or set(asked.speakers) <= {"Client", f"Consultant {asked.side}"}
-
-
-async def test_both_clients_open_with_the_same_question():
-    ask = Scripted(script)
-    await DoubleConsultancy(JUDGE, ALICE).run(CRATES, A, ask)
-    assert (len(ask.calls), ask.distinct) == (5, 4)
-
-
-async def test_with_two_policies_each_argues_for_its_side():
-    ask = Scripted(script)
-    await DoubleConsultancy(JUDGE, ALICE, opponent=BOB).run(CRATES, B, ask)
-    spoke = {(c.model, prompt(c).side) for c in ask.calls if prompt(c).task == "speak"}
-    assert spoke == {("alice", "B"), ("bob", "A")}
-
-
-async def test_each_half_is_paid_once_with_the_plain_consultancy_of_its_side():
-    double = Scripted(script)
-    await DoubleConsultancy(JUDGE, ALICE, turns=4).run(CRATES, A, double)
-    plain = await paid(Consultancy(JUDGE, ALICE, turns=4), script)
-    assert len(addresses(double) - plain[0] - plain[1]) == 1
 
 
 async def test_without_clients_it_is_one_simultaneous_round_of_debate():

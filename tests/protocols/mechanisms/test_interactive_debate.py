@@ -1,10 +1,9 @@
 import pytest
 
 from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.interactive_debate import InteractiveDebate
-from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, addresses, prompt
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, prompt
 
 
 def script(call: Call) -> str:
@@ -24,28 +23,10 @@ async def test_the_judge_asks_before_every_round_but_the_first():
     assert {c.model for c in ask.calls if prompt(c).task == "ask"} == {"judge"}
 
 
-async def test_the_questions_rest_on_what_was_said_and_both_debaters_hear_them():
-    ask = Scripted(script)
-    await InteractiveDebate(JUDGE, ALICE).run(CRATES, A, ask)
-    question, *answers = (prompt(call) for call in ask.calls[2:5])
-    assert question.speakers == ("Debater A", "Debater B")
-    for answer in answers:
-        assert answer.speakers == ("Debater A", "Debater B", "Judge")
-        assert answer.speeches[-1] == "judge: ask after 2"
-
-
 async def test_in_a_sequential_debate_the_second_speaker_hears_the_first_answer_the_judge():
     ask = Scripted(script)
     await InteractiveDebate(JUDGE, ALICE, simultaneous=False).run(CRATES, B, ask)
     assert prompt(ask.calls[-2]).speakers[-2:] == ("Judge", "Debater B")
-
-
-async def test_the_rules_tell_that_the_judge_will_ask_so_no_call_is_that_of_a_plain_debate():
-    plain, interactive = Scripted(script), Scripted(script)
-    await Debate(JUDGE, ALICE).run(CRATES, A, plain)
-    await InteractiveDebate(JUDGE, ALICE).run(CRATES, A, interactive)
-    assert not addresses(plain) & addresses(interactive)
-    assert all("the judge puts questions" in prompt(call).system for call in interactive.calls)
 
 
 async def test_a_judge_whose_questions_change_nothing_decides_as_in_a_plain_debate():
@@ -99,15 +80,3 @@ async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneou
     interactive = InteractiveDebate(JUDGE, ALICE, simultaneous=simultaneous)
     assert await plain.agent_score_difference(APPLES, Scripted(witnesses)) == 0
     assert await interactive.agent_score_difference(APPLES, Scripted(witnesses)) == 2
-
-
-async def test_a_refused_question_is_a_turn_and_the_debate_goes_on():
-    def refusing(call: Call) -> str | Reply:
-        return Reply("No.", outcome="refused") if prompt(call).task == "ask" else script(call)
-
-    verdict = await InteractiveDebate(JUDGE, ALICE).run(CRATES, A, Scripted(refusing))
-    assert [turn.outcome for turn in verdict.transcript.turns] == [
-        *["ok"] * 2,
-        "refused",
-        *["ok"] * 2,
-    ]

@@ -10,7 +10,7 @@ from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
 from oversight.protocols.mechanisms.market_making import MarketMaking
 from oversight.protocols.protocol import Protocol
-from tests.fakes import ALICE, CRATES, JUDGE, A, Scripted, paid, prompt
+from tests.fakes import ALICE, CRATES, JUDGE, A, Scripted, prompt
 from tests.markets import trading
 
 MARY = Agent("mary")
@@ -55,11 +55,6 @@ async def test_the_adversary_hears_the_prices_and_market_and_judge_only_the_spee
     heard = [prompt(call).speakers for call in ask.calls]
     speech, price = kind, "Market"
     assert heard == [(), (price,), (speech,), (price, speech, price), (speech,) * 2, (speech,) * 2]
-
-
-async def test_the_worlds_share_the_first_price_and_nothing_else(kind: str):
-    in_a, in_b = await paid(MARKETS[kind](), trading(0.1, 0.3, 0.5, 0.7, 0.9))
-    assert len(in_a) == len(in_b) == 10 and len(in_a & in_b) == 1
 
 
 @pytest.mark.parametrize("start", [0.0, 0.2, 0.78, 0.8, 1.0])

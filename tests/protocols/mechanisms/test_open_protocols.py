@@ -2,7 +2,6 @@ import orjson
 import pytest
 
 from oversight.cache.call import Call
-from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
@@ -103,12 +102,3 @@ async def test_how_often_a_wrong_agent_misleads_the_judge_can_be_read_off_the_ou
             (given_wrong if chose == "B" else given_right).append(worlds[n % 2].probs[1] > 0.5)
         assert (sum(given_wrong), len(given_wrong)) == (3, 10)
         assert (sum(given_right), len(given_right)) == (0, 30)
-
-
-async def test_a_choice_that_names_no_answer_is_unreadable():
-    with pytest.raises(Unreadable, match="'C', none of A, B"):
-        await OpenConsultancy(JUDGE, ALICE).run(CRATES, A, Scripted(lambda c: script(c, "C")))
-
-
-def test_the_rows_are_those_of_the_closed_protocols_opened():
-    assert [opened.name for opened, _ in OPENED] == [f"open {closed.name}" for _, closed in OPENED]

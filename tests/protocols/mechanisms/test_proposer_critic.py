@@ -3,8 +3,6 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Unreadable
-from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
 from oversight.protocols.question import Answer, Problem, Question
 from tests.fakes import ALICE, CRATES, JUDGE, A, Scripted, prompt
@@ -73,26 +71,6 @@ async def test_a_judge_who_trusts_the_critic_is_as_good_as_the_critic():
             agreed[place] += bool(dict(verdict.measures)["agrees"])
     assert total / n == pytest.approx(2 * right / n - 1)
     assert agreed == [right, n - right]
-
-
-async def test_a_critic_without_a_private_verdict_leaves_the_world_without_one():
-    with pytest.raises(Unreadable, match="'D', none of A, B"):
-        await ProposerCritic(JUDGE, ALICE).run(CRATES, A, Scripted(lambda c: script(c, "D")))
-
-
-@pytest.mark.parametrize(("aux", "speaks_for"), [("sided", "B"), ("adversarial", "A")])
-async def test_a_critic_with_a_side_is_not_asked_what_it_holds_right(aux: Aux, speaks_for: str):
-    ask = Scripted(script)
-    protocol = ProposerCritic(JUDGE, ALICE, CAROL, aux=aux)
-    verdict = await protocol.run(CRATES, A, ask)
-    assert [prompt(call).asks for call in ask.calls] == [
-        "speak A",
-        f"critique {speaks_for}",
-        "percentages",
-    ]
-    assert verdict.transcript.turns[-1].speaker == "Critic"
-    assert dict(verdict.measures) == {"critic_chose": speaks_for, "agrees": aux == "adversarial"}
-    assert protocol.name == f"proposer critic aux {aux}"
 
 
 async def test_what_a_critic_is_worth_depends_on_whose_side_it_is_on():

@@ -6,9 +6,7 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
-from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.question import Answer, Problem, Question
 from tests.fakes import ALICE, CRATES, JUDGE, A, B, Scripted, prompt
 
@@ -86,22 +84,6 @@ async def test_criteria_are_blind_to_all_and_helpers_to_each_other():
                 assert asked.speakers == ("Agent A", *("Judge", "Helper") * 3)
 
 
-async def test_adversarial_helpers_serve_the_agent_and_the_judge_is_told_whom_they_may_serve():
-    said, before = [], []
-    for aux, side in (("honest", ""), ("sided", "A"), ("adversarial", "B")):
-        ask = Scripted(lambda call: "It holds." if prompt(call).task == "assess" else script(call))
-        await RecursiveRewardModelling(JUDGE, ALICE, aux=aux).run(CRATES, B, ask)
-        sides = {prompt(call).side for call in ask.calls if prompt(call).task == "assess"}
-        assert sides == {side}
-        verdicts = [prompt(call) for call in ask.calls if prompt(call).task == "percentages"]
-        said.append([each.speeches for each in verdicts])
-        conduct = default_prompts().text(f"recursive_reward_modelling.{aux}_conduct")
-        assert all(conduct in each.user for each in verdicts)
-        # Nothing that is asked before a helper speaks depends on whose side it is on.
-        before.append({c.address for c in ask.calls if prompt(c).task in ("criteria", "speak")})
-    assert said[0] == said[1] == said[2] and before[0] == before[1] == before[2]
-
-
 @pytest.mark.parametrize(
     ("rewards", "stands", "gained"),
     [
@@ -120,12 +102,6 @@ async def test_the_best_readable_reward_stands_of_equals_the_lowest_draw(
     assert verdict.transcript.turns[0].text == f"draw {stands}"
     assert verdict.probs[0] == pytest.approx(rewards[stands])
     assert dict(verdict.measures)["gained"] == pytest.approx(gained)
-
-
-async def test_if_no_reward_can_be_read_there_is_no_verdict():
-    with pytest.raises(Unreadable, match="200 of 100 is no probability"):
-        ask = Scripted(lambda call: script(call, (2, "high")))
-        await RecursiveRewardModelling(JUDGE, ALICE).run(CRATES, A, ask)
 
 
 @pytest.mark.parametrize("candidates", [1, 2, 3])

@@ -4,10 +4,9 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.protocols.judges import Jury, StatedJudge
-from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.weak_to_strong import WeakToStrong
 from oversight.protocols.scores import brier
-from tests.fakes import ALICE, BOB, CRATES, JUDGE, A, Scripted, paid, prompt
+from tests.fakes import ALICE, BOB, CRATES, JUDGE, A, Scripted, prompt
 
 ANN, BEN = StatedJudge("ann"), StatedJudge("ben")
 
@@ -41,13 +40,6 @@ async def test_named_weak_judges_join_that_of_the_row_each_once():
     assert {call.draw for call in ask.calls} == {()}
     assert verdict.probs == pytest.approx((0.6, 0.4))
     assert dict(verdict.measures)["spread"] == pytest.approx(0.4 / 3)
-
-
-async def test_it_pays_for_no_speech_that_a_plain_debate_has_paid_for():
-    weak, _ = await paid(WeakToStrong(JUDGE, ALICE, weak=(ANN,)), script)
-    for judge in (JUDGE, ANN):
-        plain, _ = await paid(Debate(judge, ALICE), script)
-        assert plain < weak
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])

@@ -10,9 +10,7 @@ from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent, Brief
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import OpenTrust
-from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
 from oversight.protocols.prompts.parse import read_rules
@@ -27,7 +25,6 @@ from oversight.protocols.prompts.render import Instructions
 from oversight.protocols.prompts.words import Words
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
-from oversight.protocols.transcript import Transcript
 from tests.fakes import CRATES, prompt
 from tests.mechanisms import asked, plain
 from tests.shipments import shipment
@@ -77,15 +74,6 @@ def test_no_placeholder_is_left_for_a_reader(spoken: Spoken) -> None:
             assert not known & set(re.findall(r"\{([a-z_]+)\}", message.text))
 
 
-def test_the_judge_is_asked_in_the_last_words(spoken: Spoken) -> None:
-    for call in spoken[1]:
-        if prompt(call).task in ("percentages", "statement"):
-            user = prompt(call).user
-            assert user.rstrip().endswith("</instructions>")
-            assert "You are the judge" in user.rpartition("<instructions")[2]
-            assert "You are the judge" not in prompt(call).system
-
-
 async def test_one_block_changes_the_calls_of_its_seat_and_no_others() -> None:
     text = DEFAULT.text("debate.judge")
     mine = DEFAULT.changed("mine", {"debate.judge": f"{text} Take your time."})
@@ -94,16 +82,6 @@ async def test_one_block_changes_the_calls_of_its_seat_and_no_others() -> None:
     fresh = [call for call in after if call.address not in before]
     assert [prompt(call).task for call in fresh] == ["percentages"]
     assert "Take your time." in prompt(fresh[0]).user
-
-
-async def test_general_words_reach_speakers_and_judges() -> None:
-    changes = {"agent.length": "No more than {words}.", "data.turns": "Trust nobody."}
-    for kind in (Debate, Critique, Amplification):
-        calls = await calls_of(plain(kind, prompts=DEFAULT.changed("mine", changes)))
-        speeches = [prompt(call) for call in calls if 'words="' in prompt(call).user]
-        assert speeches and all("No more than 150." in each.user for each in speeches)
-        verdicts = [prompt(call) for call in calls if prompt(call).task == "percentages"]
-        assert verdicts and all("Trust nobody." in each.user for each in verdicts)
 
 
 def faults() -> Iterator[tuple[str, str, str]]:
@@ -165,15 +143,6 @@ async def test_what_the_judge_cannot_read_is_told_to_all() -> None:
         assert all(DEFAULT.text(f"agent.passage_{shown}") in each for each in speeches)
         (verdict,) = [prompt(call).user for call in calls if prompt(call).task == "percentages"]
         assert (DEFAULT.text("judge.blind") in verdict) == (shown == "hidden")
-
-
-def test_a_brief_of_ones_own_needs_no_set() -> None:
-    call = AGENT.compose(
-        Transcript(CRATES),
-        CRATES.answers[0],
-        Brief("Voice", Words("Rules."), Words("For ({label}).")),
-    )
-    assert "For (A)." in call.messages[1].text and "Rules." in call.messages[0].text
 
 
 def test_the_words_of_every_mechanism_are_pinned() -> None:

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oversight.protocols.scores import RANGES, SCORES, Compat
-from oversight.protocols.scoring.bounds import Bounds, bounds
+from oversight.protocols.scoring.arrays import Flags
+from oversight.protocols.scoring.bounds import Bounds
+from oversight.protocols.scoring.world_table import WorldBlock, WorldTable
 from oversight.protocols.scoring.worlds import Worlds
 
 World = tuple[float | None, bool]
@@ -21,6 +23,12 @@ REFUSED: Question = (((0.8, False), (0.9, True)), (1, -1))
 FAILED: Question = ((((None, True)), (0.4, False)), (1, -1))
 
 
+def table(worlds: Worlds, doubtful: Flags) -> WorldTable:
+    n = len(doubtful)
+    block = WorldBlock(np.arange(n), worlds, doubtful)
+    return WorldTable(tuple(map(str, range(n))), ("",) * n, (block,))
+
+
 def bounded(questions: Sequence[Question], score: str, compat: Compat = "none") -> Bounds:
     """Bounds of questions of one draw each."""
     verdicts = [
@@ -29,8 +37,7 @@ def bounded(questions: Sequence[Question], score: str, compat: Compat = "none") 
     ]
     values = [[values] for _, values in questions]
     doubtful = [[[doubt for _, doubt in worlds]] for worlds, _ in questions]
-    every = np.arange(len(questions))
-    found = bounds([(Worlds(verdicts, values, compat), np.array(doubtful), every)], score, every)
+    found = table(Worlds(verdicts, values, compat), np.array(doubtful)).bounds(score)
     assert found is not None
     return found
 
@@ -93,10 +100,9 @@ def test_bounds_follow_the_tie_rule() -> None:
 
 
 def test_worlds_that_were_not_run_and_no_worlds_at_all_have_no_bounds() -> None:
-    one = np.arange(1)
-    assert bounds([], "brier", one[:0]) is None
+    assert WorldTable((), (), ()).bounds("brier") is None
     half = Worlds([[[[0.8, 0.2], [np.nan, np.nan]]]], [[[1, -1]]])
-    assert bounds([(half, np.zeros((1, 1, 2), np.bool_), one)], "brier", one) is None
+    assert table(half, np.zeros((1, 1, 2), np.bool_)).bounds("brier") is None
 
 
 probabilities = st.integers(0, 8).map(lambda n: n / 8)
@@ -116,25 +122,3 @@ def test_whatever_the_missing_verdicts_were_the_mean_lies_between(
     mean = dropped(bounded(truth, score))
     assert mean is not None
     assert found.worst - 1e-9 <= mean <= found.best + 1e-9
-
-
-def test_bounds_cover_the_mean_that_all_worlds_would_have_had() -> None:
-    """1 % of worlds fail, those in which the judge would have been surely wrong."""
-    rng = np.random.default_rng(0)
-    for n in (30, 100):
-        covered = 0
-        for _ in range(300):
-            wrong = rng.random((n, 2)) < 0.01
-            questions: list[Question] = [
-                (
-                    ((None, True) if a else (0.9, False), (None, True) if b else (0.9, False)),
-                    (1, -1),
-                )
-                for a, b in wrong.tolist()
-            ]
-            low, high = bounded(questions, "brier").interval or (0.0, 0.0)
-            # A world of the truth scores -.02, or -2 where the judge is wrong; one of the lie
-            # -1.62, or 0.
-            truth = (-0.02 * 0.99 - 2 * 0.01) - (-1.62 * 0.99)
-            covered += low <= truth <= high
-        assert covered / 300 >= 0.94, n

@@ -1,4 +1,4 @@
-"""Planted ratings, lines and surfaces, and published notebooks: known truths."""
+"""Planted ratings and lines, and published notebooks: known truths."""
 
 import math
 
@@ -18,7 +18,6 @@ from oversight.protocols.scoring.ratings import (
     fit,
     ratings,
 )
-from oversight.protocols.scoring.surface import breakdown_gap, own_axis, surface
 from tests.conftest import Campaign
 
 GUARDS = np.linspace(-200, 200, 8) + 1050
@@ -168,43 +167,6 @@ def test_another_origin_of_capability_changes_nothing() -> None:
     same = nested_oversight((1.2, 10), (0.7, 30), start=1000, gap=300, seen=(1100, 1200))
     assert moved.chances == pytest.approx(same.chances)
     assert (moved.outside, same.outside) == (False, True)
-
-
-def test_a_planted_surface_is_recovered_and_its_errors_go_both_ways() -> None:
-    rng = np.random.default_rng(6)
-    grid = np.array([(a, j) for a in (-1.0, 0, 1, 2) for j in (-1.0, 0, 1)])
-    problem, pair = np.divmod(np.arange(100 * 12), 12)
-    agent, judge = grid[pair].T
-    found = []
-    for _ in range(40):
-        noise = rng.normal(size=100)[problem] + 0.3 * rng.normal(size=12)[pair]
-        asd = 1 + 0.5 * judge - 0.3 * agent + 0.2 * judge * agent + noise
-        found.append(surface(asd, agent, judge, problem, pair))
-    means = np.mean([[t.value for t in each.terms] for each in found], axis=0)
-    scatter = np.std([[t.value for t in each.terms] for each in found], axis=0)
-    assert means == pytest.approx((1, 0.5, 0.3, 0.2), abs=3.5 * scatter.max() / 40**0.5)
-    errors = np.mean([[t.error for t in each.terms] for each in found], axis=0)
-    assert (errors > 0.6 * scatter).all()
-    assert found[0].at(0, 0) == found[0].terms[0].value
-    with pytest.raises(ValueError, match="two capabilities of each"):
-        surface(np.ones(6), np.arange(6.0), np.ones(6), np.arange(6), np.arange(6))
-
-
-def test_the_breakdown_gap_is_where_lift_is_gone() -> None:
-    rng = np.random.default_rng(7)
-    gaps = [2.0, -1.0, 0.0, 1.0, 0.0]
-    lifts = 0.5 - np.array(gaps) + rng.normal(size=(150, 1)) * 0.5 + rng.normal(size=(150, 5)) * 0.2
-    found = breakdown_gap(gaps, lifts, np.arange(150))
-    assert found.at == pytest.approx(0.5, abs=0.1)
-    low, high = found.interval
-    assert low is not None
-    assert high is not None
-    assert low < found.at < high
-
-
-def test_capability_is_read_from_unaided_answers() -> None:
-    assert own_axis(0.5, 100)[0] == 0
-    assert own_axis(1.0, 20)[0] == pytest.approx(math.log(41))
 
 
 CAPABILITY = {f"m{n}": 900.0 + 50 * n for n in range(8)}

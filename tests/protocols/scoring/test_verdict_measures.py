@@ -7,7 +7,6 @@ import pytest
 
 from oversight.protocols.scores import probability, spherical
 from oversight.protocols.scoring.calibration import accuracy_at, auroc, calibration, fails_loudly
-from oversight.protocols.scoring.scarce import label_efficiency, prediction_powered
 from oversight.protocols.scoring.verdict_measures import (
     apart,
     concordance,
@@ -135,28 +134,3 @@ def test_a_judge_who_doubts_where_it_errs_fails_loudly() -> None:
     assert accuracy_at(sure, right, 1.0) == pytest.approx(0.6)
     # Of two that are as sure, half of each is taken.
     assert accuracy_at(np.array([0.9, 0.9]), np.array([1.0, 0.0]), 0.5) == 0.5
-
-
-def test_guesses_sharpen_a_mean_as_much_as_they_are_worth() -> None:
-    rng = np.random.default_rng(7)
-    covered, widths, plain = 0, [], []
-    for _ in range(400):
-        truth = rng.normal(size=550)
-        guess = 0.8 * truth + 0.6 * rng.normal(size=550) + 0.5
-        found = prediction_powered(truth[:50], guess[:50], guess[50:])
-        assert found.estimate.interval is not None
-        covered += found.estimate.interval[0] <= 0 <= found.estimate.interval[1]
-        widths.append(found.estimate.error or 0.0)
-        plain.append(truth[:50].std(ddof=1) / 50**0.5)
-    assert 0.92 <= covered / 400 <= 0.97
-    gain = (np.mean(plain) / np.mean(widths)) ** 2
-    assert gain == pytest.approx(label_efficiency(0.8, 50, 500), rel=0.1)
-
-
-def test_guesses_that_say_nothing_are_not_followed() -> None:
-    rng = np.random.default_rng(8)
-    found = prediction_powered(rng.normal(size=400), rng.normal(size=400), rng.normal(size=4000))
-    assert abs(found.weight) < 0.15
-    assert found.label_efficiency == pytest.approx(1.0, abs=0.02)
-    with pytest.raises(ValueError, match="3 labels with 2 guesses"):
-        prediction_powered(np.ones(3), np.ones(2), np.ones(4))
