@@ -161,6 +161,8 @@ class Worker:
             self._store.hurry(LAST_SECONDS)
             self._running.cancel()
         await asyncio.wait([self._running])
+        if not self._running.cancelled():
+            self._running.exception()  # known to the fleet, which ends all workers for one's fault
         if abandon:
             await self._cache.abandon()
         self._closers -= 1

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ..question import Answer, Problem
-from ..scoring.shares import wilson
+from ..scoring.quantiles import wilson
 from .solution import number
 
 Feature: TypeAlias = Callable[[Answer], float]

@@ -35,6 +35,11 @@ class Judgement:
     line: int = 0
 
 
+_COLUMNS = (
+    "question", "answers", "values", "worlds", "ran", "first", "everywhere", "cost", "line",
+)  # fmt: skip
+
+
 class _Names:
     """Names as numbers, in the order of their first use."""
 
@@ -98,20 +103,9 @@ class Judgements:
 
     def __getitem__(self, lines: Places | Flags) -> "Judgements":
         """Those judgements, with the numbers of names unchanged."""
-        return Judgements(
-            self.question[lines],
-            self.answers[lines],
-            self.values[lines],
-            self.worlds[lines],
-            self.ran[lines],
-            self.first[lines],
-            self.everywhere[lines],
-            self.cost[lines],
-            self.line[lines],
-            {kind: codes[lines] for kind, codes in self.codes.items()},
-            self.questions,
-            self.names,
-        )
+        columns = {name: getattr(self, name)[lines] for name in _COLUMNS}
+        codes = {kind: codes[lines] for kind, codes in self.codes.items()}
+        return replace(self, **columns, codes=codes)
 
     @classmethod
     def of(cls, every: Iterable[Judgement]) -> "Judgements":
