@@ -231,9 +231,13 @@ class Judgements:
         """The first judgement that judges a world of a question again while all these keys are
         equal: its place and that of the earlier one; None if each is told apart."""
         keys = [self.codes[kind] for kind in kinds if kind in self.codes]
-        columns = np.stack([self.question, *keys, *self.ran.T.astype(np.int64)])
+        columns = (self.question, *keys, *self.ran.T)
         order = np.lexsort(columns)
-        same = (np.diff(columns[:, order]) == 0).all(axis=0)
+        same: Flags = np.ones(len(order) - 1, np.bool_)
+        for column in columns:
+            # One at a time: a table of all of them would be the largest one that there is.
+            ordered = column[order]
+            same &= ordered[1:] == ordered[:-1]
         if not same.any():
             return None
         later = order[1:][same]
