@@ -157,7 +157,8 @@ class Record:
             return self
         came = replace(reply, call="", origin=f"{IMPORTED} {reply.origin}".rstrip())
         written = write_reply(came)
-        return replace(self.plain(), reply_size=len(written), reply_part=written)
+        part = written if self.form == PLAIN else _zstd.pack(written)
+        return replace(self, reply_size=len(written), reply_part=part)
 
     def packed(self, shared: str = "") -> "Record":
         """The same as stores keep it. shared: how the prompt of many calls begins, this one's too;

@@ -155,7 +155,8 @@ class RunSession(LocalExecutor):
         sweep, longest = assignment.loaded.sweep, dict[str, int]()
         if free and whole and self.models.statistics():
             try:
-                longest = await chains(sweep, self.models.simulated)
+                steps = await chains(sweep, self.models.simulated)
+                longest = {row: len(each) for row, each in steps.items()}
             except Halt as halt:
                 stop_token.stop(halt)
                 return

@@ -4,7 +4,7 @@ import hashlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
@@ -224,30 +224,13 @@ class _StoredGrid(msgspec.Struct, frozen=True):
     code: str
     capability: dict[str, float]
     meanings: dict[str, str]
-    rows: tuple["_StoredRow", ...]
-
-
-class _StoredRow(msgspec.Struct, frozen=True):
-    kind: str
-    agent: str
-    judge: str
-    mechanism: str
-    settings: dict[str, Any]
-    lineage: tuple[str, ...]
-    judge_lineage: tuple[str, ...]
-    words: str
-    reads: str
-    reads_passage: bool
-    axes: Axes
-    label: str = ""
-    claims: tuple[Claim, ...] = ()
+    rows: tuple[GridRow, ...]
 
 
 def stored_grid(grid: Grid) -> bytes:
     """A grid without its problems, as JSON; equal bytes for equal grids."""
-    rows = [
-        {name: getattr(row, name) for name in _StoredRow.__struct_fields__} for row in grid.rows
-    ]
+    names = [each.name for each in fields(GridRow)]
+    rows = [{name: getattr(row, name) for name in names} for row in grid.rows]
     stored = {
         "format": GRID_FORMAT,
         **{
@@ -270,14 +253,10 @@ def read_grid(content: bytes, problems: tuple[Problem, ...]) -> Grid:
         raise ValueError(f"a grid of format {stored.format}; this version reads {GRID_FORMAT}")
     if stored.draws < 1 or not stored.rows:
         raise ValueError(f"no grid of a sweep: {stored.draws} draws, {len(stored.rows)} rows")
-    rows = tuple(
-        GridRow(**{name: getattr(row, name) for name in _StoredRow.__struct_fields__})
-        for row in stored.rows
-    )
     return Grid(
         stored.name,
         problems,
-        rows,
+        stored.rows,
         stored.draws,
         stored.seed,
         stored.identities,

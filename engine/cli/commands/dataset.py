@@ -113,7 +113,7 @@ def generate_wrong(
     nothing twice. With --batch, what is known of the batches is kept in OUTPUT.work. Exit codes
     are those of `oversight run`.
     """
-    from ...datasets.generation import Generation
+    from ...datasets.generation import generation
     from .dataset_generate import Wish, generate_all
 
     remedy = "take another model, or more --drafts"
@@ -121,7 +121,7 @@ def generate_wrong(
     with missing_file_hint(file.parent.name):
         known = known_questions(file)[:limit]
     raise SystemExit(
-        generate_all(wish, Generation(known, Generator(settings.model, drafts, temperature)))
+        generate_all(wish, generation(known, Generator(settings.model, temperature, drafts=drafts)))
     )
 
 
@@ -142,7 +142,7 @@ def generate_proposals(
     `oversight measure proposals` prints how well each row tells right from wrong ones.
     """
     from ....protocols.datasets.proposing import Proposer
-    from ...datasets.generation import Proposing
+    from ...datasets.generation import proposing
     from .dataset_generate import Wish, generate_all
 
     told = ("a proposal", "take another model")
@@ -150,7 +150,7 @@ def generate_proposals(
     with missing_file_hint(file.parent.name):
         known = known_questions(file)[:limit]
     raise SystemExit(
-        generate_all(wish, Proposing(known, Proposer(settings.model, draws, temperature)))
+        generate_all(wish, proposing(known, Proposer(settings.model, temperature, draws=draws)))
     )
 
 
@@ -175,14 +175,14 @@ def generate_rewritten(
     result that it had, leaves its question out. Replies are stored: after a stop the same command
     goes on, and pays for nothing twice. Exit codes are those of `oversight run`.
     """
-    from ...datasets.generation import Rewriting
+    from ...datasets.generation import rewriting
     from .dataset_generate import Wish, generate_all
 
     remedy = "take another model, or data with worked solutions"
     wish = Wish(spec, 0, settings, "its solutions anew", remedy)
     with missing_file_hint(spec):
         problems = _loader(spec, loading).load()
-    raise SystemExit(generate_all(wish, Rewriting(problems, Rewriter(settings.model, temperature))))
+    raise SystemExit(generate_all(wish, rewriting(problems, Rewriter(settings.model, temperature))))
 
 
 def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
