@@ -36,6 +36,12 @@ def run_named(word: str, overrides: Sequence[str] = ()) -> Path:
     return folder_named(word)
 
 
+def runs_of(sweep: str) -> list[Path]:
+    """The folders in runs/ of sweeps of this name, the newest first."""
+    found = [each for each in run_folders(RUNS) if read_manifest(each).name == sweep]
+    return newest_first(found)
+
+
 def _run_of(file: Path, overrides: Sequence[str]) -> Path:
     from ..runs.loaded_sweep import folder_of, open_sweep
 
@@ -45,12 +51,12 @@ def _run_of(file: Path, overrides: Sequence[str]) -> Path:
     if overrides:
         # Then they change a run of the file as it stands.
         return _run_of(file, ())
-    runs = [each for each in run_folders(RUNS) if read_manifest(each).name == sweep.name]
+    runs = runs_of(sweep.name)
     if not runs:
         raise RunFolderError(
             f"{file}: there is no run of {sweep.name!r} in {RUNS}; start it: oversight run {file}"
         )
-    newest = newest_first(runs)[0]
+    newest = runs[0]
     which = "the only run" if len(runs) == 1 else f"the newest of {len(runs)} runs"
     say(
         f"{newest}: {which} of {sweep.name!r}; its settings, or its --limit, differ from those "

@@ -169,7 +169,10 @@ def scaling_finding(found: Scaling) -> Finding:
         for role, ratings, shares in roles
         for one, won in zip(ratings, shares, strict=True)
     ]
-    notes = ["95% by problems. *: won or lost all: only a bound."]
+    notes = [
+        "guard: the judge. houdini: the agent, which wins where the judge goes wrong.",
+        "95% by problems. *: won or lost all: only a bound.",
+    ]
     if found.nested is None:
         notes.append(f"no nested oversight: {found.why_not}")
     else:

@@ -23,6 +23,7 @@ from ....cache.rows import STORE_FILE, RowReader
 from ....cache.stats import store_statistics
 from ....cache.store import MemoryStore, Reader
 from ...display.quantity import counted
+from ...providers.prompt_cache import shared_beginning
 from ...runs.stores import open_for_reading, open_store, store_name
 from ...system.files import sync_folder
 from ...system.flags import argument, flag
@@ -283,7 +284,7 @@ def _merged(source: Path, named: str, *, foreign: bool = False) -> MergeStatisti
             theirs = stack.enter_context(recoverable(source))
         # A new store takes the place of the one that its replies come from.
         ours = stack.enter_context(closing(open_store(named, id=theirs.id)))
-        return merge(_reachable(theirs), ours, foreign=foreign)
+        return merge(_reachable(theirs), ours, foreign=foreign, shared=shared_beginning)
 
 
 def _tell(merged: MergeStatistics, path: Path | str) -> None:

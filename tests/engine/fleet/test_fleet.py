@@ -74,25 +74,6 @@ def test_two_workers_write_the_same_bytes_as_one_process_and_pay_each_call_once(
     assert seen["peak"] <= IN_FLIGHT
 
 
-def test_the_work_of_a_killed_worker_is_done_by_another_as_the_store_has_it(desk):
-    killed = 0
-    with desk.server(SLOW) as url:
-        process = desk.start(*TWO)
-        for threshold in (20, 60, 100):
-            until(lambda least=threshold: counts(url).get("ok", 0) >= least, process)
-            os.kill(fleet_of(process)[-1], signal.SIGKILL)
-            killed += 1
-        done = end(process)
-        seen = counts(url)
-        # What is paid again is answered anew: what the store has stands for all.
-        again = desk.sit_here("--run-folder", "again", "--cache", "replay")
-    assert done.returncode == again.code == 0, done.stderr
-    assert done.stderr.count("is gone; what it had in hand is run again") == killed
-    assert written(desk) == (desk.folder / "again/outcomes.jsonl").read_bytes()
-    assert seen["repeats"] <= killed * IN_FLIGHT
-    assert desk.status()["failed"] == 0
-
-
 def test_a_quota_that_one_worker_meets_stops_all(desk, undisturbed):
     with desk.server(SLOW | {"quota": 40}) as url:
         stopped = desk.sit_here(*TWO)

@@ -35,9 +35,9 @@ def url(postgres: Server, proxy: Proxy) -> str:
 
 
 @pytest.mark.parametrize(
-    ("signals", "most"), [((signal.SIGINT,), 25.0), ((signal.SIGTERM, signal.SIGTERM), 12.0)]
+    ("workers", "signals", "most"),
+    [("1", (signal.SIGINT,), 25.0), ("2", (signal.SIGTERM, signal.SIGTERM), 12.0)],
 )
-@pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_run_ends_though_its_database_hangs(
     tmp_path: Path, url: str, proxy: Proxy, signals: tuple[int, ...], most: float, workers: str
 ) -> None:
@@ -63,8 +63,7 @@ def test_a_run_ends_though_its_database_hangs(
         assert desk.sit("--store", url, "--accept-empty").returncode == 0
 
 
-@pytest.mark.parametrize("how", ["stall", "vanish"])
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(("how", "workers"), [("stall", "1"), ("vanish", "2")])
 def test_a_database_that_stays_away_ends_the_run_once_with_the_count_of_what_is_lost(
     tmp_path: Path, url: str, proxy: Proxy, how: str, workers: str
 ) -> None:
