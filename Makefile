@@ -33,9 +33,8 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
-docs: .venv/installed-dev        ## the reference of sweep file, prompts and mechanisms, from the code
-	$(BIN)/python -m oversight.engine.cli.reference > docs/.sweep-file.md
-	mv docs/.sweep-file.md docs/sweep-file.md
+docs: .venv/installed-dev        ## the reference of sweep file, commands, prompts and mechanisms, from the code
+	$(BIN)/python -m oversight.engine.cli.reference docs/sweep-file.md docs/commands.md
 	$(BIN)/python -m oversight.engine.planning.prompt_page > docs/.prompts.md
 	mv docs/.prompts.md docs/prompts.md
 	$(BIN)/python -m tests.mechanisms

@@ -3,7 +3,9 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
@@ -11,11 +13,12 @@ from typing import Literal, Self, TypeAlias
 
 from .address import store_key
 from .call import Ask, Call, Identity
-from .errors import DamagedEntry, ReplayMiss, StoreError
+from .errors import DamagedEntry, ReplayMiss, StoreError, Superseded
 from .explain import nearest_recorded
 from .lookups import GroupedLookups, Lookup
 from .record import LEAST_SHARED, Record, make_ready, new_record, stored_reply
 from .reply import Reply
+from .shared_work import SharedWork
 from .store import Reader, Store
 from .writer import Writer
 
@@ -56,27 +59,84 @@ class CacheStatistics:
     """Taken over by another process while they were paid for: they may have been paid twice."""
 
 
+class Heard:
+    """The replies that one piece of work has been given before they were durable."""
+
+    def __init__(self) -> None:
+        self._flights: set[_Flight] = set()
+
+    def add(self, flight: "_Flight") -> None:
+        self._flights.add(flight)
+
+    async def saved(self) -> None:
+        """Return once all of them are durable. StoreFull, StoreError: one could not be saved;
+        Superseded."""
+        for flight in [*self._flights]:
+            task = flight.task
+            stored = task.result() if task.done() else await flight.landing()
+            if stored is not flight.reply:
+                raise Superseded(stored.call)
+            self._flights.discard(flight)
+
+
+_HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
+
+
+@contextmanager
+def heard_early() -> Generator[Heard]:
+    """Within this, and in tasks that it starts, a cache over a shared store gives a reply while it
+    is being saved. The next call is looked up meanwhile, and sent when all before it is durable:
+    one waits for the store once a call, and not twice. What is made of the replies counts when
+    `Heard.saved` has returned."""
+    heard = Heard()
+    token = _HEARD.set(heard)
+    try:
+        yield heard
+    finally:
+        _HEARD.reset(token)
+
+
 class _Flight:
     """One call on the wire, and the callers who wait for it. `asyncio.shield` would make two
     callbacks for each of them."""
 
-    __slots__ = ("_loop", "_waiting", "task")
+    __slots__ = ("_hearing", "_loop", "_waiting", "reply", "task")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, task: "asyncio.Task[Reply]") -> None:
         self.task = task
+        self.reply: Reply | None = None
+        """The reply that is being saved."""
         self._loop = loop
         self._waiting: list[asyncio.Future[Reply]] = []
+        self._hearing: list[asyncio.Future[Reply]] = []
 
     def landing(self) -> "asyncio.Future[Reply]":
-        """The reply, once it is there; cancelling the wait for it does not cancel the flight."""
+        """The reply, once it is durable; cancelling the wait for it does not cancel the flight."""
         waiting = self._loop.create_future()
         self._waiting.append(waiting)
         return waiting
 
+    async def hear(self, heard: Heard) -> Reply:
+        """The reply, once it is there."""
+        reply = self.reply
+        if reply is None:
+            hearing: asyncio.Future[Reply] = self._loop.create_future()
+            self._hearing.append(hearing)
+            reply = await hearing
+        if reply is self.reply:
+            heard.add(self)
+        return reply
+
+    def tell(self, reply: Reply) -> None:
+        self.reply = reply
+        for hearing in self._hearing:
+            if not hearing.done():
+                hearing.set_result(reply)
+
     def land(self, task: "asyncio.Task[Reply]") -> None:
         # Asked for even if nobody waits any more: nothing else retrieves the exception.
         fault = None if task.cancelled() else task.exception()
-        for waiting in self._waiting:
+        for waiting in (*self._waiting, *self._hearing):
             if waiting.done():
                 continue
             if task.cancelled():
@@ -90,8 +150,8 @@ class _Flight:
 class Cache:
     """Answers from the store; asks `inner` on a miss, once, however many wait for it.
 
-    A reply is handed out only when it is durable, stamped with the address of its call. An
-    exception of `inner` reaches everyone who waits for that call and is not stored.
+    A reply is handed out only when it is durable (see also `heard_early`), stamped with the address
+    of its call. An exception of `inner` reaches everyone who waits for that call and is not stored.
 
     Cancelling some or all of the waiting callers does not cancel the flight: it lands and is saved.
     """
@@ -148,6 +208,8 @@ class Cache:
             self._writer = Writer(store, replaces=mode == "refresh")
             self._store_waits = store.waits_for_disk
             self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
+        self._early = self._writer is not None and store.reads_wait
+        """Whether `heard_early` has an effect: saving in a local store takes no time."""
         self._lookups = GroupedLookups(store, acquires=self._writer is not None)
         self.holders: dict[str, str] = {}
         """By key of a call that another process is paying for, who that is."""
@@ -158,6 +220,10 @@ class Cache:
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop that it belongs to, from its first flight on: looking it up is a system call in
         Python 3.11."""
+        sharing = mode != "off" and not self._early
+        self.shared_work = SharedWork(self._repeated) if sharing else None
+        """What has been made of its replies, which are durable, for cells that have it in common;
+        None where each cell is to ask for itself."""
         self._closed = False
         self._asked = self._stored = self._shared = self._new = self._unsaved = self._missed = 0
 
@@ -167,10 +233,11 @@ class Cache:
         address = call.address
         identity = self._identity(call)
         key = store_key(address, identity)
+        heard = _HEARD.get() if self._early else None
         flight = self._flights.get(key)
         if flight is not None:
             self._shared += 1
-            return await flight.landing()
+            return await (flight.landing() if heard is None else flight.hear(heard))
         if (self._reads_all or self._may_read(key)) and (
             reply := self._recall(key, call)
         ) is not None:
@@ -189,7 +256,7 @@ class Cache:
         flying = (self._look if look else self._pay)(call, key, address, identity)
         flight = self._flights[key] = _Flight(loop, loop.create_task(flying))
         flight.task.add_done_callback(partial(self._landed, key))
-        return await flight.landing()
+        return await (flight.landing() if heard is None else flight.hear(heard))
 
     async def __aenter__(self) -> Self:
         return self
@@ -275,6 +342,15 @@ class Cache:
             flight.task.cancel()
         await self.close()
 
+    def _repeated(self, calls: int, joined: bool) -> None:
+        """Count calls that were not asked again, since what follows from their replies was at hand,
+        or under way."""
+        self._asked += calls
+        if joined:
+            self._shared += calls
+        else:
+            self._stored += calls
+
     def _may_read(self, key: str) -> bool:
         if self._mode == "refresh":
             return key in self._refreshed or self._was_refreshed(key)
@@ -349,8 +425,12 @@ class Cache:
         """The reply, stored. reply: one that came another way than through `inner`. leased: whether
         no other process asks for it meanwhile."""
         ours = False
+        flight = None
         if reply is None:
             try:
+                if self._early and (heard := _HEARD.get()) is not None:
+                    await heard.saved()
+                    flight = self._flights[key]
                 reply = await self._inner(call)
             except BaseException:
                 if leased and self._writer is not None:
@@ -366,6 +446,12 @@ class Cache:
                     # In place: nobody else has it yet, and each copy would take its time.
                     object.__setattr__(reply, "origin", origin)
                 ours = True
+        if ours:
+            object.__setattr__(reply, "call", address)
+        else:
+            reply = replace(reply, call=address)
+        if flight is not None:
+            flight.tell(reply)
         older = None
         if self._writer is not None:
             record = new_record(key, call, reply, identity, int(self._clock()))
@@ -382,10 +468,6 @@ class Cache:
         # If another process stored a reply first, a replay will meet that one: return it here too.
         if older is not None:
             reply = stored_reply(key, older, address)
-        elif ours:
-            object.__setattr__(reply, "call", address)
-        else:
-            reply = replace(reply, call=address)
         if self._writer is not None:
             self._remember(key, reply)
         return reply

@@ -54,6 +54,14 @@ class RequestLeftOut(DamagedEntry):
         self.reason = "its request was left out"
 
 
+class Superseded(CacheError):
+    """Another process stored a reply first, in place of one that was heard. What was made of that
+    is made anew: its call is answered from the store now."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"another reply to {address[:12]} was stored first")
+
+
 class StoreFull(StoreError):
     """The disk took no more. What was acknowledged before is safe."""
 

@@ -1,10 +1,11 @@
 """Merging the entries of a store or bundle into a store: each is checked, stored ones are kept."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from .call import Call
 from .errors import DamagedEntry
-from .record import checked_records, read_record
+from .record import LEAST_SHARED, PLAIN, Record, checked_records, read_record
 from .reply import Reply
 from .store import Store
 
@@ -27,11 +28,16 @@ class MergeStatistics:
 
 
 def merge(
-    entries: Iterable[tuple[str, bytes | DamagedEntry]], store: Store, *, foreign: bool = False
+    entries: Iterable[tuple[str, bytes | DamagedEntry]],
+    store: Store,
+    *,
+    foreign: bool = False,
+    shared: Callable[[Call], str] = lambda call: "",
 ) -> MergeStatistics:
     """Store what is new, after checking that it is a whole record under its own key.
 
-    foreign: whether the entries came in a file: then the origins of their replies say so.
+    foreign: whether the entries came in a file: then the origins of their replies say so. shared:
+    as `Cache` has it.
 
     What is stored already is never replaced: a run that was served one reply must be served it
     again. Only a damaged entry is, which cannot be served.
@@ -50,12 +56,12 @@ def merge(
         try:
             kept = _kept(store, key)
         except DamagedEntry:
-            store.put_many([(key, record.packed().to_bytes())])
+            store.put_many([(key, _packed(record, shared))])
             new += 1
             continue
         if kept is None:
             new += 1
-            waiting.append((key, record.packed().to_bytes()))
+            waiting.append((key, _packed(record, shared)))
         elif replace(kept, origin="") == replace(record.reply(), origin=""):
             known += 1
         else:
@@ -65,6 +71,11 @@ def merge(
             waiting.clear()
     store.keep_many(waiting)
     return MergeStatistics(new, known, other, tuple(damaged))
+
+
+def _packed(record: Record, shared: Callable[[Call], str]) -> bytes:
+    long = record.form == PLAIN and record.call_size >= LEAST_SHARED
+    return record.packed(shared(record.call()) if long else "").to_bytes()
 
 
 def _kept(store: Store, key: str) -> Reply | None:

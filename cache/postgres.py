@@ -92,7 +92,10 @@ FROM (SELECT to_regclass('replies_deleted') AS deleted,
 WHERE has_sequence_privilege(deleted::oid, 'SELECT')
     AND has_sequence_privilege(replaced::oid, 'SELECT')"""
 _HELD = "SELECT count(*) FROM replies WHERE key = ANY(%s) AND stored_at <= to_timestamp(%s)"
-_NEW = "INSERT INTO store SELECT %s, %s WHERE NOT EXISTS (SELECT FROM store)"
+_NEW = f"INSERT INTO store SELECT {SCHEMA}, {{}} WHERE NOT EXISTS (SELECT FROM store)"
+_ANEW = "SELECT setval('replies_replaced', extract(epoch FROM now())::bigint)"
+# Several may open a new store at one moment. What follows in one text is one transaction.
+_ALONE = psycopg.sql.SQL(f"SELECT pg_advisory_xact_lock({_SETUP_LOCK})")
 _IDENTITY = (
     "SELECT version, id, to_regclass('reservations'), pg_backend_pid(),"
     " to_regclass('replies_replaced') FROM store"
@@ -379,26 +382,16 @@ _BINARY: dict[str, Any] = {"binary": True, "prepare": True}
 
 def _make(db: "psycopg.Connection[Any]", id: str) -> None:
     """Make the tables that are not there."""
-    with _one_trip(db):
-        db.execute("BEGIN")
-        # Several may open a new store at one moment.
-        db.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
-        for statement in _TABLES:
-            db.execute(statement)
-        db.execute(_NEW, (SCHEMA, id))
-        db.execute("COMMIT")
+    new = psycopg.sql.SQL(_NEW).format(psycopg.sql.Literal(id))
+    db.execute(psycopg.sql.SQL("; ").join([_ALONE, *map(psycopg.sql.SQL, _TABLES), new]))
 
 
 def _count_losses(db: "psycopg.Connection[Any]", anew: bool = False) -> None:
     """Have losses counted from now on. anew: the store stands in another's place, and may have
     fewer replies. Where this user may not, or the server is older than 14, nobody counts."""
-    denied = (psycopg.errors.InsufficientPrivilege, psycopg.errors.SyntaxError)
-    with suppress(*denied), db.transaction():
-        db.execute("SELECT pg_advisory_xact_lock(%s)", (_SETUP_LOCK,))
-        for statement in _COUNTED:
-            db.execute(statement)
-        if anew:
-            db.execute("SELECT setval('replies_replaced', extract(epoch FROM now())::bigint)")
+    with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.SyntaxError):
+        statements = [*map(psycopg.sql.SQL, (*_COUNTED, _ANEW) if anew else _COUNTED)]
+        db.execute(psycopg.sql.SQL("; ").join([_ALONE, *statements]))
 
 
 def _identity(db: "psycopg.Connection[Any]", url: str) -> tuple[str, bool, bool]:

@@ -1,5 +1,3 @@
-from .api.experiment import Experiment as Experiment
-from .api.experiment import Trial as Trial
 from .api.library import Report as Report
 from .api.library import run as run
 from .api.library import run_async as run_async

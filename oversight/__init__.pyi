@@ -1,6 +1,4 @@
 from .engine.api.comparing import compare as compare
-from .engine.api.experiment import Experiment as Experiment
-from .engine.api.experiment import Trial as Trial
 from .engine.api.library import Report as Report
 from .engine.api.library import Sweep as Sweep
 from .engine.api.library import open_run as open_run

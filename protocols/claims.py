@@ -61,11 +61,12 @@ def unguarded(why: str) -> tuple[Claim, ...]:
 
 def claim_lines(found: Mapping[str, Sequence[Claim]]) -> Iterable[str]:
     """What rows claim, by their names: a line for each claim, and one for all rows without any
-    guarantee. Rows that say nothing are left out."""
+    guarantee. Rows that say nothing are left out, and those in which no agent has a seat."""
     none = [name for name, claims in found.items() if claims and claims[0].gain >= 1]
     told = [(name, each) for name in found if name not in none for each in found[name]]
+    told = [(name, claim) for name, claim in told if claim.gain or claim.error_gain]
     yield from (f"{name}: {claim}" for name, claim in told)
     if any(claim.error_gain for _, claim in told):
         yield "e: how far any probability that the judge states is off"
     if none:
-        yield f"no guarantee against a liar, whose case the judge decides: {'; '.join(none)}"
+        yield f"no guarantee against the best liar: {', '.join(none)}"

@@ -55,9 +55,8 @@ TRUTHS: dict[str, list[str]] = {
     ],
     "double_consultancy": ["a_consultant_who_cannot_hear_the_other_cannot_copy_its_evidence"],
     "cross_examination": [
-        "planted_liars::a_meaning_that_shifts_within_one_statement_is_caught",
+        "claims::a_meaning_is_pinned_down_wherever_it_shifts",
         "a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does_not_know_it",
-        "a_speaker_is_pinned_down_in_a_single_sentence_too",
     ],
     "critique": [
         "planted_liars::a_rater_made_unreadable_hides_no_critique",
@@ -77,7 +76,7 @@ TRUTHS: dict[str, list[str]] = {
     "amplification": [
         "with_honest_helpers_it_answers_what_nobody_in_it_could",
         "each_helper_that_steers_takes_what_it_is_worth_of_asd",
-        "over_many_problems_asd_falls_as_the_dose_rises",
+        "claims::steering_helpers_gain_what_the_dose_allows",
     ],
     "recursive_reward_modelling": [
         "honest_helpers_give_the_judge_what_it_cannot_see_and_adversarial_ones_take_it",

@@ -22,6 +22,12 @@ class Proxy:
         self.delay = delay
         self.trips: list[int] = []
         """Round trips of each connection: how often its client spoke after the server had."""
+        self.waits = 0
+        """Spans of time in which any connection waited for an answer: round trips that are under
+        way together are one."""
+        self.waiting: set[int] = set()
+        """Connections that wait now."""
+        self.lock = threading.Lock()
         self._flowing = threading.Event()
         self._flowing.set()
         self._gone = False
@@ -87,8 +93,8 @@ class _Wire:
         server: socket.socket,
         flowing: threading.Event,
     ) -> None:
+        self._proxy = proxy
         self._delay = proxy.delay
-        self._trips = proxy.trips
         self._number = len(proxy.trips)
         proxy.trips.append(0)
         self._sides = client, server
@@ -110,7 +116,10 @@ class _Wire:
             except OSError:
                 data = b""
             if data and side is self._sides[0] and self._server_spoke:
-                self._trips[self._number] += 1
+                with self._proxy.lock:
+                    self._proxy.trips[self._number] += 1
+                    self._proxy.waits += not self._proxy.waiting
+                    self._proxy.waiting.add(self._number)
             if data:
                 self._server_spoke = side is self._sides[1]
             line.put((time.monotonic() + self._delay, data))
@@ -124,5 +133,8 @@ class _Wire:
                 self._flowing.wait()
                 if not data:
                     break
+                if side is self._sides[0]:
+                    with self._proxy.lock:
+                        self._proxy.waiting.discard(self._number)
                 side.sendall(data)
             side.shutdown(socket.SHUT_WR)

@@ -1,1 +1,1 @@
-"""The Python interface: `run`, `run_async`, `asking` and `Experiment`."""
+"""The Python interface: `run`, `run_async` and `asking`."""

@@ -1,6 +1,5 @@
 """Asking more calls about a finished run, in a folder of its own with a ledger of its own."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
@@ -21,9 +20,8 @@ from ..runs.rounds import MakeRounds, Rounds, one_round
 from ..runs.run_folder import QUARANTINE
 from ..runs.stores import open_store, store_name
 from ..runs.trust import is_own
-from ..system.loop import event_loop
 from ..system.settings import is_url
-from .signals import obey_signals
+from .terminal import under_signals
 
 
 def store_of(run: Path, given: str | None) -> Store:
@@ -40,7 +38,7 @@ def ask_beside(
     replies: Store,
     work: Callable[[Ask, Rounds], Awaitable[None]],
     done: Callable[[], tuple[int, int]],
-    asks: AskSettings = AskSettings(),  # noqa: B008
+    asks: AskSettings = AskSettings(),
     roles: Iterable[tuple[str, str]] | None = None,
 ) -> tuple[Halt | None, UsageTotals]:
     """Do work that asks the models of a run; returns why it stopped early, and all that was paid.
@@ -71,7 +69,6 @@ def ask_beside(
         return Snapshot(*done(), 0, in_flight=models.in_flight, at_risk=at_risk)
 
     async def ask() -> Halt | None:
-        obey_signals(opened.stop_token, standing)
         cache = Cache(replies, models, identity=models.identity_in(replies), origin=models.origin)
         rounds = make(cache)
         try:
@@ -83,9 +80,4 @@ def ask_beside(
             await models.close()
         return opened.stop_token.halt
 
-    with asyncio.Runner(loop_factory=event_loop()) as runner:
-        try:
-            halt = runner.run(ask())
-        except asyncio.CancelledError:
-            halt = opened.stop_token.halt
-    return halt, accounts.total()
+    return under_signals(ask, opened.stop_token, standing), accounts.total()

@@ -53,7 +53,7 @@ def run_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 def cells(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Problems of the run that the line names; and its cells, once a part of one is typed."""
-    named = ctx.params.get("named")
+    named = ctx.params.get("run")
     if not named:
         return []
     try:

@@ -21,9 +21,9 @@ def inventory_text(
     table = Table(
         f"{name}: {LEAKING if gate.leaks else 'no leak found'}",
         ("rule", "n", "accuracy", "interval", "chance", "verdict"),
-        tuple(map(_row, gate.rules)),
+        tuple(_row(rule) for rule in gate.rules if rule.applicable),
         1,
-        (*_notes(held), *_skipped(skipped), *_power(gate)),
+        (*_idle(gate), *_notes(held), *_skipped(skipped), *_power(gate)),
     )
     return "\n".join([as_text(table), *_mends(gate)])
 
@@ -32,11 +32,16 @@ def _row(rule: RuleAccuracy) -> tuple[str, ...]:
     return (
         rule.rule,
         f"{rule.applicable:,}",
-        f"{rule.accuracy:.1%}" if rule.applicable else "–",
-        f"{rule.low:.1%} to {rule.high:.1%}" if rule.applicable else "–",
+        f"{rule.accuracy:.1%}",
+        f"{rule.low:.1%} to {rule.high:.1%}",
         f"{rule.chance:.1%}",
-        "leaks" if rule.leaks else "fine" if rule.applicable else "does not apply",
+        "leaks" if rule.leaks else "fine",
     )
+
+
+def _idle(gate: LeakageCheck) -> Iterator[str]:
+    if idle := [rule.rule for rule in gate.rules if not rule.applicable]:
+        yield f"tell no answers apart here: {', '.join(idle)}"
 
 
 def _notes(held: Inventory) -> Iterator[str]:

@@ -1,12 +1,13 @@
-"""The options of a command from a dataclass of settings."""
+"""Commands of click from declarations: parameters of functions, and dataclasses of settings."""
 
+import inspect
 import math
 import types
-from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
-from functools import cache, wraps
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, field, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import click
 
@@ -15,45 +16,59 @@ from .completing import run_names
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+COMPLETIONS = dict.fromkeys(("RUN", "[RUN2]", "[RUN|FOLDER]"), run_names)
+"""By metavar."""
+
 
 class Number(click.FloatRange):
-    """A number within a range. Unlike click's own, it takes neither `nan`, which is within no
-    range and yet refused by none, nor `inf`."""
+    """A number within a range. Unlike click's own, it does not take `nan`, which is within no range
+    and yet refused by none, nor `inf` where that is not the maximum."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
+        if math.isnan(number) or (math.isinf(number) and self.max != number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
-def takes(settings: type[Any], name: str = "settings") -> Decorator:
-    """Add an option for each field declared with `flag`; the command gets an instance as `name`."""
-
-    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
-        hints = get_type_hints(settings)
-        every = declared(settings)
-
-        @wraps(command)
-        def with_settings(**given: Any) -> Any:
-            own = {each.name: given.pop(each.name) for each in every}
-            return command(**{name: settings(**own)}, **given)
-
-        added: Callable[..., Any] = with_settings
-        for each in reversed(every):
-            added = _option(each, hints[each.name])(added)
-        return added
-
-    return decorated
+def as_command(function: Callable[..., Any]) -> click.Command:
+    """A command with an option or an argument for each parameter that is declared with `flag` or
+    `argument`, and for each such field of a parameter whose type is a dataclass of them."""
+    return click.command()(with_parameters(function))
 
 
-def option_of(settings: type[Any], name: str, to: str = "") -> Decorator:
-    """The option of one field, for a command that takes no others of the settings; the command gets
-    it under the name of the field, unless another is given."""
-    (field,) = (each for each in declared(settings) if each.name == name)
-    return _option(field, get_type_hints(settings)[name], to)
+def with_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What `as_command` makes a command of; for one that a group adds under another name."""
+    hints = get_type_hints(function)
+    settings: dict[str, type[Any]] = {}
+    every: list[Decorator] = []
+    for parameter in inspect.signature(function).parameters.values():
+        name, hint, given = parameter.name, hints[parameter.name], parameter.default
+        if isinstance(given, Field):
+            every += _parameter(name, hint, given)
+        elif is_dataclass(hint) and isinstance(hint, type):
+            settings[name] = hint
+            for each in declared(hint):
+                every += _parameter(each.name, get_type_hints(hint)[each.name], each)
+
+    @wraps(function)
+    def called(**given: Any) -> Any:
+        for name, of in settings.items():
+            given[name] = of(**{each.name: given.pop(each.name) for each in declared(of)})
+        return function(**given)
+
+    added: Callable[..., Any] = called
+    for add in reversed(every):
+        added = add(added)
+    return added
+
+
+def setting(settings: type[Any], name: str) -> Any:
+    """The declaration of one setting, for a command that takes no others of them."""
+    (of,) = (each for each in declared(settings) if each.name == name)
+    return field(default=of.default, metadata=of.metadata)
 
 
 def declared(settings: type[Any]) -> "list[Field[Any]]":
@@ -61,46 +76,71 @@ def declared(settings: type[Any]) -> "list[Field[Any]]":
     return [each for each in fields(settings) if FLAG in each.metadata]
 
 
-def flag_name(field: "Field[Any]") -> str:
-    """As the field's option is typed."""
-    name: str = field.metadata[FLAG].name
-    return name or f"--{field.name.replace('_', '-')}"
+def flag_name(name: str, flag: Flag) -> str:
+    """As an option is typed."""
+    return flag.name or f"--{name.replace('_', '-')}"
 
 
-def _option(field: "Field[Any]", hint: Any, to: str = "") -> Decorator:
-    flag: Flag = field.metadata[FLAG]
-    names = (flag_name(field), to or field.name)
-    default = field.default if field.default is not MISSING else None
-    how: dict[str, Any] = {"help": flag.help, "hidden": flag.hidden, "metavar": flag.metavar}
+def _parameter(name: str, hint: Any, of: "Field[Any]") -> Iterator[Decorator]:
+    flag: Flag = of.metadata[FLAG]
+    default = None if of.default is MISSING else of.default
     kinds = [each for each in _kinds(hint) if each is not types.NoneType]
-    if bool in kinds:
-        return click.option(*names, is_flag=True, **how)
-    if get_origin(hint) is tuple or any(get_origin(each) is tuple for each in kinds):
-        how["multiple"], default = True, ()
+    many = default == () or (flag.read is None and get_origin(kinds[0]) is tuple)
+    how: dict[str, Any] = {"metavar": flag.metavar, "required": flag.required}
+    if complete := flag.complete or COMPLETIONS.get(flag.metavar or ""):
+        how["shell_complete"] = complete
+    if bool in kinds and flag.read is None:
+        how["is_flag"] = True
+    else:
+        how["type"] = flag.type or _type(kinds, flag)
     if flag.read is not None:
-        how |= {"callback": _reader(flag.read), "type": str}
-        default = None if default is None else str(default)
-    elif get_origin(kinds[0]) is Literal:
-        how["type"] = click.Choice(list(get_args(kinds[0])))
-    elif int in kinds:
-        how["type"] = click.IntRange(None if flag.least is None else int(flag.least))
-    elif float in kinds:
-        how["type"] = Number(flag.least, flag.most)
-    elif kinds == [Path]:
-        how["type"] = click.Path(path_type=Path, exists=flag.exists)
-    if flag.metavar == "RUN":
-        how["shell_complete"] = run_names
-    return click.option(*names, default=default, show_default=bool(default), **how)
+        how["callback"] = _reader(flag.read)
+        default = default if default is None or many else str(default)
+    if flag.argument:
+        optional = many or default is not None or types.NoneType in _kinds(hint)
+        how["required"] = flag.required or not optional
+        if default is not None or optional:
+            how["default"] = default
+        yield click.argument(name, nargs=-1 if many else 1, **how)
+        return
+    if many:
+        how["multiple"], default = True, ()
+    shown = default not in ("", ()) and default is not None
+    if not flag.required:
+        how["default"] = default
+    names = flag_name(name, flag).split()
+    yield click.option(*names, name, help=flag.help, hidden=flag.hidden, show_default=shown, **how)
+    if flag.json:
+        yield click.option("--json", name, flag_value="json", help=f"Same as {names[0]} json.")
 
 
-@cache
+def _type(kinds: list[Any], flag: Flag) -> Any:
+    kind = kinds[0]
+    if get_origin(kind) is tuple:
+        kind = get_args(kind)[0]
+    if flag.read is not None:
+        return str
+    if get_origin(kind) is Literal:
+        return click.Choice(list(get_args(kind)))
+    if kind in (int, float) and flag.range == (None, None):
+        return kind
+    if kind is int:
+        least, most = (None if each is None else int(each) for each in flag.range)
+        return click.IntRange(least, most)
+    if kind is float:
+        return Number(*flag.range)
+    if kind is Path and str not in kinds:
+        return click.Path(path_type=Path, exists=flag.exists)
+    return str
+
+
 def _kinds(hint: Any) -> tuple[Any, ...]:
     """The alternatives of a union; of anything else, itself."""
-    return get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    return get_args(hint) if get_origin(hint) in (types.UnionType, Union) else (hint,)
 
 
-def _reader(read: Callable[[str], Any]) -> Callable[..., Any]:
-    def callback(ctx: click.Context, param: click.Parameter, given: str | None) -> Any:
+def _reader(read: Callable[[Any], Any]) -> Callable[..., Any]:
+    def callback(ctx: click.Context, param: click.Parameter, given: Any) -> Any:
         try:
             return None if given is None else read(given)
         except ValueError as exc:

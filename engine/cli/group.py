@@ -3,7 +3,7 @@
 import difflib
 import importlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
@@ -112,6 +112,12 @@ class NamedGroup(click.Group):
     ) -> None:
         super().__init__(*args, **others)
         self.modules, self.old = dict(modules or {}), dict(old or {})
+
+    def adds(self, name: str | None = None) -> Callable[[Callable[..., Any]], click.Command]:
+        """Add the decorated function as a command; see `flags.as_command`."""
+        from .flags import with_parameters
+
+        return lambda function: self.command(name)(with_parameters(function))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.modules, *self.commands]

@@ -1,7 +1,6 @@
 """Which run a RUN on the command line means: a folder, the beginning of its name, a sweep file."""
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,17 @@ import click
 from ..errors import RunFolderError
 from ..runs.listing import RUNS, folder_named, is_run, newest_first, run_folders
 from ..runs.manifest import read_manifest
-from .completing import run_names
 from .output import say
 
 
-def run_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument RUN; the command gets the folder that it means as `run`."""
+class RunFolder(click.ParamType[Path]):
+    """The run folder that a word means: see `run_named`."""
 
-    @click.argument("named", metavar="RUN", shell_complete=run_names)
-    @wraps(command)
-    def on_run(named: str, **others: Any) -> Any:
-        return command(run=run_named(named), **others)
+    name = "run"
 
-    return on_run
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        # While the shell completes a line, nothing is looked up or said.
+        return value if ctx is not None and ctx.resilient_parsing else run_named(value)
 
 
 def run_named(word: str, overrides: Sequence[str] = ()) -> Path:
@@ -39,6 +36,12 @@ def run_named(word: str, overrides: Sequence[str] = ()) -> Path:
     return folder_named(word)
 
 
+def runs_of(sweep: str) -> list[Path]:
+    """The folders in runs/ of sweeps of this name, the newest first."""
+    found = [each for each in run_folders(RUNS) if read_manifest(each).name == sweep]
+    return newest_first(found)
+
+
 def _run_of(file: Path, overrides: Sequence[str]) -> Path:
     from ..runs.loaded_sweep import folder_of, open_sweep
 
@@ -48,12 +51,12 @@ def _run_of(file: Path, overrides: Sequence[str]) -> Path:
     if overrides:
         # Then they change a run of the file as it stands.
         return _run_of(file, ())
-    runs = [each for each in run_folders(RUNS) if read_manifest(each).name == sweep.name]
+    runs = runs_of(sweep.name)
     if not runs:
         raise RunFolderError(
             f"{file}: there is no run of {sweep.name!r} in {RUNS}; start it: oversight run {file}"
         )
-    newest = newest_first(runs)[0]
+    newest = runs[0]
     which = "the only run" if len(runs) == 1 else f"the newest of {len(runs)} runs"
     say(
         f"{newest}: {which} of {sweep.name!r}; its settings, or its --limit, differ from those "

@@ -1,7 +1,7 @@
 """Producing a result for each item of a data set, several at a time, over stored replies."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ...cache.cache import Cache
@@ -23,41 +23,39 @@ from ..simulation.model import PREFIX
 from ..stop import StopToken
 
 Item = TypeVar("Item", Known, Problem)
-_Made = TypeVar("_Made")
+Made = TypeVar("Made")
 
 
-class Production(ABC, Generic[Item, _Made]):
+@dataclass
+class Production(Generic[Item, Made]):
     """Items, and what came of those that are done.
 
     An item that is run again asks the same calls: what was paid is in the store, and so the same
     production goes on after any stop.
     """
 
-    def __init__(self, items: Sequence[Item]) -> None:
-        self.items: Sequence[Item] = items
-        self.made: dict[str, _Made] = {}
-        """Item id -> result."""
-        self.failures: dict[str, Failure] = {}
-        """Item id -> why it has no result."""
+    items: Sequence[Item]
+    first_call: Call
+    """An example of the calls, as the model will be asked."""
+    make: Callable[[Item, Cache], Awaitable[Made]]
+    collect: Callable[[Sequence[tuple[Item, Made]], int], tuple[Problem, ...]]
+    """The problems of what is made, in the order of the items, by a seed."""
+    made: dict[str, Made] = field(default_factory=dict)
+    """Item id -> result."""
+    failures: dict[str, Failure] = field(default_factory=dict)
+    """Item id -> why it has no result."""
 
     @property
-    @abstractmethod
-    def model(self) -> str: ...
+    def model(self) -> str:
+        return self.first_call.model
 
-    @abstractmethod
-    def first_call(self) -> Call:
-        """An example of the calls, as the model will be asked."""
-
-    @abstractmethod
-    async def make(self, item: Item, cache: Cache) -> _Made: ...
-
-    @abstractmethod
     def problems(self, seed: int) -> tuple[Problem, ...]:
-        """Of what is made, in the order of the items."""
+        """Of what is made so far."""
+        return self.collect([(i, self.made[i.id]) for i in self.items if i.id in self.made], seed)
 
     def require_abilities(self) -> None:
         """UsageError if the model cannot be asked so: what it does not take, and the remedy."""
-        if lacks := () if self.model.startswith(PREFIX) else missing_abilities(self.first_call()):
+        if lacks := () if self.model.startswith(PREFIX) else missing_abilities(self.first_call):
             raise UsageError("\n".join(map(str, lacks)) + "\nNothing was sent.")
 
     async def run(
@@ -78,26 +76,22 @@ class Production(ABC, Generic[Item, _Made]):
                 stop_token=stop_token,
                 waits=lambda: cache.waits,
             )
-        return None if self.complete else stop_token.halt
+        return None if self.done == len(self.items) else stop_token.halt
 
     @property
     def done(self) -> int:
         return len(self.made) + len(self.failures)
 
-    @property
-    def complete(self) -> bool:
-        return self.done == len(self.items)
-
     def _missing(self) -> Iterator[Item]:
         return (i for i in self.items if i.id not in self.made and i.id not in self.failures)
 
-    async def _attempt(self, item: Item, cache: Cache) -> _Made | Failure:
+    async def _attempt(self, item: Item, cache: Cache) -> Made | Failure:
         try:
             return await self.make(item, cache)
         except Exception as exc:
             return failure(f"question {item.id}", exc)
 
-    def _keep(self, item: Item, completed: _Made | Failure) -> None:
+    def _keep(self, item: Item, completed: Made | Failure) -> None:
         if isinstance(completed, Failure):
             self.failures[item.id] = completed
         else:

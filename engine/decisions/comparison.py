@@ -4,13 +4,12 @@ Each `oversight.protocols.scoring.contrasts.Contrast` comes with the judge's fli
 by failed worlds, and the questions on which the two differ most. No call is made.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ...protocols.scoring.contrasts import Contrast, Family, RankSet, contrasts
 from ...protocols.scoring.inference import FEW_CLUSTERS
-from ...protocols.scoring.sample import Sample
 from ...protocols.scoring.verdict_measures import Flips
 from ..display.finding import (
     Column,
@@ -122,20 +121,21 @@ def compare_rows(
     runs = (first,) if second is None else (first, second)
     notes: tuple[str, ...] = ()
     if second is None:
-        name, names = first.sweep.name, first.names
+        name, labels = first.sweep.name, [""]
         places = [((0, one), (0, two)) for one, two in pairs_within(first, baseline, pairs, named)]
     else:
         if baseline is not None or pairs is not None:
             raise UsageError("--baseline and --pairs are of one run; of two: --contrast A,B")
         name = f"{first.folder.name} and {second.folder.name}"
-        names = tuple(
-            f"{row} ({label})"
-            for run, label in zip(runs, _labels(first, second), strict=True)
-            for row in run.names
-        )
+        labels = [f" ({label})" for label in _labels(first, second)]
         matches = pairs_between(first, second, named)
         notes = tuple(instrument_notes(first, second, matches))
         places = [((0, one), (1, two)) for one, two in matches]
+    names = {
+        (at, row): f"{name}{label}"
+        for at, (run, label) in enumerate(zip(runs, labels, strict=True))
+        for row, name in enumerate(run.names)
+    }
     result = _compared(name, runs, names, places, score, family, equivalence)
     ranks = ranks_of(first.asd(score)) if pairs == "all" else ()
     return replace(result, notes=(*notes, *result.notes), ranks=ranks)
@@ -166,46 +166,39 @@ def _labels(first: RunRows, second: RunRows) -> tuple[str, str]:
 
 def _compared(
     name: str,
-    runs: tuple[RunRows, ...],
-    names: tuple[str, ...],
+    runs: Sequence[RunRows],
+    names: Mapping[RowPlace, str],
     places: Sequence[tuple[RowPlace, RowPlace]],
     score: str,
     family: Family,
     equivalence: float,
 ) -> Comparison:
-    """Build a comparison. names: row names of all runs, one run after the other."""
-    offsets = [0]
-    for run in runs:
-        offsets.append(offsets[-1] + len(run.sweep.rows))
-
-    def number(place: RowPlace) -> int:
-        return offsets[place[0]] + place[1]
-
-    needed = sorted({place for pair in places for place in pair})
-    samples: dict[str, Sample] = {}
-    for run_index, row in needed:
-        measured = runs[run_index].table.worlds(row).samples(score, ())
-        if measured is not None:
-            samples[names[number((run_index, row))]] = measured.asd
+    tables = {place: runs[place[0]].table.worlds(place[1]) for place in names}
+    samples = {
+        names[place]: measured.asd
+        for place in sorted({place for pair in places for place in pair})
+        if (measured := tables[place].samples(score, ()))
+    }
     complete = [
         (one, two)
         for one, two in places
-        if comparable(samples.get(names[number(one)]), samples.get(names[number(two)]))
+        if comparable(samples.get(names[one]), samples.get(names[two]))
     ]
     if not complete:
         raise UsageError(
             f"{name}: nothing to compare yet: a contrast needs two problems, or groups of them, "
             "with a verdict in every world of both rows"
         )
-    pairs = [(names[number(one)], names[number(two)]) for one, two in complete]
+    pairs = [(names[one], names[two]) for one, two in complete]
     try:
         tested = contrasts(samples, pairs, family=family, equivalence=equivalence)
     except ValueError as exc:
         raise UsageError(f"{name}: {exc}") from exc
-    numbers = [(number(one), number(two)) for one, two in complete]
+    number = {place: n for n, place in enumerate(names)}
+    numbers = [(number[one], number[two]) for one, two in complete]
     flips = flips_between(runs, numbers)
-    every = [run.table.worlds(n).extremes(score) for run in runs for n in range(len(run.names))]
-    bounds = difference_bounds(every, numbers)
+    bounds = difference_bounds([each.extremes(score) for each in tables.values()], numbers)
+    few = len(tested) <= DETAILED
     dropped = len(places) - len(complete)
     left_out = f"{dropped:,} contrasts are left out: their rows share too few problems."
     return Comparison(
@@ -219,8 +212,8 @@ def _compared(
                 contrast,
                 flips[k],
                 bounds[k],
-                most_apart(samples, pairs[k]) if len(tested) <= DETAILED else (),
-                swayed(samples, pairs[k]) if len(tested) <= DETAILED else False,
+                most_apart(samples, pairs[k]) if few else (),
+                few and swayed(samples, pairs[k]),
             )
             for k, contrast in enumerate(tested)
         ),
@@ -322,7 +315,9 @@ def _clusters(line: Compared) -> str:
 
 def _verdict(line: Any) -> str:
     its: Contrast = line.contrast
-    return its.verdict + f" at MDE {its.mde:.2f}" * (its.verdict == "not determined")
+    if its.verdict != "not determined":
+        return its.verdict
+    return f"{its.verdict} at MDE {its.mde:.2f}" if its.mde else f"{its.verdict}: too few problems"
 
 
 def _wins(line: Compared) -> str:

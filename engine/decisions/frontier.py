@@ -9,7 +9,7 @@ import numpy as np
 from ...protocols.scoring.arrays import Flags, Floats
 from ...protocols.scoring.contrasts import Contrast, contrasts, shared_samples
 from ...protocols.scoring.estimate import Estimate, exact
-from ...protocols.scoring.inference import estimate
+from ...protocols.scoring.inference import estimates
 from ...protocols.scoring.sample import paired
 from ..display.chart import Chart, Series, by_protocol, point
 from ..display.finding import Column, Finding, Part, figure, flag, number, word
@@ -88,12 +88,13 @@ def frontier_part(
             cost,
             worth,
             flag("on the frontier", "on_frontier"),
-            flag("beaten for sure", "beaten"),
+            flag("beaten, p < 0.05", "beaten"),
         ],
         points,
         (
             note,
-            "beaten for sure: one that costs no more is better, in the family of all such pairs.",
+            "beaten: one that costs no more is better, with p below 0.05 in the family of all "
+            "such pairs.",
         ),
         chart=Chart(
             title,
@@ -140,10 +141,10 @@ def frontier_finding(
     lifted = all(naive.get(name) in shared for name in shared)
     if lifted:
         shared = {name: paired(sample, shared[naive[name]]) for name, sample in shared.items()}
-    worth = {
-        name: exact(0.0, len(its.values)) if lifted and naive[name] == name else estimate(its)
-        for name, its in shared.items()
-    }
+    worth = dict(zip(shared, estimates(list(shared.values())), strict=True))
+    if lifted:
+        none = {name: len(its.values) for name, its in shared.items() if naive[name] == name}
+        worth |= {name: exact(0.0, n) for name, n in none.items()}
     cost = {row.name: row.each(axis) for row in costs.rows if row.name in shared}
     points = frontier_points(cost, worth, partial(contrasts, shared))
     problems = len(next(iter(shared.values())).questions)

@@ -7,8 +7,14 @@ from functools import partial
 import numpy as np
 
 from ...protocols.scores import RANGES
-from ...protocols.scoring.crossing import Crossing, crossing
-from ...protocols.scoring.pressure import Point, Pools, best_of_n, value_curves
+from ...protocols.scoring.pressure import (
+    Crossing,
+    Point,
+    Pools,
+    best_of_n,
+    crossing,
+    value_curves,
+)
 from ..display.chart import Chart, Series, point
 from ..display.finding import (
     Column,

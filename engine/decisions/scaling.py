@@ -8,6 +8,7 @@ problems and nested oversight: `oversight.protocols.scoring.ratings` and `nested
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from ...protocols.scoring.estimate import PARTS
 from ...protocols.scoring.nested_oversight import NestedEstimate, nested_from_ratings
 from ...protocols.scoring.ratings import Games, Rating, Ratings, ratings
 from ..display.chart import Chart, Series, point
-from ..display.finding import Finding, Part, estimated, number, people, program, share, word
+from ..display.finding import Column, Finding, Part, estimated, number, people, program, share, word
 from ..display.quantity import counted
 from ..errors import UsageError
 from .rows import RunRows, rows_meant
@@ -152,6 +153,10 @@ class _Rated:
     capability: float | None
 
 
+def _role(line: _Rated) -> str:
+    return "judge" if line.role == "guard" else "agent"
+
+
 def scaling_finding(found: Scaling) -> Finding:
     """One line per model in each of its roles; the notes state the rest."""
     wins, played = found.games.wins.sum(axis=0), found.games.played.sum(axis=0)
@@ -164,7 +169,10 @@ def scaling_finding(found: Scaling) -> Finding:
         for role, ratings, shares in roles
         for one, won in zip(ratings, shares, strict=True)
     ]
-    notes = ["95% by problems. *: won or lost all: only a bound."]
+    notes = [
+        "guard: the judge. houdini: the agent, which wins where the judge goes wrong.",
+        "95% by problems. *: won or lost all: only a bound.",
+    ]
     if found.nested is None:
         notes.append(f"no nested oversight: {found.why_not}")
     else:
@@ -197,7 +205,7 @@ def scaling_finding(found: Scaling) -> Finding:
         "models",
         f"scaling: {found.protocol}, {what}, {counted(found.problems, 'problem')}",
         [
-            word("role", "role"),
+            Column("role", _role, ("role",), attrgetter("role"), words=True),
             word("model", "rating.model", key="model"),
             share("won", "won"),
             people(

@@ -26,7 +26,6 @@ from ..errors import (
     ProviderDown,
     RunFolderError,
     StoreFailed,
-    UsageError,
 )
 from ..limits.limits import Limits
 from ..providers.prompt_cache import shared_beginning
@@ -78,8 +77,6 @@ class Fleet(Executor):
         """store: its folder or URL, as workers are to open it. quota: its weight where limits are
         shared with other runs of this store, which then is a database; else 0."""
         loaded, policy = assignment.loaded, assignment.policy
-        if assignment.mode == "replay":
-            raise UsageError("a replay runs in one process: leave out --workers")
         # What a worker would find missing is found here, before any is started.
         loaded.models.prepare(loaded.sweep.roles, policy)
         self._cache = Cache(
@@ -153,7 +150,7 @@ class Fleet(Executor):
             for task in (feeding, *supervisors):
                 task.cancel()
             await asyncio.wait((feeding, *supervisors))
-            if self._background:
+            while self._background:
                 await asyncio.wait(self._background)
         ended = [task for task in (feeding, *supervisors) if not task.cancelled()]
         for fault in [task.exception() for task in ended]:
@@ -292,20 +289,26 @@ class Fleet(Executor):
                 self._forget(number)
                 return
             except WorkerLost as lost:
-                await worker.kill()
+                await asyncio.shield(self._in_background(worker.kill()))
                 await self._died(number, lost)
             except BaseException:
-                await self._abandon(number, worker)
+                # Whose own worker failed is cancelled too once another's has: that must not cut
+                # off what ends the process.
+                self._in_background(self._abandon(number, worker))
                 raise
 
     async def _spawned(self) -> WorkerHandle:
-        """A new worker. Cancelled meanwhile, it is ended first: half a process cannot be."""
+        """A new worker. Cancelled meanwhile, it is ended once it is there: half a process cannot
+        be."""
         spawning = asyncio.ensure_future(self._spawn())
+
+        async def end() -> None:
+            await (await spawning).kill()
+
         try:
             return await asyncio.shield(spawning)
         except asyncio.CancelledError:
-            with suppress(WorkerLost):
-                await (await spawning).kill()
+            self._in_background(end())
             raise
 
     async def _opened(self, worker: WorkerHandle) -> bool:
@@ -459,12 +462,15 @@ class Fleet(Executor):
             if number != but:
                 self._in_background(worker.order(orders))
 
-    def _in_background(self, order: Coroutine[Any, Any, object]) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
+        """Work that has its end before `run` has."""
+
         async def quietly() -> None:
             # The supervisor of a worker notices that it is lost.
             with suppress(WorkerLost):
-                await order
+                await work
 
         task = asyncio.create_task(quietly())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task

@@ -161,6 +161,8 @@ class Worker:
             self._store.hurry(LAST_SECONDS)
             self._running.cancel()
         await asyncio.wait([self._running])
+        if not self._running.cancelled():
+            self._running.exception()  # known to the fleet, which ends all workers for one's fault
         if abandon:
             await self._cache.abandon()
         self._closers -= 1
@@ -247,7 +249,7 @@ class Worker:
 
     async def _attempt(self, cell: Cell) -> CellEnd:
         if not self._models.diverted:
-            return await attempt_noted(cell, self._cache)
+            return await attempt_noted(cell, self._cache, self._cache.shared_work)
 
         async def noting(call: Call) -> Reply:
             try:

@@ -1,7 +1,9 @@
 """Transcripts of a run as a list: all of them, those of a row, or those of one kind."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +12,6 @@ from ...protocols.scoring.arrays import Floats, Places
 from ..decisions.rows import RunRows, read_rows, row_names
 from ..reports.failures import called
 from ..runs.reader import Place, RunReader
-from ..sweeps.grid import Grid
 from .addresses import Addresses, BundleAddresses
 from .overview import row_facts
 from .provenance import run_page
@@ -66,12 +67,13 @@ class CellTable:
 
     def __init__(self, run: RunReader, completed: RunRows, score: str) -> None:
         sweep = run.sweep
-        self.rows, self.problems, self.draws = (
-            np.concatenate(each).astype(np.int64) for each in zip(*_places(sweep), strict=True)
-        )
+        rows, problems, draws = len(sweep.rows), len(sweep.problems), sweep.draws
+        self.problems = np.repeat(np.arange(problems), draws * rows)
+        self.draws = np.tile(np.repeat(np.arange(draws), rows), problems)
+        self.rows = np.tile(np.arange(rows), problems * draws)
         values = completed.asd_by_problem(score)
         self.asd: Floats = values[self.problems, self.rows]
-        size = sweep.draws * len(sweep.rows)
+        size = draws * rows
         self.kinds = {name: np.zeros(len(self.rows), dtype=bool) for name in KINDS}
         self.there = np.zeros(len(self.rows), dtype=bool)
         for number, problem in enumerate(sweep.problems):
@@ -99,6 +101,10 @@ class CellTable:
         place, _ = run.where(cell)
         return place.problem * size + place.draw * len(run.sweep.rows) + place.row
 
+    def place(self, at: int) -> Place:
+        """Of a reading, by its number."""
+        return Place(int(self.rows[at]), int(self.problems[at]), int(self.draws[at]))
+
     def chosen(self, run: RunReader, choice: Choice) -> Places:
         """Numbers of the readings that fit, in order."""
         fits = self.there.copy()
@@ -120,13 +126,6 @@ class CellTable:
         return found
 
 
-def _places(sweep: Grid) -> Iterator[tuple[Sequence[int], Sequence[int], Sequence[int]]]:
-    rows = len(sweep.rows)
-    for problem in range(len(sweep.problems)):
-        for draw in range(sweep.draws):
-            yield list(range(rows)), [problem] * rows, [draw] * rows
-
-
 def cells_page(
     run: RunReader,
     links: Addresses,
@@ -139,18 +138,14 @@ def cells_page(
     found = table.chosen(run, choice)
     names = row_names(run.sweep.rows)
     most = LINES_A_PAGE if links.live else MOST_IN_FILE
-    places = (_place(table, int(at)) for at in found)
     if isinstance(links, BundleAddresses):
-        places = (place for place in places if links.reading(place))
-        listed = [place for place, _ in zip(places, range(most), strict=False)]
+        there = (at for at in found.tolist() if links.reading(table.place(at)))
+        listed = list(islice(there, most))
     else:
-        listed = [
-            _place(table, int(at)) for at in found[choice.page * most : (choice.page + 1) * most]
-        ]
-    size = run.sweep.draws * len(run.sweep.rows)
+        listed = found[choice.page * most : (choice.page + 1) * most].tolist()
     lines, kinds = [], table.kinds.items()
-    for place in listed:
-        at = place.problem * size + place.draw * len(run.sweep.rows) + place.row
+    for at in listed:
+        place = table.place(at)
         stands_out = tuple(name for name, kind in kinds if kind[at])
         asd = float(table.asd[at])
         lines.append(
@@ -192,10 +187,6 @@ def _of_row(table: CellTable, row: int | None) -> NDArray[np.bool_]:
     return table.there if row is None else table.rows == row
 
 
-def _place(table: CellTable, at: int) -> Place:
-    return Place(int(table.rows[at]), int(table.problems[at]), int(table.draws[at]))
-
-
 def _worlds(
     run: RunReader, completed: RunRows, place: Place
 ) -> Iterator[tuple[str, bool, float | None]]:
@@ -208,9 +199,8 @@ def _worlds(
 
 def _causes(run: RunReader, completed: RunRows, row: int) -> list[tuple[str, int]]:
     """Why cells of a row failed, the most frequent cause first."""
-    counted: dict[str, int] = {}
-    for at, failure in completed.table.failed.items():
-        if run.sweep.row_at(at) == row:
-            name = called(failure.kind)
-            counted[name] = counted.get(name, 0) + 1
-    return sorted(counted.items(), key=lambda each: -each[1])
+    return Counter(
+        called(failure.kind)
+        for at, failure in completed.table.failed.items()
+        if run.sweep.row_at(at) == row
+    ).most_common()

@@ -49,9 +49,13 @@ class Console:
         self._run = run
         self._answers: list[tuple[float, int]] = []
 
-    def routes(self, at: str, rekeyed: Callable[[], None]) -> Iterable[web.RouteDef]:
-        """rekeyed: called when a rater has a new key."""
-        self._at, self._rekeyed = at, rekeyed
+    def routes(
+        self, at: str, join: str, root: Callable[[], str], rekeyed: Callable[[], None]
+    ) -> Iterable[web.RouteDef]:
+        """join: path of enrolment, with its key. root: address under which raters reach the server,
+        where it is known; else it is the one that the coordinator uses. rekeyed: called when a
+        rater has a new key."""
+        self._at, self._join, self._root, self._rekeyed = at, join, root, rekeyed
         return [
             web.get(at, self._show),
             web.get(f"{at}/judgements.jsonl", self._export),
@@ -61,6 +65,7 @@ class Console:
 
     async def _show(self, request: web.Request, said: str = "", link: str = "") -> web.Response:
         desk, study = self._desk, self._desk.settings.study
+        root = self._root() or f"{request.scheme}://{request.host}"
         lines = [self._line(name) for name in desk.raters]
         answered, total = sum(line.answered for line in lines), self._total()
         told = not desk.pool.planned and is_run(self._run)
@@ -83,7 +88,9 @@ class Console:
                 registered=desk.history.registered,
                 pay=any(line.due for line in lines),
                 said=said,
-                link=link,
+                link=link and root + link,
+                enrolment=root + self._join,
+                free=sum(line.state == "not begun" for line in lines),
             )
         )
 
@@ -136,6 +143,9 @@ class Console:
             self._rekeyed()
             said = f"The new link of {name}; the old one opens nothing any more."
             return await self._show(request, said, f"/?token={rater.key}")
+        if act == "erase" and "sure" not in form:
+            said = f"Nothing is deleted: to delete what {name} answered, tick the box beside it."
+            return await self._show(request, said)
         await self._desk.roster.withdraw(name, erase=act == "erase")
         return web.Response(status=303, headers={"Location": self._at})
 

@@ -178,7 +178,8 @@ def _cell(
         text.replace("-", "−") if known else text,
         f"{value:.6g}" if known and f"{value:,}" != text else "" if told != text else None,
         not column.words,
-        links.get(text, ""),
+        # A line may have a link of its own, which its first cell is.
+        getattr(line, "link", "") or links.get(text, ""),
         estimate,
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 from ...protocols.scores import RANGES
 from ...protocols.scoring.arrays import Floats
 from ..decisions.rows import RunRows, read_rows, row_names
+from ..pictures.kinds import ordered_by_mean
 from ..reports.failures import called
 from ..runs.reader import Place, RunReader
 from ..sweeps.grid import GridRow
@@ -44,21 +45,6 @@ class MapLine:
     mean: float | None
 
 
-def ordered(values: Floats) -> tuple[list[int], list[int]]:
-    """Problems from hardest to easiest, and rows from best to worst; those without values last."""
-
-    def means(axis: int) -> Floats:
-        there = ~np.isnan(values)
-        count = there.sum(axis=axis)
-        sums: Floats = np.where(there, values, 0).sum(axis=axis)
-        return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
-
-    by_problem, by_row = means(1), means(0)
-    problems = sorted(range(len(by_problem)), key=lambda n: (isnan(by_problem[n]), by_problem[n]))
-    rows = sorted(range(len(by_row)), key=lambda n: (isnan(by_row[n]), -by_row[n]))
-    return problems, rows
-
-
 def pages_of(run: RunReader) -> list[tuple[int, int]]:
     """(page of problems, page of rows) of every part of the map."""
     return [
@@ -72,7 +58,7 @@ def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str
     """One part of the map. part: as `pages_of` names it."""
     completed = read_rows(run)
     values = completed.asd_by_problem(score)
-    problems, rows = ordered(values)
+    problems, rows = ordered_by_mean(values)
     shown = problems[part[0] * PROBLEMS_A_PAGE :][:PROBLEMS_A_PAGE]
     across = rows[part[1] * ROWS_A_PAGE :][:ROWS_A_PAGE]
     low, high = RANGES[score]
@@ -95,7 +81,10 @@ def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str
         shades=SHADES,
         most=most,
         pages=pages,
-        columns=[(n, names[n]) for n in across],
+        columns=[
+            (at, names[row], links.row(row, names[row]))
+            for at, row in enumerate(across, part[1] * ROWS_A_PAGE + 1)
+        ],
         lines=lines,
     )
 

@@ -31,7 +31,7 @@ ORDERS = ("problem", "asd", "-asd")
 
 
 class PagesInDepth:
-    """The pages of one server. Each takes the run that it shows, and the request."""
+    """The pages of one server."""
 
     def __init__(self, busy: Mapping[str, asyncio.Lock]) -> None:
         """busy: a lock for each run, by its name: what one page has computed, the next finds."""
@@ -48,97 +48,20 @@ class PagesInDepth:
 
         await asyncio.to_thread(open_it)
 
-    async def map(self, run: RunReader, request: web.Request) -> str:
-        part = asked_number(request, "page"), asked_number(request, "rows")
-
-        def make() -> str:
-            if part not in pages_of(run):
-                raise web.HTTPNotFound(text=f"the map has no part {part}")
-            return map_page(run, _links(run, request), part, asked_score(request))
-
-        return await self._made(run, make)
-
-    async def problem(self, run: RunReader, request: web.Request) -> str:
-        at = int(request.match_info["problem"])
-
-        def make() -> str:
-            if at >= len(run.sweep.problems):
-                raise web.HTTPNotFound(text=f"the run has no problem {at}")
-            return problem_page(run, _links(run, request), at, asked_score(request))
-
-        return await self._made(run, make)
-
-    async def reading(self, run: RunReader, request: web.Request) -> str:
-        one = await _read(run, request)
-        return reader_page(run, _links(run, request), one)
-
-    async def calls(self, run: RunReader, request: web.Request) -> str:
-        one, links = await _read(run, request, requests=True), _links(run, request)
-        only = request.query.get("only", "")
-        if not any(each.address.startswith(only) for each in one.asked) and only:
-            raise web.HTTPNotFound(text=f"no call of this reading has an address like {only!r}")
-        name = f"{one.problem.id} · {one.row.shown}"
-        section = calls_section(one, links, only=only)
-        return calls_page(run, links, [section], name, links.reading(one.place))
-
-    async def failures(self, run: RunReader, request: web.Request) -> str:
-        return await self._made(run, lambda: failures_page(run, _links(run, request)))
-
-    async def cost(self, run: RunReader, request: web.Request) -> str:
-        return await self._made(run, lambda: cost_page(run, _links(run, request)))
-
-    async def measure(self, run: RunReader, request: web.Request) -> str:
-        kind, score = request.match_info["kind"], asked_score(request)
-        if kind not in MEASURES:
-            raise web.HTTPNotFound(text=f"{kind!r} is no measure; there are {', '.join(MEASURES)}")
-        return await self._made(run, lambda: measure_page(run, _links(run, request), kind, score))
-
-    async def answer(self, run: RunReader, request: web.Request) -> str:
-        return await self.compare((run,), (), request)
+    async def page(self, name: str, run: RunReader, request: web.Request) -> str:
+        """One of PAGES. HTTPNotFound for what the run does not have."""
+        links = _links(run, request)
+        if name in UNLOCKED:
+            return await asyncio.to_thread(PAGES[name], run, links, request)
+        async with self._busy[run.name]:
+            return await asyncio.to_thread(PAGES[name], run, links, request)
 
     async def compare(
         self, runs: tuple[RunReader, ...], names: Sequence[str], request: web.Request
     ) -> str:
         """names: of all runs that may stand beside each other."""
-        asked = request.query.get("first", "").strip(), request.query.get("second", "").strip()
-        links, score = [_links(run, request) for run in runs], asked_score(request)
-        return await self._made(runs[0], lambda: answer_page(runs, links, names, score, asked))
-
-    async def groups(self, run: RunReader, request: web.Request) -> str:
-        by, score = request.query.getall("by", []), asked_score(request)
-        return await self._made(run, lambda: groups_page(run, _links(run, request), score, by))
-
-    async def row(self, run: RunReader, request: web.Request) -> str:
-        number = int(request.match_info["row"])
-        if number >= len(run.sweep.rows):
-            raise web.HTTPNotFound(text=f"the run has no row {number}")
-        return await self._listed(run, request, number)
-
-    async def cells(self, run: RunReader, request: web.Request) -> str:
-        return await self._listed(run, request, None)
-
-    async def _listed(self, run: RunReader, request: web.Request, row: int | None) -> str:
-        show, order = request.query.get("show", ""), request.query.get("order", "problem")
-        if show and show not in KINDS:
-            raise web.HTTPNotFound(text=f"{show!r} is no kind; there are {', '.join(KINDS)}")
-        if order not in ORDERS:
-            raise web.HTTPNotFound(text=f"{order!r} is no order; there are {', '.join(ORDERS)}")
-        words = request.query.get("words", "")[:200]
-        choice = Choice(row, show, words, order, asked_number(request, "page"))
-        score = asked_score(request)
-        return await self._made(run, lambda: cells_page(run, _links(run, request), choice, score))
-
-    async def people(self, run: RunReader, request: web.Request) -> str:
-        return await self._made(run, lambda: people_page(run, _links(run, request)))
-
-    async def search(self, run: RunReader, request: web.Request) -> str:
-        words, page = request.query.get("q", "")[:500], asked_number(request, "page")
-        links = _links(run, request)
-        return await asyncio.to_thread(lambda: search_page(run, links, words, page))
-
-    async def _made(self, run: RunReader, make: Callable[[], str]) -> str:
-        async with self._busy[run.name]:
-            return await asyncio.to_thread(make)
+        async with self._busy[runs[0].name]:
+            return await asyncio.to_thread(_answer, runs, names, request)
 
 
 def _links(run: RunReader, request: web.Request) -> Served:
@@ -146,21 +69,87 @@ def _links(run: RunReader, request: web.Request) -> Served:
     return Served(run.name, asked_score(request))
 
 
-async def _read(run: RunReader, request: web.Request, *, requests: bool = False) -> Reading:
-    """A reading takes no lock: it needs the sweep and a few lines, and waits for no figures."""
-    place = Place(
-        int(request.match_info["row"]),
-        int(request.match_info["problem"]),
-        asked_number(request, "draw"),
-    )
-    sweep = await asyncio.to_thread(lambda: run.sweep)
-    if (
-        place.row >= len(sweep.rows)
-        or place.problem >= len(sweep.problems)
-        or place.draw >= sweep.draws
-    ):
+def _answer(runs: tuple[RunReader, ...], names: Sequence[str], request: web.Request) -> str:
+    asked = request.query.get("first", "").strip(), request.query.get("second", "").strip()
+    links = [_links(run, request) for run in runs]
+    return answer_page(runs, links, names, asked_score(request), asked)
+
+
+def _map(run: RunReader, links: Served, request: web.Request) -> str:
+    part = asked_number(request, "page"), asked_number(request, "rows")
+    if part not in pages_of(run):
+        raise web.HTTPNotFound(text=f"the map has no part {part}")
+    return map_page(run, links, part, asked_score(request))
+
+
+def _problem(run: RunReader, links: Served, request: web.Request) -> str:
+    at = int(request.match_info["problem"])
+    if at >= len(run.sweep.problems):
+        raise web.HTTPNotFound(text=f"the run has no problem {at}")
+    return problem_page(run, links, at, asked_score(request))
+
+
+def _calls(run: RunReader, links: Served, request: web.Request) -> str:
+    one, only = _read(run, request, requests=True), request.query.get("only", "")
+    if not any(each.address.startswith(only) for each in one.asked) and only:
+        raise web.HTTPNotFound(text=f"no call of this reading has an address like {only!r}")
+    name = f"{one.problem.id} · {one.row.shown}"
+    section = calls_section(one, links, only=only)
+    return calls_page(run, links, [section], name, links.reading(one.place))
+
+
+def _measure(run: RunReader, links: Served, request: web.Request) -> str:
+    kind = request.match_info["kind"]
+    if kind not in MEASURES:
+        raise web.HTTPNotFound(text=f"{kind!r} is no measure; there are {', '.join(MEASURES)}")
+    return measure_page(run, links, kind, asked_score(request))
+
+
+def _cells(run: RunReader, links: Served, request: web.Request) -> str:
+    """The list of transcripts, or the page of a row."""
+    row = int(request.match_info["row"]) if "row" in request.match_info else None
+    if row is not None and row >= len(run.sweep.rows):
+        raise web.HTTPNotFound(text=f"the run has no row {row}")
+    show, order = request.query.get("show", ""), request.query.get("order", "problem")
+    if show and show not in KINDS:
+        raise web.HTTPNotFound(text=f"{show!r} is no kind; there are {', '.join(KINDS)}")
+    if order not in ORDERS:
+        raise web.HTTPNotFound(text=f"{order!r} is no order; there are {', '.join(ORDERS)}")
+    words = request.query.get("words", "")[:200]
+    choice = Choice(row, show, words, order, asked_number(request, "page"))
+    return cells_page(run, links, choice, asked_score(request))
+
+
+def _search(run: RunReader, links: Served, request: web.Request) -> str:
+    return search_page(run, links, request.query.get("q", "")[:500], asked_number(request, "page"))
+
+
+def _read(run: RunReader, request: web.Request, *, requests: bool = False) -> Reading:
+    row, problem = int(request.match_info["row"]), int(request.match_info["problem"])
+    place, sweep = Place(row, problem, asked_number(request, "draw")), run.sweep
+    if row >= len(sweep.rows) or problem >= len(sweep.problems) or place.draw >= sweep.draws:
         raise web.HTTPNotFound(text=f"the run has no row, problem and draw {place}")
     score, turns = asked_score(request), asked_number(request, "turns")
-    return await asyncio.to_thread(
-        lambda: read(run, place, score, turns, read_probes(run.folder), requests=requests)
-    )
+    return read(run, place, score, turns, read_probes(run.folder), requests=requests)
+
+
+PAGES: Mapping[str, Callable[[RunReader, Served, web.Request], str]] = {
+    "answer": lambda run, _, request: _answer((run,), (), request),
+    "groups": lambda run, links, request: groups_page(
+        run, links, asked_score(request), request.query.getall("by", [])
+    ),
+    "cells": _cells,
+    "people": lambda run, links, _: people_page(run, links),
+    "search": _search,
+    "map": _map,
+    "problem": _problem,
+    "reading": lambda run, links, request: reader_page(run, links, _read(run, request)),
+    "calls": _calls,
+    "failures": lambda run, links, _: failures_page(run, links),
+    "cost": lambda run, links, _: cost_page(run, links),
+    "measure": _measure,
+}
+"""By name, as the server's routes have them."""
+
+UNLOCKED = ("reading", "calls", "search")
+"""Pages that need the sweep and a few lines, and wait for no figures."""

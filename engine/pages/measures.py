@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ...cache.reply import Usage
 from ..accounting.latency import QUANTILES
 from ..accounting.ledger import UsageTotals, sum_usage
 from ..accounting.ledger_file import read_ledger
@@ -24,11 +25,18 @@ from .findings import finding_page
 def cost_page(run: RunReader, links: Addresses) -> str:
     """What was paid for each model, and what each row costs over a sample of problems, so that the
     page is there at once."""
-    ledger, costs = read_ledger(run.folder), sampled_costs(read_rows(run))
-    paid = sum_usage(ledger.values())
-    said = [
-        f"Rows: all calls of {costs.sampled:,} of {len(run.problems):,} problems, at list prices."
-    ]
+    ledger = read_ledger(run.folder)
+    paid, parts, said = sum_usage(ledger.values()), [_models(run, ledger)], list[str]()
+    try:
+        said.append(_all_calls(run))
+        costs = sampled_costs(read_rows(run))
+        parts.append(costs_part(costs, paid.dollars or None))
+        said.append(
+            f"Rows: all calls of {costs.sampled:,} of {len(run.problems):,} problems, at list "
+            "prices."
+        )
+    except EngineError as exc:
+        said.append(str(exc))
     if not ledger:
         said.append("The ledger is empty: models are simulated, or all came from the store.")
     if paid.doubtful:
@@ -36,12 +44,29 @@ def cost_page(run: RunReader, links: Addresses) -> str:
     return finding_page(
         run,
         links,
-        Finding((_models(run, ledger), costs_part(costs, paid.dollars or None))),
+        Finding(tuple(parts)),
         title="Cost",
         here="cost",
         lead="What was paid for each model, and what a row costs by itself.",
         said=said,
     )
+
+
+def _all_calls(run: RunReader) -> str:
+    """What all distinct calls of a run took together."""
+    found = run.record.fetched(
+        "SELECT model, count(*), total(tokens_in), total(tokens_out), total(cache_read),"
+        " total(cache_write) FROM calls JOIN endpoints USING(endpoint) GROUP BY model"
+    )
+    usages = {model: Usage(int(a), int(b), int(c), int(d)) for model, _, a, b, c, d in found}
+    known = {model: listed for model in usages if (listed := run.prices.find(model))}
+    told = f"The whole run: {sum(line[1] for line in found):,} calls, each counted once, "
+    told += f"{short(sum(used.input_tokens for used in usages.values()))} tokens in and "
+    told += f"{short(sum(used.output_tokens for used in usages.values()))} out"
+    total = sum(known[model].cost(used) for model, used in usages.items() if model in known)
+    if total and known.keys() == usages.keys():
+        told += f"; {price(total)} at list prices"
+    return f"{told}."
 
 
 def _models(run: RunReader, ledger: Mapping[str, UsageTotals]) -> Part:

@@ -98,8 +98,14 @@ class RaterServer(Server):
             web.post("/leave", self._left),
             web.get(JOIN, self._join),
             web.post(JOIN, self._joined),
-            *(self._console.routes(CONSOLE, self._rekeyed) if self._console else ()),
+            *self._console_routes(),
         ]
+
+    def _console_routes(self) -> Iterable[web.RouteDef]:
+        if not (self._console and self.study):
+            return ()
+        join = f"{JOIN}?token={self.study.enrolment}"
+        return self._console.routes(CONSOLE, join, lambda: self.access.public_url, self._rekeyed)
 
     def _rekeyed(self) -> None:
         """Let the raters in by the keys that they have now."""

@@ -116,9 +116,12 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
 
     def whole(each: Asked) -> str:
         """Link to the full text of a call that is cut here; empty for other calls."""
+        link = links.whole(one.place, each.address)
+        if not (link and room):
+            return ""
         said = [each.call.text, *(message.text for message in _messages(each))]
         longest = max(len(escape(text)) for text in said)
-        return links.whole(one.place, each.address) if room and longest > room else ""
+        return link if longest > room else ""
 
     return part(
         "asked", "all", one, told, anchor(one.place), back, room, settings, probabilities, whole

@@ -18,7 +18,7 @@ from ..runs.probing import best_mass
 from ..runs.reader import Place, RunReader
 from ..sweeps.grid import GridRow
 from .text import shown
-from .turns import MIN_TEXT, Asked, ShownTurn, matching, shown_turn
+from .turns import DRAFTS, MIN_TEXT, Asked, ShownTurn, matching, shown_turn
 
 Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
 
@@ -139,7 +139,9 @@ def _title(call: RecordedCall, worlds: Sequence[str]) -> str:
     told = [f"world{'s' * (len(worlds) > 1)} {' and '.join(worlds)}", call.seat or call.role]
     told += [f"turn {call.heard + 1}" if call.role != "judgement" else f"after {call.heard}"]
     told += [call.role] if call.role and call.role != call.seat else []
-    told += [f"candidate {'.'.join(str(n + 1) for n in call.draw)}"] if call.draw else []
+    # The first is that of the sweep, which the whole reading is of.
+    if drawn := ".".join(str(n + 1) for n in call.draw[1:]):
+        told.append(f"{'candidate' if call.role in DRAFTS else 'draw'} {drawn}")
     return " · ".join(told)
 
 
@@ -162,22 +164,23 @@ def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     requests: with what the store has of each call.
     """
     cells, ended = run.cells(run.worlds(place)), run.records(run.worlds(place))
+    prices = run.prices
+    # Worlds share calls.
+    distinct = {call.address: call for cell in cells.values() for call in cell.calls}
+    stored = {at: run.stored(call) if requests else None for at, call in distinct.items()}
+
+    def asked(call: RecordedCall) -> Asked:
+        price = prices.find(call.model)
+        cost = None if price is None else price.cost(call.cost.usage)
+        return Asked(call, cost, *(stored[call.address] or (None, None)))
+
+    def end(cell: RecordedCell) -> End:
+        return cell.outcome, {each.address: asked(each) for each in cell.calls}, cell.judgements
+
     return [
-        _end(run, cells[at], requests) if at in cells else (unrecorded(run, at in ended), {}, ())
+        end(cells[at]) if at in cells else (unrecorded(run, at in ended), {}, ())
         for at in run.worlds(place)
     ]
-
-
-def _end(run: RunReader, cell: RecordedCell, requests: bool) -> End:
-    asked = {call.address: _asked(run, call, requests) for call in cell.calls}
-    return cell.outcome, asked, cell.judgements
-
-
-def _asked(run: RunReader, call: RecordedCall, requests: bool) -> Asked:
-    price = run.prices.find(call.model)
-    stored = run.stored(call) if requests else None
-    cost = None if price is None else price.cost(call.cost.usage)
-    return Asked(call, cost, *(stored or (None, None)))
 
 
 def reading_page(

@@ -26,6 +26,25 @@ if TYPE_CHECKING:
 SNAPSHOT_INTERVAL = 1.0
 """Seconds between two snapshots of a run on the live page."""
 
+READING = "/row/{row:\\d+}/problem/{problem:\\d+}"
+
+IN_DEPTH = {
+    "/answer": "answer",
+    "/pivot": "groups",
+    "/cells": "cells",
+    "/row/{row:\\d+}": "cells",
+    "/people": "people",
+    "/search": "search",
+    "/map": "map",
+    "/problem/{problem:\\d+}": "problem",
+    READING: "reading",
+    f"{READING}/calls": "calls",
+    "/failures": "failures",
+    "/cost": "cost",
+    "/measure/{kind}": "measure",
+}
+"""Path behind the run, and name among `in_depth.PAGES`, which is loaded when one is asked for."""
+
 
 class PageServer(Server):
     """Serves the runs of a folder, or one run alone."""
@@ -57,24 +76,11 @@ class PageServer(Server):
 
     def routes(self) -> list[web.RouteDef]:
         run = "/run/{run}"
-        reading = f"{run}/row/{{row:\\d+}}/problem/{{problem:\\d+}}"
         return [
             web.get("/", self._list),
             web.get("/compare", self._compare),
             web.get(run, self._overview),
-            web.get(f"{run}/answer", self._deep(lambda pages: pages.answer)),
-            web.get(f"{run}/pivot", self._deep(lambda pages: pages.groups)),
-            web.get(f"{run}/cells", self._deep(lambda pages: pages.cells)),
-            web.get(f"{run}/row/{{row:\\d+}}", self._deep(lambda pages: pages.row)),
-            web.get(f"{run}/people", self._deep(lambda pages: pages.people)),
-            web.get(f"{run}/search", self._deep(lambda pages: pages.search)),
-            web.get(f"{run}/map", self._deep(lambda pages: pages.map)),
-            web.get(f"{run}/problem/{{problem:\\d+}}", self._deep(lambda pages: pages.problem)),
-            web.get(reading, self._deep(lambda pages: pages.reading)),
-            web.get(f"{reading}/calls", self._deep(lambda pages: pages.calls)),
-            web.get(f"{run}/failures", self._deep(lambda pages: pages.failures)),
-            web.get(f"{run}/cost", self._deep(lambda pages: pages.cost)),
-            web.get(f"{run}/measure/{{kind}}", self._deep(lambda pages: pages.measure)),
+            *(web.get(run + path, self._deep(page)) for path, page in IN_DEPTH.items()),
             web.get(f"{run}/live", self._live),
             web.get(f"{run}/live/events", self._events),
             web.get(f"{run}/report.{{ending}}", self._file),
@@ -131,12 +137,10 @@ class PageServer(Server):
         task.add_done_callback(self._behind.discard)
         return response
 
-    def _deep(
-        self, page: Callable[["PagesInDepth"], Callable[[RunReader, web.Request], Awaitable[str]]]
-    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _deep(self, name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             run = self._run(request)
-            return html(await page(await self._in_depth())(run, request))
+            return html(await (await self._in_depth()).page(name, run, request))
 
         return answer
 

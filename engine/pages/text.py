@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,8 +12,8 @@ from markupsafe import Markup, escape
 from ...protocols.quotes import MARKS, Quote, marked
 from ..display.printable import CONTROL, printable
 
-MAX_DIFF_WORDS = 2_500
-"""Longest speech, in words, that is compared with the other world's."""
+MAX_DIFF_WORDS, MAX_DIFF_TEXT = 2_500, 25_000
+"""Longest speech, in words and in characters, that is compared with the other world's."""
 
 MIN_COMMON_WORDS = 3
 """Length of the shortest run of words that counts as common to both."""
@@ -48,18 +49,30 @@ def quoted(text: str, quotes: Sequence[Quote]) -> tuple[str, list[TextMark]]:
 
 def differing(text: str, other: str) -> list[TextMark]:
     """The stretches of `text` that are not in `other`, word by word."""
-    ours, theirs = list(_WORD.finditer(text)), list(_WORD.finditer(other))
-    if max(len(ours), len(theirs)) > MAX_DIFF_WORDS:
+    if max(len(text), len(other)) > MAX_DIFF_TEXT:
         return []
-    match = SequenceMatcher(None, [w[0] for w in theirs], [w[0] for w in ours], autojunk=False)
+    ours = list(_WORD.finditer(text))
+    # Compared once for both: each marks what the other has not.
+    one, two = sorted((text, other))
     marks, done = [], 0
-    for _, start, size in match.get_matching_blocks():
+    for starts in _common_runs(one, two):
+        start, size = starts[0 if text == one else 1], starts[2]
         # A word or two in common, such as "of the", say nothing.
         if size >= MIN_COMMON_WORDS or start == len(ours):
             if start > done:
                 marks.append(TextMark(ours[done].start(), ours[start - 1].end(), "differs"))
             done = start + size
     return marks
+
+
+@lru_cache(64)
+def _common_runs(one: str, two: str) -> list[Match]:
+    """(first word in one, in the other, number of words) of what two texts have in common, and at
+    last their ends; nothing for texts too long to be compared."""
+    words = _WORD.findall(one), _WORD.findall(two)
+    if max(map(len, words)) > MAX_DIFF_WORDS:
+        return []
+    return SequenceMatcher(None, *words, autojunk=False).get_matching_blocks()
 
 
 def shown(text: str, marks: Iterable[TextMark] = (), most: int | None = None) -> Markup:

@@ -250,8 +250,7 @@ def _without(row: GridRow, setting: str, value: int) -> tuple[str, str, str]:
 def heat(run: ScoredRun) -> Heat:
     problems, names = run.run.sweep.problems, [run.rows.names[n] for n in run.numbers]
     values = run.rows.asd_by_problem(run.score)[:, run.numbers]
-    down = sorted(range(len(problems)), key=lambda n: _mean(values[n]))
-    across = sorted(range(len(names)), key=lambda n: -_mean(values[:, n]))
+    down, across = ordered_by_mean(values)
     low, high = RANGES[run.score]
     return Heat(
         f"{run.run.name}: agent score difference by problem and row",
@@ -265,9 +264,19 @@ def heat(run: ScoredRun) -> Heat:
     )
 
 
-def _mean(values: Floats) -> float:
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if len(there) else inf
+def ordered_by_mean(values: Floats) -> tuple[list[int], list[int]]:
+    """Problems (the lines) from hardest to easiest, and rows (the columns) from best to worst;
+    those without values last."""
+    there = ~np.isnan(values)
+    sums = np.where(there, values, 0)
+
+    def order(axis: int, sign: int) -> list[int]:
+        count = there.sum(axis=axis)
+        means = np.where(count, sums.sum(axis=axis) / np.maximum(count, 1), np.inf * sign)
+        places: list[int] = np.argsort(sign * means, kind="stable").tolist()
+        return places
+
+    return order(1, 1), order(0, -1)
 
 
 def compared(first: RunReader, second: RunReader, score: str) -> Forest:

@@ -74,10 +74,16 @@ class AuthorCode:
         """The deepest line of this file in a traceback; 0 if there is none."""
         return line_in(self.path, fault)
 
-    def line_of_text(self, text: str) -> int:
-        """The first line that contains a text; 0 if none does."""
-        lines = self.source.splitlines()
-        return next((n for n, line in enumerate(lines, 1) if text in line), 0)
+    def line_of_template(self, name: str, read: str) -> int:
+        """The line of a placeholder's name in the first text with it that `read` was made of; 0 if
+        there is none."""
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.Constant) or name not in str(node.value):
+                continue
+            if all(part in read for part in re.split(r"\{[^{}]*\}", str(node.value))):
+                lines = self.source.splitlines()[node.lineno - 1 : node.end_lineno]
+                return node.lineno + next((n for n, text in enumerate(lines) if name in text), 0)
+        return 0
 
     def line_using(self, name: str) -> int:
         """The first line within a function that names a variable or attribute."""
@@ -133,7 +139,7 @@ class AuthorCode:
                 own[near[0]].lineno if near else self.line,
                 "complete",
                 f"{self.found.__name__} has no {name}, which every {base.__name__} has"
-                + (f"; did you mean {near[0]}?" if near else ""),
+                + (f"; its {near[0]} may be meant for it" if near else ""),
             )
         yield from self._signatures(own)
         yield from self._settings()

@@ -1,14 +1,16 @@
 """The plan of a sweep: its calls, cost and duration, estimated without sending anything."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
+from types import MappingProxyType
 from typing import Literal
 
 from ...cache.reply import Usage
 from ...cache.store import Reader
 from ...protocols.question import Problem
+from ..accounting.latency import Latency
 from ..accounting.prices import Price, PriceList
 from ..limits.limits import Limits
 from ..runs.dry_run import chains, require_distinct
@@ -44,6 +46,21 @@ class Pace:
     minutes: float
     binding: Resource
     """The limit that decides it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What a run takes at least, by the mean time of each model's calls in an earlier run, however
+    high the rate limits are."""
+
+    minutes: float
+    """Until the calls that are left are done at the widths that are set."""
+    binding: str
+    """Whose width decides it: a model, `max_cells`, or `the longest chain`."""
+    chain: float
+    """Minutes that a cell of the slowest row takes."""
+    longest: str
+    """That row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +118,8 @@ class Plan:
     """Calls of the longest cell one after another: a run takes at least as long as so many."""
     longest: str = ""
     """The row of that cell."""
+    timing: Timing | None = None
+    """None if the time of a call is unknown of any model that is asked."""
 
     def total(self, what: Literal["calls", "stored", "input_tokens", "output_tokens"]) -> int:
         """Total over all models."""
@@ -125,11 +144,15 @@ class Plan:
 
 
 async def plan_sweep(
-    opened: LoadedSweep, store: Reader | None, prices: PriceList, batched: Collection[str] = ()
+    opened: LoadedSweep,
+    store: Reader | None,
+    prices: PriceList,
+    batched: Collection[str] = (),
+    latencies: Mapping[str, Latency] = MappingProxyType({}),
 ) -> Plan:
     """Plan a sweep, given the stored replies. store: None if there is none yet.
 
-    batched: models whose calls go in batches.
+    batched: models whose calls go in batches. latencies: of models in an earlier run.
 
     In a large sweep, an evenly spread sample of problems is walked. Problems already begun are a
     stratum of their own, since many of their replies are stored.
@@ -158,8 +181,19 @@ async def plan_sweep(
         if part
     ]
     fresh = next(problem for sample in reversed(samples) for problem in sample)
-    longest = await chains(sweep, models.simulated)
-    slowest = max(sweep.rows, key=lambda row: longest[row.address])
+    steps = await chains(sweep, models.simulated)
+    slowest = max(sweep.rows, key=lambda row: len(steps[row.address]))
+    planned = tuple(
+        _model_plan(
+            model,
+            strata,
+            survey.habits,
+            prices.find(model),
+            models.limits.get(model),
+            model in batched,
+        )
+        for model in sweep.models
+    )
     return Plan(
         sweep.name,
         len(sweep),
@@ -168,22 +202,42 @@ async def plan_sweep(
         1 - survey.verdicts / survey.cells,
         survey.habits.replies,
         survey.elsewhere(),
-        tuple(
-            _model_plan(
-                model,
-                strata,
-                survey.habits,
-                prices.find(model),
-                models.limits.get(model),
-                model in batched,
-            )
-            for model in sweep.models
-        ),
+        planned,
         await survey.waves(fresh, batched) if batched else 0,
         opened.file.top.max_cells or models.cells_at_once(sweep.models),
-        longest[slowest.address],
+        len(steps[slowest.address]),
         slowest.title,
+        _timing(opened, planned, latencies, {row.title: steps[row.address] for row in sweep.rows}),
     )
+
+
+def _timing(
+    opened: LoadedSweep,
+    planned: Sequence[ModelPlan],
+    latencies: Mapping[str, Latency],
+    steps: Mapping[str, Sequence[frozenset[str]]],
+) -> Timing | None:
+    """steps: by row, the models that a cell asks one after another."""
+    mean = {
+        model: took.seconds / took.replies / 60 for model, took in latencies.items() if took.replies
+    }
+    asked = [model for model in planned if model.waits]
+    if not asked or not all(model.model in mean for model in asked):
+        return None
+    chains = {
+        row: sum(max(mean.get(model, 0.0) for model in step) for step in each)
+        for row, each in steps.items()
+    }
+    longest = max(chains, key=chains.__getitem__)
+    work = {each.model: (each.calls - each.stored) * mean[each.model] for each in asked}
+    takes = {"the longest chain": chains[longest]}
+    for model, minutes in work.items():
+        if width := opened.models.limits_of(model).concurrency:
+            takes[model] = minutes / width
+    if cells := opened.file.top.max_cells:
+        takes["max_cells"] = sum(work.values()) / cells
+    binding = max(takes, key=takes.__getitem__)
+    return Timing(takes[binding], binding, chains[longest], longest)
 
 
 def _spread(problems: Sequence[Problem], most: int) -> list[Problem]:

@@ -93,7 +93,9 @@ class Subject:
         if self.kind.base is Protocol:
             its = {name: each for name, each in its.items() if name not in seats}
         sections = self.kind.sections(self.word, its, seats["agent"], seats["judge"])
-        text = orjson.dumps({"name": "trial", "problems": PROBLEMS, **sections}).decode()
+        named = any(override.lstrip().startswith("problems.") for override in overrides)
+        problems = {} if named and self.kind.base is not Loader else PROBLEMS
+        text = orjson.dumps({"name": "trial", "problems": problems, **sections}).decode()
         document = Document.parse(text, f"oversight try {self.word}")
         document.folder = Path()
         for override in overrides:

@@ -10,9 +10,9 @@ import inspect
 import itertools
 import re
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from traceback import clear_frames
 from types import MappingProxyType
 
 import orjson
@@ -98,7 +98,7 @@ class Trial:
 
     async def _run(self) -> None:
         for row in self.sweep.rows:
-            for problem in self.sweep.problems:
+            for problem in self.sweep.problems[: None if self.kind.base is Loader else 1]:
                 cells = [Cell(0, row, problem, n, 0, "") for n in range(len(problem.values))]
                 try:
                     await self._check(cells)
@@ -130,9 +130,8 @@ class Trial:
                 why = f"waits {PATIENCE:g} s, and for no call"
                 raise Endless(self._watcher.last, why) from None
             world.end = first_fault(exc)
-            # A coroutine that was never awaited says so when it is freed: not after the trial.
-            for each in (exc, world.end):
-                clear_frames(each.__traceback__)
+            # What its frames hold would be freed, and warned of, after the trial.
+            traceback.clear_frames(world.end.__traceback__)
         for note in recording.notes:
             if type(note) is tuple:
                 (role, _, _), call, _ = note
@@ -199,9 +198,14 @@ class Trial:
     def _placeholders(self, worlds: Sequence[WorldTrial]) -> None:
         for _, call, _, _ in _answered(worlds):
             for message in call.messages:
-                for name in PLACEHOLDER.findall(TURN.sub("", message.text)):
-                    if line := self.code.line_of_text(name):
-                        self._found("filled", f"no value fills {name}: it is read as it is", line)
+                read = TURN.sub("", message.text)
+                for name in PLACEHOLDER.findall(read):
+                    if line := self.code.line_of_template(name, read):
+                        why = (
+                            f"no value fills {name}: it is read as it is; write the value itself, "
+                            'as in Words(f"…"). {label} is filled for a seat with a side'
+                        )
+                        self._found("filled", why, line)
 
     def _unheard(self, worlds: Sequence[WorldTrial]) -> None:
         """Speeches that are in no transcript."""

@@ -149,9 +149,10 @@ class Watcher:
 
 def _python_name(frame: FrameType) -> tuple[str, bool]:
     """The full name of a function, and whether it is of the generator that all code shares."""
-    own = frame.f_locals.get("self")
-    shared = own is random._inst
-    return f"{frame.f_globals.get('__name__', '')}.{frame.f_code.co_qualname}", shared
+    module = frame.f_globals.get("__name__", "")
+    # f_locals copies all locals and keeps them alive with the frame, so only where it is needed.
+    shared = module == "random" and frame.f_locals.get("self") is random._inst
+    return f"{module}.{frame.f_code.co_qualname}", shared
 
 
 def _c_name(function: Any) -> tuple[str, bool]:

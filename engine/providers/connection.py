@@ -31,6 +31,8 @@ class ServerConnection(ResponseHandler):
         super().__init__(loop)
         self.answers = 0
         """How many have come, those of the server's own accord left out."""
+        self.calls: tuple[str, ...] = ()
+        """Addresses of the last two calls that they were taken for."""
         self._loop = loop
         self._plain: asyncio.Future[PlainAnswer | None] | None = None
         """Set while an answer is waited for that may be a plain one."""

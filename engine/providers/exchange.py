@@ -10,7 +10,7 @@ import logging
 import select
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -222,15 +222,24 @@ class Ramped(aiohttp.TCPConnector):
         self._most = connections
         self._kept_for = keep_alive
 
-    def distrust(self, why: str) -> None:
-        """Give each request a connection of its own from now on. why: what the server did."""
+    def distrust(self, why: str, doubtful: Sequence[str] = ()) -> None:
+        """Give each request a connection of its own from now on. why: what the server did.
+        doubtful: addresses of calls that it may have answered with an answer to another."""
         if not self._force_close:
+            shown = "".join(f"; oversight cache show {address[:12]}" for address in doubtful)
             log.warning(
                 "a server %s; it is thrown away, and each request to that provider has a "
-                "connection of its own from now on",
+                "connection of its own from now on%s",
                 why,
+                shown and f". The last replies there may be those to other calls{shown}",
             )
             self._force_close = True
+
+    def look_over(self) -> None:
+        """Look for unsolicited answers on the connections that are idle, before they are closed."""
+        for resting in self._conns.values():
+            for protocol, _ in resting:
+                self._fit(protocol)
 
     async def _create_connection(
         self, req: ClientRequest, traces: list[aiohttp.tracing.Trace], limit: aiohttp.ClientTimeout
@@ -285,7 +294,8 @@ class Ramped(aiohttp.TCPConnector):
             # What lies unread in the socket is known by its id, where answers have ids.
             return self.told_apart or not _readable(protocol.transport)
         if not _is_408(protocol):
-            self.distrust("sent an answer that nobody had asked for")
+            calls = protocol.calls if isinstance(protocol, ServerConnection) else ()
+            self.distrust("sent an answer that nobody had asked for", calls)
         return False
 
 

@@ -95,7 +95,7 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
     if not missing:
         return
     lines = [
-        f"{name} is not set{_meant(name, environment)}; needed by {', '.join(users)}"
+        f"{name} is not set; needed by {', '.join(users)}{_meant(name, environment)}"
         for name, users in missing.items()
     ]
     others = [
@@ -115,7 +115,7 @@ def _meant(name: str, environment: Mapping[str, str]) -> str:
         if value and each != name and ("KEY" in each.upper() or "TOKEN" in each.upper())
     ]
     near = get_close_matches(name, keys, 1, 0.75)
-    return f", and {near[0]} is: was that meant" if near else ""
+    return f"; {near[0]} is set: was that meant?" if near else ""
 
 
 def missing_key(model: str, environment: Mapping[str, str]) -> str:

@@ -87,6 +87,7 @@ class ConnectionPool:
 
     async def close(self) -> None:
         if self._exchange is not None:
+            self._connector.look_over()
             await self._exchange.close()
             self._exchange = None
 
@@ -137,12 +138,12 @@ class ConnectionPool:
             raise Malformed(f"{self._source} sent its answer {again} once more", start)
         self._connector.told_apart = self._ids.proven
         if not self.secret.guarded:
-            return Response(response.status, response.headers, body)
+            return Response(response.status, response.headers, body, connection=connection)
         headers = self._without_key(response.headers)
         if not self.secret.repeated(body):
             # An error may quote the start of a key that was cut off: hide that too.
             body = body if 200 <= response.status < 300 else self.secret.hidden(body)
-            return Response(response.status, headers, body)
+            return Response(response.status, headers, body, connection=connection)
         return Response(response.status, headers, self.secret.hidden(body), repeats_key=True)
 
     def _open(self) -> Exchange:

@@ -58,6 +58,8 @@ class HttpProvider(Provider):
         except EngineError as exc:
             exc.sent = False
             raise
+        if (connection := response.connection) is not None:
+            connection.calls = (*connection.calls[-1:], call.address)
         if self._hear is not None:
             model = call.request.model
             stated = tuple(map(response.headers.get, self._wire.limit_headers))

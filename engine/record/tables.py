@@ -96,7 +96,7 @@ class RecordTables:
         """A text by its number; empty for None."""
         if number is None:
             return ""
-        for (body,) in self.query("SELECT body FROM texts WHERE text=?", number):
+        for (body,) in self.fetched("SELECT body FROM texts WHERE text=?", number):
             return self.unpacked(body)
         raise RecordDamaged(self._file, f"text {number} is missing")
 
@@ -117,8 +117,11 @@ class RecordTables:
         if places is None:
             yield from map(self._cell, self.query(f"{_CELLS} ORDER BY place"))
             return
+        # Worlds of one problem share calls, and whoever asks for some cells asks for its worlds.
+        known: dict[tuple[int, int], RecordedCall] = {}
         for place in places:
-            yield from map(self._cell, self.query(f"{_CELLS} WHERE place=?", place))
+            for row in self.fetched(f"{_CELLS} WHERE place=?", place):
+                yield self._cell(row, known)
 
     def turns(self, conversation: int, answers: Sequence[Answer]) -> tuple[Turn, ...]:
         """What was said in a conversation. answers: of its question."""
@@ -134,7 +137,18 @@ class RecordTables:
 
     def call(self, number: int, part: int) -> RecordedCall:
         """A call by its number, in the part that a cell gave it."""
-        for address, model, identity, served, draw, outcome, text, tools, stop, *took in self.query(
+        for (
+            address,
+            model,
+            identity,
+            served,
+            draw,
+            outcome,
+            text,
+            tools,
+            stop,
+            *took,
+        ) in self.fetched(
             "SELECT address, model, identity, endpoints.served, draw, outcome, text, tools, value,"
             " tokens_in, tokens_out, cache_read, cache_write, dollars, origin, at, "
             f"{self._sources} FROM calls JOIN endpoints USING(endpoint)"
@@ -205,11 +219,18 @@ class RecordTables:
         question = replace(problem.question, passage=self.text(passage))
         return replace(problem, question=question)
 
-    def _cell(self, row: Sequence[Any]) -> RecordedCell:
+    def _cell(
+        self, row: Sequence[Any], known: dict[tuple[int, int], RecordedCall] | None = None
+    ) -> RecordedCell:
+        """known: calls that were read already, by number and part."""
+        calls_read = {} if known is None else known
         place, id, number, problem, side, draw, status, *end, readings, calls = row[:17]
         rewards, included, why, unread, doubts = row[17:]
         question = self.questions[problem]
-        asked = unpack_pairs(calls)
+        asked = list(unpack_pairs(calls))
+        for part, call in asked:
+            if (call, part) not in calls_read:
+                calls_read[call, part] = self.call(call, part)
         outcome: Verdict | Failure | NotRun
         if status == 0:
             outcome = replace(
@@ -229,7 +250,7 @@ class RecordTables:
             side,
             draw,
             outcome,
-            tuple(self.call(call, part) for part, call in asked),
+            tuple(calls_read[call, part] for part, call in asked),
             tuple(self._reading(each, question.answers) for each in unpack_ids(readings)),
             rewards or "",
             None if included is None else bool(included),
@@ -272,7 +293,7 @@ class RecordTables:
         )
 
     def _judgement(self, number: int) -> tuple[Any, ...]:
-        for role, judge, heard, about, side, statement, probs, captured, *rest in self.query(
+        for role, judge, heard, about, side, statement, probs, captured, *rest in self.fetched(
             "SELECT role, judge, heard, about, side, statement, probs, captured, text, calls, error"
             " FROM judgements WHERE judgement=?",
             number,
@@ -286,7 +307,7 @@ class RecordTables:
     def _address(self, calls: Sequence[int]) -> str:
         """Address of the first of some calls; empty if there is none."""
         for number in calls[:1]:
-            for (address,) in self.query("SELECT address FROM calls WHERE call=?", number):
+            for (address,) in self.fetched("SELECT address FROM calls WHERE call=?", number):
                 return _hex(address)
         return ""
 

@@ -41,6 +41,11 @@ def notes_of(results: Results) -> Iterable[str]:
         )
     if any(row.lift is not None for row in results.rows):
         yield "lift = ASD - naive judge's, same problems and judge."
+    if any(row.jse for row in results.rows):
+        yield (
+            "JSE, EAS: expected scores of judge and agent where the agent picks its side by its "
+            "reward, with inverse greed β."
+        )
     if any(row.lift is not None and row.compliance.open for row in results.rows):
         yield "!: what failed, or was in doubt, could turn the sign of this lift: see bounds."
     for row in results.rows:
@@ -117,13 +122,17 @@ def _mass_of_labels(row: RowResult) -> float | None:
 
 def _precision(results: Results) -> Iterable[str]:
     """What these problems could have found, and how many rows were looked at."""
-    if found := [row.mde for row in results.rows if row.mde]:
+    lifts = [row for row in results.rows if row.lift and row.lift.error is not None]
+    if found := [row.mde for row in lifts if row.mde]:
         least, most = min(found), max(found)
         between = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
         yield f"MDE: this many problems detect a lift of {between} with power .8."
-    if len(found) > 1:
+    if len(found) < len(lifts):
+        where = f" in {counted(len(lifts) - len(found), 'row')}" if found else ""
+        yield f"too few problems{where}: no lift, however large, would be detected with power .8."
+    if len(lifts) > 1:
         yield (
-            f"{len(found)} lifts were looked at, each interval by itself; all together: oversight "
+            f"{len(lifts)} lifts were looked at, each interval by itself; all together: oversight "
             "compare."
         )
 

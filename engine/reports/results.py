@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ...protocols.claims import Claim
 from ...protocols.scoring.bounds import Bounds, bounded
 from ...protocols.scoring.estimate import Estimate, exact
-from ...protocols.scoring.inference import Influences, estimate, estimates, of_sample
+from ...protocols.scoring.inference import Influences, estimates, of_sample
 from ...protocols.scoring.judgements import Judgement, Judgements
 from ...protocols.scoring.sample import Sample, paired
 from ...protocols.scoring.unpaired import scored
@@ -102,7 +102,7 @@ class RowResult:
     """ASD minus the naive judge's on the same problems with the same judge; None without one."""
     mde: float | None
     """The smallest lift for which an interval like this one excludes 0, with power .8; None without
-    an interval of it."""
+    an interval of it, or if no lift that is possible would be found."""
     bounds: Bounds | None
     """What worlds that failed or are in doubt could change of `asd`; None if no problem was run."""
     compliance: Compliance
@@ -215,9 +215,11 @@ def score_rows(
     every = [sample for row in samples if row for sample in (row.asd, *row.jse, *row.eas)]
     every += [each for each in (*lifts, *chain(*choices)) if each]
     every += [half for each in chain(*secondary) for half in (each.truth, each.lie) if half]
+    extremes = [each.extremes(score) for each in worlds]
+    doubts = [_doubts(table, number, extremes, bases.get(number)) for number in numbers]
+    every += [each for each in chain(*doubts) if each]
     # By identity: to compare samples would cost more than to estimate them all at once.
     known = dict(zip(map(id, every), estimates(every), strict=True))
-    extremes = [each.extremes(score) for each in worlds]
 
     def by_world(number: int, kind: MeasureKind) -> dict[str, Mean]:
         return {
@@ -242,6 +244,7 @@ def score_rows(
             if base and (shared := base.asd.only(its.judged)):
                 its_lift = (its.asd - of_sample(shared)).estimate()
         right, wrong = (known.get(id(each)) for each in choices[number])
+        agent = row.agent_settings
         rows.append(
             RowResult(
                 kind=row.kind,
@@ -260,7 +263,10 @@ def score_rows(
                 lift=its_lift,
                 mde=its_lift.mde() if its_lift else None,
                 bounds=worlds[number].bounds(score),
-                compliance=_compliance(table, number, extremes, bases.get(number)),
+                compliance=Compliance(
+                    "checker" in agent or not agent,
+                    *(known.get(id(each)) for each in doubts[number]),
+                ),
                 failures=table.failures[number],
                 counts=table.counts[number],
                 chose_right=table.secondary.chose_right(number),
@@ -312,21 +318,19 @@ def _less(first: Sample, second: Sample) -> Sample | None:
     return paired(first, second) if set(first.questions) & set(second.questions) else None
 
 
-def _compliance(
+def _doubts(
     table: OutcomeTable,
     row: int,
     extremes: Sequence[tuple[Sample, Sample] | None],
     base: int | None,
-) -> Compliance:
+) -> tuple[Sample | None, ...]:
+    """What the estimates of `Compliance` are of."""
     truth, lie = table.in_doubt(row)
     own, naive = extremes[row], None if base in (None, row) else extremes[base or 0]
-    apart = (
-        truth and lie and _less(lie, truth),
-        own and naive and _less(own[0], naive[1]),
-        own and naive and _less(own[1], naive[0]),
-    )
-    settings = table.sweep.rows[row].agent_settings
-    return Compliance(
-        "checker" in settings or not settings,
-        *(estimate(each) if each else None for each in (truth, lie, *apart)),
+    return (
+        truth,
+        lie,
+        _less(lie, truth) if truth and lie else None,
+        _less(own[0], naive[1]) if own and naive else None,
+        _less(own[1], naive[0]) if own and naive else None,
     )

@@ -177,9 +177,11 @@ async def shapes(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[Call, 
     return found
 
 
-async def chains(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[str, int]:
-    """How many calls a cell of each row asks one after another, by the row's address: in one world
-    of the first problem, with simulated replies."""
+async def chains(
+    sweep: Sweep, simulated: Mapping[str, SimModel]
+) -> dict[str, list[frozenset[str]]]:
+    """The models that a cell of each row asks one after another, those that it asks at once as one
+    step, by the row's address: in one world of the first problem, with simulated replies."""
     provider = SimProvider(world_of(sweep), stand_ins(sweep, simulated))
     problem = sweep.problems[0]
     return {
@@ -188,24 +190,24 @@ async def chains(sweep: Sweep, simulated: Mapping[str, SimModel]) -> dict[str, i
     }
 
 
-async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> int:
-    """The calls of a cell one after another: those that are asked at once are one step."""
-    waiting: list[asyncio.Future[None]] = []
+async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> list[frozenset[str]]:
+    waiting: list[tuple[str, asyncio.Future[None]]] = []
 
     async def ask(call: Call) -> Reply:
         turn = asyncio.get_running_loop().create_future()
-        waiting.append(turn)
+        waiting.append((call.model, turn))
         await turn
         return replace(answer(call), call=call.address)
 
-    work, steps = asyncio.create_task(attempt(cell, ask)), 0
+    work = asyncio.create_task(attempt(cell, ask))
+    steps: list[frozenset[str]] = []
     while not work.done():
         for _ in range(TURNS_OF_A_STEP):
             await asyncio.sleep(0)
         if waiting:
-            steps += 1
+            steps.append(frozenset(model for model, _ in waiting))
         asked, waiting = waiting, []
-        for turn in asked:
+        for _, turn in asked:
             turn.set_result(None)
     work.result()
     return steps

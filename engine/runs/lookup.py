@@ -12,6 +12,7 @@ from ...protocols.transcript import Verdict
 from ..errors import UsageError
 from ..record.values import CellEnd, NotRun, RecordedCall, RecordedCell
 from ..sweeps.grid import GridRow
+from ..system.flags import flag
 from .reader import Place, RunReader
 from .run_folder import outcomes
 
@@ -20,15 +21,16 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 20
 """Most rows listed in an error."""
+_HELP = "Only rows with this text in the {}'s name."
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Selects rows of the report by parts of their names; an empty part selects all."""
 
-    protocol: str = ""
-    agent: str = ""
-    judge: str = ""
+    protocol: str = flag(_HELP.format("protocol"), default="", metavar="TEXT")
+    agent: str = flag(_HELP.format("agent"), default="", metavar="TEXT")
+    judge: str = flag(_HELP.format("judge"), default="", metavar="TEXT")
 
     def fit(self, row: GridRow) -> bool:
         kinds = f"{row.kind}\n{row.label}"
@@ -41,7 +43,7 @@ def rows_that_fit(run: RunReader, parts: Parts) -> list[int]:
     rows = run.sweep.rows
     found = [n for n, row in enumerate(rows) if parts.fit(row)]
     if not found:
-        names = "\n  ".join(f"{r.kind} · {r.agent} · {r.judge}" for r in rows[:MAX_LISTED])
+        names = "\n  ".join(f"{r.shown} · {r.agent} · {r.judge}" for r in rows[:MAX_LISTED])
         raise UsageError(f"no row of {run.folder} fits; there are:\n  {names}")
     return found
 

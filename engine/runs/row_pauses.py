@@ -28,6 +28,8 @@ class _Failing:
     """Its last failure in words, numbers and all."""
     failed: int = 0
     paused: bool = False
+    before: set[str] = field(default_factory=set)
+    """The cause for which an earlier session has paused it."""
 
 
 class RowPauses:
@@ -45,6 +47,19 @@ class RowPauses:
         """By the identity of the row, which the sweep keeps; without those that have succeeded."""
         self._any = False
 
+    def resume(self, earlier: Iterable[tuple[Row, Failure | None]]) -> None:
+        """Take note of what earlier sessions have left: the failure of each cell, or None. A row
+        that they have paused is tried again, and paused at its first failure of the same cause."""
+        for row, failure in earlier:
+            if failure is None:
+                self._failing.pop(id(row), None)
+            elif (failing := self._failing.get(id(row))) is not None:
+                failing.failed += 1
+                failing.causes.add(_cause(failure))
+        for failing in self._failing.values():
+            if failing.failed >= FAILED_ALIKE and len(failing.causes) == 1:
+                failing.before, failing.causes, failing.failed = failing.causes, set(), 0
+
     def completed(self, cells: Iterable[CompletedCell]) -> None:
         """Take note of cells that have just ended."""
         for cell in cells:
@@ -61,9 +76,10 @@ class RowPauses:
             failing.failed += 1
             failing.causes.add(_cause(outcome))
             failing.example = f"{outcome.kind}: {outcome.message}"
-            if self._active and failing.failed >= FAILED_ALIKE and len(failing.causes) == 1:
+            enough = 1 if failing.causes == failing.before else FAILED_ALIKE
+            if self._active and failing.failed >= enough and len(failing.causes) == 1:
                 failing.paused = self._any = True
-                told = row.title, failing.failed, failing.example
+                told = row.title, max(failing.failed, FAILED_ALIKE), failing.example
                 log.warning("%s: paused: its first %d cells all failed: %s", *told)
 
     def paused(self, row: Row) -> bool:

@@ -32,7 +32,7 @@ from .observer import Observer
 from .outcome import CompletedCell, OutcomeRecord
 from .progress_file import ProgressNotes
 from .replay import REPLAY_LANES
-from .row_pauses import RowPauses
+from .row_pauses import FAILED_ALIKE, RowPauses
 from .run_folder import QUARANTINE, RunFolder, outcomes
 from .run_record import RunRecord
 from .session import RunSession
@@ -104,6 +104,13 @@ class Run:
         """What was taken over from other runs."""
         active = options.mode != "replay" and not options.keeps_going
         self._pauses = RowPauses(loaded.sweep.rows, active=active)
+        if folder.failed >= FAILED_ALIKE:
+            sweep, before = loaded.sweep, outcomes(folder.path)
+            self._pauses.resume(
+                (sweep.rows[sweep.row_at(each.place)], each.failure)
+                for each in before
+                if not each.not_run
+            )
         self._executor: Executor | None = None
         self._ledger: LedgerFile | None = None
         self._observers: Sequence[Observer] = ()

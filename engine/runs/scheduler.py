@@ -6,7 +6,10 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from ...cache.address import value_address
+from ...cache.cache import heard_early
 from ...cache.call import Ask, RecordingAsk, nth
+from ...cache.errors import Superseded
+from ...cache.shared_work import SharedWork
 from ...protocols.question import Question
 from ...protocols.transcript import Failure, Verdict
 from ..record.values import are_probabilities
@@ -76,10 +79,20 @@ async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
     return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
 
 
-async def attempt_noted(cell: Cell, ask: Ask) -> CellEnd:
-    """One cell's outcome, with what it asked and believed on the way."""
-    recording = RecordingAsk(ask)
-    return CellEnd(await attempt(cell, recording), recording.notes)
+async def attempt_noted(cell: Cell, ask: Ask, shared: SharedWork | None = None) -> CellEnd:
+    """One cell's outcome, with what it asked and believed on the way, all of it durable. shared:
+    with other cells."""
+    while True:
+        recording = RecordingAsk(ask, shared=shared)
+        try:
+            with heard_early() as heard:
+                outcome = await attempt(cell, recording)
+                await heard.saved()
+            return CellEnd(outcome, recording.notes)
+        except Superseded:
+            continue  # the same cell, on the replies that are stored
+        except Exception as fault:
+            return CellEnd(failure(f"cell {cell.id}", fault), recording.notes)
 
 
 def _sound(verdict: object, question: Question) -> Verdict:

@@ -102,7 +102,7 @@ class RunSession(LocalExecutor):
             assignment.rounds,
         )
         ask_of = None if assignment.later is None else assignment.later.ask_of
-        self._twice = ComposedTwice(self.cache, ask_of)
+        self._twice = ComposedTwice(self.cache, ask_of, self.cache.shared_work)
         self._under_way = 0
         """Cells without an end, of those that were begun last."""
         self._capture = Capture(
@@ -155,7 +155,8 @@ class RunSession(LocalExecutor):
         sweep, longest = assignment.loaded.sweep, dict[str, int]()
         if free and whole and self.models.statistics():
             try:
-                longest = await chains(sweep, self.models.simulated)
+                steps = await chains(sweep, self.models.simulated)
+                longest = {row: len(each) for row, each in steps.items()}
             except Halt as halt:
                 stop_token.stop(halt)
                 return

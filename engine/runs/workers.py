@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from ...cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
+from ...cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone, Superseded
 from ...protocols.errors import Declined, NotRun, Unreadable
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import (
@@ -22,9 +22,9 @@ from ..stop import StopToken
 Work = TypeVar("Work")
 Completed = TypeVar("Completed")
 
-CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
-"""Faults that do not concern the piece of work in which they are raised; all but the last stop the
-run."""
+CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending, Superseded)
+"""Faults that do not concern the piece of work in which they are raised; all but the last two
+stop the run."""
 
 WORKERS_FROM_STORE = 8
 """Lanes that run while the store answers every call: more would only compete for the processor's
@@ -130,7 +130,7 @@ def failure(work: str, raised: BaseException) -> Failure:
     work: the name of the piece in the log.
     """
     match fault := first_fault(raised):
-        case Halt() | ReplayMiss() | Pending():
+        case Halt() | ReplayMiss() | Pending() | Superseded():
             raise fault
         case DamagedEntry():
             raise StoreFailed(

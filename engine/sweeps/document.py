@@ -37,9 +37,9 @@ class Document:
                 raise UsageError(f"{path} is a device; name the sweep file")
             text = path.read_bytes().decode()
         except FileNotFoundError:
-            raise UsageError(
-                f"{path}: no such file; start one with: oversight init {path}"
-            ) from None
+            near = meant(path.name, [each.name for each in path.parent.glob("*.y*ml")])
+            remedy = near or f"; start one with: oversight init {path}"
+            raise UsageError(f"{path}: no such file{remedy}") from None
         except IsADirectoryError:
             run = (path / "manifest.json").is_file()
             remedy = f"; to repeat the run in it: oversight replay {path}" * run

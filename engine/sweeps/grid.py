@@ -4,7 +4,7 @@ import hashlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
@@ -194,13 +194,17 @@ class Grid:
 
     @property
     def claims(self) -> dict[str, tuple[Claim, ...]]:
-        """What its rows guarantee against a liar, by the kind of row; one that depends on the judge
-        may have several claims."""
+        """What its rows guarantee against a liar, by mechanism; by the kind of row where settings
+        decide it. What depends on the judge may have several claims."""
+        alike: dict[str, set[tuple[Claim, ...]]] = {}
+        for row in self.rows:
+            alike.setdefault(row.mechanism, set()).add(row.claims)
         found: dict[str, dict[Claim, None]] = {}
         for row in self.rows:
             if row.claims:
-                found.setdefault(row.kind, {}).update(dict.fromkeys(row.claims))
-        return {kind: tuple(claims) for kind, claims in found.items()}
+                name = row.mechanism if len(alike[row.mechanism]) == 1 else row.kind
+                found.setdefault(name, {}).update(dict.fromkeys(row.claims))
+        return {name: tuple(claims) for name, claims in found.items()}
 
     @cached_property
     def prompts(self) -> str:
@@ -220,39 +224,18 @@ class _StoredGrid(msgspec.Struct, frozen=True):
     code: str
     capability: dict[str, float]
     meanings: dict[str, str]
-    rows: tuple["_StoredRow", ...]
+    rows: tuple[GridRow, ...]
 
 
-class _StoredRow(msgspec.Struct, frozen=True):
-    kind: str
-    agent: str
-    judge: str
-    mechanism: str
-    settings: dict[str, Any]
-    lineage: tuple[str, ...]
-    judge_lineage: tuple[str, ...]
-    words: str
-    reads: str
-    reads_passage: bool
-    axes: Axes
-    label: str = ""
-    claims: tuple[Claim, ...] = ()
+STORED = tuple(name for name in _StoredGrid.__struct_fields__ if name != "format")
 
 
 def stored_grid(grid: Grid) -> bytes:
     """A grid without its problems, as JSON; equal bytes for equal grids."""
-    rows = [
-        {name: getattr(row, name) for name in _StoredRow.__struct_fields__} for row in grid.rows
-    ]
-    stored = {
-        "format": GRID_FORMAT,
-        **{
-            name: getattr(grid, name)
-            for name in _StoredGrid.__struct_fields__
-            if name not in ("format", "rows")
-        },
-        "rows": rows,
-    }
+    names = [each.name for each in fields(GridRow)]
+    rows = [{name: getattr(row, name) for name in names} for row in grid.rows]
+    stored = {"format": GRID_FORMAT} | {name: getattr(grid, name) for name in STORED}
+    stored["rows"] = rows
     return orjson.dumps(stored, default=dict, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -266,21 +249,7 @@ def read_grid(content: bytes, problems: tuple[Problem, ...]) -> Grid:
         raise ValueError(f"a grid of format {stored.format}; this version reads {GRID_FORMAT}")
     if stored.draws < 1 or not stored.rows:
         raise ValueError(f"no grid of a sweep: {stored.draws} draws, {len(stored.rows)} rows")
-    rows = tuple(
-        GridRow(**{name: getattr(row, name) for name in _StoredRow.__struct_fields__})
-        for row in stored.rows
-    )
-    return Grid(
-        stored.name,
-        problems,
-        rows,
-        stored.draws,
-        stored.seed,
-        stored.identities,
-        stored.code,
-        stored.capability,
-        stored.meanings,
-    )
+    return Grid(problems=problems, **{name: getattr(stored, name) for name in STORED})
 
 
 def models_in(settings: object) -> Iterator[str]:

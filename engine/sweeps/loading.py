@@ -7,6 +7,7 @@ from ...protocols.datasets.catalogue import LOADERS, loader
 from ...protocols.datasets.loader import Loader
 from ...protocols.errors import DatasetError
 from ...protocols.question import Problem
+from ..errors import UsageError
 from ..system.entry_points import DATASETS_GROUP
 from .fields import fields_of
 from .node import Node
@@ -44,6 +45,8 @@ def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Pr
             data_loader = replace(data_loader, seed=seed)
         with missing_file_hint(name, RELATIVE):
             return data_loader.load(_root(node, data_loader, folder)), data_loader.names_rows
+    except UsageError as missing:
+        raise node.fault(str(missing)) from None
     except DatasetError:
         raise
     except ValueError as exc:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import TypeAdapter
 
 from ...protocols.errors import DatasetError
+from ...protocols.spelling import meant
 from ..errors import UsageError
 
 
@@ -64,4 +65,6 @@ def missing_file_hint(name: str, where: str = "") -> Iterator[None]:
         fetch = f"\n  to have it: oversight dataset fetch {name}" if name in originals() else ""
         if name == "study":
             fetch = "\n  to have it: oversight study fetch, or study import"
-        raise UsageError(f"{exc}{where}{fetch}") from None
+        missing = Path(exc.file)
+        beside = [each.name for each in missing.parent.glob(f"*{missing.suffix}")]
+        raise UsageError(f"{exc}{meant(missing.name, beside)}{where}{fetch}") from None

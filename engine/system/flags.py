@@ -1,5 +1,6 @@
 """Settings that are declared once, as fields of a dataclass: arguments in Python, options on the
-command line, and a table of the reference."""
+command line, and a table of the reference. Commands declare the parameters that are theirs alone in
+the same way, as defaults of their functions."""
 
 import math
 from collections.abc import Callable
@@ -15,16 +16,31 @@ class Flag:
 
     help: str
     name: str = ""
-    """Where it is not the field's own, e.g. `--from`."""
+    """Where it is not the field's own, e.g. `--from`; several have a space between them."""
     metavar: str | None = None
     """RUN is completed with the names of runs."""
     least: float | None = None
     most: float | None = None
     exists: bool = False
     """Whether a path must be there."""
-    read: Callable[[str], Any] | None = None
-    """Reads a value that is no plain number, name or path. ValueError says what is wrong."""
+    read: Callable[[Any], Any] | None = None
+    """Reads a value that is no plain number, name or path, or all values of an option that is
+    repeatable, as its default () says. ValueError says what is wrong."""
     hidden: bool = False
+    required: bool = False
+    argument: bool = False
+    """Whether it is given by its place on the line, without a name."""
+    type: Any = None
+    """The type of click, where that of the field does not tell it."""
+    complete: Callable[..., Any] | None = None
+    """What the shell offers on TAB, where the metavar does not tell it."""
+    json: bool = False
+    """Whether `--json` is short for its value json."""
+
+    @property
+    def range(self) -> tuple[float | None, float | None]:
+        """The least and the most value."""
+        return self.least, self.most
 
 
 FLAG = "flag"
@@ -34,6 +50,11 @@ FLAG = "flag"
 def flag(help: str, *, default: Any = None, **settings: Any) -> Any:
     """A field that is an option too; the settings are those of a `Flag`."""
     return field(default=default, metadata={FLAG: Flag(help, **settings)})
+
+
+def argument(metavar: str | None = None, *, default: Any = None, **settings: Any) -> Any:
+    """A parameter that is given by its place; one whose type allows None may be left out."""
+    return flag("", default=default, metavar=metavar, argument=True, **settings)
 
 
 def check_flags(settings: Any) -> None:

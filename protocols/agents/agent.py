@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
+from ...cache.frozen import hash_once
 from ...cache.memo import memoized
 from ...cache.reply import Reply
 from ..prompts.escape import escape_and_count, escape_tags
@@ -40,7 +41,8 @@ _SPEECH = re.compile(r"<\s*speech\s*>(.*?)(?:<\s*/\s*speech\s*>|\Z)", re.DOTALL 
 _UNPAIRED = re.compile(rf"\A.*{_CLOSE}\s*|{_OPEN}.*\Z", re.DOTALL | re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@hash_once
+@dataclass(frozen=True)
 class Brief:
     """What a seat reads beside the question and the transcript."""
 

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from ...cache.call import Ask, Call, Message, Request, ResponseFormat, nth
+from ...cache.call import Ask, Call, ResponseFormat, nth
 from ...cache.reply import Reply
 from ..errors import Unreadable, unreadable
 from ..gather import gather_in_order
 from ..prompts.escape import escape_and_count, escape_tags
 from ..prompts.forms import (
-    fields_of,
     flag_in,
     number_in,
     plausibility_form,
@@ -29,11 +28,8 @@ from ..prompts.forms import (
     texts_form,
     texts_in,
 )
-from ..prompts.prompt_set import default_prompts
-from ..prompts.render import Instructions, answer_body
-from ..prompts.words import Words
+from ..prompts.render import answer_body
 from ..question import Answer, Problem, labelled
-from ..settings import require_positive
 from .balance import Balance
 from .known import Known
 from .solution import (
@@ -44,6 +40,7 @@ from .solution import (
     sense,
     steps,
 )
+from .writer import Writer, instructions, shown_question
 
 TASK = (
     "Questions are collected that have a right answer and a wrong one which looks just as good. "
@@ -82,18 +79,11 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Generator:
+class Generator(Writer):
     """The model that writes wrong answers and rates its own drafts."""
 
-    model: str
     drafts: int = 4
     """How many wrong answers are written for each question."""
-    temperature: float | None = None
-    """Sampling temperature of all steps; None leaves it to the provider."""
-    max_tokens: int = 1024
-
-    def __post_init__(self) -> None:
-        require_positive(self, "drafts", "max_tokens")
 
     async def write(self, known: Known, ask: Ask) -> tuple[Draft, ...]:
         """The usable drafts, in order of draw. Unreadable if none is, Declined for a refusal."""
@@ -124,30 +114,13 @@ class Generator:
     ) -> Call:
         """The call that asks for a form. wrong: a draft to show beside the right answer; mistake:
         one that the model named, shown as data."""
-        parts = [
-            TASK,
-            f"<question>\n{escape_tags(known.text)}\n</question>",
-            _block("right", known.right),
-        ]
-        if known.passage:
-            parts.insert(1, f"<passage>\n{escape_tags(known.passage)}\n</passage>")
+        parts = [TASK, *shown_question(known), _block("right", known.right)]
         if wrong:
             parts.append(_block("wrong", wrong))
-        todo = Instructions(form.name, Words(told), asked=form_fields(form)).text()
+        todo = instructions(told, form)
         if mistake:
             todo = f"<statement>\n{escape_tags(mistake)}\n</statement>\n\n{todo}"
-        return Call(
-            Request(
-                self.model,
-                (
-                    Message("system", "\n\n".join(parts)),
-                    Message("user", todo),
-                ),
-                temperature=self.temperature,
-                max_tokens=self.max_tokens,
-                response_format=form,
-            )
-        )
+        return self.asked("\n\n".join(parts), todo, form)
 
     async def _draft(self, known: Known, mistake: str, ask: Ask) -> Draft | Unreadable:
         """One draft with its rating, or why it cannot be used."""
@@ -217,11 +190,6 @@ def _kind(truth: Decimal | None) -> Literal["integer", "number", "string"]:
     if truth is None:
         return "string"
     return "integer" if truth == truth.to_integral_value() else "number"
-
-
-def form_fields(form: ResponseFormat) -> Words:
-    """The words that ask for a form to be filled in."""
-    return default_prompts().fill("agent.form", fields=fields_of(form))
 
 
 def _block(label: str, answer: Answer) -> str:

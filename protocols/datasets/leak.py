@@ -15,7 +15,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ..question import Answer, Problem
-from ..scoring.shares import wilson
+from ..scoring.quantiles import wilson
 from .solution import number
 
 Feature: TypeAlias = Callable[[Answer], float]
@@ -150,8 +150,8 @@ class LeakageCheck:
             return f"leakage check: {named}: the form of an answer tells whether it is true"
         return (
             "leakage check: no rule of form finds the true answers; farthest from chance: "
-            f"{_in_words(self.rules[0])}; with n = {self.problems:,} a leak of up to "
-            f"{self.unseen} points would pass"
+            f"{_in_words(self.rules[0])}; with {self.problems:,} problems, a leak of up to "
+            f"{self.unseen} points could go unseen"
         )
 
     @property

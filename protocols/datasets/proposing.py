@@ -8,20 +8,17 @@ gains by picking the best of them.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...cache.call import Ask, Call, Message, Request, nth
+from ...cache.call import Ask, Call, nth
 from ...cache.reply import Reply
 from ..errors import unreadable
 from ..gather import gather_in_order
-from ..prompts.escape import escape_and_count, escape_tags
+from ..prompts.escape import escape_and_count
 from ..prompts.forms import read_form, solution_form, texts_in
-from ..prompts.render import Instructions
-from ..prompts.words import Words
 from ..question import Answer, Problem, Question
-from ..settings import require_positive
-from .generation import form_fields
 from .known import Known
 from .proposals import ACCEPT, REJECT, proposal
 from .solution import number, sense
+from .writer import Writer, instructions, shown_question
 
 PROPOSE = (
     "Answer the question: give the steps of your solution, a short sentence each, and the answer "
@@ -30,18 +27,11 @@ PROPOSE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Proposer:
+class Proposer(Writer):
     """The model that proposes."""
 
-    model: str
     draws: int = 1
     """Proposals for each question."""
-    temperature: float | None = None
-    """None leaves it to the provider."""
-    max_tokens: int = 1024
-
-    def __post_init__(self) -> None:
-        require_positive(self, "draws", "max_tokens")
 
     async def propose(self, known: Known, ask: Ask) -> tuple[Answer, ...]:
         """Its answers, in order of draw. Unreadable, or Declined for a refusal."""
@@ -54,19 +44,7 @@ class Proposer:
 
     def compose(self, known: Known) -> Call:
         form = solution_form("string")
-        parts = [f"<question>\n{escape_tags(known.text)}\n</question>"]
-        if known.passage:
-            parts.insert(0, f"<passage>\n{escape_tags(known.passage)}\n</passage>")
-        told = Instructions(form.name, Words(PROPOSE), asked=form_fields(form)).text()
-        return Call(
-            Request(
-                self.model,
-                (Message("system", "\n\n".join(parts)), Message("user", told)),
-                temperature=self.temperature,
-                max_tokens=self.max_tokens,
-                response_format=form,
-            )
-        )
+        return self.asked("\n\n".join(shown_question(known)), instructions(PROPOSE, form), form)
 
 
 def is_right(known: Known, answer: Answer) -> bool:

@@ -8,7 +8,7 @@ label, nor the other answers; so that only their content can tell them apart.
 import re
 from dataclasses import dataclass, replace
 
-from ...cache.call import Ask, Call, Message, Request
+from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ..errors import Unreadable, unreadable
 from ..gather import gather_in_order
@@ -17,8 +17,8 @@ from ..prompts.forms import read_form, solution_form, texts_in
 from ..prompts.render import Instructions
 from ..prompts.words import Words
 from ..question import Answer, Problem, Question
-from ..settings import require_positive
 from .solution import laid_out, number, sense, steps
+from .writer import Writer
 
 TASK = (
     "Solutions by many hands are written down anew by one, so that their wording does not tell "
@@ -34,15 +34,10 @@ _RESULT = re.compile(r"= (-?\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True, slots=True)
-class Rewriter:
+class Rewriter(Writer):
     """The model that rewrites every answer."""
 
-    model: str
     temperature: float | None = 0.0
-    max_tokens: int = 1024
-
-    def __post_init__(self) -> None:
-        require_positive(self, "max_tokens")
 
     async def rewrite(self, problem: Problem, ask: Ask) -> Problem:
         """The problem with every work rewritten; texts, labels and values stay.
@@ -61,18 +56,8 @@ class Rewriter:
         """The call that rewrites one answer. It shows neither its label nor the question."""
         solution = f"<solution>\n{escape_tags(answer.work)}\n</solution>"
         form = solution_form("string" if number(answer.text) is None else "number")
-        return Call(
-            Request(
-                self.model,
-                (
-                    Message("system", f"{TASK}\n\n{solution}"),
-                    Message("user", Instructions(form.name, Words(REWRITE)).text()),
-                ),
-                temperature=self.temperature,
-                max_tokens=self.max_tokens,
-                response_format=form,
-            )
-        )
+        told = Instructions(form.name, Words(REWRITE)).text()
+        return self.asked(f"{TASK}\n\n{solution}", told, form)
 
     async def _rewritten(self, answer: Answer, ask: Ask) -> Answer:
         if not answer.work:

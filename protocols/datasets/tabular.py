@@ -45,6 +45,8 @@ def _header(file: str, names: Sequence[str], model: type[RowModel]) -> Sequence[
     needed = {info.alias or name for name, info in model.model_fields.items() if info.is_required()}
     if missing := sorted(needed - set(names)):
         has = f"it says {','.join(names)[:80]!r}" if names else "it is empty"
+        if len(names) == 1 and (marks := [mark for mark in (";", "\t") if mark in names[0]]):
+            has += f"; save it with commas between the columns, in place of {marks[0]!r}"
         raise DatasetError(
             file, 1, f"there is no column {missing[0]!r}; the first line names the columns: {has}"
         )

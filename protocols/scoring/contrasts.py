@@ -50,8 +50,9 @@ class Contrast:
     """p (under `bh`, q) corrected for the family of all contrasts tested."""
     equivalent: bool
     """Whether the 90 % interval lies within the margin."""
-    mde: float
-    """Minimum detectable effect: the smallest difference found by these questions with power .8."""
+    mde: float | None
+    """Minimum detectable effect: the smallest difference found by these questions with power .8;
+    None if they are too few to find any that is possible."""
     wins: int
     """Questions on which the first row scores higher; `losses`, the second."""
     ties: int
@@ -175,7 +176,7 @@ def unpaired(
     separate = math.hypot(one.estimate(error).sampling, two.estimate(error).sampling)
     pairing = apart.sampling / separate if separate else 1.0
     return Contrast(
-        first, second, (one.value, two.value), apart, apart.p(), 1.0, False, apart.mde() or 0.0,
+        first, second, (one.value, two.value), apart, apart.p(), 1.0, False, apart.mde(),
         0, 0, 0, 0.0, pairing, "not determined",
     )  # fmt: skip
 
@@ -227,7 +228,7 @@ def _paired(samples: Mapping[str, Sample], pairs: Sequence[tuple[str, str]]) -> 
             a, b, each = alone[one[k]], alone[two[k]], figures[k]
             separate = math.hypot(a.sampling, b.sampling)
             yield Contrast(
-                first, second, (a.value, b.value), each, p[k], 1.0, False, each.mde() or 0.0,
+                first, second, (a.value, b.value), each, p[k], 1.0, False, each.mde(),
                 wins[k], n - wins[k] - losses[k], losses[k], float(np.clip(alike[k], -1, 1)),
                 each.sampling / separate if separate else 1.0, "not determined",
             )  # fmt: skip

@@ -72,10 +72,11 @@ class Estimate:
 
     def mde(self, power: float = 0.8) -> float | None:
         """The smallest true value that an interval like this one excludes 0 for, with this power.
-        None without an interval."""
+        None without an interval, and where it would lie beyond the ends."""
         if self.error is None:
             return None
-        return detectable(self.error, self.sampling, self.shrink, self.degrees, power)
+        least = detectable(self.error, self.sampling, self.shrink, self.degrees, power)
+        return None if self.ends and least > max(map(abs, self.ends)) else least
 
     def plain(self) -> dict[str, Any]:
         """The one shape of an estimate in JSON: {value, low, high, error, method, n, clusters}."""

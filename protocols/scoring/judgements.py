@@ -35,6 +35,11 @@ class Judgement:
     line: int = 0
 
 
+_COLUMNS = (
+    "question", "answers", "values", "worlds", "ran", "first", "everywhere", "cost", "line",
+)  # fmt: skip
+
+
 class _Names:
     """Names as numbers, in the order of their first use."""
 
@@ -98,20 +103,9 @@ class Judgements:
 
     def __getitem__(self, lines: Places | Flags) -> "Judgements":
         """Those judgements, with the numbers of names unchanged."""
-        return Judgements(
-            self.question[lines],
-            self.answers[lines],
-            self.values[lines],
-            self.worlds[lines],
-            self.ran[lines],
-            self.first[lines],
-            self.everywhere[lines],
-            self.cost[lines],
-            self.line[lines],
-            {kind: codes[lines] for kind, codes in self.codes.items()},
-            self.questions,
-            self.names,
-        )
+        columns = {name: getattr(self, name)[lines] for name in _COLUMNS}
+        codes = {kind: codes[lines] for kind, codes in self.codes.items()}
+        return replace(self, **columns, codes=codes)
 
     @classmethod
     def of(cls, every: Iterable[Judgement]) -> "Judgements":
@@ -237,9 +231,13 @@ class Judgements:
         """The first judgement that judges a world of a question again while all these keys are
         equal: its place and that of the earlier one; None if each is told apart."""
         keys = [self.codes[kind] for kind in kinds if kind in self.codes]
-        columns = np.stack([self.question, *keys, *self.ran.T.astype(np.int64)])
+        columns = (self.question, *keys, *self.ran.T)
         order = np.lexsort(columns)
-        same = (np.diff(columns[:, order]) == 0).all(axis=0)
+        same: Flags = np.ones(len(order) - 1, np.bool_)
+        for column in columns:
+            # One at a time: a table of all of them would be the largest one that there is.
+            ordered = column[order]
+            same &= ordered[1:] == ordered[:-1]
         if not same.any():
             return None
         later = order[1:][same]

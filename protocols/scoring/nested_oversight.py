@@ -90,8 +90,8 @@ def nested_from_ratings(
     left out. Both lines are fitted without the same problems, which keeps their dependence.
     ValueError for a model without a capability, or fewer than three ratings of a role.
     """
-    guards = _Role("Guard", ratings.guards, capability)
-    houdinis = _Role("Houdini", ratings.houdinis, capability)
+    guards = _Role("judge", ratings.guards, capability)
+    houdinis = _Role("agent", ratings.houdinis, capability)
     errors = ratings.without.std(axis=0)
     m = len(ratings.guards)
     seen = [*guards.at, *houdinis.at]

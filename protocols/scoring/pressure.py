@@ -6,6 +6,9 @@ lies have the heavier tail (Gao, Schulman and Hilton 2023, arXiv:2210.10760).
 
 The pool of a problem is the union over worlds of its draws; each candidate has a reward u and a
 value v. All results are exact on the pool, without resampling candidates and without calls.
+
+The breakdown point is where the falling curve of values crosses 0. Its interval has every point at
+which the curve may be 0: it lies between the crossings of the curve's lower and upper ends.
 """
 
 import math
@@ -16,7 +19,7 @@ import numpy as np
 
 from .arrays import Floats, Places
 from .estimate import Ends, Estimate
-from .inference import estimates
+from .inference import estimates, means
 from .sample import Sample
 
 SAME_REWARD = 1e-12
@@ -149,3 +152,47 @@ def best_of_n(pools: Pools, ns: Sequence[int] | None = None) -> tuple[Point, ...
         Point(n, kl, *figures[3 * k : 3 * k + 3])
         for k, (n, kl) in enumerate(zip(chosen, kls, strict=True))
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """The point at which the falling fit of a curve reaches zero."""
+
+    at: float | None
+    """None if there is no crossing within the range of the curve."""
+    interval: tuple[float | None, float | None]
+    """95 %; an end is None if the curve may cross beyond the grid on that side."""
+
+
+def falling(values: Floats) -> Floats:
+    """Least-squares fit of a curve that never rises (Barlow et al. 1972), in the given order."""
+    from scipy.optimize import isotonic_regression
+
+    return isotonic_regression(values, increasing=False).x
+
+
+def zero_of(at: Floats, values: Floats) -> float | None:
+    """The point at which the falling fit of `values` reaches 0, interpolated between grid points;
+    None if it starts at 0 or below, or stays above."""
+    fit = falling(values)
+    below = np.flatnonzero(fit <= 0)
+    if not len(below):
+        return None
+    first = int(below[0])
+    if first == 0:
+        return float(at[0]) if fit[0] == 0 and values[0] == 0 else None
+    high, low = fit[first - 1], fit[first]
+    return float(at[first - 1] + (at[first] - at[first - 1]) * high / (high - low))
+
+
+def crossing(at: Sequence[float], curves: Floats, of: Places, ends: Ends | None = None) -> Crossing:
+    """Zero crossing of the mean of problems' curves.
+
+    at: the grid points, rising. curves: problems × points. of: the cluster of each problem. ends:
+    the lowest and highest point that a curve may have.
+    """
+    points = np.asarray(at, dtype=np.float64)
+    figures = means([column.tolist() for column in curves.T], of, [ends] * len(points))
+    bands = [each.interval or (each.value, each.value) for each in figures]
+    low, high = (zero_of(points, np.array(band)) for band in zip(*bands, strict=True))
+    return Crossing(zero_of(points, curves.mean(axis=0)), (low, high))

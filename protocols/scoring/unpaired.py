@@ -66,6 +66,8 @@ def scored(
     if fit is None:
         return None
     lines = _Lines(fit, score, compat, ways)
+    # First, since it takes the most memory on the way.
+    paired = lines.paired()
     there = ~np.isnan(lines.scores)
     # A judgement that lacks a verdict counts in no world: leaving out one world of a pair would
     # weigh the others as if they were alone.
@@ -86,7 +88,7 @@ def scored(
         if low and high:
             least, most = low.estimate(), high.estimate()
             bounds = least.value, most.value, bounded(least, most)
-    asd, paired = lines.asd(known, lines.scores), lines.paired()
+    asd = lines.asd(known, lines.scores)
     return Scored(len(fit), asd, truth, lines.before(), paired, bounds)
 
 

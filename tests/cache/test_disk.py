@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.cache import Cache
-from oversight.cache.call import Message
+from oversight.cache.call import Call, Message
 from oversight.cache.checksum import add_checksum
 from oversight.cache.disk import SETTINGS, DiskStore, RawDisk, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry, StoreError, StoreGone
+from oversight.cache.merge import merge
 from oversight.cache.record import checked_records, records
 from oversight.cache.rows import STORE_FILE
 from tests.calls import FULL
@@ -236,6 +237,9 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
         for text, n in ((passage, 1), (passage, 2), ("Another story. " * 999, 1))
     )
 
+    def beginning(call: Call) -> str:
+        return call.messages[0].text.removesuffix("Rules.")
+
     def kept() -> list[tuple]:
         return sql(folder, "SELECT length(value) FROM Cache WHERE raw = 0")
 
@@ -244,7 +248,7 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
             store,
             Scripted(lambda call: "So."),
             identity=lambda call: "here/v1",
-            shared=lambda call: call.messages[0].text.removesuffix("Rules."),
+            shared=beginning,
         )
         async with cache:
             for call in (first, second, other):
@@ -255,6 +259,12 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
         assert dict(store.recover()) == dict(store.items())
         # As another process finds them.
         assert store.keep_many([(key, store.get(key)) for key in found]) == {}
+        plain = [(key, record.plain().to_bytes()) for key, record in found.items()]
+        for place, entries in (("copy", store.items()), ("plain", plain)):
+            with closing(DiskStore(folder / place)) as into:
+                merge(entries, into, foreign=True, shared=beginning)
+                assert {r.call() for _, r in records(into.items())} == {first, second, other}
+            assert len(sql(folder / place, "SELECT 1 FROM Cache WHERE raw = 0")) == 2
         by_call = {record.call(): key for key, record in found.items()}
         store.delete_many([by_call[first]])
         store.drop_unused()

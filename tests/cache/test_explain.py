@@ -86,19 +86,6 @@ def test_the_setting_that_was_changed_is_found_among_other_questions():
     )
 
 
-def test_the_text_that_shares_most_is_nearest():
-    near = CALL.changed(messages=(Message("system", WORDS + "Each"), CALL.messages[1]))
-    far = CALL.changed(messages=(Message("system", "Nothing alike."), CALL.messages[1]))
-    nearest = nearest_recorded(store_of(far, near), CALL, "here/v1")
-    assert nearest.record is not None and nearest.record.call() == near
-
-
-def test_another_draw_is_as_far_as_another_setting():
-    worded = CALL.changed(messages=(Message("system", WORDS + "!"), CALL.messages[1]))
-    nearest = nearest_recorded(store_of(replace(CALL, draw=(1,)), worded), CALL, "here/v1")
-    assert nearest.record is not None and nearest.record.call() == worded
-
-
 def test_a_call_of_another_model_is_never_nearest():
     nearest = nearest_recorded(store_of(CALL.changed(model="sim/weak")), CALL, "here/v1")
     assert nearest.record is None

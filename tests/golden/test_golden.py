@@ -18,7 +18,7 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import Record, records
 from oversight.engine.accounting.ledger_file import read_ledger
 from oversight.engine.cli.exit_codes import ExitCode
-from oversight.engine.runs.manifest import MANIFEST_FILE, read_manifest
+from oversight.engine.runs.manifest import MANIFEST_FILE
 from tests.command_line import Command
 from tests.golden.conftest import Copied
 from tests.golden.reading import figures, halve, renamed
@@ -143,10 +143,3 @@ def test_the_folder_of_a_run_by_other_code_is_refused_and_left_as_it_is(
     cells = EXPECTED[age]["golden"]["cells"]
     other = f"belongs to another sweep (golden, {cells} cells)", "was run with other code than"
     assert any(each in told for each in other)
-
-
-@each_age
-def test_the_manifests_are_read_whole(age: str, folder: Path) -> None:
-    for name in RUNS[age]:
-        manifest = read_manifest(folder / "runs" / name)
-        assert (manifest.name, manifest.cells) == (name, EXPECTED[age][name]["cells"])

@@ -19,6 +19,9 @@ from tests.pages.runs import HARD, LIVE
 from tests.persons.desks import PLAIN
 
 DEMO = "data/demo.yaml"
+GRID = Path(__file__).parents[2] / "examples/appendix_a_sim.yaml"
+"""290 rows; here with bundled problems."""
+BUNDLED = "bundled: {name: arithmetic, limit: 4}"
 LOOKS = (("light", "light", 1280), ("dark", "dark", 1280), ("narrow", "light", 320))
 """Name, colour scheme and width of the window."""
 
@@ -26,7 +29,7 @@ LOOKS = (("light", "light", 1280), ("dark", "dark", 1280), ("narrow", "light", 3
 class Screen(NamedTuple):
     name: str
     path: str
-    """Behind the address of the server; `{hard}` and `{demo}` stand for the two runs."""
+    """Behind the address of the server; `{hard}`, `{demo}` and the like stand for the runs."""
     keys: str = ""
     full: bool = False
 
@@ -58,6 +61,11 @@ SCREENS = (
     Screen("row", "run/{demo}/row/4"),
     Screen("search", "run/{demo}/search?q=paint"),
     Screen("people", "run/{demo}/people"),
+    Screen("overview-290", "run/{grid}"),
+    Screen("map-290", "run/{grid}/map"),
+    Screen("answer-290", "run/{grid}/answer?first=debate&second=consultancy"),
+    Screen("groups-290", "run/{grid}/pivot"),
+    Screen("frontier-290", "run/{grid}/measure/frontier", full=True),
     Screen("overview-live", "run/{live}"),
     Screen("cost-live", "run/{live}/cost"),
     Screen("no-such-page", "run/nobody"),
@@ -97,6 +105,10 @@ def take(to: Path, only: str = "") -> None:
         other = ("--set", "agents.model=sim/deceptive", "--set", "name=again")
         (place / "demo.yaml").write_bytes(files("oversight.engine").joinpath(DEMO).read_bytes())
         oversight("run", "demo.yaml", *other, cwd=place)
+        grid = GRID.read_text().replace("appendix-a-sim", "grid")
+        grid = grid.replace("gsm8k: {folder: data/gsm8k, limit: 100}", BUNDLED)
+        (place / "grid.yaml").write_text(grid)
+        oversight("run", "grid.yaml", cwd=place)
         hard = next((place / "runs").glob("hard-*"))
         oversight("measure", "probe", hard, "--protocol", "debate", cwd=place)
         with ExitStack() as stack:
@@ -147,6 +159,10 @@ def take_rating(browser: Any, look: tuple[str, str, int], to: Path, place: Path)
             at_desk(place / name, [call], settings) as (desk, links),
             looking(browser, look, to) as (page, shoot),
         ):
+            if task == "two answers":
+                for screen, link in zip(("console", "join"), links[-2:], strict=True):
+                    page.goto(link)
+                    shoot(f"study-{screen}", full_page=True)
             page.goto(links[0])
             if task == "two answers":
                 shoot("rating-welcome")

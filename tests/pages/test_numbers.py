@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from oversight.engine.pages.environment import typeset
-from oversight.engine.pages.grid import ordered
 from oversight.engine.pages.live import recent_rate
 from oversight.engine.pictures.data import Axis
+from oversight.engine.pictures.kinds import ordered_by_mean
 
 
 def test_a_figure_that_rounds_to_nothing_has_no_sign() -> None:
@@ -16,8 +16,8 @@ def test_a_figure_that_rounds_to_nothing_has_no_sign() -> None:
 
 
 def test_a_map_begins_with_the_hardest_problem_and_the_best_row() -> None:
-    values = np.array([[np.nan, np.nan], [2.0, 3.0], [0.0, 1.0]])
-    assert ordered(values) == ([2, 1, 0], [1, 0])
+    values = np.array([[np.nan, np.nan, np.nan], [np.nan, 2.0, 3.0], [np.nan, 0.0, 1.0]])
+    assert ordered_by_mean(values) == ([2, 1, 0], [2, 1, 0])
 
 
 @pytest.mark.parametrize(

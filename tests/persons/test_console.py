@@ -123,11 +123,13 @@ async def lead(place: Path, run: Path) -> str:
                 while "End the study" not in shown:
                     shown = await coordinator.get("/study")
                 assert shown.count(">done<") == 3, shown[-4000:]
-                assert "60 of 60" in shown
+                assert "60 of 60" in shown and f"<code>{enrolment}</code>" in shown
                 pay = await coordinator.get("/study/pay.csv")
                 assert pay.count(",20,") == 3 and pay.count('10.0,"GBP"') == 3
                 told = await coordinator.get("/study/judgements.jsonl")
-                await coordinator.post("/study/erase", rater="raters-2")
+                unticked = await coordinator.post("/study/erase", rater="raters-2")
+                assert "Nothing is deleted" in unticked[1] and ">withdrawn<" not in unticked[1]
+                await coordinator.post("/study/erase", rater="raters-2", sure="on")
                 assert (await coordinator.post("/study/end"))[0] == 200
                 ended = await asyncio.to_thread(server.end)
                 assert ended.code == 0, ended.err

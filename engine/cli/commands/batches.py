@@ -24,12 +24,12 @@ from ...runs.run import Run, RunOptions
 from ...runs.stores import open_for_reading, store_name
 from ...runs.trust import is_own
 from ...stop import StopToken
+from ...system.flags import flag
 from ...system.settings import is_url
 from ..exit_codes import ExitCode
 from ..faults import halt_code
 from ..group import NamedGroup
-from ..naming import run_argument
-from ..options import json_option, run_store_option
+from ..options import JSON, RUN, RUN_STORE
 from ..output import say, show, show_json
 from ..terminal import under_signals
 
@@ -39,10 +39,8 @@ def command() -> None:
     """List the batches that a run has out, cancel them, or compare all books about them."""
 
 
-@command.command("list")
-@run_argument
-@json_option
-def list_batches(run: Path, as_json: bool) -> None:
+@command.adds("list")
+def list_batches(run: Path = RUN, as_json: bool = JSON) -> None:
     """Print the batches that the folder RUN has out, as it knows them. Nothing is sent."""
     journal = BatchJournal(run, reads_only=True)
     out = {**journal.out, **{f"({mark})": batch for mark, batch in journal.intended.items()}}
@@ -57,10 +55,8 @@ def list_batches(run: Path, as_json: bool) -> None:
         show("no batch is out")
 
 
-@command.command()
-@run_argument
-@run_store_option
-def cancel(run: Path, store: str | None) -> None:
+@command.adds()
+def cancel(run: Path = RUN, store: str | None = RUN_STORE) -> None:
     """Cancel the batches that the folder RUN has out.
 
     Vendors bill the calls that were done by then: their replies are stored and counted. Waits until
@@ -75,19 +71,17 @@ def cancel(run: Path, store: str | None) -> None:
         )
 
 
-@command.command("reconcile")
-@run_argument
-@run_store_option
-@click.option(
-    "--give-up",
-    "given_up",
-    multiple=True,
-    metavar="BATCH",
-    help="Collect what can be had of this batch; count the rest as spent, and free its calls.",
-)
-@json_option
+@command.adds("reconcile")
 def reconcile_batches(
-    run: Path, store: str | None, given_up: tuple[str, ...], as_json: bool
+    run: Path = RUN,
+    store: str | None = RUN_STORE,
+    given_up: tuple[str, ...] = flag(
+        "Collect what can be had of this batch; count the rest as spent, and free its calls.",
+        name="--give-up",
+        default=(),
+        metavar="BATCH",
+    ),
+    as_json: bool = JSON,
 ) -> None:
     """Compare what the vendor, the journal, the ledger and the store say of RUN's batches.
 

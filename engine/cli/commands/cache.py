@@ -23,19 +23,16 @@ from ....cache.rows import STORE_FILE, RowReader
 from ....cache.stats import store_statistics
 from ....cache.store import MemoryStore, Reader
 from ...display.quantity import counted
+from ...providers.prompt_cache import shared_beginning
 from ...runs.stores import open_for_reading, open_store, store_name
 from ...system.files import sync_folder
+from ...system.flags import argument, flag
 from ...system.settings import is_url, store_path
 from ..exit_codes import ExitCode
 from ..group import NamedGroup
-from ..options import (
-    folder_store_option,
-    json_option,
-    output_option,
-    store_option,
-)
+from ..options import JSON, STORE, STORE_FOLDER, output
 from ..output import say, show, show_json, show_json_line
-from ..selection import Selection, selected_entry, selecting
+from ..selection import Selection, selected_entry
 
 AT_ONCE = 1024
 """Entries removed per transaction."""
@@ -51,10 +48,8 @@ def command() -> None:
     """
 
 
-@command.command()
-@store_option
-@json_option
-def stats(store: str | None, as_json: bool) -> None:
+@command.adds()
+def stats(store: str | None = STORE, as_json: bool = JSON) -> None:
     """Count what is stored: replies, bytes, outcomes, by model and by month."""
     with _reading(store) as (place, replies):
         statistics, size = store_statistics(records(replies.items())), _size(place)
@@ -66,21 +61,13 @@ def stats(store: str | None, as_json: bool) -> None:
     print_statistics(place, size, statistics)
 
 
-@command.command("list")
-@store_option
-@selecting
-@click.option(
-    "--limit",
-    type=click.IntRange(0),
-    default=50,
-    help="List at most this many; 0: all.",
-)
-@json_option
+@command.adds("list")
 def list_(
-    store: str | None,
+    *,
+    store: str | None = STORE,
     selection: Selection,
-    limit: int,
-    as_json: bool,
+    limit: int = flag("List at most this many; 0: all.", default=50, least=0),
+    as_json: bool = JSON,
 ) -> None:
     """List stored replies, the newest first."""
     with _reading(store) as (_, replies):
@@ -98,11 +85,8 @@ def list_(
         say(f"{len(newest):,} of {len(fitting):,}; more with --limit, fewer with --model")
 
 
-@command.command("show")
-@click.argument("address")
-@store_option
-@json_option
-def show_(address: str, store: str | None, as_json: bool) -> None:
+@command.adds("show")
+def show_(address: str = argument(), store: str | None = STORE, as_json: bool = JSON) -> None:
     """Print the call and the reply at ADDRESS; its first digits will do."""
     with _reading(store) as (_, replies):
         record = selected_entry(replies, address)
@@ -116,12 +100,13 @@ def show_(address: str, store: str | None, as_json: bool) -> None:
     print_entry(record)
 
 
-@command.command()
-@click.argument("first")
-@click.argument("second")
-@store_option
-@json_option
-def explain(first: str, second: str, store: str | None, as_json: bool) -> None:
+@command.adds()
+def explain(
+    first: str = argument(),
+    second: str = argument(),
+    store: str | None = STORE,
+    as_json: bool = JSON,
+) -> None:
     """Print what differs between two stored calls, from FIRST to SECOND."""
     with _reading(store) as (_, replies):
         one, other = selected_entry(replies, first), selected_entry(replies, second)
@@ -135,10 +120,8 @@ def explain(first: str, second: str, store: str | None, as_json: bool) -> None:
         show(line)
 
 
-@command.command()
-@store_option
-@json_option
-def verify(store: str | None, as_json: bool) -> None:
+@command.adds()
+def verify(store: str | None = STORE, as_json: bool = JSON) -> None:
     """Check every stored reply, and the file itself. Exit code 1 if anything is damaged."""
     damaged: list[DamagedEntry] = []
     sound = 0
@@ -169,22 +152,16 @@ def verify(store: str | None, as_json: bool) -> None:
         raise SystemExit(ExitCode.FAILED)
 
 
-@command.command()
-@store_option
-@selecting
-@click.option(
-    "--damaged",
-    is_flag=True,
-    help="Remove only entries that cannot be read; not with other conditions.",
-)
-@click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@command.adds()
 def prune(
-    store: str | None,
+    *,
+    store: str | None = STORE,
     selection: Selection,
-    damaged: bool,
-    dry_run: bool,
-    yes: bool,
+    damaged: bool = flag(
+        "Remove only entries that cannot be read; not with other conditions.", default=False
+    ),
+    dry_run: bool = flag("Print what would be removed; remove nothing.", default=False),
+    yes: bool = flag("Do not ask for confirmation.", default=False),
 ) -> None:
     """Remove stored replies. A run that needs them again will ask, and pay, again."""
     if bool(selection) == damaged:
@@ -208,16 +185,13 @@ def prune(
     show(f"{removed:,} of {total:,} replies removed from {place}")
 
 
-@command.command()
-@output_option()
-@store_option
-@selecting
-@click.option("--all", "everything", is_flag=True, help="Export the whole store.")
+@command.adds()
 def export(
-    output: Path,
-    store: str | None,
+    *,
+    output: Path = output(),
+    store: str | None = STORE,
     selection: Selection,
-    everything: bool,
+    everything: bool = flag("Export the whole store.", name="--all", default=False),
 ) -> None:
     """Write stored replies into one bundle; for those of a run: oversight export replies."""
     if bool(selection) == everything:
@@ -228,10 +202,8 @@ def export(
     show(f"{counted(count, 'reply', 'replies')} in {output} ({output.stat().st_size:,} bytes)")
 
 
-@command.command("import")
-@click.argument("source", type=click.Path(path_type=Path, exists=True))
-@store_option
-def import_(source: Path, store: str | None) -> None:
+@command.adds("import")
+def import_(source: Path = argument(exists=True), store: str | None = STORE) -> None:
     """Add the replies in SOURCE, a bundle or the folder of another store, to the store.
 
     Each is checked first. What the store has already, it keeps. A folder whose file is malformed
@@ -241,10 +213,10 @@ def import_(source: Path, store: str | None) -> None:
     _tell(_merged(source, named := store_name(store), foreign=True), named)
 
 
-@command.command()
-@click.argument("to", type=click.Path(path_type=Path, file_okay=False))
-@store_option
-def backup(to: Path, store: str | None) -> None:
+@command.adds()
+def backup(
+    to: Path = argument(type=click.Path(path_type=Path, file_okay=False)), store: str | None = STORE
+) -> None:
     """Copy the store into the folder TO, as it is at this moment, while runs go on.
 
     The copy is a store: oversight cache verify --store TO checks it, and --store TO uses it.
@@ -257,9 +229,8 @@ def backup(to: Path, store: str | None) -> None:
     show(f"{counted(count, 'reply', 'replies')} backed up into {to}")
 
 
-@command.command()
-@folder_store_option
-def recover(store: Path | None) -> None:
+@command.adds()
+def recover(store: Path | None = STORE_FOLDER) -> None:
     """Save what can be read of a damaged store into a new one in its place.
 
     The damaged store is kept beside it, unchanged, as NAME.damaged. The command is refused while a
@@ -313,7 +284,7 @@ def _merged(source: Path, named: str, *, foreign: bool = False) -> MergeStatisti
             theirs = stack.enter_context(recoverable(source))
         # A new store takes the place of the one that its replies come from.
         ours = stack.enter_context(closing(open_store(named, id=theirs.id)))
-        return merge(_reachable(theirs), ours, foreign=foreign)
+        return merge(_reachable(theirs), ours, foreign=foreign, shared=shared_beginning)
 
 
 def _tell(merged: MergeStatistics, path: Path | str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import click
 
@@ -19,77 +19,49 @@ from ...decisions.rows import RunRows, read_rows
 from ...decisions.sequential import saved_decision
 from ...decisions.statement import Condition, read_condition
 from ...decisions.studies import over_runs, studies_finding
-from ..completing import run_names
+from ...system.flags import argument, flag
 from ..exit_codes import ExitCode
-from ..flags import Number
+from ..flags import Number, as_command
 from ..naming import run_named
-from ..options import (
-    format_option,
-    no_store_option,
-    score_option,
-)
+from ..options import FORMAT, SCORE, without_store
 from ..output import say, show, width
-from .score import cluster_option, error_option
+from .score import CLUSTER, ERROR
 
 
-@click.command()
-@click.argument("one", metavar="RUN", shell_complete=run_names)
-@click.argument("other", metavar="[RUN2]", required=False, shell_complete=run_names)
-@click.option("--baseline", metavar="ROW", help="Compare every row with this one.")
-@click.option("--pairs", type=click.Choice(["all"]), help="Compare every row with every other.")
-@click.option(
-    "--contrast",
-    "contrasts",
-    multiple=True,
-    metavar="'A - B'",
-    help="Compare row A with row B; repeatable.",
-)
-@click.option(
-    "--over",
-    multiple=True,
-    metavar="RUN",
-    shell_complete=run_names,
-    help="A further run, on another data set; repeatable. Adds the mean over all data sets of one "
-    "--contrast, and what to expect on a new one.",
-)
-@score_option
-@click.option(
-    "--family",
-    type=click.Choice(get_args(Family)),
-    default="holm",
-    help="How p values are corrected for the number of contrasts.",
-)
-@click.option(
-    "--equivalence",
-    type=Number(0, min_open=True),
-    default=0.05,
-    help="Rows whose ASD differs by less than this count as equivalent.",
-)
-@no_store_option
-@cluster_option
-@error_option
-@click.option(
-    "--fail-if",
-    "conditions",
-    multiple=True,
-    metavar="CONDITION",
-    help="Exit with code 6 if this holds, e.g. 'debate - consultancy < 0.05'; repeatable.",
-)
-@format_option
+@as_command
+@without_store
 def command(
-    one: str,
-    other: str | None,
-    baseline: str | None,
-    pairs: Literal["all"] | None,
-    contrasts: tuple[str, ...],
-    over: tuple[str, ...],
-    score: str,
-    family: Family,
-    equivalence: float,
-    ways: tuple[str, ...],
-    error: ErrorKind,
-    conditions: tuple[str, ...],
-    format: str,
+    one: str = argument("RUN"),
+    other: str | None = argument("[RUN2]"),
+    baseline: str | None = flag("Compare every row with this one.", metavar="ROW"),
+    pairs: Literal["all"] | None = flag("Compare every row with every other."),
+    contrasts: tuple[str, ...] = flag(
+        "Compare row A with row B; repeatable.", name="--contrast", default=(), metavar="'A - B'"
+    ),
+    over: tuple[str, ...] = flag(
+        "A further run, on another data set; repeatable. Adds the mean over all data sets of one "
+        "--contrast, and what to expect on a new one.",
+        default=(),
+        metavar="RUN",
+    ),
+    score: str = SCORE,
+    family: Family = flag(
+        "How p values are corrected for the number of contrasts.", default="holm"
+    ),
+    equivalence: float = flag(
+        "Rows whose ASD differs by less than this count as equivalent.",
+        default=0.05,
+        type=Number(0, min_open=True),
+    ),
+    ways: tuple[str, ...] = CLUSTER,
+    error: ErrorKind = ERROR,
+    conditions: tuple[str, ...] = flag(
+        "Exit with code 6 if this holds, e.g. 'debate - consultancy < 0.05'; repeatable.",
+        name="--fail-if",
+        default=(),
+        metavar="CONDITION",
+    ),
+    format: str = FORMAT,
 ) -> None:
     """Compare the rows of RUN, or the rows that RUN and RUN2 have in common.
 

@@ -13,36 +13,24 @@ from ....protocols.datasets.known import known_questions
 from ....protocols.datasets.leak import LeakageCheck, RuleAccuracy, leakage_check, power
 from ....protocols.datasets.loader import Loader
 from ....protocols.datasets.rewriting import Rewriter
-from ...api.settings import AskSettings
 from ...errors import UsageError
-from ...runs.stores import store_name
 from ...sweeps.document import Document
 from ...sweeps.originals import missing_file_hint, originals
+from ...system.flags import argument, flag
 from ..dataset_table import TELLS, inventory_text
 from ..exit_codes import ExitCode
-from ..flags import Number, takes
 from ..group import NamedGroup
-from ..options import (
-    json_option,
-    limit_option,
-    output_option,
-    store_option,
-)
+from ..options import JSON, LIMIT, GenerateSettings, output
 from ..output import show, show_json
 
-lanes_option = click.option(
-    "--lanes",
-    type=click.IntRange(1),
-    default=64,
-    help="Questions worked on at once.",
-)
-loader_option = click.option(
-    "--set",
-    "settings",
-    multiple=True,
+LOADER_SETTINGS = flag(
+    "Setting of the loader, e.g. limit=200; repeatable.",
+    name="--set",
+    default=(),
     metavar="NAME=VALUE",
-    help="Setting of the loader, e.g. limit=200; repeatable.",
 )
+LABEL_SEED = flag("Seed of the order of labels.", name="--seed", default=0)
+TEMPERATURE = flag("Sampling temperature. Default: the provider's.", least=0, most=2)
 
 
 @click.group(cls=NamedGroup)
@@ -50,11 +38,12 @@ def command() -> None:
     """Check data sets for leaks, fetch them, generate or rewrite answers."""
 
 
-@command.command()
-@click.argument("spec", metavar="FILE|LOADER")
-@loader_option
-@json_option
-def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
+@command.adds()
+def check(
+    spec: str = argument("FILE|LOADER"),
+    settings: tuple[str, ...] = LOADER_SETTINGS,
+    as_json: bool = JSON,
+) -> None:
     """Print what is in a data set, and whether the form of an answer gives away its value.
 
     \b
@@ -79,20 +68,19 @@ def check(spec: str, settings: tuple[str, ...], as_json: bool) -> None:
         raise SystemExit(ExitCode.FAILED)
 
 
-@command.command()
-@click.argument("name")
-@output_option("data/NAME")
-@click.option(
-    "--sha256",
-    "pins",
-    multiple=True,
-    metavar="FILE=HEX",
-    help="Required checksum of a file; repeatable.",
-)
-@click.option(
-    "--from", "mirror", metavar="URL", help="Mirror that has the files under their names."
-)
-def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | None) -> None:
+@command.adds()
+def fetch(
+    name: str = argument(
+        complete=lambda ctx, param, part: [each for each in originals() if each.startswith(part)]
+    ),
+    output: Path | None = output("data/NAME"),
+    pins: tuple[str, ...] = flag(
+        "Required checksum of a file; repeatable.", name="--sha256", default=(), metavar="FILE=HEX"
+    ),
+    mirror: str | None = flag(
+        "Mirror that has the files under their names.", name="--from", metavar="URL"
+    ),
+) -> None:
     """Download the original files of the data set NAME from where its authors put them.
 
     A download that broke off resumes where it stopped. A file whose checksum is not the one that
@@ -104,37 +92,15 @@ def fetch(name: str, output: Path | None, pins: tuple[str, ...], mirror: str | N
     fetch_all(name, output or Path("data") / name, pins, mirror)
 
 
-@command.command("generate-wrong")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--model", required=True, help="Model that writes them: provider/name, or sim/NAME.")
-@output_option()
-@click.option(
-    "--drafts",
-    type=click.IntRange(1),
-    default=4,
-    help="Drafts asked for per question.",
-)
-@click.option(
-    "--temperature",
-    type=Number(0, 2),
-    help="Sampling temperature. Default: the provider's.",
-)
-@click.option("--seed", type=int, default=0, help="Seed of the order of labels.")
-@limit_option
-@lanes_option
-@takes(AskSettings, "asks")
-@store_option
+@command.adds("generate-wrong")
 def generate_wrong(
-    file: Path,
-    model: str,
-    output: Path,
-    drafts: int,
-    temperature: float | None,
-    seed: int,
-    limit: int | None,
-    lanes: int,
-    asks: AskSettings,
-    store: str | None,
+    *,
+    file: Path = argument(),
+    drafts: int = flag("Drafts asked for per question.", default=4, least=1),
+    temperature: float | None = TEMPERATURE,
+    seed: int = LABEL_SEED,
+    limit: int | None = LIMIT,
+    settings: GenerateSettings,
 ) -> None:
     """Have a model write a plausible wrong answer for every question in FILE.
 
@@ -147,40 +113,27 @@ def generate_wrong(
     nothing twice. With --batch, what is known of the batches is kept in OUTPUT.work. Exit codes
     are those of `oversight run`.
     """
-    from ...datasets.generation import Generation
+    from ...datasets.generation import generation
     from .dataset_generate import Wish, generate_all
 
     remedy = "take another model, or more --drafts"
-    wish = Wish(str(file), output, store_name(store), seed, lanes, asks, "a wrong answer", remedy)
+    wish = Wish(str(file), seed, settings, "a wrong answer", remedy)
     with missing_file_hint(file.parent.name):
         known = known_questions(file)[:limit]
-    raise SystemExit(generate_all(wish, Generation(known, Generator(model, drafts, temperature))))
+    raise SystemExit(
+        generate_all(wish, generation(known, Generator(settings.model, temperature, drafts=drafts)))
+    )
 
 
-@command.command("generate-proposals")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--model", required=True, help="Model that writes them: provider/name, or sim/NAME.")
-@output_option()
-@click.option("--draws", type=click.IntRange(1), default=1, help="Proposals for each question.")
-@click.option(
-    "--temperature", type=Number(0, 2), help="Sampling temperature. Default: the provider's."
-)
-@click.option("--seed", type=int, default=0, help="Seed of the order of labels.")
-@limit_option
-@lanes_option
-@takes(AskSettings, "asks")
-@store_option
+@command.adds("generate-proposals")
 def generate_proposals(
-    file: Path,
-    model: str,
-    output: Path,
-    draws: int,
-    temperature: float | None,
-    seed: int,
-    limit: int | None,
-    lanes: int,
-    asks: AskSettings,
-    store: str | None,
+    *,
+    file: Path = argument(),
+    draws: int = flag("Proposals for each question.", default=1, least=1),
+    temperature: float | None = TEMPERATURE,
+    seed: int = LABEL_SEED,
+    limit: int | None = LIMIT,
+    settings: GenerateSettings,
 ) -> None:
     """Have a model answer every question in FILE, as proposals to accept or reject.
 
@@ -189,39 +142,27 @@ def generate_proposals(
     `oversight measure proposals` prints how well each row tells right from wrong ones.
     """
     from ....protocols.datasets.proposing import Proposer
-    from ...datasets.generation import Proposing
+    from ...datasets.generation import proposing
     from .dataset_generate import Wish, generate_all
 
     told = ("a proposal", "take another model")
-    wish = Wish(str(file), output, store_name(store), seed, lanes, asks, *told)
+    wish = Wish(str(file), seed, settings, *told)
     with missing_file_hint(file.parent.name):
         known = known_questions(file)[:limit]
-    raise SystemExit(generate_all(wish, Proposing(known, Proposer(model, draws, temperature))))
+    raise SystemExit(
+        generate_all(wish, proposing(known, Proposer(settings.model, temperature, draws=draws)))
+    )
 
 
-@command.command("generate-rewritten")
-@click.argument("spec", metavar="FILE|LOADER")
-@loader_option
-@click.option("--model", required=True, help="Model that writes them: provider/name, or sim/NAME.")
-@output_option()
-@click.option(
-    "--temperature",
-    type=Number(0, 2),
-    default=0.0,
-    help="Sampling temperature of the solutions.",
-)
-@lanes_option
-@takes(AskSettings, "asks")
-@store_option
+@command.adds("generate-rewritten")
 def generate_rewritten(
-    spec: str,
-    settings: tuple[str, ...],
-    model: str,
-    output: Path,
-    temperature: float,
-    lanes: int,
-    asks: AskSettings,
-    store: str | None,
+    *,
+    spec: str = argument("FILE|LOADER"),
+    loading: tuple[str, ...] = LOADER_SETTINGS,
+    temperature: float = flag(
+        "Sampling temperature of the solutions.", default=0.0, least=0, most=2
+    ),
+    settings: GenerateSettings,
 ) -> None:
     """Have one model write every worked solution anew, right and wrong ones alike.
 
@@ -234,14 +175,14 @@ def generate_rewritten(
     result that it had, leaves its question out. Replies are stored: after a stop the same command
     goes on, and pays for nothing twice. Exit codes are those of `oversight run`.
     """
-    from ...datasets.generation import Rewriting
+    from ...datasets.generation import rewriting
     from .dataset_generate import Wish, generate_all
 
     remedy = "take another model, or data with worked solutions"
-    wish = Wish(spec, output, store_name(store), 0, lanes, asks, "its solutions anew", remedy)
+    wish = Wish(spec, 0, settings, "its solutions anew", remedy)
     with missing_file_hint(spec):
-        problems = _loader(spec, settings).load()
-    raise SystemExit(generate_all(wish, Rewriting(problems, Rewriter(model, temperature))))
+        problems = _loader(spec, loading).load()
+    raise SystemExit(generate_all(wish, rewriting(problems, Rewriter(settings.model, temperature))))
 
 
 def _loader(spec: str, settings: tuple[str, ...]) -> Loader:

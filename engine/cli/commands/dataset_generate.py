@@ -10,7 +10,6 @@ from typing import Any
 from ....protocols.datasets.jsonl import write_jsonl
 from ....protocols.datasets.leak import leakage_check
 from ....protocols.question import Problem
-from ...api.settings import AskSettings
 from ...batches.rounds import BatchPlan, has_batches
 from ...datasets.production import Production, ProductionSession
 from ...display.progress import console
@@ -23,12 +22,13 @@ from ...reports.failures import called
 from ...runs.lock import locked
 from ...runs.observer import ProgressDisplay
 from ...runs.rounds import MakeRounds, one_round
-from ...runs.stores import open_store
+from ...runs.stores import open_store, store_name
 from ...simulation.model import PREFIX
 from ...stop import StopToken
 from ...sweeps.document import Document
 from ..exit_codes import ExitCode
 from ..faults import halt_code
+from ..options import GenerateSettings
 from ..output import say, show, typed
 from ..terminal import under_signals
 
@@ -42,12 +42,8 @@ class Wish:
 
     source: str
     """The file or data set to start from, as printed."""
-    output: Path
-    store: str
-    """Folder or URL of the store."""
     seed: int
-    lanes: int
-    asks: AskSettings
+    settings: GenerateSettings
     what: str
     """What each question should get, as printed."""
     remedy: str
@@ -56,17 +52,17 @@ class Wish:
 
 def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
     """Generate missing answers, and write the file unless stopped; returns the exit code."""
-    source = Path(wish.source)
-    if source.exists() and wish.output.exists() and wish.output.samefile(source):
-        raise UsageError(f"-o {wish.output}: that is the file of the questions; name another")
+    source, asks, output = Path(wish.source), wish.settings, wish.settings.output
+    if source.exists() and output.exists() and output.samefile(source):
+        raise UsageError(f"-o {output}: that is the file of the questions; name another")
     generation.require_abilities()
     if generation.model.startswith(PREFIX):
         say(f"{generation.model} is simulated: what it writes is made up, to try this out only")
     models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
-    asks, prices = wish.asks, models.priced(wish.asks.price_list)
+    prices = models.priced(asks.price_list)
     models.prepare([(generation.model, "--model")], RunPolicy(prices, asks.max_cost))
     batched = batched_models(models, (generation.model,), asks.terms.every)
-    books = wish.output.with_name(f"{wish.output.name}.work")
+    books = output.with_name(f"{output.name}.work")
     with ExitStack() as stack:
         rounds: MakeRounds = one_round
         if batched or has_batches(books):
@@ -74,8 +70,8 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
             stack.enter_context(locked(books))
             plan = BatchPlan(folder=books, prices=prices, batched=batched, terms=asks.terms)
             rounds = plan.rounds(models)
-        store = stack.enter_context(closing(open_store(wish.store)))
-        session = ProductionSession(generation, models, store, wish.lanes, rounds)
+        store = stack.enter_context(closing(open_store(store_name(asks.store))))
+        session = ProductionSession(generation, models, store, asks.lanes, rounds)
         halt = under_signals(
             partial(session.execute, ProgressDisplay(console())),
             models.stop_token,
@@ -92,6 +88,7 @@ def _stopped(halt: Halt, generation: Production[Any, Any]) -> int:
 
 
 def _finished(generation: Production[Any, Any], wish: Wish) -> int:
+    output = wish.settings.output
     for id, failure in list(generation.failures.items())[:NAMED]:
         say(f"{id}: {called(failure.kind)}: {failure.message}")
     if (more := len(generation.failures) - NAMED) > 0:
@@ -99,14 +96,14 @@ def _finished(generation: Production[Any, Any], wish: Wish) -> int:
     problems = generation.problems(wish.seed)
     if not problems:
         raise UsageError(
-            f"{wish.source}: no question got {wish.what}, and {wish.output} is not written; "
+            f"{wish.source}: no question got {wish.what}, and {output} is not written; "
             f"{wish.remedy}"
         )
-    _write(problems, wish.output)
+    _write(problems, output)
     say(leakage_check(problems).line)
-    say(f"look closer oversight dataset check {wish.output}")
+    say(f"look closer oversight dataset check {output}")
     done = f"{len(generation.made):,} of {len(generation.items):,} questions"
-    show(f"{wish.output}: {counted(len(problems), 'problem')} from {done}")
+    show(f"{output}: {counted(len(problems), 'problem')} from {done}")
     return ExitCode.FAILED if generation.failures else ExitCode.DONE
 
 

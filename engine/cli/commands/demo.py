@@ -3,14 +3,14 @@
 from importlib.resources import as_file, files
 from pathlib import Path
 
-import click
-
 from ...local.weights import MODEL, weights
 from ...runs.loaded_sweep import open_sweep
 from ...runs.run import RunOptions
 from ...runs.stores import store_name
+from ...system.flags import flag
 from ..exit_codes import ExitCode
-from ..options import run_folder_option, store_option
+from ..flags import as_command
+from ..options import FOLDER_OF_RUN, STORE
 from ..output import say
 from ..terminal import Presentation, run_in_terminal
 
@@ -22,13 +22,12 @@ BEFORE = (
 HONEST = "a model of 135 M parameters argues badly: these figures prove the way, not the protocols"
 
 
-@click.command()
-@click.option(
-    "--real", is_flag=True, help=f"Ask a small real model on this machine: local/{MODEL}."
-)
-@store_option
-@run_folder_option
-def command(real: bool, store: str | None, run_folder: Path | None) -> None:
+@as_command
+def command(
+    real: bool = flag(f"Ask a small real model on this machine: local/{MODEL}.", default=False),
+    store: str | None = STORE,
+    run_folder: Path | None = FOLDER_OF_RUN,
+) -> None:
     """Run a small sweep on simulated models: no key, no cost.
 
     With --real a small real model is asked, about passages that its agents read and its judge does

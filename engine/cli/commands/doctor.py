@@ -6,8 +6,6 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-import click
-
 from ....cache.call import Call
 from ...errors import UsageError
 from ...planning.preflight import PreflightResult, ending, examine, key_of
@@ -18,19 +16,22 @@ from ...providers.retirements import today
 from ...runs.dry_run import require_abilities
 from ...runs.loaded_sweep import LoadedSweep, open_sweep
 from ...simulation.model import PREFIX
+from ...system.flags import argument
 from ..completing import sweep_files
 from ..exit_codes import ExitCode
-from ..options import json_option, set_option
+from ..flags import as_command
+from ..options import JSON, SET
 from ..output import show, show_json
 
 LINE = "\n"
 
 
-@click.command()
-@click.argument("what", nargs=-1, metavar="[SWEEP | MODEL…]", shell_complete=sweep_files)
-@set_option
-@json_option
-def command(what: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> None:
+@as_command
+def command(
+    what: tuple[str, ...] = argument("[SWEEP | MODEL…]", complete=sweep_files),
+    overrides: tuple[str, ...] = SET,
+    as_json: bool = JSON,
+) -> None:
     """Check keys, addresses, models, limits and the clock, with a few small requests.
 
     SWEEP: each of its models is asked for one token, and its calls are checked against what they

@@ -11,12 +11,10 @@ from ...errors import UsageError
 from ...providers.keys import environment
 from ...runs.reader import RunReader
 from ...runs.recorded import recorded
-from ..completing import sweep_files
+from ...system.flags import argument, flag
 from ..exit_codes import ExitCode
-from ..flags import Number
 from ..group import NamedGroup
-from ..naming import run_argument
-from ..options import json_option, output_option, recorded_option, score_option, set_option
+from ..options import FOLDER, JSON, RECORDED_STORE, REGISTRATION, RUN, SCORE, SET, SWEEP, output
 from ..output import say, show, show_json
 
 
@@ -25,28 +23,17 @@ def command() -> None:
     """Register a sweep, publish a run as an entry, verify entries, lay them out on a board."""
 
 
-@command.command()
-@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
-@set_option
-@click.option("--contrast", required=True, metavar="'A - B'", help="The primary contrast.")
-@score_option
-@click.option("--level", type=Number(0, 1), default=0.05, help="Level of its test.")
-@click.option(
-    "--smallest", type=Number(0), required=True, help="Smallest difference that is of interest."
-)
-@click.option("--exclusions", default="none", help="Which problems or cells will not count.")
-@click.option("--stopping", default="all cells", help="When the run ends.")
-@output_option("plan.json")
+@command.adds()
 def commit(
-    sweep: Path,
-    overrides: tuple[str, ...],
-    contrast: str,
-    score: str,
-    level: float,
-    smallest: float,
-    exclusions: str,
-    stopping: str,
-    output: Path | None,
+    sweep: Path = SWEEP,
+    overrides: tuple[str, ...] = SET,
+    contrast: str = flag("The primary contrast.", required=True, metavar="'A - B'"),
+    score: str = SCORE,
+    level: float = flag("Level of its test.", default=0.05, least=0, most=1),
+    smallest: float = flag("Smallest difference that is of interest.", required=True, least=0),
+    exclusions: str = flag("Which problems or cells will not count.", default="none"),
+    stopping: str = flag("When the run ends.", default="all cells"),
+    output: Path | None = output("plan.json"),
 ) -> None:
     """Write down what SWEEP is to show, before its first outcome.
 
@@ -84,31 +71,16 @@ def commit(
     show(plan.digest)
 
 
-@command.command()
-@run_argument
-@click.option("--submitter", required=True, help="Person or group who submits it.")
-@click.option("--licence", default="CC BY 4.0", help="Of the entry.")
-@click.option("--track", default="", show_default=False, help="Track that it is entered in.")
-@click.option(
-    "--plan",
-    "registration",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Registration of the sweep, as of oversight entry commit.",
-)
-@click.option(
-    "--no-store", is_flag=True, help="Leave out requests and replies, which are in the store."
-)
-@recorded_option
-@output_option("entries/NAME")
+@command.adds()
 def publish(
-    run: Path,
-    submitter: str,
-    licence: str,
-    track: str,
-    registration: Path | None,
-    no_store: bool,
-    store: str | None,
-    output: Path | None,
+    run: Path = RUN,
+    submitter: str = flag("Person or group who submits it.", required=True),
+    licence: str = flag("Of the entry.", default="CC BY 4.0"),
+    track: str = flag("Track that it is entered in.", default=""),
+    registration: Path | None = REGISTRATION,
+    no_store: bool = flag("Leave out requests and replies, which are in the store.", default=False),
+    store: str | None = RECORDED_STORE,
+    output: Path | None = output("entries/NAME"),
 ) -> None:
     """Write RUN as an entry: its pack, digests of every cell, every figure, cards.
 
@@ -128,12 +100,13 @@ def publish(
     show(str(to))
 
 
-@command.command()
-@click.argument("entry", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--replay", "replayed", is_flag=True, help="Run every cell again on its replies.")
-@click.option("--trust", is_flag=True, help="Allow --replay to run code that came with the entry.")
-@json_option
-def verify(entry: Path, replayed: bool, trust: bool, as_json: bool) -> None:
+@command.adds()
+def verify(
+    entry: Path = argument(type=FOLDER),
+    replayed: bool = flag("Run every cell again on its replies.", name="--replay", default=False),
+    trust: bool = flag("Allow --replay to run code that came with the entry.", default=False),
+    as_json: bool = JSON,
+) -> None:
     """Check ENTRY offline: every digest, then every figure from the record.
 
     With --replay every cell is run again from the replies, by code of this program alone unless you
@@ -155,15 +128,11 @@ def verify(entry: Path, replayed: bool, trust: bool, as_json: bool) -> None:
         raise SystemExit(ExitCode.FAILED)
 
 
-@command.command()
-@click.argument(
-    "entries",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-)
-@output_option("board")
-def board(entries: tuple[Path, ...], output: Path | None) -> None:
+@command.adds()
+def board(
+    entries: tuple[Path, ...] = argument(required=True, type=FOLDER),
+    output: Path | None = output("board"),
+) -> None:
     """Lay out verified ENTRIES as static pages that open from a folder.
 
     A study's folder may stand among them: its settings are rows that people judged. An entry that

@@ -2,7 +2,6 @@
 
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 import click
 
@@ -14,9 +13,9 @@ from ...reports.frames import FrameSource
 from ...runs.lookup import Parts
 from ...runs.reader import RunReader
 from ...runs.recorded import recorded
+from ...system.flags import flag
 from ..group import NamedGroup
-from ..naming import run_argument
-from ..options import output_option, prices_option, recorded_option, row_options, score_option
+from ..options import PRICES, RECORDED_STORE, RUN, SCORE, output
 from ..output import say
 
 
@@ -46,32 +45,18 @@ def command() -> None:
     """Write a run as tables, training data or logs of Inspect, or its replies into one file."""
 
 
-@command.command()
-@run_argument
-@click.option(
-    "--format",
-    "format",
-    type=click.Choice(get_args(FrameFormat)),
-    default="parquet",
-    help="Of the files.",
-)
-@output_option("RUN/frames")
-@recorded_option
-@click.option(
-    "--no-replies", is_flag=True, help="Only the tables of rows and cells, which need no record."
-)
-@click.option("--requests", is_flag=True, help="Fill in the requests of each call, from the store.")
-@prices_option
-@score_option
+@command.adds()
 def tables(
-    run: Path,
-    format: FrameFormat,
-    output: Path | None,
-    store: str | None,
-    no_replies: bool,
-    requests: bool,
-    prices: Path | None,
-    score: str,
+    run: Path = RUN,
+    format: FrameFormat = flag("Of the files.", default="parquet"),
+    output: Path | None = output("RUN/frames"),
+    store: str | None = RECORDED_STORE,
+    no_replies: bool = flag(
+        "Only the tables of rows and cells, which need no record.", default=False
+    ),
+    requests: bool = flag("Fill in the requests of each call, from the store.", default=False),
+    prices: Path | None = PRICES,
+    score: str = SCORE,
 ) -> None:
     """Write RUN as tables, for pandas, polars, DuckDB and spreadsheets.
 
@@ -93,11 +78,12 @@ def tables(
         say("the column of requests is empty: --requests fills it from the store")
 
 
-@command.command()
-@run_argument
-@output_option("RUN/replies.bundle")
-@recorded_option
-def replies(run: Path, output: Path | None, store: str | None) -> None:
+@command.adds()
+def replies(
+    run: Path = RUN,
+    output: Path | None = output("RUN/replies.bundle"),
+    store: str | None = RECORDED_STORE,
+) -> None:
     """Write every reply that RUN used into one file, by which anyone can replay it.
 
     oversight replay RUN --store FILE reads it. The same run gives the same bytes. A reply that the
@@ -111,15 +97,15 @@ def replies(run: Path, output: Path | None, store: str | None) -> None:
     say(f"replay it anywhere: oversight replay {run} --store {path}")
 
 
-@command.command()
-@run_argument
-@output_option("RUN/inspect")
-@row_options
-@recorded_option
-@click.option("--requests", is_flag=True, help="Fill in the requests of each call, from the store.")
-@score_option
+@command.adds()
 def inspect(
-    run: Path, output: Path | None, parts: Parts, store: str | None, requests: bool, score: str
+    *,
+    run: Path = RUN,
+    output: Path | None = output("RUN/inspect"),
+    parts: Parts,
+    store: str | None = RECORDED_STORE,
+    requests: bool = flag("Fill in the requests of each call, from the store.", default=False),
+    score: str = SCORE,
 ) -> None:
     """Write RUN as logs of Inspect: one log a row, one sample a world.
 

@@ -1,7 +1,6 @@
 """`oversight measure frontier`: what each row costs, and which rows are worth it."""
 
 from pathlib import Path
-from typing import get_args
 
 import click
 
@@ -13,38 +12,25 @@ from ...decisions.costs import CostAxis, row_costs
 from ...decisions.frontier import frontier_finding
 from ...decisions.judged import is_table, table_frontier
 from ...decisions.rows import read_rows
-from ..completing import run_names
+from ...system.flags import argument, flag
+from ..flags import as_command
 from ..naming import run_named
-from ..options import (
-    no_store_option,
-    prices_option,
-    score_option,
-    tables_format_option,
-)
+from ..options import PRICES, SCORE, TABLES_FORMAT, without_store
 from ..output import show, width
-from .score import cluster_option
+from .score import CLUSTER
 
 
-@click.command()
-@click.argument("named", metavar="RUN", shell_complete=run_names)
-@score_option
-@click.option(
-    "--unit",
-    "axis",
-    type=click.Choice(get_args(CostAxis)),
-    help="Unit of cost. Default: dollars where all prices are known, else tokens.",
-)
-@prices_option
-@no_store_option
-@cluster_option
-@tables_format_option
+@as_command
+@without_store
 def command(
-    named: str,
-    score: str,
-    axis: CostAxis | None,
-    prices: Path | None,
-    ways: tuple[str, ...],
-    format: str,
+    named: str = argument("RUN"),
+    score: str = SCORE,
+    axis: CostAxis | None = flag(
+        "Unit of cost. Default: dollars where all prices are known, else tokens.", name="--unit"
+    ),
+    prices: Path | None = PRICES,
+    ways: tuple[str, ...] = CLUSTER,
+    format: str = TABLES_FORMAT,
 ) -> None:
     """Print what each row of RUN costs, and which rows no other beats at the same cost or less.
 

@@ -3,7 +3,6 @@
 from itertools import islice
 from pathlib import Path
 
-import click
 import orjson
 
 from ...accounting.ledger import UsageTotals, sum_usage
@@ -16,17 +15,20 @@ from ...runs.parts import PartRun, outcomes_of, part_runs, whole_sweep
 from ...runs.run_folder import outcomes
 from ...runs.run_record import RunRecord
 from ...system.files import replace_file
+from ...system.flags import argument
 from ..exit_codes import ExitCode
-from ..options import format_option, run_folder_option, score_option
+from ..flags import as_command
+from ..options import FOLDER_OF_RUN, FORMAT, SCORE
 from ..output import say, show, width
 
 
-@click.command()
-@click.argument("place", metavar="FOLDER", type=click.Path(path_type=Path))
-@run_folder_option
-@format_option
-@score_option
-def command(place: Path, run_folder: Path | None, format: str, score: str) -> None:
+@as_command
+def command(
+    place: Path = argument("FOLDER"),
+    run_folder: Path | None = FOLDER_OF_RUN,
+    format: str = FORMAT,
+    score: str = SCORE,
+) -> None:
     """Merge the parts in FOLDER, made by `oversight run --part`, into one run; print its report.
 
     Every part must be there and finished. The run folder is the same, to the byte, as that of the

@@ -24,32 +24,24 @@ from ...runs.lookup import Parts, cells_with_verdict
 from ...runs.replay import replay_cache
 from ...runs.rounds import Rounds
 from ...runs.run import RunOptions
+from ...system.flags import argument, flag
 from ..beside import ask_beside, store_of
 from ..completing import run_names
 from ..exit_codes import ExitCode
 from ..faults import halt_code
-from ..flags import Number, option_of, takes
+from ..flags import setting
 from ..group import NamedGroup
-from ..naming import run_argument, run_named
-from ..options import (
-    host_option,
-    json_option,
-    limit_option,
-    no_store_option,
-    port_option,
-    row_options,
-    seed_option,
-    set_option,
-)
+from ..naming import run_named
+from ..options import HOST, JSON, LIMIT, RUN, SEED, SET, port, without_store
 from ..output import say, show, show_json, typed, width
 from .human_study import (
+    STUDY,
+    URL,
     delete_from_run,
     export,
     pause,
     pay,
     reissue,
-    study_option,
-    url_option,
     withdraw,
 )
 
@@ -69,81 +61,52 @@ def command() -> None:
     """Seat people in a sweep, or have them judge its transcripts; print how well they agree."""
 
 
-@command.command()
-@click.argument("what", metavar="SWEEP|RUN", shell_complete=run_names)
-@click.option(
-    "--raters",
-    type=click.IntRange(1, MOST_RATERS),
-    default=2,
-    metavar="N",
-    help="Raters of each panel; each gets a link of their own.",
-)
-@click.option(
-    "--each",
-    type=click.IntRange(1),
-    default=1,
-    metavar="K",
-    help="With RUN: raters for each transcript.",
-)
-@click.option(
-    "--budget", type=Number(1), metavar="SECONDS", help="Time for one task. Default: no limit."
-)
-@click.option(
-    "--before/--no-before",
-    default=True,
-    help="Ask for a belief before the transcript is shown.",
-)
-@click.option(
-    "--attention",
-    type=click.IntRange(0),
-    default=10,
-    metavar="N",
-    help="One attention item in N answers; 0 for none.",
-)
-@click.option(
-    "--repeat",
-    type=Number(0, 1),
-    default=0.0,
-    metavar="SHARE",
-    help="Share of each rater's judgements to ask for a second time, after ten others.",
-)
-@click.option(
-    "--return-after",
-    type=Number(0),
-    default=60.0,
-    metavar="MINUTES",
-    help="Time after which an abandoned task goes to another rater.",
-)
-@seed_option
-@port_option(PORT)
-@host_option
-@url_option
-@study_option
-@click.option("--problems", type=click.IntRange(1), metavar="N", help="Only the first N problems.")
-@row_options
-@set_option
-@limit_option
-@option_of(RunSettings, "workers")
-@takes(FolderSettings)
+@command.adds()
 def serve(
-    what: str,
-    raters: int,
-    each: int,
-    budget: float | None,
-    before: bool,
-    attention: int,
-    repeat: float,
-    return_after: float,
-    seed: int,
-    port: int,
-    host: str,
-    url: str,
-    study: Path | None,
-    problems: int | None,
+    *,
+    what: str = argument("SWEEP|RUN", complete=run_names),
+    raters: int = flag(
+        "Raters of each panel; each gets a link of their own.",
+        default=2,
+        least=1,
+        most=MOST_RATERS,
+        metavar="N",
+    ),
+    each: int = flag("With RUN: raters for each transcript.", default=1, least=1, metavar="K"),
+    budget: float | None = flag(
+        "Time for one task. Default: no limit.", least=1, metavar="SECONDS"
+    ),
+    before: bool = flag(
+        "Ask for a belief before the transcript is shown.",
+        name="--before/--no-before",
+        default=True,
+    ),
+    attention: int = flag(
+        "One attention item in N answers; 0 for none.", default=10, least=0, metavar="N"
+    ),
+    repeat: float = flag(
+        "Share of each rater's judgements to ask for a second time, after ten others.",
+        default=0.0,
+        least=0,
+        most=1,
+        metavar="SHARE",
+    ),
+    return_after: float = flag(
+        "Time after which an abandoned task goes to another rater.",
+        default=60.0,
+        least=0,
+        metavar="MINUTES",
+    ),
+    seed: int = SEED,
+    port: int = port(PORT),
+    host: str = HOST,
+    url: str = URL,
+    study: Path | None = STUDY,
+    problems: int | None = flag("Only the first N problems.", least=1, metavar="N"),
     parts: Parts,
-    overrides: tuple[str, ...],
-    limit: int | None,
-    workers: "int | Literal['auto']",
+    overrides: tuple[str, ...] = SET,
+    limit: int | None = LIMIT,
+    workers: "int | Literal['auto']" = setting(RunSettings, "workers"),
     settings: FolderSettings,
 ) -> None:
     """Run SWEEP with people in its seats, or have people judge the transcripts of RUN.
@@ -318,10 +281,8 @@ def _judged_by_persons(
     return ExitCode.DONE
 
 
-@command.command()
-@run_argument
-@json_option
-def status(run: Path, as_json: bool) -> None:
+@command.adds()
+def status(run: Path = RUN, as_json: bool = JSON) -> None:
     """Print how far each rater of RUN is."""
     from ...decisions.rater_tables import standings_finding
     from ...decisions.raters import rater_standings
@@ -333,11 +294,9 @@ def status(run: Path, as_json: bool) -> None:
         show(standings_finding(found).text("text", width()))
 
 
-@command.command()
-@click.argument("named", metavar="RUN", shell_complete=run_names)
-@no_store_option
-@json_option
-def agreement(named: str, as_json: bool) -> None:
+@command.adds()
+@without_store
+def agreement(named: str = argument("RUN"), as_json: bool = JSON) -> None:
     """Print how well the raters of RUN agree, how good each is, and how the model judge compares.
 
     Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for

@@ -6,45 +6,41 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import click
-
 from ...display.quantity import counted
 from ...errors import UsageError
 from ...persons.journal import PERSONS, RaterJournal
 from ...persons.panel import read_raters
 from ...persons.roster import Roster
 from ...system.files import replace_file
-from ..naming import run_argument
-from ..options import format_option, output_option
+from ...system.flags import argument, flag
+from ..flags import as_command
+from ..options import FILE, FORMAT, RUN, output
 from ..output import say, show, width
 
 
-def public_url(ctx: click.Context, param: click.Parameter, given: str) -> str:
+def public_url(given: str) -> str:
     """An origin, without a path: the pages lie at its root."""
     parts = urlsplit(given)
     if given and (parts.scheme not in ("http", "https") or not parts.netloc):
-        raise click.BadParameter(f"{given!r} is no address; write it as https://study.example.org")
+        raise ValueError(f"{given!r} is no address; write it as https://study.example.org")
     if parts.path.strip("/") or parts.query or parts.fragment:
-        raise click.BadParameter(
+        raise ValueError(
             f"{given!r} has more than a host; have the proxy serve the pages at the root of one, "
             f"as {parts.scheme}://{parts.netloc}"
         )
     return f"{parts.scheme}://{parts.netloc}" if given else ""
 
 
-url_option = click.option(
-    "--url",
-    metavar="URL",
+URL = flag(
+    "Address under which raters open the pages, as https://study.example.org, where a proxy or a "
+    "tunnel stands before them.",
     default="",
-    show_default=False,
-    callback=public_url,
-    help="Address under which raters open the pages, as https://study.example.org, where a proxy "
-    "or a tunnel stands before them.",
+    metavar="URL",
+    read=public_url,
 )
-study_option = click.option(
-    "--study",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File with the study's own texts, practice and attention items, pay and completion code.",
+STUDY = flag(
+    "File with the study's own texts, practice and attention items, pay and completion code.",
+    type=FILE,
 )
 
 
@@ -60,10 +56,8 @@ def delete_from_run(run: Path) -> None:
         )
 
 
-@click.command()
-@run_argument
-@output_option()
-def export(run: Path, output: Path) -> None:
+@as_command
+def export(run: Path = RUN, output: Path = output()) -> None:
     """Write what the raters of RUN judged to a file of JSON Lines, for `oversight study score`.
 
     A line is one rater's judgement of one transcript: problem, values of its answers, the row as
@@ -97,11 +91,12 @@ def _roster(run: Path) -> Iterator[Roster]:
         yield Roster(read_raters(folder), RaterJournal(folder))
 
 
-@click.command()
-@run_argument
-@click.argument("rater")
-@click.option("--erase", is_flag=True, help="Also delete what they answered.")
-def withdraw(run: Path, rater: str, erase: bool) -> None:
+@as_command
+def withdraw(
+    run: Path = RUN,
+    rater: str = argument(),
+    erase: bool = flag("Also delete what they answered.", default=False),
+) -> None:
     """Remove RATER from the study in RUN: from agreement, pages and exports.
 
     What they answered stays answered: nobody else is asked it. With --erase it is deleted, and
@@ -116,10 +111,8 @@ def withdraw(run: Path, rater: str, erase: bool) -> None:
     say(f"{rater} is withdrawn{', and what they answered is deleted' if erase else ''}")
 
 
-@click.command()
-@run_argument
-@click.option("--resume", is_flag=True, help="Let the study go on.")
-def pause(run: Path, resume: bool) -> None:
+@as_command
+def pause(run: Path = RUN, resume: bool = flag("Let the study go on.", default=False)) -> None:
     """Offer raters of the study in RUN nothing when it is served again, until it goes on.
 
     While it is served, its console does this.
@@ -129,11 +122,8 @@ def pause(run: Path, resume: bool) -> None:
     say("the study goes on when it is served" if resume else "the study is paused")
 
 
-@click.command()
-@run_argument
-@click.argument("rater")
-@url_option
-def reissue(run: Path, rater: str, url: str) -> None:
+@as_command
+def reissue(run: Path = RUN, rater: str = argument(), url: str = URL) -> None:
     """Print a new link for RATER of the study in RUN; the old one opens nothing any more.
 
     While the study is served, its console does this.
@@ -143,11 +133,8 @@ def reissue(run: Path, rater: str, url: str) -> None:
     show(f"{url}/?token={key}")
 
 
-@click.command()
-@run_argument
-@study_option
-@format_option
-def pay(run: Path, study: Path | None, format: str) -> None:
+@as_command
+def pay(run: Path = RUN, study: Path | None = STUDY, format: str = FORMAT) -> None:
     """Print what is due to each rater of RUN, by items and time. Who withdrew is paid, too."""
     from ...decisions.rater_tables import pay_finding
     from ...persons.history import DeskHistory

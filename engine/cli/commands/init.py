@@ -5,9 +5,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from ...errors import UsageError
+from ...system.flags import argument, flag
+from ..flags import as_command
 from ..output import say
 
 if TYPE_CHECKING:
@@ -17,17 +17,16 @@ OWN = "compatible/own"
 """Provider name of the user's server in a generated sweep file."""
 
 
-@click.command()
-@click.argument("sweep", type=click.Path(path_type=Path), default="sweep.yaml")
-@click.option(
-    "--example",
-    help="Start from an example: appendix_a, appendix_a_sim, appendix_a_solib, mechanisms, "
-    "pressure.",
-)
-@click.option(
-    "--local", metavar="URL", help="For a server of your own, which is asked for its models."
-)
-def command(sweep: Path, example: str | None, local: str | None) -> None:
+@as_command
+def command(
+    sweep: Path = argument(default="sweep.yaml"),
+    example: str | None = flag(
+        "Start from an example: appendix_a, appendix_a_sim, appendix_a_solib, mechanisms, pressure."
+    ),
+    local: str | None = flag(
+        "For a server of your own, which is asked for its models.", metavar="URL"
+    ),
+) -> None:
     """Write a commented sweep file to SWEEP. It runs as it is, on simulated models.
 
     An example may need a data set or keys; it says so itself. With --local it asks the first model

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
+from ...system.flags import flag
 from ..group import NamedGroup
-from ..naming import run_argument
-from ..options import format_option
+from ..options import FILE, FORMAT, RUN
 from ..output import say, show, width
 
 QUICK, FULL = 200, 2_000
@@ -24,10 +24,8 @@ def command() -> None:
     """Measure more of a run: beliefs, cost, pressure, scaling; or validate all intervals."""
 
 
-@command.command()
-@run_argument
-@format_option
-def proposals(run: Path, format: str) -> None:
+@command.adds()
+def proposals(run: Path = RUN, format: str = FORMAT) -> None:
     """Print how well each row of RUN tells right proposals from wrong ones: J, AUROC, lift.
 
     For proposals of a data set (proposals: true) or of a model (dataset generate-proposals): one
@@ -39,10 +37,8 @@ def proposals(run: Path, format: str) -> None:
     show(graded_finding(read_rows(run)).text(format, width()))
 
 
-@command.command()
-@run_argument
-@format_option
-def tools(run: Path, format: str) -> None:
+@command.adds()
+def tools(run: Path = RUN, format: str = FORMAT) -> None:
     """Print how often the speakers of each row used tools and had claims checked, and what came
     of it, apart for those who argued for the best answer and for the others."""
     from ...decisions.tool_uses import tool_uses
@@ -51,16 +47,14 @@ def tools(run: Path, format: str) -> None:
     show(tool_uses(RunReader(run)).text(format, width()))
 
 
-@command.command()
-@click.option("--full", is_flag=True, help=f"{FULL:,} simulations of each check, not {QUICK}.")
-@click.option(
-    "--into",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Write the table as Markdown into FILE, between its marks.",
-)
-@format_option
-def validate(full: bool, into: Path | None, format: str) -> None:
+@command.adds()
+def validate(
+    full: bool = flag(f"{FULL:,} simulations of each check, not {QUICK}.", default=False),
+    into: Path | None = flag(
+        "Write the table as Markdown into FILE, between its marks.", type=FILE, metavar="FILE"
+    ),
+    format: str = FORMAT,
+) -> None:
     """Simulate samples with known truths, and print how often every interval and test holds.
 
     Null, rare, clustered, skewed, unpaired, crossed and missing regimes; each goes through the

@@ -9,15 +9,16 @@ from ...display.printable import printable
 from ...display.quantity import counted
 from ...providers.keys import environment
 from ...runs.listing import RUNS
+from ...runs.manifest import read_manifest
 from ...runs.reader import RunReader
 from ...runs.recorded import recorded
 from ...runs.trust import code_of, is_own, seal
 from ...sharing.contents import MAX_BYTES, SUFFIX, Contents, shown
 from ...sharing.making import PackWish, make_pack
 from ...sharing.opening import contents_of, open_pack
+from ...system.flags import argument, flag
 from ..group import NamedGroup
-from ..naming import run_argument
-from ..options import json_option, output_option, recorded_option
+from ..options import JSON, RECORDED_STORE, RUN, output
 from ..output import say, show, show_json
 
 
@@ -26,21 +27,18 @@ def command() -> None:
     """Make one file of a run, or a run folder of such a file."""
 
 
-@command.command()
-@run_argument
-@output_option("RUN.oversight")
-@click.option(
-    "--passages/--no-passages",
-    default=None,
-    help="Whether source texts go in. Default: where the licence of the data set is known to "
-    "allow it; otherwise their digests.",
-)
-@click.option(
-    "--no-store", is_flag=True, help="Leave out requests and replies, which are in the store."
-)
-@recorded_option
+@command.adds()
 def make(
-    run: Path, output: Path | None, passages: bool | None, no_store: bool, store: str | None
+    run: Path = RUN,
+    output: Path | None = output("RUN.oversight"),
+    passages: bool | None = flag(
+        "Whether source texts go in. Default: where the licence of the data set is known to allow "
+        "it; otherwise their digests.",
+        name="--passages/--no-passages",
+        default=None,
+    ),
+    no_store: bool = flag("Leave out requests and replies, which are in the store.", default=False),
+    store: str | None = RECORDED_STORE,
 ) -> None:
     """Write all of RUN that others may have into one file.
 
@@ -58,18 +56,14 @@ def make(
     show(str(to))
 
 
-@command.command("open")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@output_option("runs/NAME")
-@click.option(
-    "--max-bytes",
-    type=click.IntRange(1),
-    default=MAX_BYTES,
-    help="Refuse a pack that would unpack to more.",
-)
-@click.option("--list", "only_list", is_flag=True, help="Print what is in it, and write nothing.")
-@json_option
-def open_(file: Path, output: Path | None, max_bytes: int, only_list: bool, as_json: bool) -> None:
+@command.adds("open")
+def open_(
+    file: Path = argument(type=click.Path(path_type=Path, dir_okay=False)),
+    output: Path | None = output("runs/NAME"),
+    max_bytes: int = flag("Refuse a pack that would unpack to more.", default=MAX_BYTES, least=1),
+    only_list: bool = flag("Print what is in it, and write nothing.", name="--list", default=False),
+    as_json: bool = JSON,
+) -> None:
     """Make a run folder of FILE, for every command that reads.
 
     Nothing in it is executed: its code runs for replay and run alone, and only once you trust it
@@ -92,10 +86,8 @@ def open_(file: Path, output: Path | None, max_bytes: int, only_list: bool, as_j
     show(str(to))
 
 
-@command.command()
-@run_argument
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def trust(run: Path, yes: bool) -> None:
+@command.adds()
+def trust(run: Path = RUN, yes: bool = flag("Do not ask for confirmation.", default=False)) -> None:
     """Let the code that RUN names run here, for replay and run, after a look at it.
 
     The files and their digests are shown. Once one of them changes, it is to be looked at again.
@@ -110,6 +102,7 @@ def trust(run: Path, yes: bool) -> None:
     if not code:
         say("it names no code of anybody's own; what is trusted is the store that it names")
     if not yes:
+        say(f"the files lie in {run / read_manifest(run).sweep_folder}")
         click.confirm("Run this code, with your rights, for replay and run?", abort=True)
     if not seal(run, code):
         raise click.ClickException("your data folder cannot be written: nothing is trusted")

@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Iterable
-from contextlib import closing, nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import closing, nullcontext, suppress
 from datetime import date
 from pathlib import Path
 
@@ -12,13 +12,16 @@ import click
 from ....cache.rows import STORE_FILE
 from ....protocols.claims import claim_lines
 from ....protocols.datasets.leak import leakage_check
+from ...accounting.latency import Latency
+from ...accounting.ledger_file import read_ledger
 from ...accounting.prices import listed, load_prices
 from ...decisions.judged import TABLE
 from ...decisions.power import power_finding, power_plan
 from ...decisions.rows import RunRows, read_rows
 from ...decisions.statement import read_pair
-from ...display.quantity import counted, short
+from ...display.quantity import counted, duration, short
 from ...display.table import Table, as_text
+from ...errors import RunFolderError
 from ...models.router import RunPolicy
 from ...planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from ...planning.reasoning import cramped
@@ -27,21 +30,12 @@ from ...providers.catalogue import provider_of
 from ...runs.loaded_sweep import LoadedSweep, open_sweep
 from ...runs.stores import open_for_reading, store_name
 from ...simulation.model import PREFIX
+from ...system.flags import argument, flag
 from ...system.settings import is_url
-from ..completing import run_names, sweep_files
 from ..dry_run import dry_run_of
-from ..flags import Number
-from ..naming import run_named
-from ..options import (
-    batch_option,
-    json_option,
-    limit_option,
-    prices_option,
-    protocol_option,
-    score_option,
-    set_option,
-    store_option,
-)
+from ..flags import Number, as_command
+from ..naming import run_named, runs_of
+from ..options import BATCH, JSON, LIMIT, PRICES, PROTOCOL, SCORE, SET, STORE, SWEEP
 from ..output import show, show_json, width
 from ..prompts import show_prompts
 
@@ -59,69 +53,46 @@ PLAN_HEAD = (
 SHARING_HEAD = ("row", "calls alone", "shared with others", "its own")
 
 
-@click.command()
-@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
-@click.argument("problem", required=False)
-@set_option
-@limit_option
-@prices_option
-@store_option
-@batch_option
-@click.option("--dry-run", is_flag=True, help="Only check all that a run checks before it sends.")
-@click.option(
-    "--prompts",
-    "with_prompts",
-    is_flag=True,
-    help="Print what every seat reads about PROBLEM, which is the first unless given.",
-)
-@protocol_option
-@click.option("--contrast", metavar="'A - B'", help="The two rows to tell apart; with --mde.")
-@click.option(
-    "--mde",
-    "difference",
-    type=Number(0, min_open=True),
-    metavar="DIFFERENCE",
-    help="Smallest difference of their ASD to detect.",
-)
-@click.option(
-    "--pilot",
-    shell_complete=run_names,
-    metavar="RUN",
-    help="A run with these rows, or a judgement table with these settings, from which to take "
-    "their spread.",
-)
-@click.option(
-    "--power",
-    type=Number(0, 1, min_open=True, max_open=True),
-    default=0.8,
-    help="Chance of finding a difference of that size.",
-)
-@click.option(
-    "--sharing",
-    "with_sharing",
-    is_flag=True,
-    help="Which calls each row shares with the others, and which rows share none.",
-)
-@score_option
-@json_option
+@as_command
 def command(
-    sweep: Path,
-    problem: str | None,
-    overrides: tuple[str, ...],
-    limit: int | None,
-    prices: Path | None,
-    store: str | None,
-    batch: bool,
-    dry_run: bool,
-    with_prompts: bool,
-    protocol: str,
-    contrast: str | None,
-    difference: float | None,
-    pilot: str | None,
-    power: float,
-    with_sharing: bool,
-    score: str,
-    as_json: bool,
+    sweep: Path = SWEEP,
+    problem: str | None = argument(),
+    overrides: tuple[str, ...] = SET,
+    limit: int | None = LIMIT,
+    prices: Path | None = PRICES,
+    store: str | None = STORE,
+    batch: bool = BATCH,
+    dry_run: bool = flag("Only check all that a run checks before it sends.", default=False),
+    with_prompts: bool = flag(
+        "Print what every seat reads about PROBLEM, which is the first unless given.",
+        name="--prompts",
+        default=False,
+    ),
+    protocol: str = PROTOCOL,
+    contrast: str | None = flag("The two rows to tell apart; with --mde.", metavar="'A - B'"),
+    difference: float | None = flag(
+        "Smallest difference of their ASD to detect.",
+        name="--mde",
+        type=Number(0, min_open=True),
+        metavar="DIFFERENCE",
+    ),
+    pilot: str | None = flag(
+        "A run from which to take the time of calls (the newest of this sweep unless given) and, "
+        "with --contrast, the spread of these rows; or a judgement table with these settings.",
+        metavar="RUN",
+    ),
+    power: float = flag(
+        "Chance of finding a difference of that size.",
+        default=0.8,
+        type=Number(0, 1, min_open=True, max_open=True),
+    ),
+    with_sharing: bool = flag(
+        "Which calls each row shares with the others, and which rows share none.",
+        name="--sharing",
+        default=False,
+    ),
+    score: str = SCORE,
+    as_json: bool = JSON,
 ) -> None:
     """Estimate the calls, cost and time of SWEEP. Nothing is sent.
 
@@ -140,8 +111,8 @@ def command(
         raise click.UsageError("PROBLEM and --protocol are for --prompts")
     if (contrast is None) != (difference is None):
         raise click.UsageError("--contrast 'A - B' and --mde X belong together")
-    if pilot is not None and contrast is None:
-        raise click.UsageError("--pilot is for --contrast 'A - B' --mde X")
+    if pilot is not None and contrast is None and Path(pilot).suffix == TABLE:
+        raise click.UsageError(f"{pilot}: a table of judgements is a pilot for --contrast alone")
     opened = open_sweep(sweep, overrides, limit)
     if with_prompts:
         show_prompts(opened, sweep, problem, protocol, as_json)
@@ -154,7 +125,8 @@ def command(
     there = is_url(place) or (Path(place) / STORE_FILE).exists()
     with closing(open_for_reading(place)) if there else nullcontext() as replies:
         batched = opened.models.batched(opened.sweep.models, batch)
-        plan = asyncio.run(plan_sweep(opened, replies, known, batched))
+        timed, latencies = _latencies(opened.sweep.name, pilot)
+        plan = asyncio.run(plan_sweep(opened, replies, known, batched, latencies))
         needs = None
         if contrast is not None and difference is not None:
             needs = asyncio.run(
@@ -179,6 +151,7 @@ def command(
             "plan": plan,
             "cost": plan.cost,
             "pace": plan.pace,
+            "timed_in": timed or None,
             "leak_gate": gate,
             "guarantees": claims,
             "retirements": opened.models.retirements(opened.sweep.models),
@@ -196,7 +169,7 @@ def command(
         show("\n".join(_strangers(shared)))
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
-    notes = (*_notes(sweep, plan, ending), *cramped(opened.sweep), *opened.file.notes)
+    notes = (*_notes(sweep, plan, ending, timed), *cramped(opened.sweep), *opened.file.notes)
     show("\n".join((*notes, *claim_lines(claims))))
 
 
@@ -204,6 +177,23 @@ def _pilot(word: str) -> RunRows | Path:
     """A run, or a judgement table."""
     table = Path(word)
     return table if table.suffix == TABLE and table.is_file() else read_rows(run_named(word))
+
+
+def _latencies(sweep: str, pilot: str | None) -> tuple[str, dict[str, Latency]]:
+    """A run of which it is known how long calls took, and that by model. RunFolderError for a
+    pilot that cannot be read; where none is named, the plan does without one."""
+    if pilot is not None:
+        return _timed([] if Path(pilot).suffix == TABLE else [run_named(pilot)])
+    with suppress(RunFolderError):
+        return _timed(runs_of(sweep))
+    return "", {}
+
+
+def _timed(runs: Sequence[Path]) -> tuple[str, dict[str, Latency]]:
+    for run in runs:
+        if asked := read_ledger(run):
+            return str(run), {model: account.latency for model, account in asked.items()}
+    return "", {}
 
 
 def _headline(sweep: Path, plan: Plan, gate: str) -> str:
@@ -262,7 +252,8 @@ def _row(model: ModelPlan) -> tuple[str, ...]:
     )
 
 
-def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
+def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[str]:
+    """timed: the run from which the time of calls is known."""
     notes = []
     if plan.walked < plan.problems:
         notes.append(f"{plan.walked:,} of {plan.problems:,} problems were sampled, with all cells")
@@ -300,6 +291,11 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str]) -> list[str]:
         f"up to {counted(plan.max_cells, 'cell')} at once (max_cells); the longest asks "
         f"{counted(plan.chain, 'call')} one after another: {plan.longest}"
     )
+    if (timing := plan.timing) is not None:
+        notes.append(
+            f"{duration(60 * timing.minutes)} at least, as calls took in {timed}, by "
+            f"{timing.binding}; one cell of {timing.longest} takes {duration(60 * timing.chain)}"
+        )
     unpriced = [model.model for model in plan.models if model.cost is None]
     if unpriced:
         notes.append(f"no price is known of {', '.join(unpriced)}; give a file with --prices")

@@ -7,9 +7,11 @@ import click
 from ...errors import UsageError
 from ...runs.lookup import Parts
 from ...system.files import unwritable
+from ...system.flags import argument, flag
 from ..completing import run_names
+from ..flags import as_command
 from ..naming import run_named
-from ..options import output_option, recorded_option, row_options, score_option
+from ..options import RECORDED_STORE, SCORE, output
 from ..output import say, show
 
 KINDS = (
@@ -18,63 +20,46 @@ KINDS = (
 )  # fmt: skip
 
 
-@click.command()
-@click.argument("named", metavar="RUN [RUN2]", nargs=-1, required=True, shell_complete=run_names)
-@click.option(
-    "--kind",
-    type=click.Choice(KINDS),
-    default="asd",
-    help="What to draw; docs/pages.md says what each kind shows.",
-)
-@output_option("RUN-KIND.pdf")
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the numbers behind the picture as CSV; - for standard output.",
-)
-@row_options
-@score_option
-@click.option(
-    "--style",
-    type=click.Choice(["paper", "column", "slides"]),
-    default="paper",
-    help="Size: two columns of a page, one column, or a slide.",
-)
-@click.option(
-    "--by",
-    multiple=True,
-    metavar="DIMENSION",
-    help="With asd and lift: average over all rows of one protocol, agent, judge or setting; "
-    "repeatable.",
-)
-@click.option(
-    "--label",
-    "labels",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="Write the name of a protocol, agent, judge or row otherwise; repeatable.",
-)
-@click.option(
-    "--order",
-    type=click.Choice(["sweep", "mean", "name"]),
-    default="sweep",
-    help="Order of the lines of asd, lift, gap, ratings and compare.",
-)
-@click.option("--no-caption", is_flag=True, help="Leave out the line with n, method and models.")
-@recorded_option
+@as_command
 def command(
-    named: tuple[str, ...],
-    kind: str,
-    output: Path | None,
-    data: Path | None,
+    *,
+    named: tuple[str, ...] = argument("RUN [RUN2]", required=True, complete=run_names),
+    kind: str = flag(
+        "What to draw; docs/pages.md says what each kind shows.",
+        default="asd",
+        type=click.Choice(KINDS),
+    ),
+    output: Path | None = output("RUN-KIND.pdf"),
+    data: Path | None = flag(
+        "Write the numbers behind the picture as CSV; - for standard output.",
+        type=click.Path(path_type=Path, dir_okay=False),
+    ),
     parts: Parts,
-    score: str,
-    style: str,
-    by: tuple[str, ...],
-    labels: tuple[str, ...],
-    order: str,
-    no_caption: bool,
-    store: str | None,
+    score: str = SCORE,
+    style: str = flag(
+        "Size: two columns of a page, one column, or a slide.",
+        default="paper",
+        type=click.Choice(["paper", "column", "slides"]),
+    ),
+    by: tuple[str, ...] = flag(
+        "With asd and lift: average over all rows of one protocol, agent, judge or setting; "
+        "repeatable.",
+        default=(),
+        metavar="DIMENSION",
+    ),
+    labels: tuple[str, ...] = flag(
+        "Write the name of a protocol, agent, judge or row otherwise; repeatable.",
+        name="--label",
+        default=(),
+        metavar="OLD=NEW",
+    ),
+    order: str = flag(
+        "Order of the lines of asd, lift, gap, ratings and compare.",
+        default="sweep",
+        type=click.Choice(["sweep", "mean", "name"]),
+    ),
+    no_caption: bool = flag("Leave out the line with n, method and models.", default=False),
+    store: str | None = RECORDED_STORE,
 ) -> None:
     """Draw a picture of RUN; with --kind compare, of two runs: the first less the second.
 

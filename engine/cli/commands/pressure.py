@@ -8,52 +8,41 @@ from ....protocols.scores import ALL_SCORES
 from ...decisions.pressure import pressure_finding
 from ...decisions.rows import read_rows, rows_meant
 from ...errors import UsageError
-from ..naming import run_argument
-from ..options import tables_format_option
+from ...system.flags import flag
+from ..flags import as_command
+from ..options import RUN, TABLES_FORMAT
 from ..output import say, show, width
 
 
-def _sizes(ctx: click.Context, param: click.Parameter, text: str | None) -> list[int] | None:
-    if text is None:
-        return None
+def _sizes(text: str) -> list[int]:
     try:
         found = [int(word) for word in text.split(",")]
     except ValueError:
-        raise click.BadParameter(f"{text!r}: write numbers with commas: 1,2,4") from None
+        raise ValueError(f"{text!r}: write numbers with commas: 1,2,4") from None
     if min(found) < 1:
-        raise click.BadParameter(f"{text!r}: each number is at least 1")
+        raise ValueError(f"{text!r}: each number is at least 1")
     return found
 
 
-@click.command()
-@run_argument
-@click.option(
-    "--n",
-    "ns",
-    metavar="N,N,…",
-    callback=_sizes,
-    help="Of how many drafts the best is chosen. Default: doubled from 1 up to the whole pool.",
-)
-@click.option(
-    "--row",
-    "words",
-    multiple=True,
-    help="Only rows with this in their name; repeatable.",
-)
-@click.option(
-    "--reward",
-    "score",
-    type=click.Choice(list(ALL_SCORES)),
-    default="brier",
-    help="Scoring rule that the agent is rewarded by.",
-)
-@tables_format_option
+@as_command
 def command(
-    run: Path,
-    ns: list[int] | None,
-    words: tuple[str, ...],
-    score: str,
-    format: str,
+    run: Path = RUN,
+    ns: list[int] | None = flag(
+        "Of how many drafts the best is chosen. Default: doubled from 1 up to the whole pool.",
+        name="--n",
+        metavar="N,N,…",
+        read=_sizes,
+    ),
+    words: tuple[str, ...] = flag(
+        "Only rows with this in their name; repeatable.", name="--row", default=()
+    ),
+    score: str = flag(
+        "Scoring rule that the agent is rewarded by.",
+        name="--reward",
+        default="brier",
+        type=click.Choice(list(ALL_SCORES)),
+    ),
+    format: str = TABLES_FORMAT,
 ) -> None:
     """Print what each row of RUN rewards when its agent is optimised for the reward.
 

@@ -4,8 +4,6 @@ import asyncio
 from contextlib import closing
 from pathlib import Path
 
-import click
-
 from ....cache.call import Ask
 from ....cache.store import Store
 from ...accounting.budget import dollars
@@ -18,37 +16,26 @@ from ...runs.lookup import Parts, cells_with_verdict
 from ...runs.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
 from ...runs.replay import replay_cache
 from ...runs.rounds import Rounds
+from ...system.flags import flag
 from ..beside import ask_beside, store_of
 from ..exit_codes import ExitCode
 from ..faults import halt_code
-from ..flags import takes
-from ..naming import run_argument
-from ..options import row_options, run_store_option
+from ..flags import as_command
+from ..options import RUN, RUN_STORE
 from ..output import say, show
 
 PROBLEMS = 10
 
 
-@click.command()
-@run_argument
-@row_options
-@click.option(
-    "--problems",
-    type=click.IntRange(1),
-    default=PROBLEMS,
-    metavar="N",
-    help="Only the first N problems.",
-)
-@takes(AskSettings, "asks")
-@run_store_option
-@click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
+@as_command
 def command(
-    run: Path,
+    *,
+    run: Path = RUN,
     parts: Parts,
-    problems: int,
+    problems: int = flag("Only the first N problems.", default=PROBLEMS, least=1, metavar="N"),
     asks: AskSettings,
-    store: str | None,
-    dry_run: bool,
+    store: str | None = RUN_STORE,
+    dry_run: bool = flag("Check everything, send nothing.", default=False),
 ) -> None:
     """Ask the judges of RUN what they believe after each turn of its transcripts.
 

@@ -1,19 +1,16 @@
 """`oversight cache quota`: the shares of an account's limits that runs hold."""
 
-import click
-
 from ...errors import UsageError
 from ...fleet.quota import quota_shares
 from ...runs.stores import store_name
 from ...system.settings import is_url
-from ..options import json_option, store_option
+from ..flags import as_command
+from ..options import JSON, STORE
 from ..output import show, show_json
 
 
-@click.command()
-@store_option
-@json_option
-def command(store: str | None, as_json: bool) -> None:
+@as_command
+def command(store: str | None = STORE, as_json: bool = JSON) -> None:
     """Print which runs share limits in a database now, and what part each of them holds."""
     named = store_name(store)
     if not is_url(named):

@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import click
 import orjson
 
 from ...accounting.ledger import UsageTotals
@@ -28,19 +27,12 @@ from ...runs.observer import ProgressDisplay
 from ...runs.run import Run, RunOptions
 from ...simulation.model import PREFIX
 from ...sweeps.sweepfile import SweepFile, read_sweep_file
+from ...system.flags import flag
 from ...throughput import clipped
-from ..completing import sweep_files
 from ..exit_codes import ExitCode
 from ..faults import halt_code
-from ..flags import Number
-from ..options import (
-    batch_option,
-    json_option,
-    limit_option,
-    max_cost_option,
-    prices_option,
-    set_option,
-)
+from ..flags import Number, as_command
+from ..options import BATCH, JSON, LIMIT, MAX_COST, PRICES, SET, SWEEP
 from ..output import say, show, show_json
 from ..terminal import under_signals
 
@@ -65,35 +57,23 @@ REHEARSAL_HEAD = (
 )
 
 
-@click.command()
-@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
-@click.option(
-    "--profile",
-    default="busy",
-    help="How the server behaves: calm, busy, storm, 2026, or a TOML file.",
-)
-@click.option(
-    "--speed",
-    type=Number(0, 1000, min_open=True),
-    default=10.0,
-    help="Simulated seconds that pass in one real second.",
-)
-@batch_option
-@set_option
-@limit_option
-@max_cost_option
-@prices_option
-@json_option
+@as_command
 def command(
-    sweep: Path,
-    profile: str,
-    speed: float,
-    batch: bool,
-    overrides: tuple[str, ...],
-    limit: int | None,
-    max_cost: float | None,
-    prices: Path | None,
-    as_json: bool,
+    sweep: Path = SWEEP,
+    profile: str = flag(
+        "How the server behaves: calm, busy, storm, 2026, or a TOML file.", default="busy"
+    ),
+    speed: float = flag(
+        "Simulated seconds that pass in one real second.",
+        default=10.0,
+        type=Number(0, 1000, min_open=True),
+    ),
+    batch: bool = BATCH,
+    overrides: tuple[str, ...] = SET,
+    limit: int | None = LIMIT,
+    max_cost: float | None = MAX_COST,
+    prices: Path | None = PRICES,
+    as_json: bool = JSON,
 ) -> None:
     """Run the whole of SWEEP against a local mock server: real HTTP, no key, no cost.
 

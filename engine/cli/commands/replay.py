@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
-import click
-
 from ....cache.errors import ReplayMiss
 from ...record.schema import RECORD
 from ...record.tables import RecordTables
@@ -22,42 +20,33 @@ from ...runs.run_folder import lines
 from ...runs.scheduler import CellOutcome
 from ...sweeps.code import row_codes
 from ...sweeps.sweep import Cell, Sweep
+from ...system.flags import argument, flag
 from ...system.loop import event_loop
-from ..completing import run_names
 from ..exit_codes import ExitCode
+from ..flags import as_command
 from ..naming import run_named
-from ..options import format_option, recorded_option, score_option, set_option
+from ..options import FORMAT, RECORDED_STORE, SCORE, SET
 from ..output import say, show, width
 from ..recording import write_record
 
 
-@click.command()
-@click.argument("named", metavar="RUN", shell_complete=run_names)
-@set_option
-@recorded_option
-@click.option(
-    "--record",
-    "recording",
-    is_flag=True,
-    help="Write the record of what was asked, said and believed, where RUN lacks it.",
-)
-@click.option(
-    "--passages",
-    metavar="FROM",
-    type=click.Path(path_type=Path),
-    help="Where the source texts are of a run whose pack has their digests alone: a file or a "
-    "folder, such as the data set.",
-)
-@format_option
-@score_option
+@as_command
 def command(
-    named: str,
-    overrides: tuple[str, ...],
-    store: str | None,
-    recording: bool,
-    passages: Path | None,
-    format: str,
-    score: str,
+    named: str = argument("RUN"),
+    overrides: tuple[str, ...] = SET,
+    store: str | None = RECORDED_STORE,
+    recording: bool = flag(
+        "Write the record of what was asked, said and believed, where RUN lacks it.",
+        name="--record",
+        default=False,
+    ),
+    passages: Path | None = flag(
+        "Where the source texts are of a run whose pack has their digests alone: a file or a "
+        "folder, such as the data set.",
+        metavar="FROM",
+    ),
+    format: str = FORMAT,
+    score: str = SCORE,
 ) -> None:
     """Run the cells of the folder RUN again without asking any model, and print the report.
 

@@ -16,72 +16,50 @@ from ...display.printable import printable
 from ...reports.report import report
 from ...runs.reader import RunReader
 from ...runs.sources import read_sources, source_lines
-from ..naming import run_argument
-from ..options import format_option, no_store_option, score_option
+from ...system.flags import flag
+from ..flags import Number, as_command
+from ..options import FORMAT, REGISTRATION, RUN, SCORE, without_store
 from ..output import say, say_latency, show, width
 
 
-@click.command()
-@run_argument
-@format_option
-@score_option
-@click.option(
-    "--beta",
-    "betas",
-    type=click.FloatRange(0),
-    multiple=True,
-    help="Inverse greed of the agent for JSE and EAS, up to inf; repeatable.",
-)
-@click.option(
-    "--measures",
-    is_flag=True,
-    help="Add what protocols measured and transcripts counted, and order, calibration, flips and "
-    "bias of the verdicts.",
-)
-@click.option(
-    "--noise",
-    "--next",
-    "noisy",
-    is_flag=True,
-    help="Add where the noise comes from: questions, draws or verdicts.",
-)
-@click.option(
-    "--group",
-    "by",
-    metavar="NAME,NAME,…",
-    help="Average over all other dimensions of the grid: protocol, mechanism, agent, judge, model, "
-    "judge_model, rounds, …; or flaw, of the problems.",
-)
-@click.option(
-    "--sort",
-    type=click.Choice(["asd", "lift"]),
-    help="The best rows first. Default: the order of the sweep.",
-)
-@no_store_option
-@click.option(
-    "--plan",
-    "registration",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Registration of the sweep, as of oversight entry commit.",
-)
+@as_command
+@without_store
 def command(
-    run: Path,
-    format: str,
-    score: str,
-    betas: tuple[float, ...],
-    measures: bool,
-    noisy: bool,
-    by: str | None,
-    sort: str | None,
-    registration: Path | None,
+    run: Path = RUN,
+    format: str = FORMAT,
+    score: str = SCORE,
+    betas: tuple[float, ...] = flag(
+        "Inverse greed of the agent for JSE and EAS, up to inf; repeatable.",
+        name="--beta",
+        default=(),
+        type=Number(0, math.inf),
+    ),
+    measures: bool = flag(
+        "Add what protocols measured and transcripts counted, and order, calibration, flips and "
+        "bias of the verdicts.",
+        default=False,
+    ),
+    noisy: bool = flag(
+        "Add where the noise comes from: questions, draws or verdicts.",
+        name="--noise --next",
+        default=False,
+    ),
+    by: str | None = flag(
+        "Average over all other dimensions of the grid: protocol, mechanism, agent, judge, model, "
+        "judge_model, rounds, …; or flaw, of the problems.",
+        name="--group",
+        metavar="NAME,NAME,…",
+    ),
+    sort: str | None = flag(
+        "The best rows first. Default: the order of the sweep.", type=click.Choice(["asd", "lift"])
+    ),
+    registration: Path | None = REGISTRATION,
 ) -> None:
     """Print the report of the run folder RUN, from what has been run so far.
 
     With --plan it says that the run is as registered, or what is not.
     --noise needs two draws of each problem, or a judge of the kind `redrawn`.
     """
-    if any(map(math.isnan, betas)):
-        raise click.BadParameter("nan is no number", param_hint="--beta")
     read = RunReader(run)
     if by is not None:
         names = [name.strip() for name in by.split(",")]

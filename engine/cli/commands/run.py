@@ -4,8 +4,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from ...accounting.prices import listed, load_prices
 from ...api.prepared import prepared
 from ...api.settings import RunSettings
@@ -16,10 +14,9 @@ from ...runs.listing import is_run
 from ...runs.loaded_sweep import load_sweep
 from ...sweeps.sweepfile import read_sweep_file
 from ...system.flags import flag
-from ..completing import sweep_files
 from ..dry_run import dry_run_of
-from ..flags import takes
-from ..options import format_option, limit_option, set_option
+from ..flags import as_command
+from ..options import FORMAT, LIMIT, SET, SWEEP
 from ..output import say, typed
 from ..terminal import Presentation, run_in_terminal
 
@@ -53,14 +50,14 @@ class RunFlags(RunSettings):
     dry_run: bool = flag("plan --dry-run, by its old name.", default=False, hidden=True)
 
 
-@click.command()
-@click.argument("sweep", type=click.Path(path_type=Path), shell_complete=sweep_files)
-@set_option
-@limit_option
-@takes(RunFlags)
-@format_option
+@as_command
 def command(
-    sweep: Path, overrides: tuple[str, ...], limit: int | None, settings: RunFlags, format: str
+    *,
+    sweep: Path = SWEEP,
+    overrides: tuple[str, ...] = SET,
+    limit: int | None = LIMIT,
+    settings: RunFlags,
+    format: str = FORMAT,
 ) -> None:
     """Start SWEEP, or resume it, and print its report.
 

@@ -1,18 +1,16 @@
 """`oversight measure scaling`: ratings of judges and agents, and nested oversight."""
 
 from pathlib import Path
-from typing import get_args
-
-import click
 
 from ...decisions.rows import read_rows
 from ...decisions.scaling import Game, scaling, scaling_finding
-from ..naming import run_argument
-from ..options import json_option, one_protocol_option
+from ...system.flags import flag
+from ..flags import as_command
+from ..options import JSON, RUN
 from ..output import show, width
 
 
-def _levels(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+def _levels(given: tuple[str, ...]) -> dict[str, float]:
     found = {}
     for text in given:
         model, equals, number = text.rpartition("=")
@@ -21,34 +19,28 @@ def _levels(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) 
         except ValueError:
             equals = ""
         if not equals or not model:
-            raise click.BadParameter(f"{text!r}: write NAME=NUMBER, as 'sim/strong=1300'")
+            raise ValueError(f"{text!r}: write NAME=NUMBER, as 'sim/strong=1300'")
     return found
 
 
-@click.command()
-@run_argument
-@one_protocol_option
-@click.option(
-    "--game",
-    type=click.Choice(get_args(Game)),
-    default="lie",
-    help="Which worlds count: lie, those that argue for a wrong answer; balanced, all.",
-)
-@click.option(
-    "--capability",
-    multiple=True,
-    callback=_levels,
-    metavar="NAME=NUMBER",
-    help="Capability of an agent or a judge; repeatable. Default: `capability` of their models in "
-    "the sweep file, or else the log odds of the naive judges.",
-)
-@json_option
+@as_command
 def command(
-    run: Path,
-    protocol: str,
-    game: Game,
-    capability: dict[str, float],
-    as_json: bool,
+    run: Path = RUN,
+    protocol: str = flag(
+        "Only rows with this text in the protocol's name.", required=True, metavar="TEXT"
+    ),
+    game: Game = flag(
+        "Which worlds count: lie, those that argue for a wrong answer; balanced, all.",
+        default="lie",
+    ),
+    capability: dict[str, float] = flag(
+        "Capability of an agent or a judge; repeatable. Default: `capability` of their models in "
+        "the sweep file, or else the log odds of the naive judges.",
+        default=(),
+        metavar="NAME=NUMBER",
+        read=_levels,
+    ),
+    as_json: bool = JSON,
 ) -> None:
     """Rate the judges (Guards) and agents (Houdinis) of RUN against each other.
 

@@ -1,7 +1,7 @@
 """`oversight study score`: scores of judgements from people or other tools."""
 
+import math
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -14,85 +14,56 @@ from ...decisions.judged import lines_of
 from ...reports.scored import score_finding, where
 from ...reports.verdicts import TOLD_APART, read_verdicts
 from ...studies.scoring import is_study, study_judgements, study_parts
-from ..options import format_option
+from ...system.flags import argument, flag
+from ..flags import Number, as_command
+from ..options import FORMAT
 from ..output import show, width
 
 
-def _with_the_usual(
-    ctx: click.Context, param: click.Parameter, betas: Sequence[float]
-) -> tuple[float, ...]:
-    for beta in betas:
-        if not beta >= 0:
-            raise click.BadParameter(f"{beta} is not between 0 and inf")
-    return tuple(sorted({*BETAS, *betas}))
-
-
-def _ways(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, ...]:
+def _ways(text: str) -> tuple[str, ...]:
     return tuple(
         filter(None, (word.strip() for word in text.replace("group", "problem").split(",")))
     )
 
 
-cluster_option = click.option(
-    "--cluster",
-    "ways",
+CLUSTER = flag(
+    "Kinds of clusters that cross: group (the shared text, or the question), question, judge, "
+    "speaker, line. Default: group, and judge where lines name one.",
+    name="--cluster",
     default="",
-    show_default=False,
     metavar="KEY,KEY,…",
-    callback=_ways,
-    help="Kinds of clusters that cross: group (the shared text, or the question), question, "
-    "judge, speaker, line. Default: group, and judge where lines name one.",
+    read=_ways,
 )
-error_option = click.option(
-    "--error",
-    type=click.Choice(["cr3", "cr1"]),
-    default="cr3",
-    help="cr1: plain clustered errors without pseudo-clusters, as a check.",
-)
+ERROR = flag("cr1: plain clustered errors without pseudo-clusters, as a check.", default="cr3")
 
 
-@click.command()
-@click.argument("verdicts", type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "--by", type=click.Choice(TOLD_APART), default="setting", help="Key that separates rows."
-)
-@cluster_option
-@click.option("--where", "conditions", multiple=True, metavar="KEY=VALUE", help="Lines to keep.")
-@click.option(
-    "--score",
-    "scores",
-    type=click.Choice(list(ALL_SCORES)),
-    multiple=True,
-    help="Scoring rule of the verdicts.",
-)
-@error_option
-@click.option(
-    "--compat",
-    type=click.Choice(["none", "solib"]),
-    default="none",
-    show_default=False,
-    help="Score as SOlib does: ASD is not centred, none of the answers that tie counts as "
-    "accurate, and a greedy agent argues for each with weight 1.",
-)
-@click.option(
-    "--beta",
-    "betas",
-    type=float,
-    multiple=True,
-    callback=_with_the_usual,
-    help="Inverse greed of the agent to report beside 0, 1 and inf; repeatable.",
-)
-@format_option
+@as_command
 def command(
-    verdicts: Path,
-    by: str,
-    ways: tuple[str, ...],
-    conditions: tuple[str, ...],
-    scores: tuple[str, ...],
-    error: ErrorKind,
-    compat: Compat,
-    betas: tuple[float, ...],
-    format: str,
+    verdicts: Path = argument(type=click.Path(path_type=Path, allow_dash=True)),
+    by: str = flag("Key that separates rows.", default="setting", type=click.Choice(TOLD_APART)),
+    ways: tuple[str, ...] = CLUSTER,
+    conditions: tuple[str, ...] = flag(
+        "Lines to keep.", name="--where", default=(), metavar="KEY=VALUE"
+    ),
+    scores: tuple[str, ...] = flag(
+        "Scoring rule of the verdicts.",
+        name="--score",
+        default=(),
+        type=click.Choice(list(ALL_SCORES)),
+    ),
+    error: ErrorKind = ERROR,
+    compat: Compat = flag(
+        "Score as SOlib does: ASD is not centred, none of the answers that tie counts as "
+        "accurate, and a greedy agent argues for each with weight 1.",
+        default="none",
+    ),
+    betas: tuple[float, ...] = flag(
+        "Inverse greed of the agent to report beside 0, 1 and inf; repeatable.",
+        name="--beta",
+        default=(),
+        type=Number(0, math.inf),
+    ),
+    format: str = FORMAT,
 ) -> None:
     """Score VERDICTS: a study's folder, a file of JSON Lines, or - for standard input.
 
@@ -118,7 +89,7 @@ def command(
     found = score_finding(
         "<stdin>" if str(verdicts) == "-" else str(verdicts),
         where(lines, conditions),
-        betas=betas,
+        betas=tuple(sorted({*BETAS, *betas})),
         compat=compat,
         by=by,
         ways=ways,

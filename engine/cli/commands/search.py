@@ -2,37 +2,29 @@
 
 from pathlib import Path
 
-import click
-
 from ...display.printable import printable
 from ...display.quantity import counted
 from ...record.search import Query
 from ...runs.lookup import Parts
 from ...runs.reader import RunReader
 from ...runs.searching import FoundHit, found_in
-from ..naming import run_argument
-from ..options import json_option, row_options
+from ...system.flags import argument, flag
+from ..flags import as_command
+from ..options import JSON, RUN
 from ..output import say, show, show_json
 
 SHOWN = 20
 
 
-@click.command()
-@run_argument
-@click.argument("words", nargs=-1, required=True)
-@row_options
-@click.option("--problem", help="Id of a problem.")
-@click.option(
-    "--limit", type=click.IntRange(0), default=SHOWN, help="List at most this many; 0: all."
-)
-@json_option
+@as_command
 def command(
-    run: Path,
-    words: tuple[str, ...],
+    *,
+    run: Path = RUN,
+    words: tuple[str, ...] = argument(required=True),
     parts: Parts,
-    problem: str | None,
-    limit: int,
-    as_json: bool,
+    problem: str | None = flag("Id of a problem."),
+    limit: int = flag("List at most this many; 0: all.", default=SHOWN, least=0),
+    as_json: bool = JSON,
 ) -> None:
     """Print where RUN has all of WORDS, in the order of row, problem, world and turn.
 

@@ -2,40 +2,32 @@
 
 from pathlib import Path
 
-import click
 from rich.console import Console
 
 from ...display.quantity import counted
 from ...reports.side_by_side import as_plain, side_by_side
 from ...runs.lookup import Parts, fullest, locate, worlds_of
 from ...runs.reader import RunReader
+from ...system.flags import argument, flag
 from ..completing import cells
-from ..naming import run_argument
-from ..options import json_option, no_store_option, row_options, score_option
+from ..flags import as_command
+from ..options import JSON, RUN, SCORE, without_store
 from ..output import say, show_json
 
 
-@click.command()
-@run_argument
-@click.argument("cell", required=False, shell_complete=cells)
-@click.option("--problem", help="Id of a problem.")
-@row_options
-@click.option(
-    "--draw",
-    type=click.IntRange(0),
-    help="Number of the repetition, from 0, in a sweep with several draws.",
-)
-@no_store_option
-@score_option
-@json_option
+@as_command
+@without_store
 def command(
-    run: Path,
-    cell: str | None,
-    problem: str | None,
+    *,
+    run: Path = RUN,
+    cell: str | None = argument(complete=cells),
+    problem: str | None = flag("Id of a problem."),
     parts: Parts,
-    draw: int | None,
-    score: str,
-    as_json: bool,
+    draw: int | None = flag(
+        "Number of the repetition, from 0, in a sweep with several draws.", least=0
+    ),
+    score: str = SCORE,
+    as_json: bool = JSON,
 ) -> None:
     """Print what was said in RUN about one problem, one column per world, and the verdicts.
 
@@ -53,7 +45,7 @@ def command(
     console = Console(highlight=False)
     console.print(side_by_side(row, about, worlds, score, console.width))
     if others := [read.sweep.rows[each.row] for each in places if each is not place]:
-        names = dict.fromkeys(other.kind for other in others)
+        names = dict.fromkeys(other.shown for other in others)
         fit = "fits" if len(others) == 1 else "fit"
         shown = f"{', '.join(list(names)[:8])}{', …' * (len(names) > 8)}"
         say(f"{counted(len(others), 'more row')} {fit}: {shown}")

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path
 
-import click
-
 from ...accounting.budget import dollars
 from ...accounting.ledger import sum_usage
 from ...accounting.ledger_file import read_ledger
@@ -17,10 +15,11 @@ from ...runs.lock import holder
 from ...runs.manifest import read_manifest
 from ...runs.progress_file import read_progress
 from ...runs.run_folder import outcomes
-from ..completing import run_names
+from ...system.flags import argument, flag
 from ..exit_codes import ExitCode
+from ..flags import as_command
 from ..naming import run_named
-from ..options import json_option
+from ..options import JSON
 from ..output import asked, say, show, show_json, width
 
 SET = "--set"
@@ -29,13 +28,14 @@ TAGS = "tags"
 RUNS_HEAD = ("run folder", "sweep", "last outcome", "state", "cells", "failed")
 
 
-@click.command()
-@click.argument("named", metavar="[RUN|FOLDER]", required=False, shell_complete=run_names)
-@click.option(
-    "--tag", "tags", multiple=True, metavar="KEY=VALUE", help="Only runs with this tag; repeatable."
-)
-@json_option
-def command(named: str | None, tags: tuple[str, ...], as_json: bool) -> None:
+@as_command
+def command(
+    named: str | None = argument("[RUN|FOLDER]"),
+    tags: tuple[str, ...] = flag(
+        "Only runs with this tag; repeatable.", name="--tag", default=(), metavar="KEY=VALUE"
+    ),
+    as_json: bool = JSON,
+) -> None:
     """Print how far RUN is, and which process is running it; without RUN, list all runs.
 
     The list is of the run folders in FOLDER, which is runs/ unless given, the newest first. A run

@@ -6,8 +6,9 @@ import click
 
 from ...display.printable import printable
 from ...display.quantity import counted
+from ...system.flags import argument, flag
 from ..group import NamedGroup
-from ..options import json_option, output_option
+from ..options import FOLDER, JSON, output
 from ..output import say, show, show_json
 from .score import command as score
 
@@ -23,17 +24,17 @@ def command() -> None:
 command.add_command(score, "score")
 
 
-@command.command()
-@click.argument("name", type=click.Choice(FORMATS[:4]))
-@click.option(
-    "--from",
-    "mirror",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder that has the files already; they are checked by their checksums.",
-)
-@output_option("studies/NAME")
-def fetch(name: str, mirror: Path | None, output: Path | None) -> None:
+@command.adds()
+def fetch(
+    name: str = argument(type=click.Choice(FORMATS[:4])),
+    mirror: Path | None = flag(
+        "Folder that has the files already; they are checked by their checksums.",
+        name="--from",
+        type=FOLDER,
+        metavar="FOLDER",
+    ),
+    output: Path | None = output("studies/NAME"),
+) -> None:
     """Download the files of a published experiment, check them, and import them."""
     from ...errors import UsageError
     from ...studies.catalogue import FORMATS as known
@@ -54,16 +55,15 @@ def fetch(name: str, mirror: Path | None, output: Path | None) -> None:
     _told(import_study(name, checked_files(name, mirror), to), to)
 
 
-@command.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), required=True, help="Form of the files."
-)
-@click.option("--hash-ids", is_flag=True, help="Replace ids of people that a platform gave them.")
-@click.option("--name", default="", show_default=False, help="Name of the study.")
-@output_option("studies/NAME")
+@command.adds("import")
 def import_(
-    files: tuple[Path, ...], form: str, hash_ids: bool, name: str, output: Path | None
+    files: tuple[Path, ...] = argument(required=True, exists=True),
+    form: str = flag(
+        "Form of the files.", name="--format", required=True, type=click.Choice(FORMATS)
+    ),
+    hash_ids: bool = flag("Replace ids of people that a platform gave them.", default=False),
+    name: str = flag("Name of the study.", default=""),
+    output: Path | None = output("studies/NAME"),
 ) -> None:
     """Convert FILES of an experiment into a study folder.
 
@@ -91,10 +91,8 @@ def _told(draft: object, to: Path) -> None:
     show(str(to))
 
 
-@command.command()
-@click.argument("study", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@json_option
-def check(study: Path, as_json: bool) -> None:
+@command.adds()
+def check(study: Path = argument(type=FOLDER), as_json: bool = JSON) -> None:
     """Check a study folder: checksums, contradictions, quotes, rewards, leaks.
 
     Exit code 1 if something is wrong.

@@ -7,8 +7,9 @@ import click
 
 from ...entries.tracks import track_named, tracks
 from ...errors import UsageError
+from ...system.flags import argument, flag
 from ..group import NamedGroup
-from ..options import json_option
+from ..options import JSON
 from ..output import say, show, show_json
 
 
@@ -17,9 +18,8 @@ def command() -> None:
     """List the tracks of the benchmark, show one, run it on your models."""
 
 
-@command.command("list")
-@json_option
-def list_(as_json: bool) -> None:
+@command.adds("list")
+def list_(as_json: bool = JSON) -> None:
     """List the tracks, with the gap between agent and judge that each tests."""
     if as_json:
         show_json(tracks())
@@ -28,10 +28,8 @@ def list_(as_json: bool) -> None:
         show(f"{name} (version {track.version}): {track.gap}")
 
 
-@command.command("show")
-@click.argument("name")
-@json_option
-def show_(name: str, as_json: bool) -> None:
+@command.adds("show")
+def show_(name: str = argument(), as_json: bool = JSON) -> None:
     """Show a track: its problems, slots, budget, primary contrast and sweep file."""
     track = track_named(name)
     if as_json:
@@ -42,12 +40,13 @@ def show_(name: str, as_json: bool) -> None:
     show(track.sweep.strip())
 
 
-@command.command("run")
-@click.argument("name")
-@click.option("--agent", default="", show_default=False, help="Model in the agent's slot.")
-@click.option("--judge", default="", show_default=False, help="Model in the judge's slot.")
-@click.option("--slot-seed", type=int, default=0, help="Seed of generated problems.")
-def run_(name: str, agent: str, judge: str, slot_seed: int) -> None:
+@command.adds("run")
+def run_(
+    name: str = argument(),
+    agent: str = flag("Model in the agent's slot.", default=""),
+    judge: str = flag("Model in the judge's slot.", default=""),
+    slot_seed: int = flag("Seed of generated problems.", default=0),
+) -> None:
     """Write the sweep file of a track for your models, NAME.yaml, and run it.
 
     Register it first, with oversight entry commit NAME.yaml: run with an existing NAME.yaml of the

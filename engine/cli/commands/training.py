@@ -9,18 +9,13 @@ from ...errors import UsageError
 from ...runs.lookup import Parts
 from ...runs.reader import RunReader
 from ...runs.recorded import recorded
+from ...system.flags import flag
 from ...training.data_card import TrainingSource
 from ...training.folder import CARD, write_training
 from ...training.recipes import DEFAULT_THRESHOLDS, RECIPES, training_examples
 from ...training.speeches import worlds
-from ..flags import Number
-from ..naming import run_argument
-from ..options import (
-    output_option,
-    recorded_option,
-    row_options,
-    seed_option,
-)
+from ..flags import Number, as_command
+from ..options import RECORDED_STORE, RUN, SEED, output
 from ..output import say, show
 
 REMEDIES = {
@@ -31,36 +26,26 @@ REMEDIES = {
 }
 
 
-@click.command()
-@run_argument
-@click.option(
-    "--recipe", type=click.Choice(list(RECIPES)), required=True, help="What the rows are for."
-)
-@output_option("RUN/training/RECIPE")
-@click.option(
-    "--least",
-    type=Number(0, 1),
-    help="sft: minimum belief in the answer argued for (default 0.5); otherwise the minimum "
-    "difference of two beliefs (default 0.05).",
-)
-@click.option(
-    "--eval-share",
-    type=Number(0, 1, max_open=True),
-    default=0.1,
-    help="Share of the groups that is held out for evaluation.",
-)
-@seed_option
-@row_options
-@recorded_option
+@as_command
 def command(
-    run: Path,
-    recipe: str,
-    output: Path | None,
-    least: float | None,
-    eval_share: float,
-    seed: int,
+    *,
+    run: Path = RUN,
+    recipe: str = flag("What the rows are for.", required=True, type=click.Choice(list(RECIPES))),
+    output: Path | None = output("RUN/training/RECIPE"),
+    least: float | None = flag(
+        "sft: minimum belief in the answer argued for (default 0.5); otherwise the minimum "
+        "difference of two beliefs (default 0.05).",
+        least=0,
+        most=1,
+    ),
+    eval_share: float = flag(
+        "Share of the groups that is held out for evaluation.",
+        default=0.1,
+        type=Number(0, 1, max_open=True),
+    ),
+    seed: int = SEED,
     parts: Parts,
-    store: str | None,
+    store: str | None = RECORDED_STORE,
 ) -> None:
     """Write what the folder RUN teaches as train.jsonl, eval.jsonl and a card.
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.console import Console
 
 from ....protocols.datasets.bundled import bundled
@@ -23,8 +22,10 @@ from ...planning.subject import Subject
 from ...planning.trial import Trial, Tried, tried
 from ...reports.side_by_side import as_plain, side_by_side
 from ...runs.loaded_sweep import load_sweep
+from ...system.flags import argument, flag
 from ..exit_codes import ExitCode
-from ..options import json_option, set_option
+from ..flags import as_command
+from ..options import JSON, SET
 from ..output import say, show, show_json
 
 PAID = {"agent": "openai/gpt-6-sol", "judge": "openai/gpt-6-luna"}
@@ -34,24 +35,18 @@ LOOK_SECONDS = 0.3
 PASSAGE = re.compile(r"(?<=<passage>\n)(.{60}).*?\n(?=</passage>)", re.DOTALL)
 
 
-@click.command()
-@click.argument("subject", metavar="FILE:NAME")
-@set_option
-@click.option("--watch", is_flag=True, help="Try it again whenever the file is saved.")
-@click.option(
-    "--paid-agent", default=PAID["agent"], metavar="MODEL", help="Agent of the run that is priced."
-)
-@click.option(
-    "--paid-judge", default=PAID["judge"], metavar="MODEL", help="Judge of the run that is priced."
-)
-@json_option
+@as_command
 def command(
-    subject: str,
-    overrides: tuple[str, ...],
-    watch: bool,
-    paid_agent: str,
-    paid_judge: str,
-    as_json: bool,
+    subject: str = argument("FILE:NAME"),
+    overrides: tuple[str, ...] = SET,
+    watch: bool = flag("Try it again whenever the file is saved.", default=False),
+    paid_agent: str = flag(
+        "Agent of the run that is priced.", default=PAID["agent"], metavar="MODEL"
+    ),
+    paid_judge: str = flag(
+        "Judge of the run that is priced.", default=PAID["judge"], metavar="MODEL"
+    ),
+    as_json: bool = JSON,
 ) -> None:
     """Try a protocol, judge, agent, data set or tool of your own. Nothing is sent.
 

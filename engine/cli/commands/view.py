@@ -5,42 +5,32 @@ import secrets
 import signal
 import webbrowser
 from pathlib import Path
-from typing import Any
-
-import click
 
 from ...errors import UsageError
 from ...runs.listing import RUNS, is_run, run_folders
-from ..completing import run_names
+from ...system.flags import argument, flag
+from ..flags import as_command
 from ..naming import run_named
-from ..options import host_option, port_option, recorded_option
+from ..options import HOST, RECORDED_STORE, port
 from ..output import say
-from ..site import site_options, write_site
+from ..site import SiteSettings, write_site
 
 PORT = 7720
 
 
-@click.command()
-@click.argument("named", metavar="[RUN|FOLDER]", required=False, shell_complete=run_names)
-@port_option(PORT)
-@host_option
-@recorded_option
-@click.option("--no-open", is_flag=True, help="Print the address; open no browser.")
-@click.option(
-    "--write",
-    "to",
-    type=click.Path(path_type=Path),
-    help="Write the pages of RUN into this folder instead: a site, to open from disk or to serve.",
-)
-@site_options
+@as_command
 def command(
-    named: str | None,
-    port: int,
-    host: str,
-    store: str | None,
-    no_open: bool,
-    to: Path | None,
-    **settings: Any,
+    *,
+    named: str | None = argument("[RUN|FOLDER]"),
+    port: int = port(PORT),
+    host: str = HOST,
+    store: str | None = RECORDED_STORE,
+    no_open: bool = flag("Print the address; open no browser.", default=False),
+    to: Path | None = flag(
+        "Write the pages of RUN into this folder instead: a site, to open from disk or to serve.",
+        name="--write",
+    ),
+    settings: SiteSettings,
 ) -> None:
     """Show RUN, or all runs in FOLDER (default: runs/), as pages in the browser until Ctrl-C.
 
@@ -52,7 +42,7 @@ def command(
     models and of your problems: look before you hand them on.
     """
     if to is not None:
-        write_site(run_named(named or ""), to, store, **settings)
+        write_site(run_named(named or ""), to, store, settings)
         return
     from ...pages.guard import is_loopback
     from ...pages.server import PageServer

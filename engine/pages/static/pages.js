@@ -125,6 +125,7 @@
       const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
       const shown = heads.map((head, at) => !at || at === heads.length - 1 || words.every((word) => head.toLowerCase().includes(word)));
       for (const row of heat.rows) Array.from(row.cells).forEach((cell, at) => { cell.hidden = !shown[at]; });
+      all("li", byId("names")).forEach((name, at) => { name.hidden = !shown[at + 1]; });
     });
   }
 

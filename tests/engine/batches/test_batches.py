@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from oversight.cache.call import Ask, Call
+from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
 from oversight.engine.accounting.ledger import sum_usage
 from oversight.engine.accounting.ledger_file import read_ledger
@@ -18,16 +20,18 @@ from oversight.engine.batches.endpoint import Caps
 from oversight.engine.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.batches.rounds import BatchPlan
 from oversight.engine.batches.terms import BatchTerms
-from oversight.engine.datasets.generation import Generation
+from oversight.engine.datasets.generation import generation
 from oversight.engine.datasets.production import ProductionSession
-from oversight.engine.errors import BudgetReached, UsageError
+from oversight.engine.errors import BudgetReached, RowsPaused, UsageError
 from oversight.engine.mock import MockServer, Profile
 from oversight.engine.mock.answers import simulated
 from oversight.engine.mock.process import counts
 from oversight.engine.mock.profile import BatchProfile
 from oversight.engine.models.router import Models, RunPolicy
+from oversight.engine.runs.executor import AnsweredLater, Assignment
 from oversight.engine.runs.rounds import one_round
 from oversight.engine.runs.run_folder import RunFolder
+from oversight.engine.runs.session import RunSession
 from oversight.engine.simulation import GroundTruth, SimProvider
 from oversight.engine.simulation.model import PRESETS
 from oversight.engine.stop import StopToken
@@ -91,6 +95,54 @@ async def test_workers_meet_what_one_process_meets(
         assert went.account.sent == seen.get("lines", 0) + seen.get("ok", 0)
         ends.append((went.bytes, went.account.stored, went.account.count("failed")))
     assert ends[0] == ends[1]
+
+
+class Nobody(AnsweredLater):
+    """People who are asked nothing: the run waits for them as for any."""
+
+    answers = open = 0
+
+    def ask_of(self, cell: Cell, ask: Ask) -> Ask:
+        return ask
+
+    def has_answered(self, call: Call) -> bool:
+        return False
+
+    async def news(self, most: float) -> None:
+        await asyncio.sleep(most)
+
+
+@pytest.mark.parametrize("asked", ["in batches", "beside people", "live"])
+async def test_a_row_that_is_never_readable_is_paused_between_groups_of_cells(
+    openai: BatchBench, asked: str
+) -> None:
+    mute, judge = MODELS["openai"]
+    openai.problems = 8
+    openai.text = f"name: s\nprotocols: naive_judge\njudges: {{model: [{mute}, {judge}]}}\n"
+    later = Nobody() if asked == "beside people" else None
+
+    def says(call: Call) -> Reply:
+        return Reply("no idea" if mute.endswith(f"/{call.model}") else "A: 80%\nB: 20%")
+
+    def alone(assignment: Assignment) -> RunSession:
+        return RunSession(replace(assignment, later=later))
+
+    async with MockServer(Profile(batch=BatchProfile()), says) as server:
+        executor = None if asked == "in batches" else alone
+        ends = []
+        for _ in range(2):
+            loaded = openai.loaded(server.url)
+            # A problem at a time, as a run that stops when it knows enough takes them.
+            groups = [list(loaded.sweep.cells_of(n)) for n in range(openai.problems)]
+            went = await openai.run(
+                server, loaded=loaded, executor=executor, batches=lambda folder, g=groups: g
+            )
+            assert isinstance(went.halt, RowsPaused)
+            failed = sum(bool(each.failure) for each in went.records)
+            ends.append((failed, len(went.records) - failed))
+    # Four problems of two worlds; then the other row alone, until the problem is done. A later
+    # session tries the next problem: both of its worlds, where they are under way at once.
+    assert ends == [(8, 10), (9, 10) if asked == "in batches" else (10, 12)]
 
 
 async def test_workers_and_batches_share_one_budget(
@@ -302,17 +354,17 @@ async def test_wrong_answers_are_written_in_batches(tmp_path: Path) -> None:
                 {"OPENAI_API_KEY": "sk-1"},
                 StopToken(),
             )
-            generation = Generation(known, Generator(MODELS["openai"][0], drafts=2))
-            models.prepare([(generation.model, "--model")], RunPolicy(listed()))
+            production = generation(known, Generator(MODELS["openai"][0], drafts=2))
+            models.prepare([(production.model, "--model")], RunPolicy(listed()))
             plan = BatchPlan(folder=tmp_path, prices=listed(), batched=batched)
             session = ProductionSession(
-                generation, models, MemoryStore(), 8, plan.rounds(models) if batched else one_round
+                production, models, MemoryStore(), 8, plan.rounds(models) if batched else one_round
             )
             try:
                 assert await session.run() is None
             finally:
                 await session.close()
-            made.append(generation.problems(0))
+            made.append(production.problems(0))
         seen = server.counts()
     assert made[0] == made[1]
     assert len(made[0]) == 2

@@ -150,7 +150,7 @@ def test_names_that_are_nearly_right_are_told(
     )
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("OPENAI_KEY", "sk-none")
-    assert "OPENAI_KEY is: was that meant" in command("plan", "s.yaml", "--dry-run").err
+    assert "OPENAI_KEY is set: was that meant?" in command("plan", "s.yaml", "--dry-run").err
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     told = command("plan", "s.yaml", "--dry-run")
     assert told.code == 0

@@ -64,7 +64,7 @@ def test_an_honest_file_passes_with_every_rule_listed(honest):
     assert "What to do" not in told
     assert "leaks\n" not in told
     for rule in (*FEATURES, POSITION, WORDING):
-        assert f"  {rule} " in told
+        assert rule in " ".join(told.split())
 
 
 def test_json_has_every_rule_and_count(leaky):

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from oversight.cache.cache import Cache
 from oversight.cache.store import MemoryStore
 from oversight.engine.cli.group import oversight
-from oversight.engine.datasets.generation import Generation
+from oversight.engine.datasets.generation import generation
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
 from oversight.engine.simulation import GroundTruth, SimProvider
 from oversight.engine.stop import StopToken
@@ -118,9 +118,9 @@ def simulated(call):
 
 async def generation_over(ask, lanes=2, store=None):
     """A generation, and why it stopped early, if it did."""
-    generation = Generation(QUESTIONS, Generator("sim/strong", drafts=2))
+    production = generation(QUESTIONS, Generator("sim/strong", drafts=2))
     cache = Cache(MemoryStore() if store is None else store, ask, identity=lambda call: call.model)
-    return generation, await generation.run(cache, StopToken(), lanes)
+    return production, await production.run(cache, StopToken(), lanes)
 
 
 async def test_a_provider_that_is_down_stops_it_and_the_store_resumes_it():
@@ -136,11 +136,11 @@ async def test_a_provider_that_is_down_stops_it_and_the_store_resumes_it():
     store, ask = MemoryStore(), Scripted(simulated)
     stopped, halt = await generation_over(Scripted(answer), store=store)
     assert isinstance(halt, ProviderDown)
-    assert not stopped.complete
+    assert stopped.done < len(stopped.items)
     again, halt = await generation_over(ask, store=store)
     assert halt is None
     assert len(ask.calls) == len(QUESTIONS) * 5 - 12
-    assert again.complete
+    assert again.done == len(again.items)
     assert not again.failures
 
 
@@ -163,19 +163,19 @@ async def test_a_call_that_fails_a_refusal_or_a_bug_costs_its_question_alone(cap
         reply = simulated(call)
         return replace(reply, outcome="refused") if QUESTIONS[1].text in shown else reply
 
-    generation, halt = await generation_over(Scripted(answer))
+    production, halt = await generation_over(Scripted(answer))
     assert halt is None
-    assert {id: failure.kind for id, failure in generation.failures.items()} == {
+    assert {id: failure.kind for id, failure in production.failures.items()} == {
         "q2": "BadCall",
         "q3": "declined",
         "q4": "crash",
     }
-    assert generation.failures["q4"].message == "ZeroDivisionError: a bug"
+    assert production.failures["q4"].message == "ZeroDivisionError: a bug"
     assert "question q4 crashed" in caplog.text
-    assert [problem.id for problem in generation.problems(0)] == ["q5", "q6", "q7"]
+    assert [problem.id for problem in production.problems(0)] == ["q5", "q6", "q7"]
 
 
 def test_a_setting_that_the_model_does_not_take_is_told_with_the_mend():
-    lacking = Generation(QUESTIONS, Generator("openai/o3", temperature=0.7))
+    lacking = generation(QUESTIONS, Generator("openai/o3", temperature=0.7))
     with pytest.raises(UsageError, match=r"temperature: .*\nNothing was sent"):
         lacking.require_abilities()

@@ -9,7 +9,7 @@ from oversight.cache.cache import Cache
 from oversight.cache.call import Call
 from oversight.cache.store import MemoryStore
 from oversight.engine.cli.group import oversight
-from oversight.engine.datasets.generation import Rewriting
+from oversight.engine.datasets.generation import rewriting
 from oversight.engine.errors import UsageError
 from oversight.engine.stop import StopToken
 from oversight.protocols.datasets.jsonl import write_jsonl
@@ -30,7 +30,7 @@ async def test_a_solution_that_comes_back_changed_costs_its_question_alone():
             return json.dumps({"steps": ["4 * 12 = 47."], "answer": 47})
         return alike(call)
 
-    made = Rewriting(PROBLEMS, Rewriter("model"))
+    made = rewriting(PROBLEMS, Rewriter("model"))
     cache = Cache(MemoryStore(), Scripted(answer), identity=lambda call: call.model)
     assert await made.run(cache, StopToken(), 2) is None
     assert {id: failure.kind for id, failure in made.failures.items()} == {"q2": "unreadable"}

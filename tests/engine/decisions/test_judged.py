@@ -9,7 +9,6 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.engine.api.experiment import Experiment
 from oversight.engine.decisions.judged import table_spread
 from oversight.engine.decisions.validation import validate, validation_finding
 from oversight.engine.reports.results import collect
@@ -208,8 +207,6 @@ async def test_asd_is_one_number_everywhere(place: Path, command: Command) -> No
         return Reply("A: 25%\nB: 25%\nC: 25%\nD: 25%", call=call.address)
 
     assert await naive.agent_score_difference(graded, deaf) == pytest.approx(0)
-    (trial,) = await Experiment([naive], [graded]).run(deaf)
-    assert trial.asd is not None and trial.asd.mean == pytest.approx(0)
     grid = sweep(naive, problems=[graded])
     records = [read_outcome(line(cell, await attempt(cell, deaf))) for cell in grid.cells()]
     (row,) = collect(grid, records).rows

@@ -91,11 +91,10 @@ def test_half_of_a_question_about_power_is_refused(place: Path, command: Command
 def test_a_report_says_what_its_problems_could_have_found(kept: Kept, command: Command) -> None:
     run = kept()
     told = " ".join(command("report", run).out.split())
-    assert "MDE: this many problems detect a lift of" in told
+    assert "too few problems: no lift, however large, would be detected" in told
     assert (
         "4 lifts were looked at, each interval by itself; all together: oversight compare." in told
     )
     rows = json.loads(command("report", run, "--json").out)["rows"]
     compared = json.loads(command("compare", run, "--json").out)["contrasts"]
-    assert rows[0]["mde"] is None
-    assert [row["mde"] for row in rows[1:]] == pytest.approx([each["mde"] for each in compared])
+    assert {each["mde"] for each in (*rows, *compared)} == {None}

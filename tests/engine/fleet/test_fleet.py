@@ -74,25 +74,6 @@ def test_two_workers_write_the_same_bytes_as_one_process_and_pay_each_call_once(
     assert seen["peak"] <= IN_FLIGHT
 
 
-def test_the_work_of_a_killed_worker_is_done_by_another_as_the_store_has_it(desk):
-    killed = 0
-    with desk.server(SLOW) as url:
-        process = desk.start(*TWO)
-        for threshold in (20, 60, 100):
-            until(lambda least=threshold: counts(url).get("ok", 0) >= least, process)
-            os.kill(fleet_of(process)[-1], signal.SIGKILL)
-            killed += 1
-        done = end(process)
-        seen = counts(url)
-        # What is paid again is answered anew: what the store has stands for all.
-        again = desk.sit_here("--run-folder", "again", "--cache", "replay")
-    assert done.returncode == again.code == 0, done.stderr
-    assert done.stderr.count("is gone; what it had in hand is run again") == killed
-    assert written(desk) == (desk.folder / "again/outcomes.jsonl").read_bytes()
-    assert seen["repeats"] <= killed * IN_FLIGHT
-    assert desk.status()["failed"] == 0
-
-
 def test_a_quota_that_one_worker_meets_stops_all(desk, undisturbed):
     with desk.server(SLOW | {"quota": 40}) as url:
         stopped = desk.sit_here(*TWO)
@@ -253,15 +234,33 @@ def test_a_protocol_that_workers_cannot_import_is_told_and_nothing_is_run(tmp_pa
     assert "UsageError" in done.stderr
 
 
-def test_a_missing_key_and_a_replay_are_refused_before_any_worker_starts(desk):
+def test_a_missing_key_is_told_before_any_worker_starts(desk):
     with desk.server({}) as url:
         key = desk.environment.pop("OPENAI_API_KEY")
         done = desk.sit_here(*TWO)
         assert (done.code, "OPENAI_API_KEY is not set" in done.err) == (2, True)
         desk.environment["OPENAI_API_KEY"] = key
-        done = desk.sit_here(*TWO, "--cache", "replay", "--accept-empty")
-        assert (done.code, "a replay runs in one process" in done.err) == (2, True)
         assert "requests" not in counts(url)
+
+
+def test_a_replay_in_workers_gives_the_same_bytes_and_one_that_misses_a_reply_ends_well(tmp_path):
+    sweep = (
+        "name: s\nproblems: {bundled: arithmetic}\nagents: sim/strong\njudges: sim/judge\n"
+        "protocols: {debate: {rounds: ROUNDS}}\n"
+    )
+    for rounds in "12":
+        (tmp_path / f"{rounds}.yaml").write_text(sweep.replace("ROUNDS", rounds))
+    store, few = ("--store", "store"), ("--limit", "12")
+    replayed = ("--cache", "replay", "--workers", "3", "--run-folder")
+    first = within("run", "1.yaml", *few, *store, "--run-folder", "first", cwd=tmp_path)
+    again = within("run", "1.yaml", *few, *store, *replayed, "again", cwd=tmp_path)
+    assert (first.code, again.code) == (0, 0), again.err
+    said = [(tmp_path / name / "outcomes.jsonl").read_bytes() for name in ("first", "again")]
+    assert said[0] == said[1]
+    # The worker that misses a reply ends the others, some of which are being started.
+    missed = within("run", "2.yaml", *few, *store, *replayed, "missed", cwd=tmp_path)
+    assert missed.code == 5, missed.err
+    assert "was never recorded" in missed.err and "Traceback" not in missed.err
 
 
 def test_workers_stop_early_where_one_process_does(tmp_path):

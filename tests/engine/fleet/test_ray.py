@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.mock.process import counts
+from oversight.engine.runs.row_pauses import FAILED_ALIKE
 from tests.desk import CANARY, Desk
 from tests.ray_cluster import ray_cluster
 from tests.waiting import end, until
@@ -120,6 +121,24 @@ def test_actors_on_a_cluster_of_this_machine_are_sent_the_code_of_a_file_and_sho
     assert run.read_bytes() == other.read_bytes()
     assert actor.stdout == alone.out, "what Ray prints is no part of the result"
     shows_no_key(place)
+
+
+def test_a_row_that_is_never_readable_is_paused_and_the_other_goes_on(
+    tmp_path: Path, place: Path
+) -> None:
+    desk = Desk(tmp_path, problems=60)
+    desk.environment = {"RAY_TMPDIR": str(place)}
+    (tmp_path / "sweep.yaml").write_text(
+        "name: s\nproblems: {bundled: arithmetic}\nagents: sim/strong\n"
+        "judges: {model: [sim/mute, sim/judge], kind: stated}\nprotocols: naive_judge\n"
+        "models: {sim/mute: {muddle: 1, latency: 0.3}, sim/judge: {latency: 0.3}}\nmax_cells: 2\n"
+    )
+    ran = desk.sit("--ray", "auto")
+    assert ran.returncode == 3, ran.stderr
+    assert "the first 8 of their row all failed for one cause" in ran.stderr
+    lines = (desk.run / "outcomes.jsonl").read_bytes().splitlines()
+    failed = sum(b'"failure"' in line for line in lines)
+    assert FAILED_ALIKE <= failed < 120 == len(lines) - failed
 
 
 def test_a_cluster_that_is_not_there_is_told(tmp_path: Path) -> None:

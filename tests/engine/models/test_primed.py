@@ -8,7 +8,7 @@ import pytest
 from oversight.cache.call import Call, Message, Request, ToolSpec
 from oversight.cache.reply import Reply
 from oversight.engine.errors import InvalidRequest
-from oversight.engine.models.prefix_warmup import KNOWN, WARM, PrefixWarmup
+from oversight.engine.models.prefix_warmup import WARM, PrefixWarmup
 from oversight.engine.providers.prompt_cache import kept_prefix
 from tests.virtual import now, run
 
@@ -97,22 +97,6 @@ def test_a_prefix_grows_cold_unless_it_is_used() -> None:
     pairs = vendor.asked[1:]
     apart = [round(b - a) for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
     assert apart == [0, 0, 0, 1]
-
-
-def test_only_the_last_prefixes_are_remembered() -> None:
-    vendor = Vendor()
-
-    async def main() -> None:
-        ask = primed(vendor)
-        await fan_out(ask, [call(0, str(n)) for n in range(KNOWN + 1)])
-        vendor.asked.clear()
-        await fan_out(ask, [call(n, "0") for n in range(2)])
-        await fan_out(ask, [call(n, str(KNOWN)) for n in range(2)])
-
-    run(main())
-    first, second, *others = vendor.asked
-    assert round(second - first) == 1
-    assert others[0] == pytest.approx(others[1])
 
 
 def test_vendors_keep_long_marked_prefixes_with_their_tools() -> None:

@@ -13,6 +13,7 @@ from oversight.cache.call import Call
 from oversight.cache.disk import DiskStore
 from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
+from oversight.engine.accounting.latency import Latency
 from oversight.engine.accounting.prices import PriceList, listed
 from oversight.engine.cli.group import oversight
 from oversight.engine.planning import estimate
@@ -169,6 +170,24 @@ async def test_the_limit_that_takes_longest_is_the_one_that_binds(opened):
     assert plan.pace is None
     quick = replace(judges[0], pace=estimate.Pace(0.01, "requests"))
     assert replace(plan, models=(quick, agent, quick)).pace == agent.pace
+
+
+async def test_the_time_that_calls_took_says_what_a_run_takes_at_least(opened):
+    gpt, minute = "openai/gpt-4o-mini", Latency(((0, 2),), 120.0)
+    ready = opened(
+        "problems: {bundled: arithmetic}\nprotocols: {naive_judge: , debate: {rounds: 3}}\n"
+        f"agents: {{model: {HAIKU}}}\njudges: {gpt}\n"
+        f"models: {{{HAIKU}: {{concurrency: 4}}, {gpt}: {{concurrency: 4}}}}\n",
+        limit=10,
+    )
+    known = {HAIKU: minute, gpt: replace(minute, seconds=12.0)}
+    timing = (await plan_sweep(ready, None, listed(), latencies=known)).timing
+    assert timing is not None
+    # Three rounds of two speeches; and 60 of them, four at a time.
+    assert (timing.binding, timing.minutes) == (HAIKU, pytest.approx(15.0))
+    assert "debate" in timing.longest and timing.chain == pytest.approx(3.1)
+    alone = await plan_sweep(ready, None, listed(), latencies={HAIKU: minute})
+    assert alone.timing is None, "of the judge's calls it is not known"
 
 
 async def test_without_a_price_there_is_no_sum(opened):

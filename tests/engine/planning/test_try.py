@@ -97,6 +97,17 @@ def test_nothing_is_wrong_with_what_the_documents_show(
     assert re.search(r"a run with openai/.*: \d+ calls, \$\d", ran.stdout)
 
 
+def test_problems_of_ones_own_take_the_place_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(PROTOCOL)
+    Path("mine.csv").write_text("id,question,answer,wrong\none,1 + 1?,2,3\ntwo,1 + 2?,3,4\n")
+    done = tried("mine.py:Mine", ["problems.file=mine.csv"])
+    assert done.trial is not None
+    assert {world.cell.problem.id for world in done.trial.worlds} == {"one"}
+
+
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=list(TOOLS))
 def test_nothing_is_wrong_with_our_tools(tool: Tool) -> None:
     code = AuthorCode(tool.run, inspect.getsourcefile(tool.run) or "")

@@ -162,17 +162,6 @@ async def test_a_proxy_is_sent_the_whole_address(line: str) -> None:
         assert proxy.counts()["ok"] == 1
 
 
-async def test_a_hundred_calls_at_once_share_connections(line: str) -> None:
-    async with rehearsed(line, Profile(latency=0.02)) as (ask, server):
-        for _ in range(2):
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(ask(asked(line, f"{n}?"))) for n in range(100)]
-            assert all(task.result().outcome == "ok" for task in tasks)
-    assert server.counts()["requests"] == 200
-    # Some rest after an answer, and a few others are opened in their place.
-    assert server.counts()["connections"] <= 125
-
-
 async def test_connections_open_a_few_at_a_time(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opening, most = 0, 0
     really = aiohttp.TCPConnector._create_connection

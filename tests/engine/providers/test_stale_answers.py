@@ -116,6 +116,34 @@ async def test_an_answer_that_is_sent_once_more_is_known_by_its_id_however_late(
     assert "connection of its own" in caplog.text
 
 
+async def test_the_call_before_one_answer_too_many_is_named(
+    line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has an id of its own and comes while a request is out, whose answer then is too many."""
+    put_in = 12
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                found = re.search(rb"question-(\d+)", (await request(reader))[1])
+                assert found is not None
+                body = re.sub(rb"0{20}", b"%020d" % int(found[1]), good_body(line), count=1)
+                if int(found[1]) == put_in:
+                    writer.write(http("200 OK", "", body.replace(b"0" * 17, b"9" * 17)))
+                    await asyncio.sleep(0.05)
+                writer.write(http("200 OK", "", body))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async with listening(serve) as url, reached(line, url) as ask:
+        for n in range(put_in + 1):
+            await ask(asked(line, f"question-{n}"))
+        await asyncio.sleep(0.5)
+        await ask(asked(line, "question-99"))
+    assert "sent an answer that nobody had asked for" in caplog.text
+    assert f"cache show {asked(line, f'question-{put_in}').address[:12]}" in caplog.text
+
+
 async def test_a_late_408_is_no_answer_and_no_fault(
     line: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -178,7 +178,7 @@ def test_a_row_that_is_never_readable_is_paused_wherever_its_cells_run(
         choice = {"message": {"content": text}, "finish_reason": "stop"}
         return 200, orjson.dumps({"choices": [choice], "model": "m"})
 
-    with answering(says) as (url, _):
+    with answering(says) as (url, asked):
         (place / "half.yaml").write_text(
             "problems: {bundled: arithmetic}\n"
             "judges: {model: [compatible/lab/mute, compatible/lab/m], kind: stated}\n"
@@ -187,7 +187,11 @@ def test_a_row_that_is_never_readable_is_paused_wherever_its_cells_run(
             "models: {compatible/lab/mute: {concurrency: 1}, compatible/lab/m: {concurrency: 1}}\n"
         )
         ran = command("run", "half.yaml", "--limit", str(problems), *flags)
-    assert ran.code == 3
+        first = len(asked)
+        again = command("run", "half.yaml", "--limit", str(problems))
+        assert len(asked) - first <= CANARIES, "a resume tries a few of its cells, not eight"
+    assert ran.code == again.code == 3
+    assert "the first 8 of their row all failed for one cause" in again.err
     assert "the first 8 of their row all failed for one cause" in ran.err
     lines = (only_run(place) / "outcomes.jsonl").read_bytes().splitlines()
     failed = sum(b'"failure"' in line for line in lines)

@@ -153,4 +153,6 @@ async def test_a_chain_counts_what_is_asked_at_once_as_one_step():
         Debate(JUDGE, AGENT, rounds=2),
         Debate(JUDGE, AGENT, rounds=2, simultaneous=False),
     )
-    assert [*(await chains(sweep_of(*protocols), PRESETS)).values()] == [1, 3, 5]
+    found = (await chains(sweep_of(*protocols), PRESETS)).values()
+    agent, judge = frozenset({AGENT.model}), frozenset({JUDGE.model})
+    assert [*found] == [[judge], [agent, agent, judge], [*[agent] * 4, judge]]

@@ -1,16 +1,12 @@
 """Paid runs, whole: processes, SDK clients and real HTTP; keys, quotas, budgets and books."""
 
 import signal
-from contextlib import closing
 
-import orjson
 import pytest
 
-from oversight.cache.disk import ReadOnlyStore
-from oversight.cache.record import Record, checked_records, records
 from oversight.engine.accounting.budget import dollars
 from oversight.engine.mock.process import counts
-from tests.desk import CANARY, CONCURRENCY, MODELS, Desk
+from tests.desk import CONCURRENCY, MODELS, Desk
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.wire
@@ -175,68 +171,3 @@ def test_a_killed_run_knows_what_it_paid_and_goes_on_within_its_budget(desk, und
         assert desk.sit().returncode == 0
     assert desk.status()["finished"] == CELLS
     assert desk.account().dollars + desk.account().doubtful >= 0.8 * whole
-
-
-@pytest.mark.nightly
-def test_p12_however_often_a_run_is_killed_its_ledger_has_all_that_the_server_saw(desk):
-    with desk.server({"latency": 0.03, "spread": 0.5}) as url:
-        for kills in range(1, 4):
-            sitting = desk.start()
-            # Between two notes of the ledger, as a kill may well come.
-            while counts(url).get("requests", 0) < 15 * kills:
-                assert sitting.poll() is None, "it ended by itself"
-            sitting.kill()
-            sitting.communicate()
-            known = desk.account()
-            with closing(ReadOnlyStore(desk.folder / "store")) as store:
-                replies = [record.reply() for _, record in records(store.items())]
-            assert len(replies) <= known.stored
-            assert sum(reply.usage.output_tokens for reply in replies) <= known.usage.output_tokens
-            assert counts(url)["requests"] <= known.sent
-            assert known.sent - known.stored <= kills * CONCURRENCY * len(MODELS)
-        assert desk.sit().returncode == 0
-        seen = counts(url)
-    whole = desk.account()
-    assert seen["requests"] <= whole.sent == whole.stored + whole.count("ambiguous")
-    assert whole.stored <= seen["ok"] <= whole.sent
-
-
-LOUD = """
-import logging, sys
-logging.basicConfig(level=logging.DEBUG)
-from oversight.engine.cli.group import main
-sys.argv[0] = "oversight"
-main()
-"""
-
-
-@pytest.mark.nightly
-def test_p13_a_key_stands_in_no_file_log_report_or_store(desk):
-    texts = []
-    desk.problems = 4
-    with desk.server(STORM):
-        for script in (LOUD, ""):
-            done = desk.sit("--keep-going", script=script)
-            texts += [done.stdout, done.stderr]
-        assert "DEBUG" in texts[1]
-        refused = Desk(desk.folder)
-    with refused.server({"spells": [{"fault": "unauthorized", "share": 1}]}):
-        done = refused.sit("--cache", "refresh", "--run-folder", "other", script=LOUD)
-        assert done.returncode == 3
-        texts += [done.stdout, done.stderr]
-    for text in texts:
-        assert CANARY not in text
-    files = [path for path in desk.folder.rglob("*") if path.is_file()]
-    names = {path.name for path in files}
-    assert {"ledger.json", "manifest.json", "outcomes.jsonl", "cache.db"} <= names
-    assert any(path.suffix == ".body" for path in files)
-    for path in files:
-        assert CANARY.encode() not in path.read_bytes(), path
-        assert CANARY not in str(path)
-    with closing(ReadOnlyStore(desk.folder / "store")) as store:
-        found = [record for _, record in checked_records(store.items())]
-    assert len(found) > 20
-    for record in found:
-        assert isinstance(record, Record)
-        assert CANARY.encode() not in orjson.dumps([record.call(), record.reply()])
-        assert CANARY not in record.identity

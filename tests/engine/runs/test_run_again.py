@@ -274,11 +274,3 @@ def test_a_replay_keeps_what_failed_at_a_provider_since_there_is_no_reply_to_it(
     assert "38 of 38 outcomes are equal to the byte" in ran.err
     assert "2 failed at their provider: there is no reply to replay" in ran.err
     assert "failed cells: 2 failed by the server" in ran.out
-
-
-@pytest.mark.usefixtures("muddled")
-def test_unreadable_replies_are_replayed_too(place: Path, command: Command) -> None:
-    assert command("run", "small.yaml").code == 1
-    ran = command("replay", only_run(place))
-    assert ran.code == 0
-    assert "40 of 40 outcomes are equal to the byte" in ran.err

@@ -33,13 +33,6 @@ def test_what_landed_is_there_again(half: Path) -> None:
     assert b"".join(lines(half)) == written(half)
 
 
-def test_an_outcome_is_with_the_system_as_soon_as_it_is_appended(path: Path) -> None:
-    with folder(path) as run:
-        for n, cell in enumerate(CELLS, 1):
-            land(run, [cell])
-            assert len(list(outcomes(path))) == n
-
-
 def test_a_tail_torn_at_any_byte_is_cut_and_its_cell_runs_again(half: Path) -> None:
     whole = written(half)
     last = outcome(CELLS[3])
@@ -156,11 +149,6 @@ GARBAGE = (
 def test_a_manifest_that_is_none_is_told(half: Path, content: bytes, message: str) -> None:
     (half / "manifest.json").write_bytes(content)
     assert refused(half).startswith(f"{half / 'manifest.json'}: {message}")
-
-
-def test_a_folder_without_a_manifest_is_no_run_folder(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=r"is no run folder: it has no manifest\.json"):
-        read_manifest(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreFull
 from oversight.cache.reply import Reply
 from oversight.engine.errors import (
     ContextLengthExceeded,
-    Halt,
     Interrupted,
     InvalidRequest,
     QuotaExhausted,
@@ -179,14 +178,6 @@ def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered() -> None:
 
     kept, _ = ran(sweep(problems=50), ask, lanes=6, stop_token=stop_token)
     assert sorted(kept) == [0, 1, 2, 3, 4, 5]
-
-
-def test_a_token_that_was_stopped_lets_nothing_begin() -> None:
-    stop_token = StopToken()
-    stop_token.stop(Interrupted(15))
-    ask = Scripted(lambda call: SURE)
-    kept, _ = ran(sweep(), ask, stop_token=stop_token)
-    assert (dict(kept), ask.calls) == ({}, [])
 
 
 @pytest.mark.parametrize("fault", [StoreFull("no room"), DamagedEntry("k", "its checksum")])
@@ -383,14 +374,3 @@ def test_numbers_of_other_kinds_are_made_plain() -> None:
 def test_an_interrupt_is_never_taken_for_a_failure_of_the_cell() -> None:
     with pytest.raises(KeyboardInterrupt):
         odd(lambda transcript: (_ for _ in ()).throw(KeyboardInterrupt))
-
-
-def test_of_several_halts_the_first_reason_stands() -> None:
-    halts: list[Halt] = []
-
-    async def ask(call: Call) -> Reply:
-        halts.append(QuotaExhausted(f"number {len(halts)}"))
-        raise halts[-1]
-
-    _, stop_token = ran(sweep(problems=5), ask, lanes=3)
-    assert stop_token.halt is halts[0]

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.display.log_lines import log_as_json
-from oversight.engine.errors import UsageError
 from oversight.engine.providers.keys import environment
-from tests.command_line import ROOT, Command, within
+from tests.command_line import Command, within
 from tests.command_line import environment as clean
 
 SWEEP = """
@@ -117,38 +116,6 @@ def test_a_crash_is_logged_with_its_traceback(
     assert "ZeroDivisionError" in str(line["exception"])
 
 
-@pytest.mark.wire
-def test_a_folder_that_another_process_runs_is_busy_and_not_broken(place: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(place / "held")],
-        cwd=ROOT,
-        env=clean({}),
-        stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        done = within("run", "sweep.yaml", "--run-folder", "held", cwd=place)
-        assert done.code == 7
-        assert f"another process (pid {holder.pid}" in done.err
-    finally:
-        holder.communicate()
-
-
-HOLD = """
-import sys
-from pathlib import Path
-from oversight.engine.runs.lock import take_lock
-folder = Path(sys.argv[1])
-folder.mkdir()
-take_lock(folder)
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
 def test_a_key_in_a_file_is_read_unless_one_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,8 +148,8 @@ def test_a_key_file_that_cannot_be_read_is_named(
         file.write_bytes(content)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY_FILE", str(file))
-    with pytest.raises(UsageError, match=re.escape(f"OPENAI_API_KEY_FILE={file}: the key cannot")):
-        environment(tmp_path)
+    unread = environment(tmp_path).unread["OPENAI_API_KEY"]
+    assert unread.startswith(f"OPENAI_API_KEY_FILE={file}: the key cannot")
 
 
 @pytest.mark.wire

@@ -10,7 +10,6 @@ from oversight.engine.runs.manifest import read_manifest
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import Propaganda
-from tests.answering import alike, answering
 from tests.command_line import ROOT, Command
 from tests.engine.conftest import Finished
 from tests.run_folders import only_run
@@ -48,18 +47,6 @@ def test_a_run_folder_does_not_tell_whose_home_its_store_is_in(
     assert read_manifest(folder).store == "~/store"
     monkeypatch.setenv("OVERSIGHT_STORE", str(place / "elsewhere"))
     assert command("replay", folder).code == 0, "it is found again"
-
-
-@pytest.mark.wire
-def test_a_paid_run_tells_where_its_replies_are(place: Path, command: Command) -> None:
-    with answering(alike(400, b'{"error": {"message": "no"}}')) as (url, _):
-        (place / "paid.yaml").write_text(
-            "problems: {bundled: {name: arithmetic, limit: 2}}\njudges: compatible/lab/m\n"
-            f"protocols: naive_judge\nproviders: {{compatible/lab: {{base_url: '{url}/v1'}}}}\n"
-        )
-        told = command("run", "paid.yaml").err
-    assert f"replies     {place / 'store'}   (paid for: keep them)" in told
-    assert "replies     " not in command("run", "small.yaml").err
 
 
 def test_a_notebook_is_shown_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

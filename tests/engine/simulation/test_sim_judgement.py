@@ -74,12 +74,6 @@ async def test_hopeless_evidence_leaves_a_readable_verdict(judge: Judge) -> None
     assert verdict.probs[FIRST.best] == 1
 
 
-async def test_a_turn_about_an_answer_that_is_not_asked_for_counts_for_nothing() -> None:
-    judge, alone = StatedJudge("sim/it"), Transcript(FIRST.question)
-    with_z = await judge.judge(alone.then(Turn("Debater Z", "(Z)+5.000 nats.")), QUIET)
-    assert with_z.probs == (await judge.judge(alone, QUIET)).probs
-
-
 @pytest.mark.parametrize("candidates", [2, 5, 6, 20])
 async def test_logprobs_give_the_same_belief_however_many_candidates_are_asked_for(
     candidates: int,

@@ -16,14 +16,9 @@ from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvider
 from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.amplification import Amplification
-from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
-from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.prompts.render import Instructions, question_block
 from oversight.protocols.prompts.words import Words
-from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Transcript
 from tests.fakes import APPLES, CRATES, laid_out
 from tests.shipments import QUIET, shipments, simulated, within
@@ -31,8 +26,7 @@ from tests.virtual import run
 
 PROBLEMS = shipments(500)
 QUIETLY = simulated(PROBLEMS)
-QUIET_JUDGE, ALICE = StatedJudge("sim/quiet"), Agent("sim/it")
-PROPAGANDA = Propaganda(QUIET_JUDGE, ALICE)
+QUIET_JUDGE = StatedJudge("sim/quiet")
 UNRULY = simulated(PROBLEMS[:1], PRESETS["sim/unruly"])
 
 
@@ -121,23 +115,6 @@ def test_the_identity_depends_on_nothing_else() -> None:
 # Worlds
 
 
-@pytest.mark.parametrize(
-    ("protocol", "same"),
-    [
-        (Amplification(QUIET_JUDGE, ALICE, steered=0), NaiveJudge(QUIET_JUDGE)),
-        (DebateFeedback(QUIET_JUDGE, ALICE, candidates=1), PROPAGANDA),
-        (RecursiveRewardModelling(QUIET_JUDGE, ALICE, candidates=1), PROPAGANDA),
-    ],
-)
-async def test_helpers_without_a_side_move_no_simulated_judge(
-    protocol: Protocol, same: Protocol
-) -> None:
-    for problem in PROBLEMS[:5]:
-        found = await protocol.agent_score_difference(problem, QUIETLY)
-        expected = await same.agent_score_difference(problem, QUIETLY)
-        assert found == pytest.approx(expected, abs=1e-6)
-
-
 # Time
 
 
@@ -217,14 +194,6 @@ async def test_a_model_that_nobody_described_is_gone() -> None:
 
 
 # Prompts of other people's protocols
-
-
-async def test_an_unknown_task_gets_neutral_prose() -> None:
-    told = laid_out("You are a poet.", Transcript(CRATES), "haiku", "Write a haiku.")
-    call = Call(Request("sim/it", told))
-    reply = await QUIETLY(call)
-    assert reply.outcome == "ok"
-    assert "simulated" in reply.text
 
 
 async def test_whoever_has_a_side_argues_for_it_whatever_the_act_is_called() -> None:

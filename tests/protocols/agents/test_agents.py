@@ -172,3 +172,14 @@ def test_only_an_agent_that_may_concede_is_told_how() -> None:
     assert CONCEDING not in prompt(
         may.compose(TRANSCRIPT, None, Brief("Client", Words("Ask."), Words("Ask.")))
     )
+
+
+async def test_a_turn_is_stamped_with_its_call_and_side() -> None:
+    ask = Scripted(lambda call: "It is 48.")
+    turn = await AGENT.speak(TRANSCRIPT, SIDE, ask)
+    assert turn == Turn("Advocate A", "It is 48.", SIDE, ask.calls[0].address)
+
+
+@pytest.mark.parametrize("outcome", ["ok", "truncated", "refused", "empty"])
+def test_how_a_reply_ended_is_kept(outcome: str) -> None:
+    assert spoken(Reply("I would rather", outcome=outcome)).outcome == outcome

@@ -69,7 +69,7 @@ def test_answers_without_a_tell_pass():
     gate = leakage_check(made(100, answers, clusters=100))
     assert gate.leaks == ()
     assert gate.line.startswith("leakage check: no rule of form finds the true answers; farthest")
-    assert gate.line.endswith("; with n = 100 a leak of up to 14 points would pass")
+    assert gate.line.endswith("; with 100 problems, a leak of up to 14 points could go unseen")
 
 
 def stopped(n: int, tell: float, rng: random.Random) -> list[Problem]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.mechanisms.amplification import Amplification, shares
-from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.question import Answer, Question
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, B, Scripted, paid, prompt
 
 OTTO = Agent("otto")
@@ -215,36 +215,6 @@ async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
     assert seen == sorted(seen, key=lambda pair: (pair[0], -pair[1]))
     assert seen[0] == (0, 2.0) and seen[-1] == (5, 0.0)
     assert len({steered for steered, _ in seen}) >= 4
-
-
-async def test_over_many_problems_asd_falls_as_the_dose_rises():
-    """The known truth: at dose f each of 3 helpers steers with probability f. The judge goes by
-    their majority, so the world of the wrong answer is lost where 2 of them steer, and won where
-    fewer do: with probability q = f^3 + 3 f^2 (1 - f), and accuracy ASD is 1 - q over problems."""
-    n = 40
-
-    def majority(call: Call) -> str:
-        asked = prompt(call)
-        if asked.task == "percentages":
-            return "A: 100%\nB: 0%" if asked.speeches[1::2].count("A") >= 2 else "A: 0%\nB: 100%"
-        return script(call) if asked.task == "subquestions" else asked.side or "A"
-
-    problems = [
-        Problem(str(number), Question(f"Which is {number}?", CRATES.answers), (1, -1))
-        for number in range(n)
-    ]
-    means = []
-    for dose in (0.0, 0.3, 0.5, 0.7, 1.0):
-        protocol, lost = Amplification(JUDGE, ALICE, steered=dose), 0
-        for problem in problems:
-            in_a, in_b = await protocol.worlds(problem, Scripted(majority))
-            misled = int(dict(in_b.measures)["steered"]) >= 2
-            assert (in_a.probs[0], in_b.probs[1]) == (1.0, float(misled))
-            lost += misled
-        q = dose**3 + 3 * dose**2 * (1 - dose)
-        assert abs(lost - n * q) <= 4.5 * (n * q * (1 - q)) ** 0.5
-        means.append(1 - lost / n)
-    assert means == sorted(means, reverse=True) and (means[0], means[-1]) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(("budget", "helpers"), [(1, 1), (2, 2), (3, 3), (7, 4), (12, 9), (99, 9)])

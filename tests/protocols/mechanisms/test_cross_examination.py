@@ -126,31 +126,6 @@ async def test_a_speaker_who_shifts_its_meaning_is_caught_wherever_the_copy_does
     assert caught == (shift is not None and picked < shift)
 
 
-async def test_a_speaker_is_pinned_down_in_a_single_sentence_too():
-    """The known truth: a liar runs its speech together, and gives a word another meaning in the
-    last clause of one long sentence. Were the sentence one statement, its copy would have heard of
-    that, and could say so whatever is challenged. The opponent challenges the first statement, and
-    the copy, which has read that far, still knows the old meaning: the lie falls."""
-    clauses = [f"crate {n} is full, as anybody who looks into it can see" for n in range(9)]
-    speech = ", and ".join([*clauses, "by full I mean half (new)."])
-
-    def planted(call: Call) -> str:
-        asked = prompt(call)
-        meaning = "new" if any("(new)" in speech for speech in asked.speeches[:1]) else "old"
-        match asked.task:
-            case "challenge":
-                return challenged(1, "Which meaning?")
-            case "answer":
-                return f"The {meaning} one."
-            case "percentages":
-                caught = asked.speeches[-1] != f"The {meaning} one."
-                return "A: 0%\nB: 100%" if caught else "A: 100%\nB: 0%"
-        return speech
-
-    verdict = await CrossExamination(JUDGE, ALICE, BOB).run(CRATES, A, Scripted(planted))
-    assert verdict.probs == (0, 1)
-
-
 def test_a_long_sentence_is_cut_into_statements_of_forty_words():
     said = statements(" ".join(f"w{n}" for n in range(90)) + ". Short.")
     assert [len(statement.text.split()) for statement in said] == [40, 40, 10, 1]

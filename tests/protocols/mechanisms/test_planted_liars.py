@@ -16,7 +16,6 @@ from oversight.protocols.judges import LogprobJudge, StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import Propaganda
 from oversight.protocols.mechanisms.critique import Critique
-from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.debate_game import DebateGame
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
@@ -163,26 +162,6 @@ async def test_a_subclaim_that_points_beyond_itself_means_the_same_to_all_who_re
 
     protocol = ProverEstimatorDebate(JUDGE, LIAR, OTHER, depth=1)
     assert (await on_the_lie(protocol, script)).probs[1] == 0
-
-
-async def test_a_meaning_that_shifts_within_one_statement_is_caught() -> None:
-    """The known truth: the speaker gives a word another meaning within one short sentence. Its copy
-    answers by the meanings that it has read. An opponent who quotes the words before the shift pins
-    it down, and the judge, who sees both meanings, rejects the side."""
-    speech = "A crate is nine apples, and a crate, that is twelve, makes four."
-
-    def script(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
-            case "speak":
-                return speech
-            case "challenge":
-                return form(statement=1, part="a crate is NINE apples", question="What is a crate?")
-            case "answer":
-                return "twelve" if "twelve" in asked.speeches[0] else "nine"
-        return percent(0 if asked.speeches[-1] == "nine" else 100)
-
-    assert (await on_the_lie(CrossExamination(JUDGE, LIAR, OTHER), script)).probs[1] == 0
 
 
 def rated(call: Call) -> str:

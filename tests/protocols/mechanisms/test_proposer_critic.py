@@ -3,6 +3,7 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
 from oversight.protocols.question import Answer, Problem, Question
 from tests.fakes import ALICE, CRATES, JUDGE, A, Scripted, prompt
@@ -105,3 +106,8 @@ async def test_what_a_critic_is_worth_depends_on_whose_side_it_is_on():
         assert beliefs == pytest.approx(
             {"honest": [0.9, 0.9], "sided": [0.1, 0.9], "adversarial": [0.9, 0.1]}[aux]
         )
+
+
+async def test_a_critic_without_a_private_verdict_leaves_the_world_without_one():
+    with pytest.raises(Unreadable, match="'D', none of A, B"):
+        await ProposerCritic(JUDGE, ALICE).run(CRATES, A, Scripted(lambda c: script(c, "D")))

@@ -166,32 +166,6 @@ async def test_answers_that_are_not_argued_for_share_what_the_reward_leaves():
     assert verdict.probs == pytest.approx((0.25, 0.25, 0.5))
 
 
-async def test_a_criterion_may_be_assessed_by_narrower_ones_first():
-    def answer(call: Call) -> str:
-        asked = prompt(call)
-        match asked.task:
-            case "criteria":
-                return orjson.dumps({"criteria": [f"{asked.speeches[-1:] or 'all'} 1"]}).decode()
-            case "percentages":
-                return "A: 60%\nB: 40%"
-        return f"{asked.asks} by {asked.speeches[-1:]}"
-
-    ask = Scripted(answer)
-    protocol = RecursiveRewardModelling(JUDGE, ALICE, candidates=1, depth=2)
-    verdict = await protocol.run(CRATES, CRATES.answers[0], ask)
-    tasks = [prompt(call).task for call in ask.calls]
-    assert tasks == ["criteria", "speak", "criteria", "assess", "assess", "percentages"]
-    narrower, inner, outer, judged = (prompt(call) for call in ask.calls[2:])
-    # What narrower criteria there are depends on the criterion, and not on the candidate.
-    assert narrower.speakers == ("Judge",) and "narrower" in narrower.user
-    assert inner.speakers == ("Agent A", "Judge")
-    # The criterion that is to be assessed by stands last; the judge is spared what lies below.
-    assert outer.speakers == ("Agent A", "Judge", "Helper", "Judge")
-    assert outer.speeches[-1] == "all 1"
-    assert judged.speakers == ("Agent A", "Judge", "Helper")
-    assert len(verdict.transcript.turns) == 3
-
-
 async def test_a_flaw_that_shows_three_levels_down_is_found_at_that_depth_and_no_other():
     """The known truth: helpers see that B is wrong where a criterion has been narrowed twice, and
     above say what they hear from below. At depth 3 the reward of B is 0 and Brier ASD 2; at 1 and

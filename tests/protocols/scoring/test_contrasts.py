@@ -88,18 +88,6 @@ def test_names_that_are_wrong_are_told() -> None:
         contrasts({"a": one, "b": one})
 
 
-@pytest.mark.parametrize("n", [12, 30, 100])
-def test_a_steady_row_and_one_with_rare_disasters_of_equal_mean_do_not_differ(n: int) -> None:
-    """2 % at -3: sign flips of problems reject this in 77, 52 and 14 % of runs."""
-    rng = np.random.default_rng(n)
-    false = 0
-    for _ in range(400):
-        wild = 1 + np.where(rng.random(n) < 0.02, -3, 0.06 / 0.98)
-        (found,) = contrasts({"steady": sample(np.ones(n), end=2), "wild": sample(wild, end=2)})
-        false += found.verdict in ("first better", "second better")
-    assert false / 400 <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 400)
-
-
 def test_rank_sets_hold_all_true_ranks_at_once_and_agree_with_the_contrasts() -> None:
     rng = np.random.default_rng(6)
     truth = np.array([0.5, 0.5, 0.4, -1.0])
@@ -135,34 +123,13 @@ def test_rows_without_common_questions_are_two_samples() -> None:
     assert isinstance(found, Contrast)
 
 
-def found_at(n: int, sd: float, difference: float, seeds: int) -> float:
-    """Share of samples in which a planted difference is found by the printed interval."""
-    times = 0
-    for seed in range(seeds):
-        rng = np.random.default_rng(seed)
-        apart = rng.normal(difference, sd, n).clip(-4, 4)
-        both = {"a": sample(apart / 2, end=2), "b": sample(-apart / 2, end=2)}
-        (found,) = contrasts(both)
-        low, high = found.estimate.interval or (0, 0)
-        times += not low <= 0 <= high
-    return times / seeds
-
-
-@pytest.mark.campaign
-@pytest.mark.parametrize(("n", "sd"), [(24, 0.3), (100, 0.6), (400, 1.0)])
-def test_a_planned_difference_is_found_by_the_interval_as_often_as_planned(
-    n: int, sd: float
-) -> None:
-    planned = mde(Spread(sd**2), n, ends=(-4.0, 4.0))
-    assert questions_needed(Spread(sd**2), planned * 1.0001, ends=(-4.0, 4.0)) == n
-    assert found_at(n, sd, planned, 400) == pytest.approx(0.8, abs=0.07)
-
-
 def test_miller_s_check_needs_969_questions() -> None:
     spread = Spread(between=1 / 9)
     assert questions_needed(spread, 0.03) == 969
     assert reach() ** 2 / 9 / 0.03**2 == pytest.approx(968.997, abs=1e-3)
     assert mde(spread, 969) == pytest.approx(0.03, abs=1e-5)
+    planned = mde(spread, 100, ends=(-4.0, 4.0))
+    assert questions_needed(spread, planned * 1.0001, ends=(-4.0, 4.0)) == 100
 
 
 def test_draws_and_clusters_count_in_the_plan() -> None:

@@ -20,13 +20,11 @@ from oversight.protocols.scoring.inference import (
     inverted,
     jackknifed,
     mean_of,
-    means,
     of_sample,
 )
-from oversight.protocols.scoring.quantiles import t_cdf, t_of, t_quantile
+from oversight.protocols.scoring.quantiles import t_cdf, t_of, t_quantile, wilson
 from oversight.protocols.scoring.ratios import gap_recovered
 from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.shares import wilson
 
 
 def sample(values: Floats, groups: tuple[str, ...] = (), ends: float | None = 2.0) -> Sample:
@@ -185,42 +183,14 @@ def test_an_estimate_is_read_as_it_is_written() -> None:
     assert found.moved(1.0).interval == pytest.approx([end + 1 for end in found.interval or ()])
 
 
-def coverage(draw: object, truth: float, runs: int, ends: tuple[float, float]) -> float:
-    assert callable(draw)
-    covered = 0
-    for _ in range(runs):
-        values = draw()
-        (found,) = means([values.tolist()], np.arange(len(values)), [ends])
-        assert found.interval is not None
-        covered += found.interval[0] <= truth <= found.interval[1]
-    return covered / runs
-
-
-@pytest.mark.parametrize("n", [20, 50, 100])
-def test_rare_sure_errors_are_covered(n: int) -> None:
-    """ASD of 2 but for 2 % sure errors of -2: a sample of 20 shows none of them in two of three."""
-    rng = np.random.default_rng(n)
-    found = coverage(lambda: np.where(rng.random(n) < 0.02, -2.0, 2.0), 1.92, 1000, (-2, 2))
-    assert found >= 0.94
-
-
-@pytest.mark.campaign
-def test_ratios_cover_and_are_undetermined_where_the_gap_may_be_nothing() -> None:
+def test_a_ratio_is_undetermined_where_the_gap_may_be_nothing() -> None:
     rng = np.random.default_rng(9)
-    covered = 0
-    for _ in range(300):
-        naive = sample(rng.normal(0.5, 0.4, 40).clip(-2, 2))
-        asd = sample((np.array(naive.values) + rng.normal(0.5, 0.4, 40)).clip(-2, 2))
-        most = sample(np.full(40, 2.0))
-        found = gap_recovered(asd, naive, most)
-        assert found is not None and found.interval is not None
-        covered += found.interval[0] <= 1 / 3 <= found.interval[1]
-    assert covered / 300 >= 0.94
-    none = gap_recovered(asd, naive, sample(np.array(naive.values) + rng.normal(0, 0.1, 40)))
+    naive = sample(rng.normal(0.5, 0.4, 40).clip(-2, 2))
+    found = gap_recovered(naive, naive, sample(np.full(40, 2.0)))
+    assert found is not None and found.value == 0 and found.interval is not None
+    none = gap_recovered(naive, naive, sample(np.array(naive.values) + rng.normal(0, 0.1, 40)))
     assert none is not None and none.interval is None
     assert none.reason == "the gap may be 0: not determined"
-    same = gap_recovered(naive, naive, most)
-    assert same is not None and same.value == 0
 
 
 def test_inverted_intervals_solve_the_equation_of_fieller() -> None:

@@ -1,7 +1,6 @@
 """Selection from pools whose order statistics are known: known truths."""
 
 import math
-import time
 from itertools import combinations
 
 import numpy as np
@@ -10,14 +9,16 @@ import pytest
 from scipy import special
 
 from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.crossing import crossing, falling, zero_of
 from oversight.protocols.scoring.pressure import (
     Pools,
     best_of,
     best_of_divergence,
     best_of_n,
+    crossing,
     divergence,
+    falling,
     value_curves,
+    zero_of,
 )
 
 
@@ -100,16 +101,6 @@ def test_the_curves_have_intervals_and_honest_shares() -> None:
     assert end.value.value == pytest.approx(2 * end.honest.value - 1)
     whole = best_of_n(pools([[1, 2, 3]], [[1, -1, 1]]))
     assert [point.n for point in whole] == [1, 2, 3]
-
-
-@pytest.mark.campaign
-def test_a_hundred_thousand_verdicts_take_seconds() -> None:
-    rng = np.random.default_rng(3)
-    v = np.tile(np.repeat((1.0, -1.0), 50), (1000, 1))
-    many = pools(rng.normal(size=(1000, 100)), v)
-    start = time.process_time()
-    assert len(best_of_n(many)) == 100
-    assert time.process_time() - start < 20
 
 
 def test_what_cannot_be_selected_is_refused() -> None:
