@@ -6,7 +6,7 @@ kept. A claim is a use of a tool inside a speech, with the result that the speak
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import orjson
@@ -121,5 +121,5 @@ def _same(result: str, expected: str) -> bool:
         return result.casefold() == expected.casefold()
 
 
-def _list(names: Sequence[str] | dict[str, Tool]) -> str:
+def _list(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
