@@ -18,6 +18,7 @@ from .explain import nearest_recorded
 from .lookups import GroupedLookups, Lookup
 from .record import LEAST_SHARED, Record, make_ready, new_record, stored_reply
 from .reply import Reply
+from .shared_work import SharedWork
 from .store import Reader, Store
 from .writer import Writer
 
@@ -219,6 +220,10 @@ class Cache:
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop that it belongs to, from its first flight on: looking it up is a system call in
         Python 3.11."""
+        sharing = mode != "off" and not self._early
+        self.shared_work = SharedWork(self._repeated) if sharing else None
+        """What has been made of its replies, which are durable, for cells that have it in common;
+        None where each cell is to ask for itself."""
         self._closed = False
         self._asked = self._stored = self._shared = self._new = self._unsaved = self._missed = 0
 
@@ -336,6 +341,15 @@ class Cache:
         for flight in self._flights.values():
             flight.task.cancel()
         await self.close()
+
+    def _repeated(self, calls: int, joined: bool) -> None:
+        """Count calls that were not asked again, since what follows from their replies was at hand,
+        or under way."""
+        self._asked += calls
+        if joined:
+            self._shared += calls
+        else:
+            self._stored += calls
 
     def _may_read(self, key: str) -> bool:
         if self._mode == "refresh":

@@ -2,10 +2,10 @@
 
 import hashlib
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from functools import lru_cache, partial
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import orjson
 
@@ -14,6 +14,9 @@ from .errors import AddressError
 from .frozen import fast_init
 from .memo import computed_once
 from .reply import Reply, ToolCall
+from .shared_work import SharedWork
+
+T = TypeVar("T")
 
 SCHEMA = 1
 """Version of what an address covers: raised when a field of `Request` or `Call` is added or changes
@@ -215,7 +218,7 @@ class RecordingAsk:
     through `used_as`; both hand on to one list of notes. Calls that raise are not noted.
     """
 
-    __slots__ = ("_inner", "draw", "notes", "part")
+    __slots__ = ("_inner", "_shared", "draw", "notes", "part")
 
     def __init__(
         self,
@@ -223,8 +226,11 @@ class RecordingAsk:
         notes: list[object] | None = None,
         draw: tuple[int, ...] = (),
         part: Part = ("", "", 0),
+        shared: SharedWork | None = None,
     ) -> None:
+        """shared: what other pieces of work have done already; None: nothing is shared."""
         self._inner = inner
+        self._shared = shared
         self.draw = draw
         self.part = part
         """The first is `speak`, `draft`, `rate`, `judge`, or the name of a form; the second as
@@ -245,14 +251,37 @@ class RecordingAsk:
     def seated(self, role: str, seat: str, heard: int) -> "RecordingAsk":
         """The `Ask` of a seat. role: stands where nobody around it has named one."""
         part = (self.part[0] or role, seat, heard)
-        return RecordingAsk(self._inner, self.notes, self.draw, part)
+        return self._with(self.notes, self.draw, part)
 
     def used_as(self, role: str) -> "RecordingAsk":
         """The `Ask` whose replies are for this."""
-        return RecordingAsk(self._inner, self.notes, self.draw, (role, *self.part[1:]))
+        return self._with(self.notes, self.draw, (role, *self.part[1:]))
 
     def nth(self, index: int) -> "RecordingAsk":
-        return RecordingAsk(self._inner, self.notes, (*self.draw, index), self.part)
+        return self._with(self.notes, (*self.draw, index), self.part)
+
+    def _with(self, notes: list[object], draw: tuple[int, ...], part: Part) -> "RecordingAsk":
+        return RecordingAsk(self._inner, notes, draw, part, self._shared)
+
+    def once(
+        self,
+        do: Callable[["RecordingAsk"], Awaitable[T]],
+        settings: tuple[Hashable, ...],
+        *about: Hashable,
+    ) -> Awaitable[T]:
+        """What `do` comes to with this ask; if the same was done before in the run, what it came to
+        then, with all that it noted. settings and about: what decides it, beside the replies; the
+        former are values that a run has few of."""
+        shared = self._shared
+        if shared is None:
+            return do(self)
+        try:
+            key = self.part, self.draw, tuple(map(shared.number, settings)), about
+            hash(key)
+        except TypeError:
+            return do(self)  # an agent or a turn of somebody's own, not to be compared
+        own = self._with([], self.draw, self.part)
+        return shared.once(key, partial(do, own), own.notes, self.notes)
 
 
 def nth(ask: Ask, index: int) -> Ask:
@@ -275,3 +304,13 @@ def seated(ask: Ask, role: str, seat: str, heard: int) -> Ask:
 def used_as(ask: Ask, role: str) -> Ask:
     """The `Ask` whose replies are for `role`, for who records: a draft, a rating."""
     return ask.used_as(role) if isinstance(ask, RecordingAsk) else ask
+
+
+def once(
+    ask: Ask,
+    do: Callable[[Ask], Awaitable[T]],
+    settings: tuple[Hashable, ...],
+    *about: Hashable,
+) -> Awaitable[T]:
+    """`RecordingAsk.once`, where what is asked is recorded."""
+    return ask.once(do, settings, *about) if isinstance(ask, RecordingAsk) else do(ask)

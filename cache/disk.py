@@ -16,7 +16,7 @@ from .checksum import SIZE, add_checksum
 from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from .lock import share_lock
 from .read_ahead import ReadAhead
-from .record import SHARING, split_shared
+from .record import SHARES, split_shared
 from .rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
 from .store import REPLACED, Store, checked_key
 
@@ -59,7 +59,7 @@ _KEEP_TEXT = _KEEP.replace("(?, 1,", "(?, 0,")
 _DROP_TEXTS = f"""
     DELETE FROM Cache WHERE raw = 0 AND key NOT IN (
         SELECT lower(hex(substr(value, -32))) FROM Cache
-        WHERE raw = 1 AND substr(value, {SIZE + 1}, 1) = x'{SHARING:02x}'
+        WHERE raw = 1 AND substr(value, {SIZE + 1}, 1) = x'{SHARES.hex()}'
     )
 """
 _NAME = "INSERT OR IGNORE INTO Settings VALUES ('store_id', ?)"

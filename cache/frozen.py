@@ -5,6 +5,7 @@ The `__init__` that `dataclass` writes for a frozen class sets each field throug
 from its address to its verdict.
 """
 
+from collections.abc import Callable
 from dataclasses import MISSING, fields
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +14,25 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _Kind = TypeVar("_Kind", bound="type[DataclassInstance]")
+
+
+def hash_once(kind: _Kind) -> _Kind:
+    """Keep the hash of a frozen dataclass that has no slots with each value, once it was asked for;
+    no other process gets it, where the same text has another."""
+    compute: Callable[[Any], int] = kind.__hash__
+
+    def __hash__(self: Any) -> int:
+        own = self.__dict__
+        if (known := own.get("_hash")) is None:
+            known = own["_hash"] = compute(self)
+        return known  # type: ignore[no-any-return]
+
+    def __getstate__(self: Any) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+    for method in (__hash__, __getstate__):
+        setattr(kind, method.__name__, method)
+    return kind
 
 
 def fast_init(kind: _Kind) -> _Kind:

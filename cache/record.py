@@ -39,6 +39,8 @@ PLAIN = 2
 """Form of a record whose parts are not compressed: a new one, and each one in a bundle."""
 SHARING = 3
 """Form of a compressed record that has a shared part."""
+SHARES = bytes([SHARING])
+"""How such a record begins."""
 LEAST_SHARED = 4096
 """Characters of a prompt's beginning that is worth a part of its own."""
 
@@ -233,7 +235,7 @@ def split_shared(value: bytes) -> tuple[bytes, bytes]:
 
     DamagedEntry if it is no record.
     """
-    if value[:1] != bytes([SHARING]):
+    if value[:1] != SHARES:
         return value, b""
     _, _, _, identity, model, _, reply, _, call = _head("", value)
     end = _HEAD.size + identity + model + reply + call + _PLACE.size

@@ -13,7 +13,7 @@ from typing import Any
 from .checksum import strip_checksum
 from .errors import DamagedEntry, StoreError, StoreFull
 from .read_ahead import ReadAhead, StoredRow
-from .record import split_shared
+from .record import SHARES, split_shared
 from .store import Reader
 
 STORE_FILE = "cache.db"
@@ -223,8 +223,11 @@ class RowReader(Reader):
 
     def _whole(self, key: str, mode: object, value: object) -> bytes:
         """A value with the text that it shares; without, if that is damaged: its reply is not."""
-        record, address = split_shared(_value(key, mode, value))
-        return record + self._text(address.hex()) if address else record
+        record = _value(key, mode, value)
+        if record[:1] == SHARES:
+            record, address = split_shared(record)
+            record += self._text(address.hex())
+        return record
 
     def _text(self, address: str) -> bytes:
         text = self._texts.get(address)

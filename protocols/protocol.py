@@ -2,12 +2,12 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
-from ..cache.call import Ask
+from ..cache.call import Ask, once
 from ..cache.memo import memoized
 from .agents.agent import Brief, Speaker
 from .claims import Claim
@@ -284,7 +284,12 @@ class Conversation(Protocol):
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         said = await self.converse(Transcript(question), side, ask)
         if isinstance(said, Transcript):
-            return await self.judge.judge(said, ask, self.judging())
+            judging = self.judging()
+
+            def decision(ask: Ask) -> Awaitable[Verdict]:
+                return self.judge.judge(said, ask, judging)
+
+            return await once(ask, decision, (self.judge, judging), said)
         if not isinstance(said, Measured):
             raise TypeError(f"converse returns the Transcript at its end, and here {said!r:.60}")
         transcripts = (said.transcript, *said.otherwise)

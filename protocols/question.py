@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ..cache.frozen import hash_once
+
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 MAX_LABEL = 40
@@ -19,7 +21,8 @@ LARGEST = 1e9
 _PLAIN = re.compile(r"[^<>{}\"\n\r]*")
 
 
-@dataclass(frozen=True, slots=True)
+@hash_once
+@dataclass(frozen=True)
 class Answer:
     label: str
     """A capital letter or a short word; what judges and debaters call the answer."""
@@ -28,7 +31,8 @@ class Answer:
     """A worked solution or other support that everybody may read; empty if there is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@hash_once
+@dataclass(frozen=True)
 class Question:
     text: str
     answers: tuple[Answer, ...]

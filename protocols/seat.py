@@ -1,9 +1,10 @@
 """A seat: who sits there, which answer it argues for, and what it is asked to do."""
 
+from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from ..cache.call import Ask, seated
+from ..cache.call import Ask, once, seated
 from .agents.agent import Brief, Speaker, called
 from .doubts import at_seat
 from .gather import gather_in_order
@@ -37,8 +38,13 @@ class Seat(NamedTuple):
 
     async def speak(self, transcript: Transcript, ask: Ask) -> Turn:
         """One speech on this transcript."""
-        with at_seat(self.brief.title):
-            return await self.speaker.speak(transcript, self.side, ask, self.brief)
+        speaker, side, brief = self
+
+        def speech(ask: Ask) -> Awaitable[Turn]:
+            return speaker.speak(transcript, side, ask, brief)
+
+        with at_seat(brief.title):
+            return await once(ask, speech, (speaker, brief), side, transcript)
 
     async def speak_unlabelled(self, transcript: Transcript, ask: Ask) -> Turn:
         """One speech by a seat that is called by its title alone.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Literal, TypeAlias
 
-from ..cache.frozen import fast_init
+from ..cache.frozen import fast_init, hash_once
 from ..cache.reply import Outcome
 from .doubts import ANYTHING, Doubt, Span, shifted
 from .question import Answer, Question
@@ -36,6 +36,7 @@ class ToolUse:
         return self.result.startswith("error:")
 
 
+@hash_once
 @fast_init
 @dataclass(frozen=True)
 class Turn:
@@ -77,6 +78,7 @@ class Turn:
         return self.outcome == "refused" or not self.text
 
 
+@hash_once
 @fast_init
 @dataclass(frozen=True)
 class Transcript:

@@ -249,7 +249,7 @@ class Worker:
 
     async def _attempt(self, cell: Cell) -> CellEnd:
         if not self._models.diverted:
-            return await attempt_noted(cell, self._cache)
+            return await attempt_noted(cell, self._cache, self._cache.shared_work)
 
         async def noting(call: Call) -> Reply:
             try:

@@ -26,7 +26,7 @@ from .schema import (
 from .values import VERDICT, RecordedCall, RecordedCell, RecordedJudgement, unread_in
 from .varints import pack_floats, pack_ids, pack_pairs, unpack_ids, unpack_pairs
 
-MAX_KNOWN = 150_000
+MAX_KNOWN = 40_000
 """Texts and calls of recent problems whose numbers are kept in memory."""
 SHORT_TEXT = 120
 """Characters; a text of so many or fewer may recur in other problems, as `I concede.` does."""

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Self
 
 from ...cache.call import Ask
+from ...cache.shared_work import SharedWork
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import NotReproducible
 from ..stop import StopToken
@@ -190,15 +191,21 @@ class ComposedTwice:
     or replayed, and all of it would be paid again.
     """
 
-    def __init__(self, ask: Ask, ask_of: Callable[[Cell, Ask], Ask] | None = None) -> None:
-        """ask_of: what a cell asks in place of `ask`."""
+    def __init__(
+        self,
+        ask: Ask,
+        ask_of: Callable[[Cell, Ask], Ask] | None = None,
+        shared: SharedWork | None = None,
+    ) -> None:
+        """ask_of: what a cell asks in place of `ask`; shared: among the other cells, then not."""
         self._ask = ask
         self._ask_of = ask_of
+        self._shared = shared if ask_of is None else None
         self._done: set[int] = set()
 
     def __call__(self, cell: Cell) -> Awaitable[CellEnd]:
         if id(cell.row) in self._done:
-            return attempt_noted(cell, self._asked_by(cell))
+            return attempt_noted(cell, self._asked_by(cell), self._shared)
         # Not its others that begin meanwhile, unless this one comes to no end.
         self._done.add(id(cell.row))
         return self._twice(cell)

@@ -9,6 +9,7 @@ from ...cache.address import value_address
 from ...cache.cache import heard_early
 from ...cache.call import Ask, RecordingAsk, nth
 from ...cache.errors import Superseded
+from ...cache.shared_work import SharedWork
 from ...protocols.question import Question
 from ...protocols.transcript import Failure, Verdict
 from ..record.values import are_probabilities
@@ -78,10 +79,11 @@ async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
     return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
 
 
-async def attempt_noted(cell: Cell, ask: Ask) -> CellEnd:
-    """One cell's outcome, with what it asked and believed on the way, all of it durable."""
+async def attempt_noted(cell: Cell, ask: Ask, shared: SharedWork | None = None) -> CellEnd:
+    """One cell's outcome, with what it asked and believed on the way, all of it durable. shared:
+    with other cells."""
     while True:
-        recording = RecordingAsk(ask)
+        recording = RecordingAsk(ask, shared=shared)
         try:
             with heard_early() as heard:
                 outcome = await attempt(cell, recording)

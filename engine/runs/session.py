@@ -102,7 +102,7 @@ class RunSession(LocalExecutor):
             assignment.rounds,
         )
         ask_of = None if assignment.later is None else assignment.later.ask_of
-        self._twice = ComposedTwice(self.cache, ask_of)
+        self._twice = ComposedTwice(self.cache, ask_of, self.cache.shared_work)
         self._under_way = 0
         """Cells without an end, of those that were begun last."""
         self._capture = Capture(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
+from ...cache.frozen import hash_once
 from ...cache.memo import memoized
 from ...cache.reply import Reply
 from ..prompts.escape import escape_and_count, escape_tags
@@ -39,7 +40,8 @@ _SPEECH = re.compile(r"<\s*speech\s*>(.*?)(?:<\s*/\s*speech\s*>|\Z)", re.DOTALL 
 _UNPAIRED = re.compile(rf"\A.*{_CLOSE}\s*|{_OPEN}.*\Z", re.DOTALL | re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@hash_once
+@dataclass(frozen=True)
 class Brief:
     """What a seat reads beside the question and the transcript."""
 

@@ -9,15 +9,16 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import read_record
 from oversight.cache.rows import STORE_FILE
+from oversight.engine.runs.stores import open_for_reading
 from tests.campaign.vendor import Prompt, prompt_of
 from tests.starting import Started
 from tests.waiting import PATIENCE
@@ -53,7 +54,8 @@ class Bench:
     lanes: int = 16
     deadline: float = 60.0
     text: str = "How many apples are in crate {n}?"
-    store: Path | None = None
+    store: Path | str | None = None
+    """A folder, or the URL of a database."""
     environment: Mapping[str, str] = field(default_factory=dict)
     concurrency: int = CONCURRENCY
     """Of each of two models."""
@@ -118,13 +120,14 @@ class Bench:
     def stored(self) -> set[Prompt]:
         """The prompts whose replies are in the store; reading it fails on any damage."""
         assert self.store is not None
-        if not (self.store / STORE_FILE).exists():
+        if isinstance(self.store, Path) and not (self.store / STORE_FILE).exists():
             return set()
-        store = ReadOnlyStore(self.store)
-        try:
-            return {prompt_of(read_record(key, value).call()) for key, value in store.items()}
-        finally:
-            store.close()
+        with closing(open_for_reading(str(self.store))) as store:
+            return {
+                prompt_of(read_record(key, value).call())
+                for key, value in store.items()
+                if isinstance(value, bytes)
+            }
 
 
 class Sitting:

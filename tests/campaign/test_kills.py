@@ -5,7 +5,9 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from tests.campaign.sweeps import CONCURRENCY, Bench, Sitting
 from tests.campaign.vendor import Vendor
 from tests.command_line import fleet_of
 from tests.conftest import Campaign
+from tests.proxy import Proxy
 
 SLOW = Profile(latency=0.02, spread=0.5)
 FLIGHTS = 2 * CONCURRENCY
@@ -35,16 +38,45 @@ def calm(tmp_path: Path) -> Iterator[tuple[Vendor, Bench]]:
 
 
 @pytest.mark.campaign
+@pytest.mark.parametrize("place", ["folder", "database"])
 def test_p1_kills_lose_nothing_and_repeat_nothing_stored(
-    campaign: Campaign, calm: tuple[Vendor, Bench], tmp_path: Path
+    campaign: Campaign,
+    calm: tuple[Vendor, Bench],
+    tmp_path: Path,
+    place: str,
+    request: pytest.FixtureRequest,
 ) -> None:
+    """In a database far away too, where a cell hears a reply while it is being saved."""
+    with ExitStack() as stack:
+        far = None
+        if place == "database":
+            server = request.getfixturevalue("postgres")
+            proxy = Proxy(server.folder / ".s.PGSQL.5432", delay=0.02)
+            far = partial(stack.enter_context(proxy).url, server)
+        kill_at_random(campaign, *calm, tmp_path, far)
+
+
+def kill_at_random(
+    campaign: Campaign,
+    vendor: Vendor,
+    undisturbed: Bench,
+    folder: Path,
+    database: Callable[[], str] | None,
+) -> None:
+    """database: makes a new one, and gives its URL."""
     chance = random.Random(campaign.seed)
     wanted = campaign.size(3, 100)
     kills = rounds = extra = 0
-    vendor, undisturbed = calm
     distinct = len(vendor.book)
     while kills < wanted:
-        bench = Bench(tmp_path / f"round-{rounds}", vendor.url, problems=PROBLEMS)
+        # Who goes on need not wait long for the leases of the dead.
+        bench = Bench(
+            folder / f"round-{rounds}",
+            vendor.url,
+            problems=PROBLEMS,
+            store=database and database(),
+            environment={"OVERSIGHT_LEASE_SECONDS": "0.6"},
+        )
         before, in_round = len(vendor.book), 0
         done = False
         while not done:
