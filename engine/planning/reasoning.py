@@ -1,12 +1,10 @@
 """Notes on reasoning models in roles whose token limit leaves no room for reasoning."""
 
-from collections.abc import Iterator
-
 from ...protocols.agents.agent import Agent
 from ...protocols.judges.judge import ModelJudge
 from ..providers.capabilities import abilities
 from ..simulation.model import PREFIX
-from ..sweeps.sweep import Sweep
+from ..sweeps.sweep import Sweep, dataclasses_in
 
 
 def cramped(sweep: Sweep) -> tuple[str, ...]:
@@ -14,7 +12,9 @@ def cramped(sweep: Sweep) -> tuple[str, ...]:
     they have no reasoning_tokens."""
     notes: dict[str, None] = {}
     for row in sweep.rows:
-        for role in _roles(row.protocol):
+        for role in dataclasses_in(row.protocol):
+            if not isinstance(role, (Agent, ModelJudge)):
+                continue
             if not role.reasoning_tokens and reasons(role.model, role.effort):
                 notes[
                     f"{role.model} reasons before it replies, and that counts against its "
@@ -35,15 +35,3 @@ def reasons(model: str, effort: str) -> bool:
 
 def _named(role: Agent | ModelJudge) -> str:
     return "an agent" if isinstance(role, Agent) else f"a judge that is asked {role.kind}"
-
-
-def _roles(value: object) -> Iterator[Agent | ModelJudge]:
-    """Every role with a model of its own in a tree of roles and settings."""
-    if isinstance(value, (Agent, ModelJudge)):
-        yield value
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _roles(part)
-    else:
-        for name in getattr(value, "__dataclass_fields__", ()):
-            yield from _roles(getattr(value, name))

@@ -227,19 +227,15 @@ class _StoredGrid(msgspec.Struct, frozen=True):
     rows: tuple[GridRow, ...]
 
 
+STORED = tuple(name for name in _StoredGrid.__struct_fields__ if name != "format")
+
+
 def stored_grid(grid: Grid) -> bytes:
     """A grid without its problems, as JSON; equal bytes for equal grids."""
     names = [each.name for each in fields(GridRow)]
     rows = [{name: getattr(row, name) for name in names} for row in grid.rows]
-    stored = {
-        "format": GRID_FORMAT,
-        **{
-            name: getattr(grid, name)
-            for name in _StoredGrid.__struct_fields__
-            if name not in ("format", "rows")
-        },
-        "rows": rows,
-    }
+    stored = {"format": GRID_FORMAT} | {name: getattr(grid, name) for name in STORED}
+    stored["rows"] = rows
     return orjson.dumps(stored, default=dict, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -253,17 +249,7 @@ def read_grid(content: bytes, problems: tuple[Problem, ...]) -> Grid:
         raise ValueError(f"a grid of format {stored.format}; this version reads {GRID_FORMAT}")
     if stored.draws < 1 or not stored.rows:
         raise ValueError(f"no grid of a sweep: {stored.draws} draws, {len(stored.rows)} rows")
-    return Grid(
-        stored.name,
-        problems,
-        stored.rows,
-        stored.draws,
-        stored.seed,
-        stored.identities,
-        stored.code,
-        stored.capability,
-        stored.meanings,
-    )
+    return Grid(problems=problems, **{name: getattr(stored, name) for name in STORED})
 
 
 def models_in(settings: object) -> Iterator[str]:
