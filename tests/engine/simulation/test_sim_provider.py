@@ -1,4 +1,5 @@
 import asyncio
+import math
 import os
 import subprocess
 import sys
@@ -15,8 +16,9 @@ from oversight.cache.reply import Reply
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.simulation import PRESETS, GroundTruth, SimModel, SimProvider
 from oversight.protocols.agents.agent import ADVOCATE, Agent
-from oversight.protocols.judges import StatedJudge
+from oversight.protocols.judges import StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.prompts.render import Instructions, question_block
 from oversight.protocols.prompts.words import Words
 from oversight.protocols.transcript import Transcript
@@ -113,6 +115,18 @@ def test_the_identity_depends_on_nothing_else() -> None:
 
 
 # Worlds
+
+
+async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it() -> None:
+    """It reads no strength off a numbered step, so it goes by its own 0.75 nats."""
+    belief = 1 / (1 + math.exp(-0.75))
+    protocol = DoublyEfficientDebate(VotesJudge("sim/quiet", n=1), Agent("sim/it"))
+    accepted = 0
+    for problem in PROBLEMS[:200]:
+        side = problem.question.answers[problem.best]
+        verdict = await protocol.run(problem.question, side, QUIETLY)
+        accepted += bool(dict(verdict.measures)["accepted"])
+    assert within(accepted, 200, belief)
 
 
 # Time

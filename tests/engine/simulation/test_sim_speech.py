@@ -61,6 +61,14 @@ async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_o
     assert max(lengths) - min(lengths) > 40
 
 
+async def test_who_has_heard_the_rival_answers_it() -> None:
+    question = FIRST.question
+    first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIETLY)
+    transcript = Transcript(question, (first,))
+    reply = await SPEAKER.speak(transcript, question.answers[1], QUIETLY)
+    assert any(words in reply.text for words in ("speech for", "opponent", "against"))
+
+
 async def test_a_client_asks_about_the_question_and_moves_nobody() -> None:
     client = Brief("Client", Words("A client asks."), Words("Ask one question."), act="ask")
     asking = await SPEAKER.speak(Transcript(FIRST.question), None, QUIETLY, client)
