@@ -2,9 +2,10 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
 from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.frozen import hash_once
@@ -27,7 +28,7 @@ from ..quotes import MAX_QUOTE_WORDS, find_quotes
 from ..settings import require_positive, unusual
 from ..transcript import ToolUse, Transcript, Turn
 from .tool_loop import ask_with_tools
-from .tools import TOOLS, Allowance, Scene, check_claims, tool_named
+from .tools import TOOLS, Allowance, Scene, Tool, check_claims, require_tool
 
 PRIVATE, SPEECH = "<private>", "<speech>"
 """Tags that a prompt may ask for: around what nobody else reads, and around the speech."""
@@ -117,13 +118,16 @@ class Speaker(ABC):
 class Agent(Speaker):
     """A model with settings."""
 
+    toolbox: ClassVar[Mapping[str, Tool]] = TOOLS
+    """The tools that there are, by name; an agent of one's own may have others."""
+
     model: str
     temperature: float | None = 0.4
     words: int = 150
     """Word limit of a speech: asked for in the prompt, and enforced by cutting with a mark."""
     max_tokens: int = 1024
     tools: tuple[str, ...] = ()
-    """Names from oversight.protocols.agents.tools.TOOLS."""
+    """Names from the toolbox."""
     scratchpad: bool = False
     """Whether the agent may think in private before it speaks."""
     quotes: bool = False
@@ -144,7 +148,7 @@ class Agent(Speaker):
 
     def __post_init__(self) -> None:
         for tool in (*self.tools, *self.claims):
-            tool_named(tool)
+            require_tool(tool, self.toolbox)
         if self.budget is not None and self.budget < 0:
             raise ValueError(f"budget: {self.budget:g} is below 0")
         if not 0 <= self.noise < 1:
@@ -184,7 +188,9 @@ class Agent(Speaker):
                 messages(brief.rules(transcript.question), transcript, todo, brief.words),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
-                tools=tuple([TOOLS[tool].spec for tool in self.tools]) if form is None else (),
+                tools=tuple([self.toolbox[tool].spec for tool in self.tools])
+                if form is None
+                else (),
                 response_format=form,
                 effort=self.effort,
             )
@@ -239,7 +245,7 @@ class Agent(Speaker):
 
     def _costs(self) -> Words:
         names = dict.fromkeys((*self.tools, *self.claims))
-        return as_words(", ".join(f"{name} {TOOLS[name].cost:g}" for name in names))
+        return as_words(", ".join(f"{name} {self.toolbox[name].cost:g}" for name in names))
 
     async def speak(
         self,
@@ -261,10 +267,11 @@ class Agent(Speaker):
         scene = Scene(transcript.question, side)
         if self.budget is not None or self.tools:
             scene = replace(scene, before=tuple(_used_before(transcript, side, title)))
-        reply, used = await ask_with_tools(call, ask, Allowance(self.tools, self.budget), scene)
+        may = Allowance(self.tools, self.budget, toolbox=self.toolbox)
+        reply, used = await ask_with_tools(call, ask, may, scene)
         turn = self.read(reply, used, side, brief)
         if self.claims:
-            may = Allowance(self.claims, self.budget, self.noise)
+            may = Allowance(self.claims, self.budget, self.noise, self.toolbox)
             scene = replace(scene, before=(*scene.before, *used))
             turn = replace(turn, tools=used + await check_claims(may, turn.text, scene))
         if not self.quotes:

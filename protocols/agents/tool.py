@@ -49,7 +49,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool: to add one, write its `run` and put it into oversight.protocols.agents.tools.TOOLS.
+    """A tool: to add one, write its `run` and name it in the `toolbox` of an agent of one's own.
 
     run: from arguments that fit the schema, and the scene, to what was found. It never raises for
     what a model wrote, always ends, and gives the same for the same; it may await.

@@ -6,8 +6,8 @@ kept. A claim is a use of a tool inside a speech, with the result that the speak
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -21,10 +21,10 @@ from .database import QUERY
 from .tool import ERROR_PREFIX, Found, Scene, Tool
 from .trials import TRY_PROGRAMS
 
-__all__ = ["TOOLS", "Allowance", "Found", "Scene", "Tool", "check_claims", "tool_named", "use"]
+__all__ = ["TOOLS", "Allowance", "Found", "Scene", "Tool", "check_claims", "require_tool", "use"]
 
 TOOLS: dict[str, Tool] = {tool.spec.name: tool for tool in (CALCULATOR, QUERY, BIT, TRY_PROGRAMS)}
-"""Every tool by name. A new one is a line here."""
+"""The built-in tools by name."""
 
 OVER_BUDGET = "error: over budget"
 CLAIM = "claim"
@@ -50,15 +50,16 @@ class Allowance:
     """What a side may spend in a world; None: as much as it likes."""
     noise: float = 0.0
     """Probability that the finding on a claim is the wrong one; drawn from the claim."""
+    toolbox: Mapping[str, Tool] = field(default_factory=lambda: TOOLS)
+    """What the names stand for."""
 
 
-def tool_named(name: str) -> Tool:
-    """ValueError, with the near names, if there is none."""
-    if name not in TOOLS:
+def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
+    """ValueError, with the near names, if there is none of that name."""
+    if name not in toolbox:
         raise ValueError(
-            f"tools: there is no {name!r}{meant(name, TOOLS)}; there is {_list(TOOLS)}"
+            f"tools: there is no {name!r}{meant(name, toolbox)}; there is {_list(toolbox)}"
         )
-    return TOOLS[name]
 
 
 async def use(may: Allowance, wish: ToolCall, scene: Scene) -> ToolUse:
@@ -69,7 +70,7 @@ async def use(may: Allowance, wish: ToolCall, scene: Scene) -> ToolUse:
     """
     if wish.name not in may.tools:
         return ToolUse("none", "", f"error: there is no such tool; there is {_list(may.tools)}")
-    tool = TOOLS[wish.name]
+    tool = may.toolbox[wish.name]
     arguments = tool.read(wish.arguments)
     if isinstance(arguments, str):
         return ToolUse(wish.name, "", arguments)
@@ -100,7 +101,7 @@ async def _checked(may: Allowance, claim: "re.Match[str]", scene: Scene) -> Tool
         return ToolUse(CLAIM, "", f"error: no such checker; there is {_list(may.tools)}")
     if not _ONE_WORD.fullmatch(expected):
         return ToolUse(CLAIM, "", "error: what is expected must be a number or a word")
-    arguments = {argument: body for argument in TOOLS[name].required}
+    arguments = {argument: body for argument in may.toolbox[name].required}
     used = await use(may, ToolCall("", name, orjson.dumps(arguments).decode()), scene)
     if used.failed:
         return ToolUse(CLAIM, "", used.result, used.cost)
@@ -120,5 +121,5 @@ def _same(result: str, expected: str) -> bool:
         return result.casefold() == expected.casefold()
 
 
-def _list(names: Sequence[str] | dict[str, Tool]) -> str:
+def _list(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"

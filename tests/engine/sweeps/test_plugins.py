@@ -258,3 +258,17 @@ def test_a_provider_may_be_registered(tmp_path: Path, monkeypatch: pytest.Monkey
             open_sweep(tmp_path / "mine.yaml", ["judges=their/small"])
     finally:
         registered.cache_clear()
+
+
+def test_a_tool_of_ones_own_is_part_of_the_code_of_the_rows_that_have_it(examples: Path) -> None:
+    def code() -> dict[str, str]:
+        rows = open_sweep(examples / "finder.yaml", []).sweep.rows
+        codes = row_codes(rows)
+        return {row.agent: codes[row.address].digest for row in rows}
+
+    before = code()
+    file = examples / "finder.py"
+    file.write_text(file.read_text().replace(".casefold()", ".lower()"))
+    after = code()
+    assert len(before) == 3 and before.keys() == after.keys()
+    assert all(before[agent] != after[agent] for agent in before)
