@@ -3,9 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
@@ -13,8 +11,9 @@ from typing import Literal, Self, TypeAlias
 
 from .address import store_key
 from .call import Ask, Call, Identity
-from .errors import DamagedEntry, ReplayMiss, StoreError, Superseded
+from .errors import DamagedEntry, ReplayMiss, StoreError
 from .explain import nearest_recorded
+from .flight import HEARD, Flight
 from .lookups import GroupedLookups, Lookup
 from .record import LEAST_SHARED, Record, make_ready, new_record, stored_reply
 from .reply import Reply
@@ -57,94 +56,6 @@ class CacheStatistics:
     """Paid for and lost, because the store could not save them."""
     taken: int = 0
     """Taken over by another process while they were paid for: they may have been paid twice."""
-
-
-class Heard:
-    """The replies that one piece of work has been given before they were durable."""
-
-    def __init__(self) -> None:
-        self._flights: set[_Flight] = set()
-
-    def add(self, flight: "_Flight") -> None:
-        self._flights.add(flight)
-
-    async def saved(self) -> None:
-        """Return once all of them are durable. StoreFull, StoreError: one could not be saved;
-        Superseded."""
-        for flight in [*self._flights]:
-            task = flight.task
-            stored = task.result() if task.done() else await flight.landing()
-            if stored is not flight.reply:
-                raise Superseded(stored.call)
-            self._flights.discard(flight)
-
-
-_HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
-
-
-@contextmanager
-def heard_early() -> Generator[Heard]:
-    """Within this, and in tasks that it starts, a cache over a shared store gives a reply while it
-    is being saved. The next call is looked up meanwhile, and sent when all before it is durable:
-    one waits for the store once a call, and not twice. What is made of the replies counts when
-    `Heard.saved` has returned."""
-    heard = Heard()
-    token = _HEARD.set(heard)
-    try:
-        yield heard
-    finally:
-        _HEARD.reset(token)
-
-
-class _Flight:
-    """One call on the wire, and the callers who wait for it. `asyncio.shield` would make two
-    callbacks for each of them."""
-
-    __slots__ = ("_hearing", "_loop", "_waiting", "reply", "task")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, task: "asyncio.Task[Reply]") -> None:
-        self.task = task
-        self.reply: Reply | None = None
-        """The reply that is being saved."""
-        self._loop = loop
-        self._waiting: list[asyncio.Future[Reply]] = []
-        self._hearing: list[asyncio.Future[Reply]] = []
-
-    def landing(self) -> "asyncio.Future[Reply]":
-        """The reply, once it is durable; cancelling the wait for it does not cancel the flight."""
-        waiting = self._loop.create_future()
-        self._waiting.append(waiting)
-        return waiting
-
-    async def hear(self, heard: Heard) -> Reply:
-        """The reply, once it is there."""
-        reply = self.reply
-        if reply is None:
-            hearing: asyncio.Future[Reply] = self._loop.create_future()
-            self._hearing.append(hearing)
-            reply = await hearing
-        if reply is self.reply:
-            heard.add(self)
-        return reply
-
-    def tell(self, reply: Reply) -> None:
-        self.reply = reply
-        for hearing in self._hearing:
-            if not hearing.done():
-                hearing.set_result(reply)
-
-    def land(self, task: "asyncio.Task[Reply]") -> None:
-        # Asked for even if nobody waits any more: nothing else retrieves the exception.
-        fault = None if task.cancelled() else task.exception()
-        for waiting in (*self._waiting, *self._hearing):
-            if waiting.done():
-                continue
-            if task.cancelled():
-                waiting.cancel()
-            elif fault is not None:
-                waiting.set_exception(fault)
-            else:
-                waiting.set_result(task.result())
 
 
 class Cache:
@@ -214,7 +125,7 @@ class Cache:
         self.holders: dict[str, str] = {}
         """By key of a call that another process is paying for, who that is."""
         make_ready()
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[str, Flight] = {}
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -233,7 +144,7 @@ class Cache:
         address = call.address
         identity = self._identity(call)
         key = store_key(address, identity)
-        heard = _HEARD.get() if self._early else None
+        heard = HEARD.get() if self._early else None
         flight = self._flights.get(key)
         if flight is not None:
             self._shared += 1
@@ -254,7 +165,7 @@ class Cache:
             loop = self._loop = asyncio.get_running_loop()
         look = self._store.reads_wait and self._mode != "off"
         flying = (self._look if look else self._pay)(call, key, address, identity)
-        flight = self._flights[key] = _Flight(loop, loop.create_task(flying))
+        flight = self._flights[key] = Flight(loop, loop.create_task(flying))
         flight.task.add_done_callback(partial(self._landed, key))
         return await (flight.landing() if heard is None else flight.hear(heard))
 
@@ -428,7 +339,7 @@ class Cache:
         flight = None
         if reply is None:
             try:
-                if self._early and (heard := _HEARD.get()) is not None:
+                if self._early and (heard := HEARD.get()) is not None:
                     await heard.saved()
                     flight = self._flights[key]
                 reply = await self._inner(call)

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from ...cache.address import value_address
-from ...cache.cache import heard_early
 from ...cache.call import Ask, RecordingAsk, nth
 from ...cache.errors import Superseded
+from ...cache.flight import heard_early
 from ...cache.shared_work import SharedWork
 from ...protocols.question import Question
 from ...protocols.transcript import Failure, Verdict

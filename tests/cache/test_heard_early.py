@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from oversight.cache.cache import Cache, heard_early
+from oversight.cache.cache import Cache
 from oversight.cache.errors import StoreFull
+from oversight.cache.flight import heard_early
 from oversight.cache.store import MemoryStore
 from oversight.engine.runs.scheduler import attempt_noted
 from oversight.engine.sweeps.rows import report_rows
