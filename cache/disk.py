@@ -54,8 +54,12 @@ _PUT = _KEEP.replace(
     "mode = excluded.mode, filename = NULL, value = excluded.value",
 )
 """The same, but one that is there already is replaced."""
-_KEEP_TEXT = _KEEP.replace("(?, 1,", "(?, 0,")
-"""A text that records share."""
+_KEEP_TEXT = _KEEP.replace("(?, 1,", "(?, 0,").replace(
+    "NOTHING",
+    "UPDATE SET mode = excluded.mode, value = excluded.value WHERE value IS NOT excluded.value",
+)
+"""A text that records share. It is named by what it says: one that says something else is damaged,
+and is mended."""
 _DROP_TEXTS = f"""
     DELETE FROM Cache WHERE raw = 0 AND key NOT IN (
         SELECT lower(hex(substr(value, -32))) FROM Cache

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from .call import Call
 from .errors import DamagedEntry
-from .record import LEAST_SHARED, PLAIN, Record, checked_records, read_record
-from .reply import Reply
+from .record import LEAST_SHARED, PLAIN, SHARING, Record, checked_records, read_record
 from .store import Store
 
 _BATCH = 512
@@ -54,7 +53,9 @@ def merge(
         if foreign:
             record = record.imported()
         try:
-            kept = _kept(store, key)
+            value = store.get(key)
+            kept = None if value is None else read_record(key, value)
+            said = None if kept is None else replace(kept.reply(), origin="")
         except DamagedEntry:
             store.put_many([(key, _packed(record, shared))])
             new += 1
@@ -62,8 +63,10 @@ def merge(
         if kept is None:
             new += 1
             waiting.append((key, _packed(record, shared)))
-        elif replace(kept, origin="") == replace(record.reply(), origin=""):
+        elif said == replace(record.reply(), origin=""):
             known += 1
+            if kept.form == SHARING and not kept.shared_part:
+                waiting.append((key, _packed(record, shared)))  # for the text that it shares
         else:
             other += 1
         if len(waiting) == _BATCH:
@@ -76,8 +79,3 @@ def merge(
 def _packed(record: Record, shared: Callable[[Call], str]) -> bytes:
     long = record.form == PLAIN and record.call_size >= LEAST_SHARED
     return record.packed(shared(record.call()) if long else "").to_bytes()
-
-
-def _kept(store: Store, key: str) -> Reply | None:
-    value = store.get(key)
-    return None if value is None else read_record(key, value).reply()

@@ -234,9 +234,11 @@ class RowReader(Reader):
         if text is None:
             try:
                 row = self._db.execute(_TEXT, (address,)).fetchone()
-                text = _value(address, *row) if row else b""
+                text = _value(address, *row) if row else None
             except (*FAULTS, DamagedEntry):
-                return b""
+                text = None
+            if text is None:
+                return b""  # until it is stored again
             if len(self._texts) >= _TEXTS_IN_MEMORY:
                 self._texts.clear()
             self._texts[address] = text

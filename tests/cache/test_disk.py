@@ -278,6 +278,11 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
         assert record.reply().text == "So."
         ((_, damage),) = checked_records(store.items())
         assert isinstance(damage, DamagedEntry) and "lost the passage" in damage.reason
+    with closing(DiskStore(folder)) as store, closing(ReadOnlyStore(folder / "copy")) as backup:
+        before = store.losses
+        merge(backup.items(), store)
+        assert {record.call() for _, record in records(store.items())} == {first, second, other}
+        assert store.losses == before, "no reply was replaced"
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, bytes(4096), b"\0"])
