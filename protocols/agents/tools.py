@@ -64,7 +64,7 @@ def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
         )
     tool = toolbox[name]
     if not isinstance(tool, Tool) or tool.spec.name != name:
-        raise ValueError(f"toolbox: {name!r} stands for {tool!r:.60}, which is no tool of this name")
+        raise ValueError(f"toolbox: {name!r} stands for {tool!r:.60}, no tool of this name")
 
 
 async def use(may: Allowance, wish: ToolCall, scene: Scene) -> ToolUse:
