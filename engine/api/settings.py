@@ -48,7 +48,7 @@ def _tag(text: str) -> str:
 
 def all_tags(given: tuple[str, ...], set_for_all: str) -> dict[str, str]:
     """Tags by key. set_for_all: those of $OVERSIGHT_TAGS, which the given ones take precedence
-    over. UsageError for one that is none."""
+    over. UsageError for a text that is no tag."""
     try:
         read = [_tag(each.strip()) for each in set_for_all.split(",") if each.strip()]
         pairs = [tag.split("=", 1) for tag in (*read, *map(_tag, given))]

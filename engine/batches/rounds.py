@@ -55,7 +55,7 @@ class BatchPlan:
     """Whether calls that can never be served are asked once more."""
 
     visits: tuple[str, ...] | None = None
-    """In place of any work, ids or marks of batches to give up; if empty, all are cancelled."""
+    """Set to cancel batches and do no work: their ids or marks, or () for all of them."""
 
     def rounds(self, models: Models) -> MakeRounds:
         return partial(BatchRounds, self, models)
@@ -88,7 +88,7 @@ class BatchRounds(Rounds):
             self._collectors[model] = models.diverted[model] = collector
         self._later = plan.later
         self._answers = 0
-        """Of those who answer later, before this round."""
+        """Number of replies that `AnsweredLater` had before this round."""
         if self._later is not None:
             for model in self._later.models:
                 models.diverted[model] = partial(self._ask_later, self._later)
@@ -248,7 +248,7 @@ class BatchRounds(Rounds):
 def batch_plan(
     assignment: Assignment, batched: tuple[str, ...] = (), terms: BatchTerms = LIVE
 ) -> BatchPlan:
-    """That of a run. UsageError."""
+    """The plan for the batches of a run. UsageError for a mode that stores no replies."""
     if assignment.mode not in ("use", "refresh"):
         raise UsageError(
             f"what comes of a batch goes into the store, which --cache {assignment.mode} does "

@@ -50,7 +50,7 @@ class Production(Generic[Item, Made]):
         return self.first_call.model
 
     def problems(self, seed: int) -> tuple[Problem, ...]:
-        """Of what is made so far."""
+        """Problems made of the results so far."""
         return self.collect([(i, self.made[i.id]) for i in self.items if i.id in self.made], seed)
 
     def require_abilities(self) -> None:

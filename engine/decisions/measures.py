@@ -58,8 +58,8 @@ class AgainstNaive:
     lift: Estimate
     """Mean lift in accuracy, world by world."""
     redrawn: Flips | None
-    """Flips between two draws of the naive judge itself. What a protocol seems to mend or to spoil
-    by as much is regression to the mean. None with a single draw."""
+    """Flips between two draws of the naive judge itself. Flips of a protocol that are as
+    frequent are regression to the mean. None with a single draw."""
     gap_recovered: Estimate | None
     """(ASD - naive ASD) / (largest possible ASD - naive ASD); None if undetermined, or without
     shared questions."""

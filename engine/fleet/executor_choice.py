@@ -77,8 +77,8 @@ def executor_for(
 
 
 def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) -> tuple[str, ...]:
-    """Those that are asked in batches; every: also where the sweep file says nothing. UsageError
-    for a model that cannot be, and where every one is to be and none can."""
+    """The models that are asked in batches. every: also where the sweep file says nothing.
+    UsageError for a model that cannot be asked so, and if `every` is set and none can."""
     batched = models.batched(names, every)
     if every and not batched:
         raise UsageError(f"no model of this sweep can be asked in batches: {', '.join(names)}")

@@ -38,7 +38,7 @@ class ForestLine:
     failed: int = 0
     missing: int = 0
     apart: tuple[float, float, float] | None = None
-    """Of a comparison: both means, and p in the family of all rows."""
+    """For a comparison: (first mean, second mean, p adjusted for all rows); else None."""
 
     @property
     def mean(self) -> float | None:

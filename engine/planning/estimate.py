@@ -60,7 +60,7 @@ class Timing:
     chain: float
     """Minutes that a cell of the slowest row takes."""
     longest: str
-    """That row."""
+    """Name of the row whose cell takes `chain`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ModelPlan:
     calls: int
     """Distinct calls of the whole sweep."""
     stored: int
-    """Those whose reply is in the store."""
+    """Distinct calls whose reply is in the store."""
     input_tokens: int
     output_tokens: int
     cost: Cost | None

@@ -63,8 +63,8 @@ class Watcher:
         self.last = 0
         """The line of the author's that ran last."""
         self.returned: dict[str, tuple[int, object]] = {}
-        """Of each function of the author's, by its name: the line of its last return, and what
-        that returned."""
+        """By name of each function of the author's: the line of its last return, and the value that
+        it returned."""
 
     @contextmanager
     def watching(self, *, reads: bool = False) -> Iterator[None]:

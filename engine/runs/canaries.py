@@ -43,7 +43,7 @@ class _RowState:
     """Calls of a cell one after another, as far as that is known."""
     completed: int = 0
     seconds: float = 0.0
-    """That its completed cells have taken together."""
+    """Total time of its completed cells."""
     held: deque[Cell] = field(default_factory=deque)
 
     def urgency(self) -> tuple[float, int, int]:
@@ -155,7 +155,7 @@ class RowWatch(Iterator[Cell]):
             self._holding += 1
 
     def _next_row(self) -> _RowState | None:
-        """Of the rows of which a held cell may begin, the one whose cells take longest."""
+        """The row whose cells take longest, among those with a held cell that may begin."""
         ready = (row for row in self._rows.values() if row.held and self._may_begin(row))
         return max(ready, key=_RowState.urgency, default=None)
 

@@ -66,7 +66,7 @@ class Assignment:
     lanes: int
     """How many cells may be under way at a time."""
     run_id: str
-    """Of the run folder. A refresh does not ask again for what earlier sessions of it stored."""
+    """Id of the run folder. A refresh does not ask again for what earlier sessions of it stored."""
     keep: Callable[[Sequence[CompletedCell]], None]
     """Takes outcomes as they land; they are in the folder once `flush` has returned, or before.
     RunFolderError if the disk takes no more."""

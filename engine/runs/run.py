@@ -58,9 +58,9 @@ class RunOptions:
     max_cost: float | None = None
     """Dollars for the whole run; None for no cap."""
     prices: PriceList | None = None
-    """None for the listed ones."""
+    """None for the built-in prices."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """To be noted with the run; those that it has stay, unless one of these has their key."""
+    """Added to the tags that the run has; a tag of the same key is replaced."""
     part: str = ""
     """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False

@@ -26,7 +26,7 @@ class CellEnd(NamedTuple):
 
     outcome: CellOutcome
     notes: list[Any]
-    """Of its `RecordingAsk`."""
+    """Notes of the cell's `RecordingAsk`."""
 
 
 def run_cells(

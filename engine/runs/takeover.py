@@ -71,10 +71,10 @@ class Takeover:
 
     sweep: Sweep
     folder: RunFolder
-    """Of this run; open."""
+    """The folder of this run; open."""
     store: Store
     identity: Identity
-    """Of the endpoint that answers a call."""
+    """Identity of the endpoint that answers a call."""
     verify: int = 0
     """How many cells of each source are replayed first."""
 

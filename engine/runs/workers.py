@@ -38,7 +38,7 @@ CRASH = "crash"
 """Kind of a failure that is a bug in some code, and not a model's doing."""
 
 RETRIED_KINDS = frozenset((CRASH, NeverAnswered.slug))
-"""Kinds of failures whose cells are run again at a resume: a bug that may be mended by then, and
+"""Kinds of failures whose cells are run again at a resume: a bug that may be fixed by then, and
 calls that no model has answered, be it for a setting in the sweep file."""
 
 log = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ def failure(work: str, raised: BaseException) -> Failure:
             return Failure(fault.slug, str(fault))
         case Exception():
             # A bug in one protocol must not throw away a night of the others; it is loud here,
-            # counted in the report, and `--retry-failed` runs the cell again once it is mended.
+            # counted in the report, and `--retry-failed` runs the cell again once it is fixed.
             message = f"{type(fault).__name__}: {fault}"
             place = _place(fault)
             if place in _SHOWN:

@@ -25,7 +25,7 @@ class Bounds:
     """Mean ASD under each treatment of failed and doubtful worlds."""
 
     n: int
-    """All questions."""
+    """Number of questions."""
     doubtful: int
     """Questions with a world that failed or is in doubt."""
     drop: Estimate | None

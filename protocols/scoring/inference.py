@@ -178,9 +178,9 @@ class Jackknife:
 
     clusters: int
     variance: Floats
-    """With pseudo-clusters, where a value has ends."""
+    """Variance with pseudo-clusters, which stand for the ends that a value may have."""
     sampling: Floats
-    """Without them."""
+    """Variance without pseudo-clusters."""
     centre: Floats
     shrink: Floats
     degrees: int
