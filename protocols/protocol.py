@@ -78,7 +78,7 @@ class Protocol(ABC):
         return verdict.settled(side)
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        """The protocol itself, which a subclass defines: as `run`, with the verdict as it was read."""
+        """The protocol itself, defined by a subclass: as `run`, with the verdict as it was read."""
         raise NotImplementedError(f"{type(self).__name__} has no play, which every protocol needs")
 
     async def appraise(

@@ -114,8 +114,8 @@ class FolderSettings(AskSettings):
         metavar="KEY=VALUE",
     )
     adopt_code: bool = flag(
-        "Go on with a run that other code has begun: what is missing is run with the code as it "
-        "is now, and the manifest says so.",
+        "Resume a run that was begun with other code: what is missing is run with the code as it "
+        "is now, and the manifest notes that.",
         default=False,
     )
 

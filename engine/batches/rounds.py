@@ -20,9 +20,9 @@ from ..display.quantity import counted
 from ..errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed, UsageError
 from ..models.router import Models
 from ..runs.executor import AnsweredLater, Assignment
+from ..runs.lanes import Work
 from ..runs.rounds import MakeRounds, Missing, Rounds
 from ..runs.session import RunSession
-from ..runs.workers import Work
 from ..throughput import clipped
 from .books import BatchBooks
 from .collector import Collector
@@ -140,8 +140,8 @@ class BatchRounds(Rounds):
                 calls = sum(batch.lines for batch in out.values())
                 many = counted(len(out), "batch", "batches")
                 told.append(
-                    f"{clipped(model)}  wave {self.waves}: {many} out, {back:,} of {calls:,} calls "
-                    "done there"
+                    f"{clipped(model)}  round {self.waves}: {many} out, {back:,} of {calls:,} "
+                    "calls done there"
                 )
         return [*told, *(line for line in live if line.split()[0] not in batched)]
 

@@ -66,7 +66,7 @@ class AgainstNaive:
     truth_moved: float | None
     """Mean change of the log odds of the truth in worlds that argue for it, nats."""
     lie_moved: float | None
-    """The same in worlds that argue for another answer."""
+    """Mean change of the log odds of the truth in worlds that argue for another answer, nats."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,8 +147,8 @@ def forest_of(results: "Results") -> Forest:
 
 
 def saved_forest(report: Mapping[str, Any], names: Sequence[str]) -> Forest:
-    """The same from a report in JSON. names: of its rows' protocols, as people see them. KeyError,
-    or ValueError if the rows are others, for a report of another version."""
+    """The forest plot of a report in JSON. names: of its rows' protocols, as people see them.
+    KeyError, or ValueError if the rows are others, for a report of another version."""
     from ...protocols.scoring.estimate import Estimate
 
     naive: dict[str, float] = {}

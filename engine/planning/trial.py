@@ -28,9 +28,9 @@ from ...protocols.transcript import Failure, Verdict
 from ..errors import EngineError, Halt, QuotaExhausted, UsageError
 from ..runs.checks import Composed
 from ..runs.dry_run import STAND_IN, world_of
+from ..runs.lanes import first_fault
 from ..runs.lookup import ShownWorld
 from ..runs.scheduler import verdict_of
-from ..runs.workers import first_fault
 from ..simulation import SimProvider
 from ..simulation.form import Contents, fill_form
 from ..sweeps.sweep import Cell, Sweep

@@ -47,7 +47,7 @@ CREATED = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
 class Endless(BaseException):
-    """A run that comes to no end. No Exception, so that no `except` of an author's keeps it."""
+    """A run that never ends. Not an Exception, so that no `except` of an author's catches it."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(why)

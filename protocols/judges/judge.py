@@ -298,7 +298,7 @@ class Elicited:
         return spans_with_unread(rows, len(self.doubts))
 
     def reversed(self) -> "Elicited":
-        """The same with the answers in reverse order."""
+        """This elicitation with the answers in reverse order."""
         turned = tuple(replace(each, probs=each.probs[::-1]) for each in self.judgements)
         return replace(self, judgements=turned)
 

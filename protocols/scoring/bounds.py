@@ -35,7 +35,7 @@ class Bounds:
     worst: float
     """Every failed or doubtful world counted with the agent score that lowers ASD most."""
     best: float
-    """The same, with the agent score that raises it most."""
+    """Every failed or doubtful world counted with the agent score that raises ASD most."""
     interval: Ends | None
     """Where the mean of all worlds lies, 95 %: the bounds with their sampling error."""
 
