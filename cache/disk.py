@@ -53,17 +53,15 @@ _PUT = _KEEP.replace(
     "UPDATE SET store_time = excluded.store_time, expire_time = NULL, size = 0, "
     "mode = excluded.mode, filename = NULL, value = excluded.value",
 )
-"""The same, but one that is there already is replaced."""
-_KEEP_TEXT = _KEEP.replace("(?, 1,", "(?, 0,").replace(
-    "NOTHING",
-    "UPDATE SET mode = excluded.mode, value = excluded.value WHERE value IS NOT excluded.value",
+"""As `_KEEP`, but a row that is there already is replaced."""
+_KEEP_TEXT = _PUT.replace("(?, 1,", "(?, 0,") + (
+    "WHERE value IS NOT excluded.value OR mode IS NOT excluded.mode"
 )
-"""A text that records share. It is named by what it says: one that says something else is damaged,
-and is mended."""
+"""A text that records share; one that is damaged is replaced."""
 _DROP_TEXTS = f"""
-    DELETE FROM Cache WHERE raw = 0 AND key NOT IN (
+    DELETE FROM Cache WHERE raw = 0 AND length(key) = 64 AND key NOT IN (
         SELECT lower(hex(substr(value, -32))) FROM Cache
-        WHERE raw = 1 AND substr(value, {SIZE + 1}, 1) = x'{SHARES.hex()}'
+        WHERE substr(value, {SIZE + 1}, 1) = x'{SHARES.hex()}'
     )
 """
 _NAME = "INSERT OR IGNORE INTO Settings VALUES ('store_id', ?)"
@@ -255,6 +253,10 @@ class ReadOnlyStore(RowReader):
             if not self._reopened():
                 return None
         return super().get(key)
+
+    def _text(self, address: str) -> bytes:
+        # Somebody may have added it, or brought it back, since the file was opened.
+        return super()._text(address) or (super()._text(address) if self._reopened() else b"")
 
     def _reopened(self) -> bool:
         """Whether somebody wrote since the file was opened, and it was opened again for that."""

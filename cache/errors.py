@@ -4,6 +4,7 @@ CacheError
 ├── ReplayMiss        a replay met a call that was never recorded; names the nearest one
 ├── StoreError        the store cannot be opened, read or written; says what to do
 │   ├── DamagedEntry  a stored value fails its checksum, or is nothing this program wrote
+│   │   ├── PassageLost  a call without the passage that it shares; its reply is whole
 │   │   └── RequestLeftOut  a reply without its request, from a pack
 │   ├── StoreFull     no room left to save a paid reply
 │   ├── StoreUnreachable  a database that does not answer; it is there once more, or never was
@@ -43,6 +44,13 @@ class DamagedEntry(StoreError):
         )
         self.key = key
         self.reason = reason
+
+
+class PassageLost(DamagedEntry):
+    """The store has lost the passage that a call shares with others; its reply is whole."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key, "its store has lost the passage that its call shares")
 
 
 class RequestLeftOut(DamagedEntry):

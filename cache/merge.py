@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from .call import Call
 from .errors import DamagedEntry
-from .record import LEAST_SHARED, PLAIN, SHARING, Record, checked_records, read_record
+from .record import LEAST_SHARED, PLAIN, Record, read_record, records
 from .store import Store
 
 _BATCH = 512
@@ -33,40 +33,47 @@ def merge(
     foreign: bool = False,
     shared: Callable[[Call], str] = lambda call: "",
 ) -> MergeStatistics:
-    """Store what is new, after checking that it is a whole record under its own key.
+    """Store what is new, after checking that it is a whole record under its own key. One whose
+    passage is lost is taken too, unless it is foreign: its reply is whole.
 
     foreign: whether the entries came in a file: then the origins of their replies say so. shared:
     as `Cache` has it.
 
     What is stored already is never replaced: a run that was served one reply must be served it
-    again. Only a damaged entry is, which cannot be served.
+    again. Only a damaged entry is, which cannot be served; and a passage that the store has lost
+    comes back.
 
     Raises: StoreFull, StoreError; what was stored until then stays.
     """
     new = known = other = 0
     damaged: list[DamagedEntry] = []
     waiting: list[tuple[str, bytes]] = []
-    for key, record in checked_records(entries):
-        if isinstance(record, DamagedEntry):
-            damaged.append(record)
+    for key, record in records(entries):
+        try:
+            if isinstance(record, DamagedEntry):
+                raise record
+            if foreign or not record.lost_passage:
+                record.check()
+            else:
+                record.reply()
+        except DamagedEntry as damage:
+            damaged.append(damage)
             continue
         if foreign:
             record = record.imported()
         try:
-            value = store.get(key)
-            kept = None if value is None else read_record(key, value)
-            said = None if kept is None else replace(kept.reply(), origin="")
+            kept = _kept(store, key)
         except DamagedEntry:
-            store.put_many([(key, _packed(record, shared))])
+            store.put_many([(key, _packed(record, shared).to_bytes())])
             new += 1
             continue
         if kept is None:
             new += 1
-            waiting.append((key, _packed(record, shared)))
-        elif said == replace(record.reply(), origin=""):
+            waiting.append((key, _packed(record, shared).to_bytes()))
+        elif replace(kept.reply(), origin="") == replace(record.reply(), origin=""):
             known += 1
-            if kept.form == SHARING and not kept.shared_part:
-                waiting.append((key, _packed(record, shared)))  # for the text that it shares
+            if kept.lost_passage and not record.lost_passage:
+                store.put_many([(key, _completed(kept, record, shared).to_bytes())])
         else:
             other += 1
         if len(waiting) == _BATCH:
@@ -76,6 +83,25 @@ def merge(
     return MergeStatistics(new, known, other, tuple(damaged))
 
 
-def _packed(record: Record, shared: Callable[[Call], str]) -> bytes:
+def _packed(record: Record, shared: Callable[[Call], str]) -> Record:
     long = record.form == PLAIN and record.call_size >= LEAST_SHARED
-    return record.packed(shared(record.call()) if long else "").to_bytes()
+    return record.packed(shared(record.call()) if long else "")
+
+
+def _completed(kept: Record, record: Record, shared: Callable[[Call], str]) -> Record:
+    """What a store has kept, with the whole call of an equal record."""
+    return replace(
+        _packed(record, shared),
+        stored_at=kept.stored_at,
+        reply_size=kept.reply_size,
+        reply_part=kept.reply_part,
+    )
+
+
+def _kept(store: Store, key: str) -> Record | None:
+    value = store.get(key)
+    if value is None:
+        return None
+    record = read_record(key, value)
+    record.reply()  # or it is damaged
+    return record

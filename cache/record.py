@@ -25,7 +25,7 @@ import zstandard
 from .address import store_key
 from .call import Call
 from .codec import read_call, read_reply, write_reply
-from .errors import DamagedEntry, RequestLeftOut
+from .errors import DamagedEntry, PassageLost, RequestLeftOut
 from .frozen import fast_init
 from .reply import Outcome, Reply
 
@@ -114,6 +114,11 @@ class Record:
     shared_at: int = 0
 
     @property
+    def lost_passage(self) -> bool:
+        """Whether its store has lost the shared part; its reply is whole."""
+        return self.form == SHARING and not self.shared_part
+
+    @property
     def address(self) -> str:
         """The call's address."""
         return self.key.partition(".")[0]
@@ -138,7 +143,7 @@ class Record:
             raise DamagedEntry(self.key, "its head is not that of its call and reply")
 
     def plain(self) -> "Record":
-        """The same with its parts unpacked."""
+        """This record with its parts unpacked."""
         return replace(
             self,
             form=PLAIN,
@@ -153,7 +158,7 @@ class Record:
         return replace(self, call_size=0, call_part=b"")
 
     def imported(self) -> "Record":
-        """The same, with a reply whose origin says that it came in a file."""
+        """This record, with a reply whose origin says that it was imported from a file."""
         reply = self.reply()
         if reply.origin.startswith(IMPORTED):
             return self
@@ -163,8 +168,8 @@ class Record:
         return replace(self, reply_size=len(written), reply_part=part)
 
     def packed(self, shared: str = "") -> "Record":
-        """The same as stores keep it. shared: how the prompt of many calls begins, this one's too;
-        a long one becomes a part of its own."""
+        """This record, compressed as stores keep it. shared: the beginning of its prompt that many
+        calls have in common; if it is long, it becomes a part of its own."""
         if self.form != PLAIN:
             return self
         asked, part, at = self.call_part, b"", 0
@@ -213,9 +218,9 @@ class Record:
         key, size, at = self.key, self.call_size, self.shared_at
         if self.form != SHARING:
             return _unpacked(key, self.form, self.call_part, size)
-        if not self.shared_part:
-            raise DamagedEntry(key, "its store has lost the passage that its call shares")
-        length = zstandard.frame_content_size(self.shared_part)
+        if self.lost_passage:
+            raise PassageLost(key)
+        length = _unpacked_size(self.shared_part)
         if not 0 <= length <= size - at:
             raise DamagedEntry(key, "the passage that its call shares does not fit into it")
         text = _unpacked(key, PACKED, self.shared_part, length)
@@ -303,7 +308,7 @@ def records(
 def checked_records(
     entries: Iterable[tuple[str, bytes | DamagedEntry]],
 ) -> Iterator[tuple[str, Record | DamagedEntry]]:
-    """The same, each record unpacked and checked against its key."""
+    """`records`, each unpacked and checked against its key."""
     for key, record in records(entries):
         try:
             if isinstance(record, Record):
@@ -340,7 +345,7 @@ def _head(key: str, value: bytes) -> tuple[int, int, int, int, int, int, int, in
 def _unpacked(key: str, form: int, part: bytes, size: int) -> bytes:
     if form != PLAIN:
         # Checked before unpacking: a small part may expand to a huge one.
-        if size > MAX_UNPACKED_BYTES or zstandard.frame_content_size(part) != size:
+        if size > MAX_UNPACKED_BYTES or _unpacked_size(part) != size:
             raise DamagedEntry(key, f"a part of it does not unpack to {size} bytes")
         try:
             part = _zstd.unpack(part)
@@ -349,3 +354,11 @@ def _unpacked(key: str, form: int, part: bytes, size: int) -> bytes:
     if len(part) != size:
         raise DamagedEntry(key, f"a part of it has {len(part)} bytes, not {size}")
     return part
+
+
+def _unpacked_size(part: bytes) -> int:
+    """The bytes that a compressed part says it unpacks to; -1 for one that says nothing."""
+    try:
+        return zstandard.frame_content_size(part)
+    except zstandard.ZstdError:
+        return -1

@@ -4,10 +4,13 @@ diskcache unpickles what a row calls a pickle, and writes to every file that it 
 reading is done here: a row that is not checksummed bytes under a text key is damage.
 """
 
+import hashlib
 import resource
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from .checksum import strip_checksum
@@ -35,6 +38,7 @@ _ASKED_AT_ONCE = 500
 """Keys of one statement."""
 
 _TEXTS_IN_MEMORY = 64
+_NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 
 _HELD = "SELECT count(*) FROM Cache WHERE raw = 1 AND store_time <= ?"
 _GET = "SELECT rowid, mode, value FROM Cache WHERE key = ? AND raw = 1"
@@ -53,11 +57,12 @@ _ENTRIES = f"SELECT key, mode, value FROM Cache WHERE {_RANGE}"
 # By place, not by name: a flipped byte in the name of a column must not cost every reply.
 _AFTER = "SELECT * FROM Cache WHERE rowid > ? ORDER BY rowid LIMIT ?"
 _AT = "SELECT * FROM Cache WHERE rowid = ?"
-_COLUMNS, _ROWID, _KEY, _RAW, _MODE, _VALUE = 12, 0, 1, 2, 9, 11
+_COLUMNS, _ROWID, _KEY, _MODE, _VALUE = 12, 0, 1, 9, 11
 _NAMES = "SELECT key, raw, mode, value FROM Cache LIMIT 1"
 _IDENTITY = "SELECT value FROM Settings WHERE key = 'store_id'"
 _FOREIGN = (
-    "SELECT rowid FROM Cache WHERE ifnull(raw, 2) NOT IN (0, 1) OR typeof(key) != 'text' LIMIT 20"
+    "SELECT rowid FROM Cache WHERE ifnull(raw, 2) NOT IN (0, 1) OR raw = 0 AND length(key) != 64 "
+    "OR typeof(key) != 'text' LIMIT 20"
 )
 
 
@@ -149,17 +154,19 @@ class RowReader(Reader):
 
     def recover(self) -> Iterator[tuple[str, bytes | DamagedEntry]]:
         """Every entry that can still be reached in a malformed file, in no useful order."""
-        # Texts first: the index that finds them may be what is damaged.
-        for _, key, mode, value in (row for row in self._reachable() if row[0] == 0):
-            try:
-                self._texts[_name(key)] = _value(_name(key), mode, value)
-            except DamagedEntry:
-                continue  # the calls that share it are damaged too
-        for raw, key, mode, value in self._reachable():
-            if raw != 0 or _name(key) not in self._texts:
-                yield self._found(key, mode, value)
+        # Texts first: the index that finds them may be what is damaged. So may the column that
+        # tells them from replies; what is under its own sha256 is a text.
+        texts: dict[str, bytes] = {}
+        for key, mode, value in self._reachable():
+            with suppress(DamagedEntry):
+                text = _value(name := _name(key), mode, value)
+                if hashlib.sha256(text).hexdigest() == name:
+                    texts[name] = text
+        for key, mode, value in self._reachable():
+            if _name(key) not in texts:
+                yield self._found(key, mode, value, texts)
 
-    def _reachable(self) -> Iterator[tuple[Any, Any, Any, Any]]:
+    def _reachable(self) -> Iterator[tuple[Any, Any, Any]]:
         last, end = 0, self._last_rowid()
         while last < end:
             try:
@@ -172,7 +179,7 @@ class RowReader(Reader):
                 last = rows[-1][_ROWID] if rows else end
             for row in rows:
                 if len(row) == _COLUMNS:
-                    yield row[_RAW], row[_KEY], row[_MODE], row[_VALUE]
+                    yield row[_KEY], row[_MODE], row[_VALUE]
 
     def faults(self) -> Iterator[str]:
         """What is wrong with the file beyond its entries; nothing if all is well."""
@@ -214,31 +221,37 @@ class RowReader(Reader):
                 raise StoreError(_malformed(self.file, "its index is out of order"))
             comparison, last = ">", rows[-1][0]
 
-    def _found(self, key: object, mode: object, value: object) -> tuple[str, bytes | DamagedEntry]:
+    def _found(
+        self, key: object, mode: object, value: object, texts: Mapping[str, bytes] = _NO_TEXTS
+    ) -> tuple[str, bytes | DamagedEntry]:
         name = _name(key)
         try:
-            return name, self._whole(name, mode, value)
+            return name, self._whole(name, mode, value, texts)
         except DamagedEntry as damage:
             return name, damage
 
-    def _whole(self, key: str, mode: object, value: object) -> bytes:
-        """A value with the text that it shares; without, if that is damaged: its reply is not."""
+    def _whole(
+        self, key: str, mode: object, value: object, texts: Mapping[str, bytes] = _NO_TEXTS
+    ) -> bytes:
+        """A value with the text that it shares; without, if that is damaged: its reply is not.
+        texts: those that are known already, by their addresses."""
         record = _value(key, mode, value)
         if record[:1] == SHARES:
             record, address = split_shared(record)
-            record += self._text(address.hex())
+            record += texts.get(address.hex()) or self._text(address.hex())
         return record
 
     def _text(self, address: str) -> bytes:
+        """A text that records share; empty if it cannot be read."""
         text = self._texts.get(address)
         if text is None:
             try:
                 row = self._db.execute(_TEXT, (address,)).fetchone()
-                text = _value(address, *row) if row else None
+                if row is None:
+                    return b""
+                text = _value(address, *row)
             except (*FAULTS, DamagedEntry):
-                text = None
-            if text is None:
-                return b""  # until it is stored again
+                return b""
             if len(self._texts) >= _TEXTS_IN_MEMORY:
                 self._texts.clear()
             self._texts[address] = text

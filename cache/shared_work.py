@@ -18,20 +18,26 @@ MAX_NUMBERED = 8192
 class Work:
     """A piece of work, under way or ended."""
 
-    __slots__ = ("fault", "notes", "result", "waiting", "whole")
+    __slots__ = ("ended", "fault", "notes", "result", "waiting")
 
     def __init__(self, notes: list[object]) -> None:
         self.notes = notes
-        """Of its `RecordingAsk`."""
+        """Notes of the `RecordingAsk` that the work asks."""
         self.result: Any = None
         self.fault: Exception | None = None
         """What it raised; then it has no result."""
-        self.whole = False
+        self.ended = False
         """Whether it has ended; False also where it was cancelled."""
         self.waiting: list[asyncio.Future[None]] = []
-        """Those who have joined it."""
+        """One future for each caller that has joined the work."""
 
-    async def end(self) -> None:
+    @property
+    def size(self) -> int:
+        """Its notes, which take most of its memory; at least 1, since work that asks nobody has its
+        key and its result."""
+        return len(self.notes) or 1
+
+    async def wait(self) -> None:
         """Wait for it; a future for each who waits, so that none is cancelled with another."""
         end = asyncio.get_running_loop().create_future()
         self.waiting.append(end)
@@ -51,7 +57,7 @@ class SharedWork:
         self._repeated = repeated
         self._known: dict[Hashable, Work] = {}
         self._latest: deque[Hashable] = deque()
-        """What has ended well, the oldest first."""
+        """Keys of work that ended without a fault, the oldest first."""
         self._notes = 0
         self._numbers: dict[Hashable, int] = {}
         self._numbered: dict[int, tuple[Hashable, int]] = {}
@@ -79,10 +85,10 @@ class SharedWork:
         """What was done under a key, once it has ended, or else what `do` comes to now. own: what
         `do` notes; notes: of whoever asks, who gets the notes of what was done."""
         while (work := self._known.get(key)) is not None:
-            joined = not work.whole
+            joined = not work.ended
             if joined:
-                await work.end()
-            if work.whole:
+                await work.wait()
+            if work.ended:
                 self._repeated(sum([type(each) is tuple for each in work.notes]), joined)
                 notes += work.notes
                 if work.fault is not None:
@@ -92,14 +98,14 @@ class SharedWork:
         work = self._known[key] = Work(own)
         try:
             result = work.result = await do()
-            work.whole = True
+            work.ended = True
         except Exception as fault:
-            work.fault, work.whole = fault, True
+            work.fault, work.ended = fault, True
             raise
         finally:
             notes += own
-            if work.whole and work.fault is None:
-                self._remember(key, len(own))
+            if work.ended and work.fault is None:
+                self._remember(key, work)
             else:
                 del self._known[key]
             for end in work.waiting:
@@ -107,8 +113,8 @@ class SharedWork:
                     end.set_result(None)
         return result
 
-    def _remember(self, key: Hashable, notes: int) -> None:
+    def _remember(self, key: Hashable, work: Work) -> None:
         self._latest.append(key)
-        self._notes += notes
+        self._notes += work.size
         while self._notes > MAX_NOTES:
-            self._notes -= len(self._known.pop(self._latest.popleft()).notes)
+            self._notes -= self._known.pop(self._latest.popleft()).size

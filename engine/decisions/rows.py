@@ -117,8 +117,11 @@ class OutcomesRead:
                     if not 0 <= record.place < len(table.ended) or table.ended[record.place]:
                         raise ValueError(f"cell {record.cell} is none of the sweep, or comes twice")
                     table.add(record)
-            except ValueError as exc:
+            except BaseException as exc:
+                # Lines that were read, and are in no table, would be missed for good.
                 self._begin()
+                if not isinstance(exc, ValueError):
+                    raise
                 # Names the line and the remedy.
                 for _ in self._run.outcomes():
                     pass

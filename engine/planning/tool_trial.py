@@ -32,7 +32,7 @@ class ToolTrial:
         self._mistakes: set[Mistake] = set()
 
     def run(self) -> list[Mistake]:
-        """All that is wrong, by line."""
+        """All mistakes, ordered by line."""
         if not inspect.iscoroutinefunction(self._tool.run):
             self._wrong("awaited", "run is awaited: write async def", 0)
             return sorted(self._mistakes)

@@ -51,7 +51,7 @@ class Allowance:
     noise: float = 0.0
     """Probability that the finding on a claim is the wrong one; drawn from the claim."""
     toolbox: Mapping[str, Tool] = field(default_factory=lambda: TOOLS)
-    """What the names stand for."""
+    """By name, the tools that there are."""
 
 
 def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:

@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+import shutil
 import sqlite3
 import stat
 from contextlib import closing
@@ -10,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from oversight.cache.address import store_key
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call, Message
 from oversight.cache.checksum import add_checksum
 from oversight.cache.disk import SETTINGS, DiskStore, RawDisk, ReadOnlyStore
-from oversight.cache.errors import DamagedEntry, StoreError, StoreGone
+from oversight.cache.errors import DamagedEntry, PassageLost, StoreError, StoreGone
 from oversight.cache.merge import merge
-from oversight.cache.record import checked_records, records
+from oversight.cache.record import checked_records, new_record, read_record, records
 from oversight.cache.rows import STORE_FILE
-from tests.calls import FULL
+from tests.calls import FULL, REPLY
 from tests.fakes import Scripted
 from tests.stores import filled
 
@@ -230,15 +232,21 @@ def test_the_disk_takes_bytes_and_text_keys_and_nothing_else(tmp_path):
         disk.get(pickle.dumps(5), False)
 
 
-async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
-    passage = "A long story. " * 999
-    first, second, other = (
-        FULL.changed(messages=(Message("system", text + "Rules."),), max_tokens=n)
-        for text, n in ((passage, 1), (passage, 2), ("Another story. " * 999, 1))
-    )
+def beginning(call: Call) -> str:
+    return call.messages[0].text.removesuffix("Rules.")
 
-    def beginning(call: Call) -> str:
-        return call.messages[0].text.removesuffix("Rules.")
+
+def about(passage: str, n: int = 1) -> Call:
+    system = Message("system", f"{passage} " * 999 + "Rules.")
+    return FULL.changed(messages=(system,), max_tokens=n)
+
+
+async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
+    first, second, other = (
+        about("A long story."),
+        about("A long story.", 2),
+        about("Another story."),
+    )
 
     def kept() -> list[tuple]:
         return sql(folder, "SELECT length(value) FROM Cache WHERE raw = 0")
@@ -272,17 +280,62 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
         store.delete_many([by_call[second]])
         store.drop_unused()
         assert len(kept()) == 1
-    sql(folder, "UPDATE Cache SET value = zeroblob(99) WHERE raw = 0")
-    with closing(ReadOnlyStore(folder)) as store:
-        ((_, record),) = records(store.items())
-        assert record.reply().text == "So."
-        ((_, damage),) = checked_records(store.items())
-        assert isinstance(damage, DamagedEntry) and "lost the passage" in damage.reason
-    with closing(DiskStore(folder)) as store, closing(ReadOnlyStore(folder / "copy")) as backup:
-        before = store.losses
-        merge(backup.items(), store)
-        assert {record.call() for _, record in records(store.items())} == {first, second, other}
-        assert store.losses == before, "no reply was replaced"
+
+
+def keep(folder: Path, *asked: Call) -> dict[str, bytes]:
+    """Add replies to these calls to a store; the entries."""
+    entries = {}
+    for call in asked:
+        new = new_record(store_key(call.address, "here/v1"), call, REPLY, "here/v1", 7)
+        entries[new.key] = new.packed(beginning(call)).to_bytes()
+    filled(folder, entries)
+    return entries
+
+
+@pytest.mark.parametrize(
+    "loss",
+    ["UPDATE Cache SET value = zeroblob(99)", "UPDATE Cache SET mode = 4", "DELETE FROM Cache"],
+)
+def test_without_its_passage_a_reply_is_whole_and_a_backup_brings_it_back(folder, loss):
+    entries = keep(folder, about("A story."), about("A story.", 2))
+    shutil.copytree(folder, folder / "backup")
+    sql(folder, f"{loss} WHERE raw = 0")
+    with closing(ReadOnlyStore(folder)) as reading:
+        for key, record in records(reading.items()):
+            assert record.reply() == read_record(key, entries[key]).reply()
+        assert {type(damage) for _, damage in checked_records(reading.items())} == {PassageLost}
+        with (
+            closing(DiskStore(folder)) as store,
+            closing(ReadOnlyStore(folder / "backup")) as backup,
+        ):
+            # A store that is recovered without the passage has the replies, and not its address.
+            with closing(DiskStore(folder / "recovered")) as recovered:
+                merged = merge(store.recover(), recovered)
+                assert merged.new == 2 and len(merged.damaged) == ("DELETE" not in loss)
+                assert merge(backup.items(), recovered, foreign=True).known == 2
+                assert dict(recovered.items()) == entries
+            assert merge(store.items(), store, foreign=True).damaged
+            assert merge(backup.items(), store, foreign=True).known == 2
+        assert dict(reading.items()) == entries
+    assert len(sql(folder, "SELECT 1 FROM Cache WHERE raw = 0")) == 1
+
+
+def test_recovery_keeps_apart_replies_and_passages_whatever_their_rows_say(folder):
+    entries = keep(folder, *(about(f"Story {n}.") for n in range(70)))
+    ((lost,),) = sql(folder, "SELECT min(key) FROM Cache WHERE raw = 0")
+    sql(folder, "UPDATE Cache SET value = zeroblob(99) WHERE key = ?", lost)
+    # One bit of a row's head is the difference between the two.
+    reply = min(entries)
+    sql(folder, "UPDATE Cache SET raw = 0 WHERE key = ?", reply)
+    texts = "SELECT max(key) FROM Cache WHERE length(key) = 64"
+    sql(folder, f"UPDATE Cache SET raw = 1 WHERE key = ({texts})")
+    with closing(DiskStore(folder)) as store:
+        store.drop_unused()
+        assert len(list(store.faults())) == 1
+        found = dict(store.recover())
+    assert isinstance(found.pop(lost), DamagedEntry)
+    assert found.keys() == entries.keys()
+    assert sum(found[key] != entries[key] for key in entries) == 1
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, bytes(4096), b"\0"])

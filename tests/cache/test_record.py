@@ -95,7 +95,12 @@ def test_the_beginning_that_calls_share_is_a_part_of_its_own():
     assert lost.reply() == stored_reply(new.key, head, call.address) == record.reply()
     with pytest.raises(DamagedEntry, match="lost the passage"):
         lost.call()
-    for wrong in (replace(packed, shared_at=2**20), replace(packed, shared_part=shared[:-1])):
+    for wrong in (
+        replace(packed, shared_at=2**20),
+        replace(packed, shared_part=shared[:-1]),
+        replace(packed, shared_part=b"no zstd"),
+        replace(packed, call_part=b"no zstd"),
+    ):
         with pytest.raises(DamagedEntry):
             wrong.check()
     assert new.packed("short").form == new.packed("elsewhere" * 999).form == PACKED

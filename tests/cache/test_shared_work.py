@@ -105,3 +105,13 @@ async def test_what_was_done_long_ago_is_forgotten() -> None:
     assert len(told.spared) == 1
     await once(told.cell(), speech("a"), (), 0)
     assert len(told.spared) == 1
+
+
+async def test_work_that_asked_nobody_is_forgotten_too() -> None:
+    told = Told()
+    for n in range(MAX_NOTES + 1):
+        await once(told.cell(), speech(), (), n)
+    await once(told.cell(), speech(), (), 0)
+    assert not told.spared
+    await once(told.cell(), speech(), (), MAX_NOTES)
+    assert told.spared == [(0, False)]

@@ -8,6 +8,7 @@ import pytest
 from oversight.engine.decisions.rows import OutcomesRead
 from oversight.engine.errors import RunFolderError
 from oversight.engine.reports.results import collect
+from oversight.engine.runs.outcome import OutcomeRecord, read_outcome
 from oversight.engine.runs.reader import RunReader
 from oversight.engine.runs.run_folder import OUTCOMES, outcomes
 from tests.run_folders import CELLS, GRID, folder, land
@@ -55,6 +56,25 @@ def test_a_line_that_was_read_is_not_read_again(tmp_path: Path) -> None:
         after = read.rows()
     assert (before.table.ended.sum(), after.table.ended.sum()) == (3, len(CELLS))
     assert np.isnan(before.table.probs[3, 0]) and not np.isnan(after.table.probs).any()
+
+
+def test_who_is_interrupted_while_reading_misses_nothing_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with folder(tmp_path) as run:
+        land(run, CELLS)
+    read, lines = OutcomesRead(RunReader(tmp_path)), iter(range(3))
+
+    def interrupted(line: bytes) -> OutcomeRecord:
+        if next(lines, None) is None:
+            raise KeyboardInterrupt
+        return read_outcome(line)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("oversight.engine.decisions.rows.read_outcome", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            read.rows()
+    same(read, tmp_path)
 
 
 def test_a_cell_that_stands_there_twice_is_named_by_its_line_until_it_is_mended(

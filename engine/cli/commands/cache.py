@@ -13,7 +13,7 @@ import click
 
 from ....cache.backup import back_up
 from ....cache.bundle import BundleStore, export_bundle
-from ....cache.errors import DamagedEntry
+from ....cache.errors import DamagedEntry, PassageLost
 from ....cache.explain import differences
 from ....cache.lock import exclusive_lock
 from ....cache.merge import MergeStatistics, merge
@@ -144,8 +144,14 @@ def verify(store: str | None = STORE, as_json: bool = JSON) -> None:
             f"{counted(sound, 'sound reply', 'sound replies')}, {len(damaged):,} damaged, "
             f"{counted(len(faults), 'other fault')}"
         )
-        if damaged:
+        lost = sum(isinstance(damage, PassageLost) for damage in damaged)
+        if len(damaged) > lost:
             say("to have the damaged ones asked for again: oversight cache prune --damaged")
+        if lost:
+            say(
+                "replies whose passages are lost are served as ever; to bring the passages back: "
+                "oversight cache import BACKUP"
+            )
         if faults:
             say(f"to save what can be read of it: oversight cache recover --store {place}")
     if damaged or faults:

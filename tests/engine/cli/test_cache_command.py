@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Iterable
@@ -227,6 +228,23 @@ def test_verify_names_what_is_damaged_and_prune_removes_it(folder):
     cache("prune", "--damaged", "--yes")
     assert kept(folder) == KEYS
     cache("verify")
+
+
+def test_verify_tells_a_lost_passage_from_a_lost_reply(folder):
+    passage = "A story. " * 999
+    call = CALL.changed(messages=(Message("system", passage), *CALL.messages))
+    key = store_key(call.address, "here/v1")
+    new = new_record(key, call, Reply("So."), "here/v1", JUNE)
+    put(folder, [(key, new.packed(passage).to_bytes())])
+    cache("backup", folder / "copy")
+    with closing(sqlite3.connect(folder / STORE_FILE)) as db, db:
+        db.execute("DELETE FROM Cache WHERE raw = 0")
+    result = cache("verify", code=1)
+    assert f"{key}  its store has lost the passage" in result.stdout
+    assert "oversight cache import BACKUP" in result.stderr and "prune" not in result.stderr
+    assert "0 of 5 replies" in cache("prune", "--damaged", "--dry-run").stdout
+    cache("import", folder / "copy")
+    assert "5 sound replies, 0 damaged" in cache("verify").stderr
 
 
 def test_verify_reports_a_malformed_file(folder):
