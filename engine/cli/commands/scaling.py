@@ -1,5 +1,6 @@
 """`oversight measure scaling`: ratings of judges and agents, and nested oversight."""
 
+import math
 from pathlib import Path
 
 from ...decisions.rows import read_rows
@@ -18,7 +19,7 @@ def _levels(given: tuple[str, ...]) -> dict[str, float]:
             found[model] = float(number)
         except ValueError:
             equals = ""
-        if not equals or not model:
+        if not equals or not model or not math.isfinite(found[model]):
             raise ValueError(f"{text!r}: write NAME=NUMBER, as 'sim/strong=1300'")
     return found
 

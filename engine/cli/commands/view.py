@@ -44,6 +44,8 @@ def command(
     if to is not None:
         write_site(run_named(named or ""), to, store, settings)
         return
+    if settings != SiteSettings():
+        raise UsageError("--readings, --whole, --no-calls and --zip are for --write")
     from ...pages.guard import is_loopback
     from ...pages.server import PageServer
 
