@@ -42,7 +42,8 @@ async def serve_pipe() -> None:
         except Exception as exc:
             value = _portable(exc)
         frame = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-        writer.write(FRAME_HEADER.pack(number, len(frame)) + frame)
+        if not transport.is_closing():  # as it is once the fleet is gone
+            writer.write(FRAME_HEADER.pack(number, len(frame)) + frame)
 
     try:
         while True:
