@@ -35,8 +35,8 @@ CLAIM_POLL_SECONDS, MAX_CLAIM_POLL_SECONDS = 0.05, 0.5
 twice the one before, up to the second."""
 SIMULATED = "simulated -"
 """Origin of a refreshed reply that no server gave."""
-LAST_SECONDS = 2.0
-"""Seconds for which an abandoned cache waits for a store that does not answer."""
+ABANDON_SECONDS = 2.0
+"""Seconds for which a cache that is abandoned waits for a store that does not answer."""
 EXPLAINED_MISSES = 3
 """Misses for which the nearest recorded call is looked up; each may take a second."""
 
@@ -246,9 +246,9 @@ class Cache:
 
     async def abandon(self) -> None:
         """Cancel the flights, which may have been paid, and save those that had landed: within
-        `LAST_SECONDS`, if the store does not answer."""
+        `ABANDON_SECONDS`, if the store does not answer."""
         if isinstance(self._store, Store):
-            self._store.hurry(LAST_SECONDS)
+            self._store.hurry(ABANDON_SECONDS)
         for flight in self._flights.values():
             flight.task.cancel()
         await self.close()

@@ -53,7 +53,7 @@ _PUT = _KEEP.replace(
     "UPDATE SET store_time = excluded.store_time, expire_time = NULL, size = 0, "
     "mode = excluded.mode, filename = NULL, value = excluded.value",
 )
-"""The same, but one that is there already is replaced."""
+"""As `_KEEP`, but a row that is there already is replaced."""
 _KEEP_TEXT = _PUT.replace("(?, 1,", "(?, 0,") + (
     "WHERE value IS NOT excluded.value OR mode IS NOT excluded.mode"
 )

@@ -31,7 +31,7 @@ class Nearest:
     record: Record | None
     """None if nothing is recorded for the model."""
     differences: tuple[str, ...]
-    """From the recorded call to the one asked for."""
+    """What differs between the recorded call and the one asked for, one line each."""
     partial: bool
     """Whether the store holds more than was searched."""
 

@@ -30,7 +30,7 @@ class Heard:
 
 
 HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
-"""Of the piece of work that asks now; None: it hears durable replies alone."""
+"""Replies that the work that asks now was given early; None: it gets durable replies alone."""
 
 
 @contextmanager

@@ -142,7 +142,7 @@ class PostgresStore(Store):
     claims: ClassVar[bool] = True
 
     def __init__(self, url: str, id: str = "") -> None:
-        """Makes the tables if they are not there. StoreError, with the mend.
+        """Makes the tables if they are not there. StoreError, with the remedy.
 
         id: given to a new store that takes another's place; a store that has one keeps its own.
         """

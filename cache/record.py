@@ -143,7 +143,7 @@ class Record:
             raise DamagedEntry(self.key, "its head is not that of its call and reply")
 
     def plain(self) -> "Record":
-        """The same with its parts unpacked."""
+        """This record with its parts unpacked."""
         return replace(
             self,
             form=PLAIN,
@@ -158,7 +158,7 @@ class Record:
         return replace(self, call_size=0, call_part=b"")
 
     def imported(self) -> "Record":
-        """The same, with a reply whose origin says that it came in a file."""
+        """This record, with a reply whose origin says that it was imported from a file."""
         reply = self.reply()
         if reply.origin.startswith(IMPORTED):
             return self
@@ -168,8 +168,8 @@ class Record:
         return replace(self, reply_size=len(written), reply_part=part)
 
     def packed(self, shared: str = "") -> "Record":
-        """The same as stores keep it. shared: how the prompt of many calls begins, this one's too;
-        a long one becomes a part of its own."""
+        """This record, compressed as stores keep it. shared: the beginning of its prompt that many
+        calls have in common; if it is long, it becomes a part of its own."""
         if self.form != PLAIN:
             return self
         asked, part, at = self.call_part, b"", 0
@@ -308,7 +308,7 @@ def records(
 def checked_records(
     entries: Iterable[tuple[str, bytes | DamagedEntry]],
 ) -> Iterator[tuple[str, Record | DamagedEntry]]:
-    """The same, each record unpacked and checked against its key."""
+    """`records`, each unpacked and checked against its key."""
     for key, record in records(entries):
         try:
             if isinstance(record, Record):

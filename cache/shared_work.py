@@ -22,14 +22,14 @@ class Work:
 
     def __init__(self, notes: list[object]) -> None:
         self.notes = notes
-        """Of its `RecordingAsk`."""
+        """Notes of the `RecordingAsk` that the work asks."""
         self.result: Any = None
         self.fault: Exception | None = None
         """What it raised; then it has no result."""
         self.ended = False
         """Whether it has ended; False also where it was cancelled."""
         self.waiting: list[asyncio.Future[None]] = []
-        """Those who have joined it."""
+        """One future for each caller that has joined the work."""
 
     @property
     def size(self) -> int:
@@ -57,7 +57,7 @@ class SharedWork:
         self._repeated = repeated
         self._known: dict[Hashable, Work] = {}
         self._latest: deque[Hashable] = deque()
-        """What has ended well, the oldest first."""
+        """Keys of work that ended without a fault, the oldest first."""
         self._notes = 0
         self._numbers: dict[Hashable, int] = {}
         self._numbered: dict[int, tuple[Hashable, int]] = {}

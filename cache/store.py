@@ -55,7 +55,7 @@ class Reader(ABC):
         """The value, or None if there is none. DamagedEntry if it is not what was stored."""
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes | DamagedEntry]:
-        """Those of the values that are there; where one is damaged, what is wrong with it."""
+        """The values of those keys that have one; for a damaged value, what is wrong with it."""
         found: dict[str, bytes | DamagedEntry] = {}
         for key in keys:
             try:

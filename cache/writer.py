@@ -82,7 +82,7 @@ class Writer:
     async def put_at_once(
         self, key: str, pack: Callable[[], bytes], leased: bool = False
     ) -> bytes | None:
-        """The same in this thread, for a store that never waits for a disk."""
+        """`put` in this thread, for a store that never waits for a disk."""
         return self._keep([(key, pack())], []).get(key)
 
     async def close(self) -> None:

@@ -8,7 +8,8 @@ from .transcript import Turn, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Of turns, unless a line says otherwise. Counts add up over cells; `Counts()` is all zeros."""
+    """Numbers of turns, unless a field says otherwise. They add up over cells; `Counts()` is all
+    zeros."""
 
     refused: int = 0
     truncated: int = 0

@@ -48,7 +48,7 @@ class Doubt:
     """Title of the seat that gave it: `Judge`, `Debater`."""
     cause: Cause
     call: str = ""
-    """Its address."""
+    """Address of its call."""
 
     @classmethod
     def of(cls, fault: Unreadable) -> "Doubt":
@@ -60,9 +60,9 @@ class Readings(Generic[_T]):
     """Replies to several questions that were asked at once."""
 
     read: Mapping[int, _T]
-    """Those that could be read, by place from 0."""
+    """What was read, by index of the question, from 0."""
     doubts: tuple[Doubt, ...]
-    """One for each of the others, in order."""
+    """One for each reply that could not be read, in order."""
 
 
 async def readings(*work: Coroutine[Any, Any, _T], needed: bool = True) -> Readings[_T]:
@@ -84,7 +84,8 @@ async def _or_fault(work: Coroutine[Any, Any, _T]) -> tuple[_T] | Unreadable:
 
 
 class at_seat:
-    """Within it an unreadable reply is that of the seat with this title, unless it names one."""
+    """Context manager: an unreadable reply within it is blamed on the seat of this title, unless a
+    seat is named already."""
 
     __slots__ = ("_title",)
 

@@ -78,7 +78,7 @@ class Protocol(ABC):
         return verdict.settled(side)
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        """As `run`, with the verdict as it was read: a subclass says here what is done."""
+        """The protocol itself, defined by a subclass: as `run`, with the verdict as it was read."""
         raise NotImplementedError(f"{type(self).__name__} has no play, which every protocol needs")
 
     async def appraise(
@@ -266,7 +266,7 @@ class Measured:
     otherwise: tuple[Transcript, ...] = ()
     """The transcripts that there would be instead, had unread replies said something else."""
     doubts: tuple[Doubt, ...] = ()
-    """Those replies."""
+    """The unread replies."""
     drafts: tuple[Turn, ...] = ()
     """The turns among which there was a selection. One that is silent leaves the verdict open."""
 

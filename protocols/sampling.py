@@ -33,7 +33,7 @@ class Sampling:
 
     @property
     def votes(self) -> int:
-        """As many as Hoeffding's inequality asks for."""
+        """Number of votes needed by Hoeffding's inequality."""
         return math.ceil(math.log(2 / self.failure) / (2 * self._error**2))
 
     def failure_of(self, votes: int) -> float:

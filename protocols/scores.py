@@ -88,7 +88,7 @@ ALL_SCORES: Mapping[str, Score] = MappingProxyType({**SCORES, **FURTHER_SCORES})
 SOLIB_SCORES: Mapping[str, Score] = MappingProxyType(
     {**SCORES, "accuracy": partial(accuracy, ties="zero")}
 )
-"""The same with the tie rule of SOlib."""
+"""`SCORES` with the tie rule of SOlib: an answer that ties is not accurate."""
 
 RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
     {

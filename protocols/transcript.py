@@ -139,8 +139,8 @@ class Verdict:
 
     @classmethod
     def unread(cls, question: Question, side: Answer, doubt: Doubt) -> "Verdict":
-        """That of a world in which nothing could be read: it may be any, and counts against
-        `side`."""
+        """The verdict of a world in which nothing could be read: its bounds are [0, 1], and it
+        counts against `side`."""
         answers = len(question.answers)
         probs = shifted((1 / answers,) * answers, question.place(side), 0.0)
         return cls(probs, Transcript(question), bounds=(ANYTHING,) * answers, doubts=(doubt,))

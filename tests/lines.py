@@ -32,16 +32,16 @@ CANARY = "sk-canary-0123456789"
 Line = Callable[[Settings, OnLimits | None], Provider]
 
 
-def plain_anthropic(settings: Settings, hear: OnLimits | None) -> Provider:
+def plain_anthropic(settings: Settings, on_limits: OnLimits | None) -> Provider:
     wire = AnthropicWire()
     pool = ConnectionPool(settings, keep_alive=4.0)
     auth = wire.auth(settings.key)
     transport = AiohttpTransport(settings.provider, settings.base_url, auth, pool)
-    return HttpProvider(wire, transport, deadline=settings.deadline, hear=hear)
+    return HttpProvider(wire, transport, deadline=settings.deadline, on_limits=on_limits)
 
 
-def responses(settings: Settings, hear: OnLimits | None) -> Provider:
-    return connect(replace(settings, api="responses"), hear)
+def responses(settings: Settings, on_limits: OnLimits | None) -> Provider:
+    return connect(replace(settings, api="responses"), on_limits)
 
 
 # provider, model, path below the server's address, and how the provider is made
@@ -73,9 +73,13 @@ def settings_for(line: str, url: str, deadline: float = 20.0) -> Settings:
 
 @asynccontextmanager
 async def reached(
-    line: str, url: str, deadline: float = 20.0, hear: OnLimits | None = None, key: str = CANARY
+    line: str,
+    url: str,
+    deadline: float = 20.0,
+    on_limits: OnLimits | None = None,
+    key: str = CANARY,
 ) -> AsyncIterator[Provider]:
-    provider = LINES[line][3](replace(settings_for(line, url, deadline), key=key), hear)
+    provider = LINES[line][3](replace(settings_for(line, url, deadline), key=key), on_limits)
     try:
         yield provider
     finally:
@@ -88,11 +92,11 @@ async def rehearsed(
     profile: Profile = PROFILES["calm"],
     answer: Responder | None = None,
     deadline: float = 20.0,
-    hear: OnLimits | None = None,
+    on_limits: OnLimits | None = None,
 ) -> AsyncIterator[tuple[Provider, MockServer]]:
     async with (
         MockServer(profile, answer) as server,
-        reached(line, server.url, deadline, hear) as p,
+        reached(line, server.url, deadline, on_limits) as p,
     ):
         yield p, server
 

@@ -29,47 +29,55 @@ class PreparedRun:
     """Set if the run may stop once it is precise enough."""
 
 
-def folder_options(its: FolderSettings, overrides: tuple[str, ...] = ()) -> RunOptions:
+def folder_options(settings: FolderSettings, overrides: tuple[str, ...] = ()) -> RunOptions:
     """The options of a run of which only its place is set. overrides: its `--set` flags."""
     return RunOptions(
-        store_name(its.store),
-        its.folder,
+        store_name(settings.store),
+        settings.folder,
         overrides=overrides,
-        max_cost=its.max_cost,
-        prices=its.price_list,
-        tags=all_tags(its.tag, os.environ.get(TAGS_VARIABLE, "")),
-        changed_code="adopt" if its.adopt_code else "refuse",
+        max_cost=settings.max_cost,
+        prices=settings.price_list,
+        tags=all_tags(settings.tag, os.environ.get(TAGS_VARIABLE, "")),
+        changed_code="adopt" if settings.adopt_code else "refuse",
     )
 
 
-def prepared(file: SweepFile, its: RunSettings, overrides: tuple[str, ...] = ()) -> PreparedRun:
+def prepared(
+    file: SweepFile, settings: RunSettings, overrides: tuple[str, ...] = ()
+) -> PreparedRun:
     """A sweep with the settings of its run. overrides: the `--set` flags that it was read with.
     UsageError for what does not fit the sweep, or each other."""
-    loaded = load_sweep(SweepPart.read(its.part).of(file) if its.part else file)
-    design = _design(its, loaded)
+    loaded = load_sweep(SweepPart.read(settings.part).of(file) if settings.part else file)
+    design = _design(settings, loaded)
     options = replace(
-        folder_options(its, overrides),
-        mode=its.cache,
-        retry_failed=its.retry_failed,
-        part=its.part,
-        accept_empty=its.accept_empty,
-        keeps_going=its.keep_going,
-        sources=tuple(map(folder_named, its.sources)) if its.sources else None,
-        verify=its.verify,
-        batches=design.batches if design else None,
+        folder_options(settings, overrides),
+        mode=settings.cache,
+        retry_failed=settings.retry_failed,
+        part=settings.part,
+        accept_empty=settings.accept_empty,
+        keeps_going=settings.keep_going,
+        sources=tuple(map(folder_named, settings.sources)) if settings.sources else None,
+        verify=settings.verify,
+        stages=design.stages if design else None,
     )
     place = str(options.store)
-    quota = its.quota_weight if its.quota else 0.0
-    executor = executor_for(its.workers, loaded, place, quota=quota, ray=its.ray, batch=its.terms)
+    quota = settings.quota_weight if settings.quota else 0.0
+    executor = executor_for(
+        settings.workers, loaded, place, quota=quota, ray=settings.ray, batch=settings.terms
+    )
     return PreparedRun(loaded, options, executor, design)
 
 
-def _design(its: RunSettings, loaded: LoadedSweep) -> "SequentialDesign | None":
-    if its.until is None and its.stop_when is None:
+def _design(settings: RunSettings, loaded: LoadedSweep) -> "SequentialDesign | None":
+    if settings.until is None and settings.stop_when is None:
         return None
     # Imported here, with numpy: nothing before the first request of other runs needs it.
     from ..decisions.sequential import SequentialDesign
     from ..decisions.statement import read_direction, read_precision
 
-    aim = read_direction(its.stop_when) if its.stop_when else read_precision(str(its.until))
-    return SequentialDesign(loaded.sweep, aim, its.score)
+    aim = (
+        read_direction(settings.stop_when)
+        if settings.stop_when
+        else read_precision(str(settings.until))
+    )
+    return SequentialDesign(loaded.sweep, aim, settings.score)

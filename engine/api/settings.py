@@ -48,7 +48,7 @@ def _tag(text: str) -> str:
 
 def all_tags(given: tuple[str, ...], set_for_all: str) -> dict[str, str]:
     """Tags by key. set_for_all: those of $OVERSIGHT_TAGS, which the given ones take precedence
-    over. UsageError for one that is none."""
+    over. UsageError for a text that is no tag."""
     try:
         read = [_tag(each.strip()) for each in set_for_all.split(",") if each.strip()]
         pairs = [tag.split("=", 1) for tag in (*read, *map(_tag, given))]
@@ -114,8 +114,8 @@ class FolderSettings(AskSettings):
         metavar="KEY=VALUE",
     )
     adopt_code: bool = flag(
-        "Go on with a run that other code has begun: what is missing is run with the code as it "
-        "is now, and the manifest says so.",
+        "Resume a run that was begun with other code: what is missing is run with the code as it "
+        "is now, and the manifest notes that.",
         default=False,
     )
 

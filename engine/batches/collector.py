@@ -18,7 +18,7 @@ class Collector:
     """An `Ask` for one model, behind the cache: it gets the calls that have no stored reply.
 
     Raises Pending for a call that is out or noted, the vendor's fault for one that can never be
-    served, and what the wire raises for one that it cannot express. Notes are kept on disk: a wave
+    served, and what the wire raises for one that it cannot express. Notes are kept on disk: a round
     may lack more calls than memory should hold.
     """
 
@@ -42,7 +42,7 @@ class Collector:
         self._file: BinaryIO | None = None
 
     def reset(self) -> None:
-        """Begin a walk: forget the notes, and read which calls are out."""
+        """Begin a round: forget the notes, and read which calls are out."""
         self._noted.clear()
         self._out.clear()
         batches = (*self._journal.intended.values(), *self._journal.out.values())

@@ -52,7 +52,7 @@ class Dispatch:
 
     def __init__(self, books: BatchBooks, models: Models, stop_token: StopToken) -> None:
         self.back: dict[str, int] = {}
-        """Of each batch that is out, how many lines are done."""
+        """By batch that is out, how many of its lines the vendor has done."""
         self._books = books
         self._journal = books.journal
         self._stop = stop_token

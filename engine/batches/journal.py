@@ -44,7 +44,7 @@ JOURNAL = "book.jsonl"
 
 _TOTALS = TypeAdapter(UsageTotals)
 _FILES = re.compile(r"(?P<mark>[0-9a-f]{16})\.(?:calls|body|results)|[0-9a-f]{16}\.noted")
-"""Files that are made beside the journal, for as long as a batch, or a walk, lasts."""
+"""Files that are made beside the journal, for as long as a batch, or a round, lasts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class Difference:
     what: str
     calls: int
     dollars: float
-    """At most; 0 without a price."""
+    """Upper bound of the difference; 0 without a price."""
 
 
 @dataclass(frozen=True, slots=True)

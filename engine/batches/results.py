@@ -47,7 +47,7 @@ class BatchResults:
     """Price of calls in batches."""
     quarantine: Quarantine | None
     origin: str = ""
-    """Of its replies; see `Reply.origin`."""
+    """Origin of the batch's replies; see `Reply.origin`."""
     faults: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     """By address, the answers to calls that can never be served."""
     again: list[str] = field(default_factory=list)

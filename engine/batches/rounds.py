@@ -20,9 +20,9 @@ from ..display.quantity import counted
 from ..errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed, UsageError
 from ..models.router import Models
 from ..runs.executor import AnsweredLater, Assignment
+from ..runs.lanes import Work
 from ..runs.rounds import MakeRounds, Missing, Rounds
 from ..runs.session import RunSession
-from ..runs.workers import Work
 from ..throughput import clipped
 from .books import BatchBooks
 from .collector import Collector
@@ -55,7 +55,7 @@ class BatchPlan:
     """Whether calls that can never be served are asked once more."""
 
     visits: tuple[str, ...] | None = None
-    """In place of any work, ids or marks of batches to give up; if empty, all are cancelled."""
+    """Set to cancel batches and do no work: their ids or marks, or () for all of them."""
 
     def rounds(self, models: Models) -> MakeRounds:
         return partial(BatchRounds, self, models)
@@ -88,7 +88,7 @@ class BatchRounds(Rounds):
             self._collectors[model] = models.diverted[model] = collector
         self._later = plan.later
         self._answers = 0
-        """Of those who answer later, before this round."""
+        """Number of replies that `AnsweredLater` had before this round."""
         if self._later is not None:
             for model in self._later.models:
                 models.diverted[model] = partial(self._ask_later, self._later)
@@ -140,8 +140,8 @@ class BatchRounds(Rounds):
                 calls = sum(batch.lines for batch in out.values())
                 many = counted(len(out), "batch", "batches")
                 told.append(
-                    f"{clipped(model)}  wave {self.waves}: {many} out, {back:,} of {calls:,} calls "
-                    "done there"
+                    f"{clipped(model)}  round {self.waves}: {many} out, {back:,} of {calls:,} "
+                    "calls done there"
                 )
         return [*told, *(line for line in live if line.split()[0] not in batched)]
 
@@ -248,7 +248,7 @@ class BatchRounds(Rounds):
 def batch_plan(
     assignment: Assignment, batched: tuple[str, ...] = (), terms: BatchTerms = LIVE
 ) -> BatchPlan:
-    """That of a run. UsageError."""
+    """The plan for the batches of a run. UsageError for a mode that stores no replies."""
     if assignment.mode not in ("use", "refresh"):
         raise UsageError(
             f"what comes of a batch goes into the store, which --cache {assignment.mode} does "

@@ -179,7 +179,7 @@ LOG = "OVERSIGHT_LOG"
 """Set to `json`, it makes every line on stderr an object."""
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
-"""For all commands."""
+"""Settings of click that all commands share."""
 
 
 @click.group(cls=CommandTree, context_settings=CONTEXT_SETTINGS)

@@ -71,18 +71,18 @@ STORE_FOLDER = flag(
     "Folder of the reply store. Default: $OVERSIGHT_STORE, else in the user's cache folder.",
     type=StoreFolder(),
 )
-"""For commands that repair the files of a store."""
+"""`--store` of commands that repair the files of a store."""
 RECORDED_STORE = flag(
     "Folder of the reply store, a bundle, or postgresql://… Default: the store that the run was "
     "made with.",
     metavar="PATH|URL",
 )
-"""For commands that read the replies of runs."""
+"""`--store` of commands that read the replies of runs."""
 RUN_STORE = flag(
     "Where replies are kept. Default: the store that the run was made with.",
     metavar="FOLDER|URL",
 )
-"""For commands that ask more about a run, and store the replies."""
+"""`--store` of commands that ask more about a run, and store the replies."""
 FOLDER_OF_RUN = setting(FolderSettings, "folder")
 BATCH = setting(RunSettings, "batch")
 PRICES = setting(RunSettings, "prices")
@@ -105,7 +105,7 @@ TABLES_FORMAT = flag(
     type=click.Choice([format for format in FORMATS if format != "csv"]),
     json=True,
 )
-"""Of results that are several tables: they are not one CSV file."""
+"""`--format` of results that are several tables, which one CSV file cannot hold."""
 
 
 def port(default: int) -> Any:

@@ -73,8 +73,8 @@ def run_in_terminal(
 ) -> int:
     """Run what is missing of a sweep, and print the report if it is complete.
 
-    observers: who watches it beside the display; made before anything is asked, and not at all
-    where nothing is missing.
+    observers: makes the observers beside the display, before anything is asked; not called if
+    nothing is missing.
     """
     with Run.open(loaded, options) as run:
         try:
@@ -128,9 +128,9 @@ def under_signals(
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
     grace: float | None = None,
 ) -> Halt | None:
-    """Execute in a loop of its own until it is done, or a signal or a Halt stops it.
+    """Execute in a new event loop until it is done, or a signal or a Halt stops it.
 
-    grace: see `obey_signals`. loop: makes the event loop, where it is not to be the usual one.
+    grace: see `obey_signals`. loop: makes the event loop; None for the default one.
     """
 
     async def obedient() -> Halt | None:
@@ -200,8 +200,8 @@ def _when(halt: Halt) -> str:
 
 
 def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode:
-    """ran: whether anything was run now, so that the reports in the folder are old. before: cells
-    that had their outcome already."""
+    """Save and print the report. ran: whether anything was run now, so that the saved reports are
+    out of date. before: number of cells that had their outcome already."""
     # Imported here, with numpy: the first request does not wait for what comes after the last.
     from ..decisions.sequential import save_decision
     from ..reports.failures import passing
@@ -219,8 +219,8 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
         decision = shown.design.decision(folder.path)
         save_decision(folder.path, decision)
         calls, cells = run.calls, run.folder.finished - before
-        for told in decision.lines((calls.asked - calls.shared) / cells if cells else 0.0):
-            say(told)
+        for line in decision.lines((calls.asked - calls.shared) / cells if cells else 0.0):
+            say(line)
     say(f"run folder  {folder.path}")
     if folder.manifest.part:
         gather = shlex.join(["oversight", "cache", "gather", str(folder.path.parent)])
@@ -242,8 +242,8 @@ def _finished(run: Run, shown: Presentation, ran: bool, before: int) -> ExitCode
 
 
 def _replies(run: Run) -> str:
-    """Where the replies are that were paid for: a run that was already complete asked nothing of
-    the store that it was given."""
+    """Where the paid replies are. A run that was already complete asked nothing of the store that
+    it was given, so they may be in another one."""
     given, known = shown_name(store_name(run.options.store)), run.folder.manifest.store
     try:
         run.folder.check_store(len(run.store), given, run.store.id)

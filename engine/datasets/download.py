@@ -121,7 +121,7 @@ async def _transfer(
         elif response.status == 200:
             part.restart(_version(response))
         elif response.status in (206, 416) and "Range" in headers:
-            # What is here fits nothing there: all of it anew.
+            # The partial file does not match what the server has: restart from the first byte.
             part.restart("")
             return await _transfer(client, url, part, resume_blindly, see)
         else:

@@ -15,10 +15,10 @@ from ..display.progress import Snapshot
 from ..errors import Halt, UsageError
 from ..models.router import Models
 from ..providers.capabilities import missing_abilities
+from ..runs.lanes import failure
 from ..runs.observer import Observer
 from ..runs.rounds import MakeRounds, Rounds, one_round, run_rounds
 from ..runs.session import LocalExecutor
-from ..runs.workers import failure
 from ..simulation.model import PREFIX
 from ..stop import StopToken
 
@@ -50,7 +50,7 @@ class Production(Generic[Item, Made]):
         return self.first_call.model
 
     def problems(self, seed: int) -> tuple[Problem, ...]:
-        """Of what is made so far."""
+        """Problems made of the results so far."""
         return self.collect([(i, self.made[i.id]) for i in self.items if i.id in self.made], seed)
 
     def require_abilities(self) -> None:

@@ -14,7 +14,7 @@ from .scaling import scaling, scaling_finding
 from .verdicts import calibration_finding, worlds_finding
 
 Analysis: TypeAlias = Callable[[RunRows, Sequence[int], str], Finding]
-"""Of some rows of a run, by their numbers, under a score. UsageError where they do not do."""
+"""From (run, numbers of rows, score) to a finding. UsageError for rows that it does not suit."""
 
 
 def _frontier(run: RunRows, rows: Sequence[int], score: str) -> Finding:

@@ -28,7 +28,7 @@ class FrontierPoint:
 
     name: str
     cost: float | Estimate
-    """Of a problem, stand-alone; of a judgement."""
+    """Cost of a problem if the row ran alone; for experiments made elsewhere, of a judgement."""
     worth: Estimate
     on_frontier: bool
     """Whether no other one is as good at a lower cost, or better at the same cost."""

@@ -34,7 +34,8 @@ class RowGame:
     """Probability that the agent gains by being the only side that chooses, arguing for the
     truth."""
     lie_gains: Estimate
-    """The same, arguing for another answer."""
+    """Probability that the agent gains by being the only side that chooses, arguing for another
+    answer."""
 
 
 def plays_game(run: RunRows, row: int) -> bool:

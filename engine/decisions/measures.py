@@ -58,15 +58,15 @@ class AgainstNaive:
     lift: Estimate
     """Mean lift in accuracy, world by world."""
     redrawn: Flips | None
-    """Flips between two draws of the naive judge itself. What a protocol seems to mend or to spoil
-    by as much is regression to the mean. None with a single draw."""
+    """Flips between two draws of the naive judge itself. Flips of a protocol that are as
+    frequent are regression to the mean. None with a single draw."""
     gap_recovered: Estimate | None
     """(ASD - naive ASD) / (largest possible ASD - naive ASD); None if undetermined, or without
     shared questions."""
     truth_moved: float | None
     """Mean change of the log odds of the truth in worlds that argue for it, nats."""
     lie_moved: float | None
-    """The same in worlds that argue for another answer."""
+    """Mean change of the log odds of the truth in worlds that argue for another answer, nats."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class PivotLine:
     """A group of rows, each of which counts equally on every problem."""
 
     group: tuple[str, ...]
-    """Its value of each dimension."""
+    """The value of each dimension that these rows share."""
     rows: tuple[int, ...]
     asd: Estimate | None
     lift: Estimate | None

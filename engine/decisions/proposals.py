@@ -55,19 +55,19 @@ class GradedLine:
     wrong: Estimate
     youden: Estimate
     lift: Estimate | None
-    """Of J over that of the naive judge."""
+    """Youden's J less the naive judge's J."""
     area: Auroc
     picked: Estimate
     """Share right of the likeliest proposal of each problem, less that of all of them."""
     critic: Estimate | None
-    """J of what the critic decided in private; None where none did."""
+    """Youden's J of the critic's private decisions; None without any."""
     audit: Estimate | None
-    """That J less the naive judge's."""
+    """`critic` less the naive judge's J."""
 
 
 def graded(accepted: Floats, is_right: Floats, groups: Sequence[str]) -> Graded | None:
-    """From the probability of each proposal that it is right, whether it is, and its problem; None
-    without proposals of both kinds. A probability of one half accepts half."""
+    """Grades of probabilities that proposals are right. groups: the problem of each proposal. None
+    unless there are right and wrong ones. A probability of one half accepts half."""
     positive = is_right > 0.5
     if positive.all() or not positive.any():
         return None
@@ -114,7 +114,7 @@ def graded_finding(run: RunRows) -> Finding:
     cells, found, counts = run.table.cells, list[Graded | None](), list[int]()
 
     def grade(numbers: Places, probs: Floats) -> Graded | None:
-        """Of the means of these probabilities by problem."""
+        """Grades of each problem's mean probability. numbers: the problem of each probability."""
         ids, of = np.unique(numbers, return_inverse=True)
         counts.append(len(ids))
         if not len(ids):

@@ -137,8 +137,8 @@ def _from_naive_judges(run: RunRows) -> dict[str, float]:
 
 
 def _log_odds(accuracy: float, n: int) -> float:
-    """Of an accuracy over n questions. Half a question is added to right and wrong, so that a
-    perfect score is finite (Haldane 1956)."""
+    """Log odds of an accuracy over n questions. Half a question is added to right and wrong, so
+    that a perfect score is finite (Haldane 1956)."""
     return math.log((accuracy * n + 0.5) / ((1 - accuracy) * n + 0.5))
 
 

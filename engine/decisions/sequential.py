@@ -122,10 +122,10 @@ class SequentialDesign:
         self.rule = Rule(aim.threshold, aim.precision, ALPHA)
         self._ends: Ends | None = None
 
-    def batches(self, folder: RunFolder) -> Iterator[Iterable[Cell]]:
-        """Missing cells, one batch up to each look, until the rule is met.
+    def stages(self, folder: RunFolder) -> Iterator[Iterable[Cell]]:
+        """Missing cells, one stage up to each look, until the rule is met.
 
-        Every batch must have completed before the next one is requested.
+        Every stage must have completed before the next one is requested.
         """
         ran = 0
         for look in self.looks:

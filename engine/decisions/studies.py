@@ -21,7 +21,7 @@ class Study:
     run: str
     contrast: Contrast
     weight: float = 0.0
-    """In the mean over runs."""
+    """Weight in the mean over runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,8 @@ class Checked:
 
     @property
     def holds(self) -> bool:
-        """Within two Monte Carlo errors of what is promised; .94 is enough for an interval."""
+        """Whether the measured rate is within two Monte Carlo errors of the nominal one; for an
+        interval, a coverage of .94 is enough."""
         if self.measured is None:
             return True
         slack = 2 * self.error

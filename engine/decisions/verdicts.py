@@ -75,7 +75,7 @@ class WorldsLine:
     truth: Estimate
     """Mean probability of the answer argued for, where that is the truth."""
     lie: Estimate
-    """The same where it is not."""
+    """Mean probability of the answer argued for, where that is wrong."""
     higher: Estimate
     """Share of draws in which the truth is believed more when it is argued for than the lie is."""
 

@@ -17,7 +17,7 @@ class Point:
     x: float
     y: float
     interval: Ends | None = None
-    """Of y."""
+    """Interval of `y`."""
     x_interval: Ends | None = None
 
 

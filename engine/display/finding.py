@@ -162,7 +162,7 @@ class Part:
     total: Any = None
     """A last line of all, for people alone."""
     chart: Chart | None = None
-    """The same where one looks rather than reads."""
+    """The lines as a chart, for pages and pictures."""
 
     def table(self) -> Table:
         lines = [*self.lines, *([self.total] if self.total is not None else [])]

@@ -39,7 +39,7 @@ MAX_FILE = 2**28
 
 
 class EntryError(UsageError):
-    """What is no entry of ours at all."""
+    """A folder that is no entry of the benchmark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def digest_of(content: bytes) -> str:
 
 
 def file_digest(file: Path) -> str:
-    """That of a file of any size. FileNotFoundError, or RunFolderError if it is no file."""
+    """sha256 of a file of any size. FileNotFoundError, or RunFolderError if it is no file."""
     digest = hashlib.sha256()
     with open_plain(file) as content:
         while part := content.read(2**20):
@@ -138,7 +138,7 @@ class ReadCell:
 
     place: int
     digest: str
-    """Of its outcome and of what was said."""
+    """sha256 over its outcome and what was said."""
     recorded: RecordedCell | None
     said: bytes
     """The line of what was said in it, as its record makes it; empty without one."""

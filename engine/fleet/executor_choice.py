@@ -1,4 +1,5 @@
-"""Chooses what carries out a run: this process, batches, or a fleet of workers."""
+"""Chooses where the cells of a run are executed: in this process or by workers, with batches or
+without."""
 
 import os
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ def executor_for(
         placed = partial(Fleet, workers=count, store=store, quota=quota)
 
     def make(assignment: Assignment) -> Executor:
-        # Whoever is not in this process cannot wait for people: its cells are run again.
+        # Workers cannot wait for the people whom this process serves: their cells are run again.
         apart = placed is not RunSession and assignment.later is not None
         if assignment.mode == "replay":
             return placed(assignment)
@@ -77,8 +78,8 @@ def executor_for(
 
 
 def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) -> tuple[str, ...]:
-    """Those that are asked in batches; every: also where the sweep file says nothing. UsageError
-    for a model that cannot be, and where every one is to be and none can."""
+    """The models that are asked in batches. every: also where the sweep file says nothing.
+    UsageError for a model that cannot be asked so, and if `every` is set and none can."""
     batched = models.batched(names, every)
     if every and not batched:
         raise UsageError(f"no model of this sweep can be asked in batches: {', '.join(names)}")

@@ -12,7 +12,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
-from ...cache.cache import LAST_SECONDS, Cache, CacheStatistics
+from ...cache.cache import ABANDON_SECONDS, Cache, CacheStatistics
 from ...cache.call import Call
 from ...cache.codec import read_call
 from ...cache.errors import StoreError
@@ -31,9 +31,9 @@ from ..limits.limits import Limits
 from ..providers.prompt_cache import shared_beginning
 from ..record.capture import Capture
 from ..runs.executor import Assignment, Executor
+from ..runs.lanes import CRASH
 from ..runs.outcome import CompletedCell, completed
-from ..runs.scheduler import CellEnd
-from ..runs.workers import CRASH
+from ..runs.scheduler import NotedOutcome
 from ..simulation.model import PREFIX
 from ..sweeps.code import combined, row_codes
 from .job_queue import JobQueue
@@ -92,8 +92,8 @@ class Fleet(Executor):
         self._asks: set[asyncio.Task[None]] = set()
         """Calls that workers have left to the fleet in this round."""
         self._faults: list[tuple[str, Exception]] = []
-        self._told: dict[int, int] = {}
-        """By worker, how many of the faults it knows."""
+        self._faults_sent: dict[int, int] = {}
+        """By worker, how many of the faults it has been sent."""
         self._lost = 0
         """Workers that died."""
         self._apart = 0
@@ -205,7 +205,7 @@ class Fleet(Executor):
     async def _feed(self) -> None:
         """Queue the cells of each round, and between two rounds ask what workers have left."""
         async with self._cache:
-            for missing in self._assignment.groups():
+            for missing in self._assignment.to_run():
                 async with aclosing(self._rounds.of(missing)) as rounds:
                     async for cells in rounds:
                         self._queue.put(cells)
@@ -361,15 +361,15 @@ class Fleet(Executor):
         if (budget := self._assignment.loaded.models.budget) is not None:
             self._allocator.own = budget.spent + budget.reserved - self._assignment.policy.spent
         grants, dollars = self._allocator.grants(number), self._allocator.dollars(number)
-        told = self._told.get(number, 0)
+        sent = self._faults_sent.get(number, 0)
         orders = Orders(
             grants=grants,
             lease_ttl=LEASE_TTL,
             dollars=dollars,
             halt=self._stop_token.halt,
-            faults=tuple(self._faults[told:]),
+            faults=tuple(self._faults[sent:]),
         )
-        self._told[number] = told + len(orders.faults)
+        self._faults_sent[number] = sent + len(orders.faults)
         if self._stop_token.halt is None:
             last = self._usage.last(number)
             state = (last.backlog, last.in_progress) if last else (0, 0)
@@ -432,12 +432,12 @@ class Fleet(Executor):
         died = Failure(CRASH, "the worker that ran it died, each time it was run")
         # It asks nothing of which anything is known.
         unasked = Capture(self._sweep, lambda call: "", self._setup.prices, set())
-        await self._keep((completed(cell, CellEnd(died, []), unasked),))
+        await self._keep((completed(cell, NotedOutcome(died, []), unasked),))
 
     async def _abandon(self, number: int, worker: WorkerHandle) -> None:
         """End a worker now: what had completed is saved, and calls in flight count as cut off."""
         # The driver's own looks at a store that hangs end with those of its workers, not after.
-        self._assignment.store.hurry(LAST_SECONDS)
+        self._assignment.store.hurry(ABANDON_SECONDS)
         if number in self._workers:
             # If it does not answer, its last report says what it had in flight.
             with suppress(WorkerLost, TimeoutError):

@@ -19,7 +19,7 @@ class WorkerSetup:
 
     file: SweepFile
     identity: str
-    """Of the sweep and of its code: a worker with other code is refused."""
+    """Digest of the sweep and its code: a worker with other code is refused."""
     store: str
     """A folder, or a URL."""
     mode: Mode
@@ -64,7 +64,7 @@ class Pause:
 
     model: str
     seconds: float
-    """From the moment the message is read."""
+    """Duration, from the moment the message is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ class Orders:
     pauses: tuple[Pause, ...] = ()
     halt: Halt | None = None
     faults: tuple[tuple[str, Exception], ...] = ()
-    """Of calls that the fleet asked: their address, and what they raise from now on."""
+    """(address, exception) of calls that the fleet asked in vain: a worker that asks one again
+    gets its exception."""
     final: bool = False
     """No further jobs will come."""
 

@@ -84,7 +84,7 @@ class QuotaAccount:
     name: str
     """Endpoint identity, model, and the label of the account; no key."""
     limits: str
-    """Those of this run's sweep file, as text: runs that disagree are warned."""
+    """Limits in this run's sweep file, as text: runs that disagree are warned."""
 
 
 class Quota:

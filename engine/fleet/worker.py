@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from ...cache.cache import LAST_SECONDS, Cache
+from ...cache.cache import ABANDON_SECONDS, Cache
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ..accounting.budget import LeasedBudget
@@ -18,11 +18,11 @@ from ..errors import Pending, UsageError
 from ..models.router import RunPolicy
 from ..providers.prompt_cache import shared_beginning
 from ..record.capture import Capture
+from ..runs.lanes import run_lanes
 from ..runs.loaded_sweep import load_sweep
 from ..runs.outcome import CompletedCell, completed
-from ..runs.scheduler import CellEnd, attempt_noted
+from ..runs.scheduler import NotedOutcome, attempt_noted
 from ..runs.stores import hurry_when_interrupted, open_store
-from ..runs.workers import run_workers
 from ..simulation.model import PREFIX
 from ..sweeps.code import combined, row_codes
 from ..sweeps.sweep import Cell, Sweep
@@ -158,7 +158,7 @@ class Worker:
         self._closers += 1
         if abandon:
             # Before the wait: what the cells wait for may be the store.
-            self._store.hurry(LAST_SECONDS)
+            self._store.hurry(ABANDON_SECONDS)
             self._running.cancel()
         await asyncio.wait([self._running])
         if not self._running.cancelled():
@@ -222,7 +222,7 @@ class Worker:
         """Run jobs as they come, until no more will come or everything is to stop."""
         try:
             with gc_relaxed():
-                await run_workers(
+                await run_lanes(
                     self._cells,
                     self._attempt,
                     self._keep,
@@ -247,7 +247,7 @@ class Worker:
         if self._backlog == self._low_water - 1:
             self._news.set()
 
-    async def _attempt(self, cell: Cell) -> CellEnd:
+    async def _attempt(self, cell: Cell) -> NotedOutcome:
         if not self._models.diverted:
             return await attempt_noted(cell, self._cache, self._cache.shared_work)
 
@@ -270,7 +270,7 @@ class Worker:
             raise fault
         raise Pending(call.address)
 
-    def _keep(self, cell: Cell, end: CellEnd) -> None:
+    def _keep(self, cell: Cell, end: NotedOutcome) -> None:
         problem = self._sweep.problem_at(cell.place)
         known = self._reported.setdefault(problem, set())
         recorded = self._capture.cell(cell, end.outcome, end.notes).recorded(known)

@@ -25,7 +25,7 @@ class Episode:
     """One run of one task."""
 
     task: str
-    """Its pair has the same."""
+    """Name of the task; an honest and an attacking episode of one task are a pair."""
     attack: bool
     """Whether the agent was told to attack."""
     suspicion: float

@@ -358,7 +358,7 @@ class _RowLog:
         return datetime.fromtimestamp(min(known), UTC), datetime.fromtimestamp(max(known), UTC)
 
     def _id(self, what: str) -> str:
-        """The same in every export of this run, and of nothing else."""
+        """An id that is equal in every export of this run, and unique to it."""
         return str(uuid5(NAMESPACE_URL, f"{self._name} {what}"))
 
 

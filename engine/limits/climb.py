@@ -3,7 +3,7 @@
 from .concurrency import AdaptiveConcurrency
 
 OWN_SERVER_START = 4
-"""Calls in flight to begin with: what such servers serve at once unless they are told otherwise."""
+"""Calls in flight to begin with: what such servers serve at once unless they are set otherwise."""
 
 QUEUE = 0.25
 """Calls that wait at a server that states its load, for each that it serves."""
@@ -27,7 +27,7 @@ class Climb(AdaptiveConcurrency):
     limiters have it, servers that batch would be kept at a few calls: each takes longer in company,
     and all together much less.) A call that passes its deadline narrows as an overload does.
 
-    A server that states its load needs no trial: see `told`.
+    A server that states its load needs no trial: see `load_stated`.
     """
 
     def __init__(self, servers: int = 1) -> None:
@@ -45,29 +45,29 @@ class Climb(AdaptiveConcurrency):
         """Answers that do not count: their calls left at another width, or it is time to rest."""
         self._answers = 0
         self._took = 0.0
-        self._is_told = False
+        self._load_is_stated = False
 
-    def told(self, running: int, waiting: int) -> None:
-        """The server serves so many calls now, and so many wait there. A queue of a quarter of what
-        it serves keeps all its places taken; a longer one is waited for in vain. Of a server that
-        others ask too, the part is kept that is one's own now."""
-        self._is_told = True
+    def load_stated(self, running: int, waiting: int) -> None:
+        """The server serves `running` calls now, and `waiting` more are in its queue. A queue of a
+        quarter of what it serves keeps all its places taken; a longer one only adds waiting. Of a
+        server that others ask too, this process keeps its present share."""
+        self._load_is_stated = True
         if waiting > QUEUE * running and running:
             own = min(self.busy / (running + waiting), 1.0)
             self.width = max((1 + QUEUE) * running * own, 1.0)
         elif not waiting and self.busy + 1 > self.width:
             self.width *= 2.0
 
-    def untold(self) -> None:
-        """The server states its load no more: go on by trial from the width that it had."""
-        if self._is_told:
-            self._is_told = False
+    def load_unknown(self) -> None:
+        """The server no longer states its load: go on by trial from the width reached so far."""
+        if self._load_is_stated:
+            self._load_is_stated = False
             self._base, self._speed, self._trying = self.width, 0.0, False
             self._begin(self.width)
 
     def answered(self, took: float = 0.0) -> None:
         """A call was answered after `took` s."""
-        if self._is_told or not self._widening:
+        if self._load_is_stated or not self._widening:
             return
         self._widening -= 1
         if self._skipped:

@@ -56,7 +56,8 @@ class AdaptiveConcurrency:
         if self.busy + 1 > self.width:
             self._widening = self.busy
 
-    def leave(self) -> None:
+    def release(self) -> None:
+        """Give back a slot: its call has ended."""
         self.busy -= 1
 
     def answered(self, took: float = 0.0) -> None:

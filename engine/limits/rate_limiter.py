@@ -131,9 +131,9 @@ class RateLimiter:
         self._replies = ThroughputMeter()
         self.learn(Limits())
 
-    def learn(self, told: Limits) -> None:
+    def learn(self, stated: Limits) -> None:
         """Use the limits that the server states, where the sweep file sets none."""
-        limits = self._set.filled(told).filled(self._limits)
+        limits = self._set.filled(stated).filled(self._limits)
         if limits.requests is not None and limits.requests != self._limits.requests:
             self._requests = Bucket(limits.requests, self.stop_token, self.lease.pace, least=1.0)
         self._tokens.learn(limits)
@@ -166,7 +166,7 @@ class RateLimiter:
             return reply
         finally:
             del self._open[number]
-            self._slots.leave()
+            self._slots.release()
             self._admission.look()
 
     def listen(self, on_pause: Callable[[float], None]) -> None:
@@ -190,16 +190,16 @@ class RateLimiter:
         """Calls in flight."""
         return self._slots.busy
 
-    def told(self, running: int, waiting: int) -> None:
-        """The server states its load, where its slots are not known: see `Climb.told`."""
+    def load_stated(self, running: int, waiting: int) -> None:
+        """The server states its load, where its slots are not known: see `Climb.load_stated`."""
         if isinstance(self._slots, Climb):
-            self._slots.told(running, waiting)
+            self._slots.load_stated(running, waiting)
             self._admission.look()
 
-    def untold(self) -> None:
-        """The server states its load no more."""
+    def load_unknown(self) -> None:
+        """The server no longer states its load."""
         if isinstance(self._slots, Climb):
-            self._slots.untold()
+            self._slots.load_unknown()
 
     def statistics(self) -> LimitStatistics:
         """Throughput and bottleneck now."""

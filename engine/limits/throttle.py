@@ -76,7 +76,7 @@ class Throttle:
         self.until = 0.0
         """When the pause ends, or ended."""
         self._share = 0.0
-        """Of the last calls, those that were refused."""
+        """Share of the last calls that were refused, in [0, 1]."""
         self._refused = 0
         self._answered = 0
         self._left = 0
@@ -86,7 +86,7 @@ class Throttle:
         self._unexplained = 0
         """Refusals since the last answer for which the server gave no delay."""
         self._refusals: deque[Mark] = deque()
-        """Of the last `REFUSAL_WINDOW` seconds."""
+        """Marks of the refusals within the last `REFUSAL_WINDOW` seconds."""
         self._pace = math.inf
         """Requests a second on the plateau."""
         self._rises_at = 0.0
@@ -110,7 +110,7 @@ class Throttle:
         should be in flight.
         """
         self._share += (1.0 - self._share) * SHARE_WEIGHT
-        # Refusals return sooner than answers: while a wave lands, the share is too high.
+        # Refusals return sooner than answers: at the end of a burst the share is too high.
         storm = sent >= self._cut_at and self._share > STORM_SHARE
         if sent >= self._cut_at:
             self._unexplained += not delay

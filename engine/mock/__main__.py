@@ -24,11 +24,13 @@ from .server import MockServer
 @click.option("--profile", "name", default="calm", help="calm, busy, storm, 2026, or a file.")
 @click.option("--speed", type=float, help="How many seconds of the story pass in a real one.")
 @click.option("--clock", default=1.0, help="How many seconds of its own clock pass in a real one.")
-@click.option("--seed", type=int, help="Other seeds put the same troubles elsewhere.")
+@click.option("--seed", type=int, help="Seed of the faults: another one has them hit other calls.")
 @click.option("--words", default=60, help="Length of a reply, without --sweep.")
 @click.option("--sweep", type=click.Path(path_type=Path), help="Answer as its models might.")
-@click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Of the sweep.")
-@click.option("--limit", type=int, help="Of the sweep.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="A.B=C", help="Set a value of the sweep file."
+)
+@click.option("--limit", type=int, help="Use only the first N problems.")
 @click.option("--attached", is_flag=True, help="Stop when standard input ends.")
 def serve(
     port: int,

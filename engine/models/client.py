@@ -76,21 +76,21 @@ class ModelClient:
         )
         retry = Retry(self.limiter, stop_token, self.limiter.breaker, jitter)
         self.ask: Ask = PrefixWarmup(retry, kept_prefix) if keeps_prefixes(model) else retry
-        self._told: tuple[int | None, ...] = ()
+        self._stated: tuple[int | None, ...] = ()
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
         return self.ask(call)
 
-    def adopt_limits(self, told: HeaderLimits) -> None:
+    def adopt_limits(self, stated: HeaderLimits) -> None:
         """Use the limits that the server states, where the sweep file sets none."""
-        apart = told.input_tokens.limit or told.output_tokens.limit
+        apart = stated.input_tokens.limit or stated.output_tokens.limit
         limits = (
-            told.requests.limit,
+            stated.requests.limit,
             # Where input and output have limits of their own, this is just the tighter one.
-            None if apart else told.tokens.limit,
-            told.input_tokens.limit,
-            told.output_tokens.limit,
+            None if apart else stated.tokens.limit,
+            stated.input_tokens.limit,
+            stated.output_tokens.limit,
         )
-        if limits != self._told:
-            self._told = limits
+        if limits != self._stated:
+            self._stated = limits
             self.limiter.learn(Limits(*(limit or None for limit in limits)))

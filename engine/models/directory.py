@@ -186,7 +186,7 @@ class ModelDirectory:
         return Endpoint(self.api(model), version, self._is.get(model, ""))
 
     def priced(self, prices: PriceList) -> PriceList:
-        """The same prices, and for each model that the file says is a public one, that one's."""
+        """These prices; a model that the sweep file calls a public one has the price of that."""
         return prices.named(self._is)
 
     def settings_of(self, model: str) -> Settings:

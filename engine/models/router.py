@@ -46,7 +46,7 @@ since some cells are between two calls."""
 LOAD_SECONDS = 1.0
 """Seconds between two looks at the load of a server that states it and not its slots."""
 SILENT_LOOKS = 10
-"""Looks in vain after which a width that was stated is found out by trial again."""
+"""Looks without an answer after which the width is found by trial again."""
 
 FEW_CONNECTIONS = 256
 """A provider that gets fewer than these, and fewer than were set, is named in a warning."""
@@ -105,8 +105,8 @@ class Models(ModelDirectory):
         self._leased = False
 
     def settle_for(self, call: Call) -> None:
-        """`settle` for a program's calls, which no sweep announces: chat completions, until a call
-        comes that they do not take."""
+        """`settle` for calls that a program makes without a sweep: chat completions, until a call
+        comes that these do not support."""
         model, known = call.model, self.apis.get(call.model)
         if model.startswith(PREFIX) or known == "responses" or (known and not call.tools):
             return
@@ -150,8 +150,8 @@ class Models(ModelDirectory):
     async def inquire(self, model: str) -> None:
         """Ask the user's own server, once, for the context and the number of its slots.
 
-        Where the sweep file sets no concurrency, the slots are the limit. Of a server that does not
-        tell, both are found out from how it answers.
+        Where the sweep file sets no concurrency, the slots are the limit. If a server states
+        neither, they are inferred from how it answers.
         """
         if not entry(provider_of(model)).local_api:
             self.servers[model] = LocalServer()
@@ -161,17 +161,17 @@ class Models(ModelDirectory):
                 return
             name = model.removeprefix(f"{provider_of(model)}/")
             ways = self.replicas(provider_of(model)) or (self.settings_of(model),)
-            told = [await local_server(way, name) for way in ways]
+            servers = [await local_server(way, name) for way in ways]
             self.servers[model] = LocalServer(
-                min((each.context for each in told if each.context), default=0),
-                sum(each.slots for each in told),
+                min((each.context for each in servers if each.context), default=0),
+                sum(each.slots for each in servers),
             )
             # The next use makes it with the limits now known; nothing has gone through it yet.
             self._clients.pop(model, None)
 
     async def _watch(self, model: str) -> None:
-        """Tell the model's limiter what its servers say that they do, as long as they say it. One
-        that has fallen silent may be too busy to say so, and is asked again."""
+        """Pass the load that the model's servers state to its limiter, as long as they state it. A
+        server that does not answer may be too busy, and is asked again."""
         ways = self.replicas(provider_of(model)) or (self.settings_of(model),)
         stated, silent = False, 0
         while True:
@@ -179,14 +179,16 @@ class Models(ModelDirectory):
             limiter = self.limiter(model)
             if not limiter.busy:
                 continue
-            told = [load for load in await asyncio.gather(*map(server_load, ways)) if load]
-            if told:
+            loads = [load for load in await asyncio.gather(*map(server_load, ways)) if load]
+            if loads:
                 stated, silent = True, 0
-                limiter.told(sum(load.running for load in told), sum(load.waiting for load in told))
+                limiter.load_stated(
+                    sum(load.running for load in loads), sum(load.waiting for load in loads)
+                )
             elif not stated:
                 return
             elif (silent := silent + 1) == SILENT_LOOKS:
-                limiter.untold()
+                limiter.load_unknown()
 
     def _require_context(self, call: Call) -> None:
         """ContextLengthExceeded for a call whose prompt its server would cut in silence."""
@@ -216,7 +218,7 @@ class Models(ModelDirectory):
             if client.limiter.unknown_width and call.model not in self._watches:
                 self._watches[call.model] = asyncio.create_task(self._watch(call.model))
             if not self.servers[call.model].context:
-                # Nothing of what stands here needs to be looked at again.
+                # None of these checks can come out otherwise for a later call: skip them.
                 self._ready[call.model] = client.ask
             return await client.ask(call)
         self.stop_token.raise_if_stopped()
@@ -327,7 +329,7 @@ class Models(ModelDirectory):
         return Replicas(
             settings,
             [Replica(one.base_url, connect(one, self._adopt_limits)) for one in each],
-            # The server sees that request as well; what becomes of it nobody knows.
+            # Both servers may serve a hedged request; the outcome of the slower one is unknown.
             lambda model: self._clients[model].page.fault("ambiguous", HEDGED, 0.0),
         )
 
@@ -348,5 +350,5 @@ class Models(ModelDirectory):
             )
         return replace(settings, connections=connections)
 
-    def _adopt_limits(self, model: str, told: HeaderLimits) -> None:
-        self._clients[model].adopt_limits(told)
+    def _adopt_limits(self, model: str, stated: HeaderLimits) -> None:
+        self._clients[model].adopt_limits(stated)

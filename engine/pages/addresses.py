@@ -140,7 +140,7 @@ class Shelf:
     scores: tuple[str, ...]
     map_pages: frozenset[tuple[int, int]]
     calls: dict[Place, str]
-    """Of each reading whose requests are written, the file of them, without extension."""
+    """By reading, the file with its requests, without extension."""
     pages: frozenset[str] = frozenset()
     """Names of the pages that there is one of, such as `people`."""
 

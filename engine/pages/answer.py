@@ -46,11 +46,11 @@ class AnswerLine:
 
     found: Compared
     link: str
-    """To this contrast by itself."""
+    """Link to the page of this contrast alone."""
     rows: tuple[str, str]
     """Links to both rows."""
     names: tuple[str, str]
-    """Of both, without the names of their runs."""
+    """Names of both rows, without those of their runs."""
 
     @property
     def said(self) -> str:
@@ -148,7 +148,7 @@ def _axis(lines: Sequence[AnswerLine]) -> Axis:
 
 
 def _mean(found: Sequence[Compared], rows: Sequence[RunRows], score: str) -> Estimate | None:
-    """What the contrasts come to on average."""
+    """Mean of the contrasts."""
     samples = [each.asd(score) for each in rows]
 
     def of(place: tuple[int, int]) -> Sample:

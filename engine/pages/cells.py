@@ -102,7 +102,7 @@ class CellTable:
         return place.problem * size + place.draw * len(run.sweep.rows) + place.row
 
     def place(self, at: int) -> Place:
-        """Of a reading, by its number."""
+        """Place of the reading with this number."""
         return Place(int(self.rows[at]), int(self.problems[at]), int(self.draws[at]))
 
     def chosen(self, run: RunReader, choice: Choice) -> Places:

@@ -49,7 +49,7 @@ class Mark:
     said: str
     link: str
     whisker: tuple[float, float] | None
-    """Of y."""
+    """Ends of the interval of `y`."""
     size: float = 4.0
     """Radius in pixels."""
 
@@ -103,7 +103,7 @@ class ShownPart:
     words: int
     """Columns of words, which come first."""
     axis: Axis | None
-    """Of the first estimates of each line, which are drawn; None where there are none."""
+    """Axis on which the first estimate of each line is drawn; None without estimates."""
     drawn: str
     """Head of the column of those estimates."""
     chart: ShownChart | None

@@ -14,9 +14,9 @@ IDLE_SECONDS = 15.0
 BODY_SECONDS = 30.0
 """How long the body of a request may take."""
 MAX_CONNECTIONS = 512
-"""Of all clients together; no more than a quarter of the files that the process may open."""
+"""Connections of all clients together; at most a quarter of the files that may be open."""
 MAX_PER_CLIENT = 128
-"""From one address: raters behind one proxy share theirs."""
+"""Connections from one address; raters behind one proxy share them."""
 
 
 class Listener:

@@ -145,9 +145,9 @@ class SentMessage:
 
     message: Message
     like: str = ""
-    """Address of an earlier call of which a message begins with the same characters."""
+    """Address of an earlier call with a message that begins with the same characters."""
     same: int = 0
-    """How many."""
+    """Number of those characters."""
 
     @property
     def rest(self) -> str:

@@ -53,9 +53,9 @@ class World:
     said: Markup
     """Message of the failure, if any."""
     turns: tuple[ShownTurn, ...]
-    """Of this page."""
+    """Turns on this page."""
     count: int
-    """All turns."""
+    """Turns on all pages."""
     judged: tuple[ShownJudgement, ...]
     score: float | None
     asked: tuple[Asked, ...]

@@ -188,7 +188,7 @@ class _Requests:
     run: RunReader
     links: BundleAddresses
     files: dict[Place, str]
-    """Of each reading, without its ending."""
+    """File of each reading, without extension."""
     written: Written
     sections: list[Markup] = field(default_factory=list)
     number: int = 1

@@ -46,7 +46,7 @@ class ShownDraft:
     rating: float | None
     """P(the side that it argues for), as the selection judge had it; None where it was not read."""
     said: str
-    """What it is, if no first draft."""
+    """Label for a draft that is not a first one, such as a rewrite."""
 
 
 @dataclass(frozen=True, slots=True)

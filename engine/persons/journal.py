@@ -115,7 +115,7 @@ class RepeatAnswered:
     of: str
     """The task that was judged before."""
     probs: tuple[float, ...] | None
-    """In the order of the first time; None for an abstention."""
+    """One per answer, in the order in which the first judgement showed them; None: abstained."""
     seconds: float
     at: int
 

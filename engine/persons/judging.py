@@ -15,8 +15,8 @@ from ...protocols.judges.case import Case
 from ...protocols.judges.judge import Reading
 from ...protocols.transcript import Failure, Verdict
 from ..record.capture import JUDGE
+from ..runs.lanes import failure, run_lanes
 from ..runs.scheduler import attempt_noted
-from ..runs.workers import failure, run_workers
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .assignment import TaskKind
@@ -114,5 +114,5 @@ async def ask_persons(calls: Iterable[Call], ask: Ask, *, stop_token: StopToken)
         answered += isinstance(came, Reply)
 
     todo = list(calls)
-    await run_workers(todo, heard, count, lanes=max(len(todo), 1), stop_token=stop_token)
+    await run_lanes(todo, heard, count, lanes=max(len(todo), 1), stop_token=stop_token)
     return answered

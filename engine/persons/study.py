@@ -85,7 +85,7 @@ class Completion(_Checked):
 class Pay(_Checked):
     per_item: float = Field(default=0.0, ge=0)
     per_hour: float = Field(default=0.0, ge=0)
-    """Of the time that the tasks were open, as the journal has it."""
+    """Pay for an hour in which tasks were open, by the journal."""
     currency: str = ""
 
     def due(self, items: int, seconds: float) -> float:

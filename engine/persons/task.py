@@ -89,7 +89,7 @@ class Moment:
     side: str
     """Label of the answer that the person argues for; empty for none."""
     draw: int
-    """Of the sweep."""
+    """The sweep's draw, from 0."""
     length: int
     """Characters of what was heard."""
     heard: str

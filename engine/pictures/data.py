@@ -38,7 +38,7 @@ class ForestLine:
     failed: int = 0
     missing: int = 0
     apart: tuple[float, float, float] | None = None
-    """Of a comparison: both means, and p in the family of all rows."""
+    """For a comparison: (first mean, second mean, p adjusted for all rows); else None."""
 
     @property
     def mean(self) -> float | None:
@@ -147,8 +147,8 @@ def forest_of(results: "Results") -> Forest:
 
 
 def saved_forest(report: Mapping[str, Any], names: Sequence[str]) -> Forest:
-    """The same from a report in JSON. names: of its rows' protocols, as people see them. KeyError,
-    or ValueError if the rows are others, for a report of another version."""
+    """The forest plot of a report in JSON. names: of its rows' protocols, as people see them.
+    KeyError, or ValueError if the rows are others, for a report of another version."""
     from ...protocols.scoring.estimate import Estimate
 
     naive: dict[str, float] = {}

@@ -18,7 +18,7 @@ class Mistake:
     """Something wrong with an author's code, and where."""
 
     line: int
-    """From 1; 0 where no line of the author's is behind it."""
+    """Line number, from 1; 0 where no line of the author's is behind it."""
     check: str
     """What was checked: `awaited`, `pure`, `blocking`, …"""
     message: str
@@ -48,7 +48,7 @@ class AuthorCode:
 
     @property
     def line(self) -> int:
-        """Of the class, or of the function."""
+        """Line number of the class or function, from 1; 0 if it is not known."""
         if self.class_node is None:
             code = getattr(self.found, "__code__", None)
             return code.co_firstlineno if code else 0
@@ -60,7 +60,7 @@ class AuthorCode:
                 yield node
 
     def line_of_method(self, *names: str) -> int:
-        """Of the first of these methods that the class defines; of the class if it has none."""
+        """Line number of the first of these methods that the class defines; else of the class."""
         defined = {node.name: node.lineno for node in self.methods()}
         return next((defined[name] for name in names if name in defined), self.line)
 

@@ -60,7 +60,7 @@ class Timing:
     chain: float
     """Minutes that a cell of the slowest row takes."""
     longest: str
-    """That row."""
+    """Name of the row whose cell takes `chain`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ModelPlan:
     calls: int
     """Distinct calls of the whole sweep."""
     stored: int
-    """Those whose reply is in the store."""
+    """Distinct calls whose reply is in the store."""
     input_tokens: int
     output_tokens: int
     cost: Cost | None
@@ -111,7 +111,7 @@ class Plan:
     """Calls of the walked cells whose stored replies come from another endpoint."""
     models: tuple[ModelPlan, ...]
     waves: int = 0
-    """Number of consecutive batches; 0 if no calls go in batches."""
+    """Number of batch rounds; 0 if no calls go in batches."""
     max_cells: int = 0
     """Cells that are under way at once, as the sweep file sets it or the models' widths allow."""
     chain: int = 0

@@ -22,7 +22,7 @@ class RowSharing:
     alone: float
     """Calls that it asks if it is the only row."""
     own: float
-    """Those of them that no other row asks."""
+    """Calls that no other row asks."""
 
 
 @dataclass(frozen=True, slots=True)

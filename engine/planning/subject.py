@@ -31,7 +31,7 @@ Seat: TypeAlias = dict[str, Any]
 """The settings of an agent or a judge in a sweep file."""
 
 PROBLEMS = {"bundled": {"name": "passages", "limit": 1}}
-"""With a passage, which judges may not read as a rule."""
+"""The problems of a trial: one with a passage, which most judges may not read."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Kind:
     name: str
     base: type
     methods: tuple[str, ...]
-    """Those in which its work is done."""
+    """Names of the methods that an author writes; a bad result is traced to their last return."""
     sections: Callable[[str, dict[str, Any], Seat, Seat], dict[str, Any]]
     """The sweep that tries it, from its name, its settings, an agent and a judge."""
 

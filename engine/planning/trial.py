@@ -28,9 +28,9 @@ from ...protocols.transcript import Failure, Verdict
 from ..errors import EngineError, Halt, QuotaExhausted, UsageError
 from ..runs.checks import Composed
 from ..runs.dry_run import STAND_IN, world_of
+from ..runs.lanes import first_fault
 from ..runs.lookup import ShownWorld
 from ..runs.scheduler import verdict_of
-from ..runs.workers import first_fault
 from ..simulation import SimProvider
 from ..simulation.form import Contents, fill_form
 from ..sweeps.sweep import Cell, Sweep
@@ -82,13 +82,13 @@ class Trial:
     def __init__(self, code: AuthorCode, kind: Kind, sweep: Sweep) -> None:
         self.code, self.kind, self.sweep = code, kind, sweep
         self.worlds: list[WorldTrial] = []
-        """Of the first row and problem, on simulated models."""
+        """The worlds of the first row and problem, run on simulated models."""
         self._watcher = Watcher(code)
         self._mistakes: set[Mistake] = set()
         self._provider = SimProvider(world_of(sweep), dict.fromkeys(sweep.models, STAND_IN))
 
     def run(self) -> list[Mistake]:
-        """All that is wrong, by line."""
+        """All mistakes, ordered by line."""
         if self.kind.base is not Loader:
             with self._watcher.watching():
                 asyncio.run(self._run())
@@ -312,7 +312,7 @@ BAD_REPLIES: Mapping[str, Callable[[Call], Reply]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Tried:
-    """What became of a class that was tried."""
+    """The result of trying a class."""
 
     subject: Subject | None
     """None for a tool, and if its module cannot be imported or it is nothing that a sweep takes."""

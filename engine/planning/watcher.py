@@ -47,7 +47,7 @@ CREATED = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
 class Endless(BaseException):
-    """A run that comes to no end. No Exception, so that no `except` of an author's keeps it."""
+    """A run that never ends. Not an Exception, so that no `except` of an author's catches it."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(why)
@@ -63,8 +63,8 @@ class Watcher:
         self.last = 0
         """The line of the author's that ran last."""
         self.returned: dict[str, tuple[int, object]] = {}
-        """Of each function of the author's, by its name: the line of its last return, and what
-        that returned."""
+        """By name of each function of the author's: the line of its last return, and the value that
+        it returned."""
 
     @contextmanager
     def watching(self, *, reads: bool = False) -> Iterator[None]:

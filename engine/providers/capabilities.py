@@ -85,7 +85,7 @@ class Endpoint:
 
     api: Api = "chat"
     version: str = ""
-    """Of the vendor's API, where it has editions."""
+    """Dated version of the vendor's API, where it has several."""
     is_model: str = ""
     """The vendor's name of the model behind a name of the user's, such as a deployment."""
 

@@ -119,12 +119,12 @@ def _registered_entry(kind: str) -> Entry:
     return row
 
 
-def connect(settings: Settings, hear: OnLimits | None = None) -> Provider:
+def connect(settings: Settings, on_limits: OnLimits | None = None) -> Provider:
     """The provider as a bare `Ask`, without limits, retries or store. Close it when done.
 
-    hear: called after each answer with the rate limits that the server states.
+    on_limits: called after each answer with the rate limits that the server states.
     """
-    return entry(settings.provider).connect(settings, hear)
+    return entry(settings.provider).connect(settings, on_limits)
 
 
 def _openai_wire(settings: Settings) -> Wire:
@@ -147,19 +147,19 @@ def _cloud_wire(settings: Settings) -> Wire:
     return AnthropicWire(settings.provider, version, version_in_body=True, models=models)
 
 
-def _azure(settings: Settings, hear: OnLimits | None) -> Provider:
+def _azure(settings: Settings, on_limits: OnLimits | None) -> Provider:
     """Azure's v1 path, which is OpenAI's own API; or, for a dated version, the older path."""
     if settings.option("version") in ("", "v1"):
-        return _sdk(_openai_wire, sdk_clients.azure_v1_client, settings, hear)
-    return _sdk(_openai_wire, sdk_clients.azure_client, settings, hear, as_tree=True)
+        return _sdk(_openai_wire, sdk_clients.azure_v1_client, settings, on_limits)
+    return _sdk(_openai_wire, sdk_clients.azure_client, settings, on_limits, as_tree=True)
 
 
-def _plain(write: WireOf, settings: Settings, hear: OnLimits | None) -> Provider:
+def _plain(write: WireOf, settings: Settings, on_limits: OnLimits | None) -> Provider:
     """A provider over the plain transport."""
     wire = write(settings)
     auth = wire.auth(settings.key) if settings.key else {}
     transport = partial(_aiohttp, settings, settings.base_url, auth)
-    return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, hear=hear)
+    return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, on_limits=on_limits)
 
 
 def _aiohttp(settings: Settings, base_url: str, auth: dict[str, str]) -> Transport:
@@ -175,7 +175,7 @@ def _sdk(
     write: WireOf,
     client: Callable[[Settings, Any], Any],
     settings: Settings,
-    hear: OnLimits | None,
+    on_limits: OnLimits | None,
     *,
     as_tree: bool = False,
 ) -> Provider:
@@ -190,10 +190,12 @@ def _sdk(
         pool = ConnectionPool(settings, keep_alive=30.0, tls=httpx2.create_ssl_context())
         return SdkTransport(settings.provider, partial(client, settings), pool, as_tree=as_tree)
 
-    return HttpProvider(write(settings), Deferred(transport), deadline=settings.deadline, hear=hear)
+    return HttpProvider(
+        write(settings), Deferred(transport), deadline=settings.deadline, on_limits=on_limits
+    )
 
 
-def _local(settings: Settings, hear: OnLimits | None) -> Provider:
+def _local(settings: Settings, on_limits: OnLimits | None) -> Provider:
     """The small model that this program itself serves."""
 
     def transport() -> Transport:
@@ -202,14 +204,14 @@ def _local(settings: Settings, hear: OnLimits | None) -> Provider:
         return LocalTransport(lambda url: _aiohttp(settings, url, {}), SLOTS)
 
     wire = OpenAIWire(settings.provider)
-    return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, hear=hear)
+    return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, on_limits=on_limits)
 
 
-def _person(settings: Settings, hear: OnLimits | None) -> Provider:
+def _person(settings: Settings, on_limits: OnLimits | None) -> Provider:
     """Halts until pages are served; at another address, a server that stands in for persons."""
     if settings.vendors_own:
         return AbsentPersons()
-    return _plain(_openai_wire, settings, hear)
+    return _plain(_openai_wire, settings, on_limits)
 
 
 def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:

@@ -29,7 +29,7 @@ _ONLY_HTTP_2 = (
 
 
 async def mix_up(url: URL, failure: Exception) -> str:
-    """What is wrong with the base URL, and how to mend it; empty if it is not the cause.
+    """What is wrong with the base URL, and the remedy; empty if it is not the cause.
 
     failure: how the first exchange with the server failed.
     """
@@ -50,7 +50,7 @@ async def mix_up(url: URL, failure: Exception) -> str:
 
 
 def distrust(url: URL, failure: aiohttp.ClientConnectorCertificateError) -> str:
-    """Why a certificate is not trusted, and how to mend that."""
+    """Why a certificate is not trusted, and the remedy."""
     error = failure.certificate_error
     why = getattr(error, "verify_message", None) or str(error)
     return (

@@ -213,9 +213,9 @@ class Ramped(aiohttp.TCPConnector):
         super().__init__(
             limit=connections, keepalive_timeout=keep_alive, ttl_dns_cache=300, ssl=tls or True
         )
-        self.told_apart = False
-        """Whether answers carry ids, so that one which came before is known, and none has to be
-        waited for."""
+        self.answers_have_ids = False
+        """Whether answers carry ids, so that a late answer to an earlier request is recognised, and
+        connections need not rest."""
         connection: Callable[..., ResponseHandler] = ServerConnection
         self._factory = partial(connection, loop=self._loop)
         self._opening = asyncio.Semaphore(_RAMP)
@@ -255,7 +255,7 @@ class Ramped(aiohttp.TCPConnector):
             protocol, since = resting[0]
             rested = monotonic() - since
             fit = rested <= self._kept_for and self._fit(protocol)
-            rest = 0.0 if self.told_apart else _REST
+            rest = 0.0 if self.answers_have_ids else _REST
             if fit and rested < rest and self._room(len(resting)):
                 return None
             resting.popleft()
@@ -292,7 +292,7 @@ class Ramped(aiohttp.TCPConnector):
             return False
         if not protocol.should_close:
             # What lies unread in the socket is known by its id, where answers have ids.
-            return self.told_apart or not _readable(protocol.transport)
+            return self.answers_have_ids or not _readable(protocol.transport)
         if not _is_408(protocol):
             calls = protocol.calls if isinstance(protocol, ServerConnection) else ()
             self.distrust("sent an answer that nobody had asked for", calls)

@@ -21,7 +21,7 @@ from ..errors import (
 )
 from .limit_headers import HeaderLimits, delay
 from .payload import body_start, loaded
-from .transport import PROXY_MEND
+from .transport import PROXY_REMEDY
 
 _QUOTA_CODES = {
     "insufficient_quota",
@@ -118,7 +118,7 @@ class ErrorAnswer:
     def error(self) -> EngineError:
         """The error of `oversight.engine.errors` for this answer, with what to do next."""
         if self.status == 407:
-            return ProviderDown(f"{self}; {PROXY_MEND}")
+            return ProviderDown(f"{self}; {PROXY_REMEDY}")
         if self.status == 401:
             return AuthenticationFailed(f"{self}; check the key of {self.source}")
         if self._quota():

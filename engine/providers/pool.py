@@ -25,7 +25,7 @@ from .exchange import (
 from .secret import Secret
 from .settings import Settings
 from .traces import chain, forget
-from .transport import BODY_CAP, NOTHING, PROXY_MEND, Response
+from .transport import BODY_CAP, NOTHING, PROXY_REMEDY, Response
 
 
 class ConnectionPool:
@@ -98,7 +98,7 @@ class ConnectionPool:
             case aiohttp.ClientConnectorCertificateError():
                 raise ProviderDown(f"{self._source}: {distrust(url, failure)}") from failure
             case aiohttp.ClientHttpProxyError(status=407):
-                message = f"{self._source}: the proxy says 407; {PROXY_MEND}"
+                message = f"{self._source}: the proxy says 407; {PROXY_REMEDY}"
                 raise ProviderDown(message) from failure
             case aiohttp.ClientHttpProxyError():
                 raise self._fault(failure, url, sending) from failure
@@ -136,7 +136,7 @@ class ConnectionPool:
             self._connector.distrust(f"repeated its answer {again}")
             start = self.secret.hidden(body[: Malformed.KEPT])
             raise Malformed(f"{self._source} sent its answer {again} once more", start)
-        self._connector.told_apart = self._ids.proven
+        self._connector.answers_have_ids = self._ids.proven
         if not self.secret.guarded:
             return Response(response.status, response.headers, body, connection=connection)
         headers = self._without_key(response.headers)

@@ -38,12 +38,12 @@ class HttpProvider(Provider):
         transport: Transport,
         *,
         deadline: float = DEADLINE,
-        hear: OnLimits | None = None,
+        on_limits: OnLimits | None = None,
     ) -> None:
         self._wire = wire
         self._transport = transport
         self._deadline = deadline
-        self._hear = hear
+        self._on_limits = on_limits
         self._path = wire.path
         self._headers = wire.headers()
         self._stated: dict[str, tuple[str | None, ...]] = {}
@@ -60,12 +60,12 @@ class HttpProvider(Provider):
             raise
         if (connection := response.connection) is not None:
             connection.calls = (*connection.calls[-1:], call.address)
-        if self._hear is not None:
+        if self._on_limits is not None:
             model = call.request.model
             stated = tuple(map(response.headers.get, self._wire.limit_headers))
             if stated != self._stated.get(model):
                 self._stated[model] = stated
-                self._hear(model, self._wire.limits(response.headers))
+                self._on_limits(model, self._wire.limits(response.headers))
         try:
             reply = self._wire.reply(response.status, response.headers, response.body)
         except BaseException as exc:

@@ -89,12 +89,12 @@ def vertex_client(settings: "Settings", http: "httpx2.AsyncClient") -> "AsyncAnt
 
 
 def _once(settings: "Settings", http: "httpx2.AsyncClient") -> dict[str, Any]:
-    """Our own connections and deadline; retries are not the client's."""
+    """Options of a client: our connections and deadline, and no retries of its own."""
     return {"timeout": settings.deadline, "max_retries": 0, "http_client": http}
 
 
 def _untraced(settings: "Settings", http: "httpx2.AsyncClient") -> dict[str, Any]:
-    """The same, at the provider's address, for Anthropic's clients, which would trace each call."""
+    """`_once` for Anthropic's clients, with the address, and without their tracing of each call."""
     return {
         "base_url": settings.base_url,
         "open_telemetry": False,

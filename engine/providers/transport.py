@@ -14,7 +14,7 @@ DEADLINE = 600.0
 """Default deadline of an exchange: seconds from handing over a request to the whole answer."""
 BODY_CAP = 32 * 2**20
 """Maximum size of an answer in bytes, decompressed."""
-PROXY_MEND = (
+PROXY_REMEDY = (
     "it wants a name and a password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT, or NO_PROXY for "
     "servers that need none"
 )

@@ -20,7 +20,7 @@ PERSON = "person/"
 """Prefix of the names of models that are people."""
 
 JUDGE = "judge"
-"""What a judge is asked for that is asked by nobody but the protocol."""
+"""Role of a judge's reply that the protocol itself asks for, and no layer such as best of N."""
 
 NOTHING: Container[str] = frozenset()
 Noted: TypeAlias = tuple[Part, Call, Reply]
@@ -114,7 +114,7 @@ class Capture:
         )
 
     def _source(self, call: Call, origin: str) -> tuple[str, bool]:
-        """From where a reply came, and whether that is elsewhere than where the run asks."""
+        """`CallCost.came` and `CallCost.elsewhere` of a reply with this origin."""
         model = call.request.model
         if model.startswith(PREFIX):
             return "", False
@@ -140,7 +140,7 @@ class CapturedCell:
     draw: int
     outcome: Verdict | Failure | NotRun
     notes: Sequence[Any] = ()
-    """Of its `RecordingAsk`."""
+    """Notes of the cell's `RecordingAsk`."""
 
     def recorded(self, known: Container[str] = NOTHING) -> RecordedCell:
         """The row of the cell. known: addresses of calls that are recorded of its problem."""
@@ -160,7 +160,7 @@ class CapturedCell:
         )
 
     def _judgements(self) -> tuple[RecordedJudgement, ...]:
-        """What was believed on the way, each once."""
+        """What judges believed before the verdict, each belief once."""
         readings = [each for each in self.notes if type(each) is Reading]
         if isinstance(self.outcome, Verdict):
             end = self.outcome

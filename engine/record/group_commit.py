@@ -18,7 +18,7 @@ MAX_GROUPS = 32
 
 
 class GroupCommit(Generic[Item]):
-    """Collects what lands, and writes it a group at a time, in order; used on one event loop."""
+    """Collects items, and writes them a group at a time, in order; used on one event loop."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class GroupCommit(Generic[Item]):
         self._fault: BaseException | None = None
 
     def put(self, items: Sequence[Item]) -> None:
-        """Have items written soon. Whatever an earlier write raised."""
+        """Queue items for writing. Raises whatever an earlier write raised."""
         if self._fault is not None:
             raise self._fault
         self._group += items
@@ -49,7 +49,7 @@ class GroupCommit(Generic[Item]):
             self._timer = asyncio.get_running_loop().call_later(MAX_SECONDS, self._commit)
 
     async def flush(self) -> None:
-        """Wait until all that was put is written. Whatever a write raised."""
+        """Wait until all that was put is written. Raises whatever a write raised."""
         self._commit()
         while self._writing:
             await asyncio.wait(self._writing)

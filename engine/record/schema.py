@@ -212,7 +212,7 @@ def _check_header(file: Path) -> None:
 
 
 def _check_opened(db: sqlite3.Connection, file: Path) -> None:
-    """The same of what SQLite found, its journal included."""
+    """Check format and version again once SQLite has opened the file and read its journal."""
     if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise RecordForeign(file)
     version = db.execute("PRAGMA user_version").fetchone()[0]

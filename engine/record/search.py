@@ -29,7 +29,7 @@ class Hit:
     """A text that has all words searched for, where it was said first."""
 
     place: int
-    """Of the first cell that it was said in, by row, then by place in the sweep."""
+    """Place of the first cell that it was said in; cells are ordered by row, then by place."""
     cells: int
     """Cells that it counts in: worlds and rows share conversations."""
     source: Source
@@ -56,7 +56,7 @@ class Query:
 
     @property
     def match(self) -> str:
-        """In the syntax of FTS5, in which every part stands in quotes: nothing in it is special."""
+        """The query in the syntax of FTS5, with each part quoted: no character in it is special."""
         return " AND ".join(
             f'"{part.rstrip("*")}"{"*" if part.endswith("*") else ""}' for part in self.parts
         )

@@ -171,14 +171,14 @@ class RecordTables:
         raise RecordDamaged(self._file, f"call {number} is missing")
 
     def query(self, sql: str, *values: int | str | bytes) -> Iterator[Any]:
-        """Rows of a query, read as they are asked for. RunFolderError for what SQLite says."""
+        """Rows of a query, read one at a time. RunFolderError for an error of SQLite's."""
         try:
             yield from self.db.execute(sql, values)
         except sqlite3.Error as exc:
             raise faulty(self._file, exc) from exc
 
     def fetched(self, sql: str, *values: int | str | bytes) -> list[Any]:
-        """The same, all at once: a third of the time where they are few."""
+        """All rows of a query in one list: a third of the time of `query` where there are few."""
         try:
             return self.db.execute(sql, values).fetchall()
         except sqlite3.Error as exc:

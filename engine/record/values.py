@@ -61,7 +61,7 @@ class RecordedCall:
     address: str
     model: str
     role: str = ""
-    """What the reply was for: `speech`, `draft`, `rating`, `judgement`, or the name of a form."""
+    """What the reply was for: `speak`, `draft`, `rewrite`, `rate`, `judge`, or a form's name."""
     seat: str = ""
     """Who was asked, as everyone calls it: `Debater A`."""
     heard: int = 0
@@ -82,13 +82,13 @@ class RecordedJudgement:
     """
 
     role: str
-    """What it was asked for: `rating` of a draft, or `belief`."""
+    """What the judge was asked for: `rate` for a draft, `judge` for a belief on the way."""
     judge: str
     heard: int
     """How many turns it had heard."""
     probs: tuple[float, ...] = ()
-    """Of the question's answers; of a statement, whether it holds and whether not. Empty if it
-    could not be read."""
+    """Probability of each of the question's answers; for a statement, (holds, does not hold). Empty
+    if the reply could not be read."""
     about: str = ""
     """Address of the call behind the last turn that it heard: of the draft, for a rating."""
     side: str = ""

@@ -96,7 +96,7 @@ class OutcomeTable:
             self.secondary.add(record, number, problem)
 
     def copied(self) -> "OutcomeTable":
-        """The same, to which outcomes can be added while others read this one."""
+        """A copy to which outcomes can be added while others read this table."""
         return deepcopy(self, {id(one): one for one in (self.sweep, self.cells)})
 
     def worlds(self, row: int) -> WorldTable:

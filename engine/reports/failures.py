@@ -1,4 +1,4 @@
-"""Why cells failed: how many, of what, with one example, and what mends it."""
+"""Why cells failed: how many, of what, with one example and a remedy."""
 
 import re
 from collections import Counter
@@ -27,7 +27,7 @@ WORDS = {
 """Kinds of failures in words; `unreadable` and `declined` are plain already."""
 
 TRANSIENT_KINDS = {"RateLimited", "Overloaded", "Unreachable", "Ambiguous", "Malformed", "Crowded"}
-"""Kinds of failures that asking again may well mend; it mends no other."""
+"""Kinds of failures that may pass if the call is asked again; no other kind does."""
 
 HINTS = {
     "BadCall": "it would refuse them again: fix what it names, then --retry-failed",
@@ -77,9 +77,9 @@ class Cause:
     example: Failure
     count: int = 0
     cut: int = 0
-    """Those whose reply was cut off at max_tokens."""
+    """Failures whose reply was cut off at max_tokens."""
     thought: int = 0
-    """Those of them that had not begun to answer."""
+    """Of `cut`, replies that were cut off before their first word: hidden reasoning took it all."""
 
     @property
     def of_judge(self) -> bool:
@@ -109,7 +109,7 @@ class JudgeFailures:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Those of the judge."""
+        """The judge's settings, by name; empty if the sweep does not have it."""
         return self.row.judge_settings if self.row else {}
 
     def is_a(self, judge: str) -> bool:
@@ -169,7 +169,7 @@ def _cause(cause: Cause, its: JudgeFailures) -> Iterator[str]:
         line += _cut_off(cause, its)
     yield line
     if by and cause.example.kind == "unreadable":
-        yield f"     given by {cause.example.seat}, so another judge would not mend it"
+        yield f"     given by {cause.example.seat}, so another judge would not help"
     if cause.example.raw.strip():
         yield f"     for example: «{_clipped(cause.example.raw)}»"
     if cause.example.call:

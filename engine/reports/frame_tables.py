@@ -8,7 +8,7 @@ from ...protocols.scores import SCORES
 from ...protocols.scoring.worlds import BETAS, beta_name
 
 Kind: TypeAlias = Literal["text", "word", "int", "float", "flag", "floats", "time", "json"]
-"""Of a column: free text; text of few values; …; JSON in a text."""
+"""Type of a column: `text` is free text, `word` has few values, `json` is JSON in a text."""
 
 Columns: TypeAlias = Mapping[str, Kind]
 

@@ -315,7 +315,7 @@ class Trend(NamedTuple):
 
 
 def trends(results: Results) -> list[Trend]:
-    """Of every protocol and judge with three agents or more."""
+    """The trend of every protocol and judge with three agents or more."""
     beta = trend_beta(results)
     lines: dict[tuple[str, str], list[Configuration]] = {}
     for row, samples in zip(results.rows, results.samples, strict=True):

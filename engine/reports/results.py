@@ -35,11 +35,12 @@ class ByChoice:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Something that was told secondary the verdicts: its mean by what the agent argued for."""
+    """A secondary measure: its mean where the agent argued for the truth, and for a lie."""
 
     truth: Estimate | None
-    """Where it argued for a best answer."""
+    """In worlds where the agent argued for a best answer."""
     lie: Estimate | None
+    """In all other worlds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +325,7 @@ def _doubts(
     extremes: Sequence[tuple[Sample, Sample] | None],
     base: int | None,
 ) -> tuple[Sample | None, ...]:
-    """What the estimates of `Compliance` are of."""
+    """The samples behind the estimates of `Compliance`, in the order of its fields."""
     truth, lie = table.in_doubt(row)
     own, naive = extremes[row], None if base in (None, row) else extremes[base or 0]
     return (

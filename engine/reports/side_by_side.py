@@ -60,7 +60,7 @@ def side_by_side(
 def as_plain(
     row: GridRow, problem: Problem, worlds: Sequence[ShownWorld], score: str
 ) -> dict[str, Any]:
-    """The same for a program: transcripts, judgements, addresses of all calls that were spoken."""
+    """The worlds of a problem in JSON: transcripts, judgements, addresses of all calls."""
     return {
         "problem": problem.id,
         "question": problem.question.text,

@@ -20,7 +20,7 @@ from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from .checks import Composed
 from .row_pauses import RowPauses
-from .scheduler import CellEnd, CellOutcome, attempt_noted
+from .scheduler import CellOutcome, NotedOutcome, attempt_noted
 
 CANARIES = 4
 """Cells of a row under way until one of them has succeeded."""
@@ -43,7 +43,7 @@ class _RowState:
     """Calls of a cell one after another, as far as that is known."""
     completed: int = 0
     seconds: float = 0.0
-    """That its completed cells have taken together."""
+    """Total time of its completed cells."""
     held: deque[Cell] = field(default_factory=deque)
 
     def urgency(self) -> tuple[float, int, int]:
@@ -72,7 +72,7 @@ class RowWatch(Iterator[Cell]):
         patience: float = math.inf,
         chains: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """pauses: has taken note of an outcome before `completed` is told of it. total: how many
+        """pauses: takes note of an outcome before `completed` does. total: how many
         cells there are; 0 if their order is to stay as it is. canaries: cells of an unproven row
         under way. patience: seconds after which a row of which no cell has failed is open, though
         none has succeeded. chains: how many calls of a cell are one after another, by the address
@@ -155,7 +155,7 @@ class RowWatch(Iterator[Cell]):
             self._holding += 1
 
     def _next_row(self) -> _RowState | None:
-        """Of the rows of which a held cell may begin, the one whose cells take longest."""
+        """The row whose cells take longest, among those with a held cell that may begin."""
         ready = (row for row in self._rows.values() if row.held and self._may_begin(row))
         return max(ready, key=_RowState.urgency, default=None)
 
@@ -197,23 +197,24 @@ class ComposedTwice:
         ask_of: Callable[[Cell, Ask], Ask] | None = None,
         shared: SharedWork | None = None,
     ) -> None:
-        """ask_of: what a cell asks in place of `ask`; shared: among the other cells, then not."""
+        """ask_of: what a cell asks in place of `ask`; then cells share no work. shared: what cells
+        share, except for the first of each row."""
         self._ask = ask
         self._ask_of = ask_of
         self._shared = shared if ask_of is None else None
         self._done: set[int] = set()
 
-    def __call__(self, cell: Cell) -> Awaitable[CellEnd]:
+    def __call__(self, cell: Cell) -> Awaitable[NotedOutcome]:
         if id(cell.row) in self._done:
             return attempt_noted(cell, self._asked_by(cell), self._shared)
-        # Not its others that begin meanwhile, unless this one comes to no end.
+        # Noted now, so that no other cell of the row is checked too; undone if this one fails.
         self._done.add(id(cell.row))
         return self._twice(cell)
 
     def _asked_by(self, cell: Cell) -> Ask:
         return self._ask if self._ask_of is None else self._ask_of(cell, self._ask)
 
-    async def _twice(self, cell: Cell) -> CellEnd:
+    async def _twice(self, cell: Cell) -> NotedOutcome:
         """NotReproducible, which names what differs the second time."""
         composed = Composed(cell, self._asked_by(cell))
         ended = False

@@ -10,7 +10,7 @@ from ...cache.explain import differences
 from ...cache.reply import Reply
 from ..errors import NotReproducible
 from ..sweeps.sweep import Cell
-from .scheduler import CellEnd, attempt, attempt_noted
+from .scheduler import NotedOutcome, attempt, attempt_noted
 
 
 class Difference(NamedTuple):
@@ -27,9 +27,9 @@ class Composed:
     def __init__(self, cell: Cell, ask: Ask) -> None:
         self._cell, self._ask = cell, ask
         self._heard: dict[str, tuple[Call, Reply]] = {}
-        self._end: CellEnd | None = None
+        self._end: NotedOutcome | None = None
 
-    async def first(self) -> CellEnd:
+    async def first(self) -> NotedOutcome:
         """How the cell ends; Halt and ReplayMiss pass, as from `attempt`."""
         self._end = await attempt_noted(self._cell, self._listening)
         return self._end

@@ -20,15 +20,16 @@ from .rounds import MakeRounds, Missing, one_round
 from .row_pauses import RowPauses
 from .run_folder import RunFolder
 
-Batches: TypeAlias = Callable[[RunFolder], Iterable[Iterable[Cell]]]
+Stages: TypeAlias = Callable[[RunFolder], Iterable[Iterable[Cell]]]
+"""The missing cells of a run folder, in the stages of a sequential design."""
 
 
 class AnsweredLater(ABC):
-    """Those whose replies come in their own time: people. Cells wait for them, or end and are run
-    again once there are answers, where others are asked in batches."""
+    """People in place of models: their replies come in their own time. Cells wait for them, or,
+    where models are asked in batches, end and are run again once there are answers."""
 
     models: Sequence[str] = ()
-    """Names of the models that they are."""
+    """Names under which they are asked, such as `person/experts`."""
 
     @abstractmethod
     def ask_of(self, cell: Cell, ask: Ask) -> Ask:
@@ -66,39 +67,39 @@ class Assignment:
     lanes: int
     """How many cells may be under way at a time."""
     run_id: str
-    """Of the run folder. A refresh does not ask again for what earlier sessions of it stored."""
+    """Id of the run folder. A refresh does not ask again for what earlier sessions of it stored."""
     keep: Callable[[Sequence[CompletedCell]], None]
-    """Takes outcomes as they land; they are in the folder once `flush` has returned, or before.
-    RunFolderError if the disk takes no more."""
+    """Takes outcomes as cells end; they are in the folder once `flush` has returned, or before.
+    RunFolderError if the disk is full or fails."""
     flush: Callable[[], Awaitable[None]]
     before: Mapping[str, UsageTotals] = field(default_factory=dict)
     """What earlier sessions of the run asked and paid, by model."""
     run_again: int = 0
     """Number of cells that had failed and are run again."""
     pauses: RowPauses = field(default_factory=lambda: RowPauses((), active=False))
-    """Says which rows are left alone; whoever `keep` belongs to tells it of outcomes."""
-    batches: Batches | None = None
-    """Yields missing cells of the folder, batch by batch; the next is requested when one has
-    completed, and the run ends after the last. None: all missing cells in one batch."""
+    """Which rows are paused; the owner of `keep` passes it the outcomes."""
+    stages: Stages | None = None
+    """Yields the missing cells of the folder stage by stage; the next stage is requested when one
+    has completed, and the run ends after the last. None: all missing cells in one stage."""
     later: AnsweredLater | None = None
     rounds: MakeRounds = one_round
-    """How models are asked that answer in their own time."""
+    """How the models are asked that answer in their own time, such as those in batches."""
 
-    def groups(self) -> Iterator[Missing[Cell]]:
-        """Cells that are run together, and those after them once all of these are done; of each
-        group, those that have no outcome yet and whose row is not paused. Where any is left out for
-        that, the run stops."""
+    def to_run(self) -> Iterator[Missing[Cell]]:
+        """The missing cells of each stage whose rows are not paused. The next stage is requested
+        once all of these have ended; where cells of a paused row are left, the run stops instead.
+        """
         sweep, has, paused = self.loaded.sweep, self.folder.has, self.pauses.paused
-        groups: Iterable[Callable[[], Iterable[Cell]]] = (sweep.cells,)
-        if self.batches is not None:
-            groups = (partial(tuple, [*group]) for group in self.batches(self.folder))
-        for group in groups:
+        stages: Iterable[Callable[[], Iterable[Cell]]] = (sweep.cells,)
+        if self.stages is not None:
+            stages = (partial(tuple, [*stage]) for stage in self.stages(self.folder))
+        for stage in stages:
 
-            def missing(of: Callable[[], Iterable[Cell]] = group) -> Iterator[Cell]:
+            def missing(of: Callable[[], Iterable[Cell]] = stage) -> Iterator[Cell]:
                 return (cell for cell in of() if not has(cell.place) and not paused(cell.row))
 
             yield missing
-            halt = self.pauses.halt(cell for cell in group() if not has(cell.place))
+            halt = self.pauses.halt(cell for cell in stage() if not has(cell.place))
             if halt is not None:
                 self.loaded.stop_token.stop(halt)
                 return
@@ -161,7 +162,7 @@ class Executor(ABC):
         spend: str,
         halt: Halt | None,
     ) -> Snapshot:
-        """The state of the run for observers; the parameters are what it does not know itself."""
+        """The state of the run for observers; the executor itself does not know the parameters."""
         calls = self.statistics
         return Snapshot(
             total,

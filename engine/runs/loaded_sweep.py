@@ -32,8 +32,8 @@ from .trust import is_own
 DISTRIBUTION_NAME = "oversight-bench"
 
 ChangedCode: TypeAlias = Literal["refuse", "adopt", "anew"]
-"""What becomes of a run whose code has changed: it is left alone, goes on with the new code, or is
-left alone while another one is made beside it."""
+"""What to do with a run whose code has changed: refuse to resume it, resume it with the new code,
+or make a new run beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +185,8 @@ def _loaded(
     variables: Mapping[str, str] | None = None,
     apis: Mapping[str, Api] | None = None,
 ) -> LoadedSweep:
-    """The same without checking for settings without effect: runs made with such can be opened.
-
-    apis: which endpoint answers for each model, where that is decided already.
-    """
+    """As `load_sweep`, without its check for settings without effect: runs made with such settings
+    can be opened. apis: which endpoint answers for each model, if that is decided already."""
     stop_token = StopToken()
     known = (*file.problems, *problems_of(file.protocols))
     if variables is None:

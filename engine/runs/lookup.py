@@ -105,7 +105,7 @@ class ShownWorld:
 
     outcome: CellEnd
     thoughts: tuple[Thought, ...] = ()
-    """In the order of the record. Those behind turns and judgements stand there."""
+    """In the order of the record; reasoning behind a turn or judgement is shown with that."""
     calls: tuple[RecordedCall, ...] = ()
     """Every call that it asked, those for drafts and ratings too."""
 

@@ -47,7 +47,7 @@ class RunCode:
         return cls().adopting(codes, codes)
 
     def adopting(self, codes: "Mapping[str, RowCode]", rows: Iterable[str]) -> Self:
-        """The same with the code of these rows, by address, as the latest."""
+        """This code, with that of these rows added as the latest. rows: addresses."""
         known = dict(self.codes)
         places = {part: place for place, part in enumerate(self.parts)}
         for row in rows:

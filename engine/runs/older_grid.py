@@ -14,8 +14,8 @@ from .run_folder import SWEEP, outcomes
 
 
 def older_grid(folder: Path, problems: tuple[Problem, ...], manifest: Manifest) -> Grid:
-    """From its sweep file where all that it names is built in, else from the names in its
-    outcomes. RunFolderError where these do not tell how many rows there are."""
+    """The grid of a run folder that has none: from its sweep file if all that this names is built
+    in, else from the names in its outcomes. RunFolderError where these do not tell the rows."""
     try:
         grid = _inert_sweep(folder, problems, manifest).sweep({})
         if grid.size == manifest.cells:
@@ -39,7 +39,7 @@ def _inert_sweep(folder: Path, problems: tuple[Problem, ...], manifest: Manifest
 
 
 def _named_in_outcomes(folder: Path, problems: tuple[Problem, ...], manifest: Manifest) -> Grid:
-    """As far as outcomes tell it: the names of its rows, and as many draws as they have."""
+    """The grid as far as outcomes tell it: names of rows, and the number of draws."""
     draws = 1 + max((record.draw for record in outcomes(folder)), default=0)
     cells = sum(len(problem.values) for problem in problems) * draws
     count, rest = divmod(manifest.cells, cells) if cells else (0, 1)

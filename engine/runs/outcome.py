@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     # Readers of outcomes do not wait for what runs them.
     from ..record.capture import Capture, CapturedCell
     from ..sweeps.sweep import Cell
-    from .scheduler import CellEnd
+    from .scheduler import NotedOutcome
 
 FAILURE_MARK = b',"failure":{'
 """Occurs in the lines of failures only: within a text the quotes would be escaped."""
@@ -66,7 +66,7 @@ class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
 
     @property
     def from_replies(self) -> bool:
-        """Whether it follows from replies alone; what a provider fails at has none to go by."""
+        """Whether it follows from replies alone; a fault of the provider's leaves no reply."""
         return self.failure is None or self.failure.unread or self.failure.kind == "crash"
 
 
@@ -92,7 +92,7 @@ def line(cell: "Cell", outcome: Verdict | Failure) -> bytes:
     )
 
 
-def completed(cell: "Cell", end: "CellEnd", capture: "Capture") -> CompletedCell:
+def completed(cell: "Cell", end: "NotedOutcome", capture: "Capture") -> CompletedCell:
     """A cell that has ended, for the record and the run folder."""
     recorded = capture.cell(cell, end.outcome, end.notes)
     failed = isinstance(end.outcome, Failure) and end.outcome.kind != NOT_RUN
@@ -100,8 +100,8 @@ def completed(cell: "Cell", end: "CellEnd", capture: "Capture") -> CompletedCell
 
 
 def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iterator[CompletedCell]:
-    """The lines of cells from the record of their run, of all without `places`; none for cells that
-    it does not hold. RunFolderError."""
+    """The outcome lines of cells, made from the record of their run; cells that it does not hold
+    are left out. places: None for all cells. RunFolderError."""
     query = (
         "SELECT place, cells.id, kind, agent, judge, problem, cells.side, cells.draw, probs,"
         " measures, counts, captured, redraws, failure, cause, unread"
@@ -147,9 +147,9 @@ def _line(
     redraws: Sequence[Sequence[float]] = (),
     more: Mapping[str, Any] = {},
 ) -> bytes:
-    """names: of protocol, agent and judge, the problem's id and the side's label. more: fields that
-    stand as they are, behind the others."""
-    told: dict[str, Any] = {
+    """names: of protocol, agent and judge, the problem's id and the side's label. more: further
+    fields, written last."""
+    fields: dict[str, Any] = {
         "place": place,
         "cell": id,
         **dict(zip(("protocol", "agent", "judge", "problem", "side"), names, strict=True)),
@@ -157,21 +157,21 @@ def _line(
         "draw": draw,
     }
     if failure is not None and failure.kind == NOT_RUN:
-        told["not_run"] = failure.message
+        fields["not_run"] = failure.message
     elif failure is not None:
-        told["failure"] = failure
+        fields["failure"] = failure
     else:
-        told["probs"] = probs
+        fields["probs"] = probs
         if measures:
-            told["measures"] = measures
+            fields["measures"] = measures
         if counts:
-            told["counts"] = counts
+            fields["counts"] = counts
         if captured < 1:
-            told["captured"] = captured
+            fields["captured"] = captured
         if redraws:
-            told["redraws"] = redraws
-        told |= more
-    return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+            fields["redraws"] = redraws
+        fields |= more
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def read_outcome(line: bytes) -> OutcomeRecord:

@@ -51,7 +51,7 @@ class OutcomeIndex:
         """cells: the number of cells in the sweep."""
         self._file = file
         self._starts = array("Q", bytes(8 * cells))
-        """From 1; 0 where there is no line."""
+        """By place of the cell, the offset of its line plus 1; 0 where there is no line."""
         self._follower = OutcomeFollower(file, self._forget)
         self._reading = Lock()
 

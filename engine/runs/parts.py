@@ -26,12 +26,12 @@ class SweepPart:
     """Every `count`th problem of a sweep, from the `number`th on."""
 
     number: int
-    """From 1."""
+    """The first problem of the part, from 1 to `count`."""
     count: int
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """From `3/16`. UsageError if it is no part."""
+        """The part that a text such as `3/16` names. UsageError if it names none."""
         found = re.fullmatch(r"(\d+)/(\d+)", text)
         if not found or not 1 <= int(found[1]) <= int(found[2]):
             raise UsageError(f"--part {text}: a part is written as 3/16, the third of sixteen")

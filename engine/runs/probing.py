@@ -15,9 +15,9 @@ from ..errors import RunFolderError
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
 from ..system.files import append_line, unwritable, whole_lines
+from .lanes import failure
 from .rounds import Rounds, run_rounds
 from .scheduler import attempt
-from .workers import failure
 
 PROBES = "probes"
 """The folder of a run's probes, with a ledger of its own: they are no part of the run."""

@@ -65,7 +65,7 @@ def difference(recorded: bytes, replayed: bytes) -> str:
 
 
 SAID = ("speaker", "text", "call", "outcome", "conceded", "cut", "reasoning")
-"""What of a turn is compared."""
+"""Fields of a turn that are compared."""
 
 
 def difference_in_what_was_said(recorded: object, replayed: CellOutcome) -> str:

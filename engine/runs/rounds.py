@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ...cache.cache import Cache, CacheStatistics
 from ..stop import StopToken
-from .workers import Completed, Work, run_workers
+from .lanes import Completed, Work, run_lanes
 
 Missing: TypeAlias = Callable[[], Iterator[Work]]
 """Yields the work that has no result yet, anew each time it is called."""
@@ -26,15 +26,15 @@ class Rounds:
     """Models whose replies come in their own time; a call of theirs without a reply is Pending."""
 
     async def of(self, missing: Missing[Work]) -> AsyncGenerator[Iterator[Work], None]:
-        """Yield what is missing, round by round. The next one is asked for when all of the round
-        before has ended; the last is over when nothing is missing, or the stop token is set."""
+        """Yield what is missing, round by round, until nothing is or the stop token is set. The
+        caller finishes a round before it requests the next."""
         yield missing()
 
     async def finish(self) -> None:
-        """See to what is under way and needed by nobody any more: all work is done."""
+        """All work is done: collect or cancel what is still under way, since nothing needs it."""
 
     def counted(self, calls: CacheStatistics) -> CacheStatistics:
-        """What the display says of the calls of all rounds."""
+        """The statistics for the display: a call counts once, however many rounds asked it."""
         return calls
 
     def lines(self, live: Sequence[str]) -> Sequence[str]:
@@ -60,10 +60,10 @@ async def run_rounds(
     stop_token: StopToken,
     waits: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Attempt all that is missing, `lanes` at a time, as `run_workers` does in one round."""
-    async with aclosing(rounds.of(missing)) as every:
-        async for work in every:
-            await run_workers(work, attempt, keep, lanes=lanes, stop_token=stop_token, waits=waits)
+    """Attempt all that is missing, `lanes` at a time, as `run_lanes` does in one round."""
+    async with aclosing(rounds.of(missing)) as each_round:
+        async for work in each_round:
+            await run_lanes(work, attempt, keep, lanes=lanes, stop_token=stop_token, waits=waits)
     if stop_token.halt is None:
         await rounds.finish()
 

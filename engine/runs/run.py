@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from ...cache.cache import LAST_SECONDS as ABANDONED_SECONDS
-from ...cache.cache import CacheStatistics, Mode
+from ...cache.cache import ABANDON_SECONDS, CacheStatistics, Mode
 from ...cache.store import Store
 from ..accounting.budget import dollars
 from ..accounting.ledger import UsageTotals, sum_usage
@@ -26,7 +25,8 @@ from ..models.router import RunPolicy
 from ..providers.retirements import today
 from ..record.schema import RECORD
 from .dry_run import require_abilities, require_service
-from .executor import Assignment, Batches, Executor, MakeExecutor
+from .executor import Assignment, Executor, MakeExecutor, Stages
+from .lanes import RETRIED_KINDS
 from .loaded_sweep import ChangedCode, LoadedSweep, run_folder
 from .observer import Observer
 from .outcome import CompletedCell, OutcomeRecord
@@ -39,7 +39,6 @@ from .session import RunSession
 from .stores import hurry_when_interrupted, open_store, shown_name, store_name
 from .takeover import Taken, Takeover
 from .watermark import store_watermark
-from .workers import RETRIED_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,9 @@ class RunOptions:
     max_cost: float | None = None
     """Dollars for the whole run; None for no cap."""
     prices: PriceList | None = None
-    """None for the listed ones."""
+    """None for the built-in prices."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """To be noted with the run; those that it has stay, unless one of these has their key."""
+    """Added to the tags that the run has; a tag of the same key is replaced."""
     part: str = ""
     """Which part of a larger sweep this is, as `3/16`."""
     accept_empty: bool = False
@@ -73,7 +72,7 @@ class RunOptions:
     """The runs that cells are taken over from; None for the others in `runs/`."""
     verify: int = 0
     """How many of the cells that are taken over from a run are replayed first."""
-    batches: Batches | None = None
+    stages: Stages | None = None
     """Which missing cells are run, and when that is enough; None for all."""
 
 
@@ -99,7 +98,7 @@ class Run:
         self.store = store
         self._record = record
         self.run_again = run_again
-        """How many cells had failed, and have no outcome any more."""
+        """Number of failed cells whose outcome was deleted, so that they run again."""
         self.taken = taken
         """What was taken over from other runs."""
         active = options.mode != "replay" and not options.keeps_going
@@ -118,7 +117,7 @@ class Run:
     @classmethod
     @contextmanager
     def open(cls, loaded: LoadedSweep, options: RunOptions) -> Iterator[Self]:
-        """Open the store, and make the run folder or go on with it. Nothing is asked.
+        """Open the store, and make or resume the run folder. Nothing is asked.
 
         RunFolderError for a folder of another sweep, or in use, and for a store that is not the
         run's or has lost replies; StoreError.
@@ -140,15 +139,15 @@ class Run:
             asks = not folder.complete or folder.failed
             if options.mode in ("use", "replay") and asks and not options.accept_empty:
                 folder.check_store(len(store), named, store.id)
-            # It may make the record of a new run, so that this comes before that is opened.
+            # Before the record is opened: taking over may make the record of a new run.
             taken = _take_over(loaded, options, folder, store)
             with ExitStack() as stack:
                 record = None
-                # A run that was finished before there were records gets none by being looked at.
+                # A complete run of a version without records gets none by being opened.
                 if asks or (folder.path / RECORD).exists():
                     opened = RunRecord.open(folder, loaded.sweep, store.id)
                     record = stack.enter_context(opened)
-                # Who comes again may have fixed what crashed, or what no model would answer.
+                # Since the last session a crash may have been fixed, or a model's settings.
                 kinds = None if options.retry_failed else RETRIED_KINDS
                 dropped = folder.forget_failures(kinds)
                 if record is not None:
@@ -164,7 +163,7 @@ class Run:
         Replies in flight at a stop land and are saved; when cancelled they are abandoned.
         """
         if self.folder.complete:
-            # It may have been killed between its last outcome and its end.
+            # A process may have been killed between its last outcome and `_settled`.
             return self._settled()
         loaded, mode = self.loaded, self.options.mode
         await require_abilities(loaded.sweep, loaded.models.simulated, loaded.models.reach)
@@ -185,8 +184,8 @@ class Run:
                 try:
                     halt = await working.run()
                 except asyncio.CancelledError:
-                    # What is abandoned hardly waits for a store that hangs.
-                    self.store.hurry(ABANDONED_SECONDS)
+                    # A store that hangs must not delay the end of a cancelled run for long.
+                    self.store.hurry(ABANDON_SECONDS)
                     raise
                 finally:
                     await self._record.flush()
@@ -248,14 +247,14 @@ class Run:
                 paid.dollars + paid.doubtful,
                 folder.path / QUARANTINE,
             ),
-            self._max_cells(),
-            folder.id(),
-            self._put,
-            self._record.flush,
-            before,
-            self.run_again,
-            self._pauses,
-            options.batches,
+            lanes=self._max_cells(),
+            run_id=folder.id(),
+            keep=self._put,
+            flush=self._record.flush,
+            before=before,
+            run_again=self.run_again,
+            pauses=self._pauses,
+            stages=options.stages,
         )
 
     def _put(self, cells: Sequence[CompletedCell]) -> None:
@@ -286,7 +285,7 @@ class Run:
         try:
             self.folder.settle()
             if self._record is not None:
-                if self.options.batches is not None:
+                if self.options.stages is not None:
                     self._record.leave_out(self.loaded.sweep)
                 self._record.settle()
         except RunFolderError as fault:
@@ -306,7 +305,7 @@ class Run:
 def _take_over(
     loaded: LoadedSweep, options: RunOptions, folder: RunFolder, store: Store
 ) -> Sequence[Taken]:
-    """Take over what other runs have. In a refresh, and without a store, every call is asked."""
+    """Take over cells of other runs; none in a refresh or without a store, which ask every call."""
     if options.mode not in ("use", "replay") or folder.complete:
         return ()
     identity = loaded.models.identity_in(store)

@@ -138,7 +138,7 @@ class RunFolder:
         return self.finished == len(self._starts)
 
     def missing(self, places: Iterable[int]) -> tuple[int, ...]:
-        """Those of the places whose cells have no outcome."""
+        """The places, of these, whose cells have no outcome."""
         return tuple(place for place in places if not self.has(place))
 
     def append(self, cells: Sequence[CompletedCell]) -> None:
@@ -331,7 +331,7 @@ def lines(path: Path) -> Iterator[bytes]:
 
 
 def outcomes(path: Path) -> Iterator[OutcomeRecord]:
-    """Every whole outcome of a run folder; a torn last line is passed over, not mended.
+    """Every whole outcome of a run folder; a torn last line is skipped, and stays in the file.
 
     RunFolderError, naming the line, for one that is no outcome, or of a cell that has one already.
     """

@@ -22,8 +22,8 @@ STOPPED_EARLY = "not run by design: the run stopped as soon as enough was known"
 
 
 class RunRecord:
-    """Takes cells as they land: into the record first, a group at a time, and then their outcomes
-    into the run folder."""
+    """Writes cells that have ended: into the record first, a group at a time, and then their
+    outcomes into the run folder."""
 
     def __init__(self, folder: RunFolder, writer: RecordWriter) -> None:
         self._folder = folder
@@ -35,7 +35,8 @@ class RunRecord:
     def open(cls, folder: RunFolder, sweep: Sweep, store_id: str = "") -> Iterator[Self]:
         """The record of a folder that this process has locked, made where there is none.
 
-        Outcomes that a killed process had recorded, and no more, are written to the folder.
+        Outcomes that a killed process had recorded, but not yet written to the folder, are
+        written there now.
         RunFolderError.
         """
         writer = record_writer(folder.path, sweep, folder.manifest, store_id)
@@ -50,10 +51,11 @@ class RunRecord:
     def keeping(
         self, completed: Callable[[Sequence[CompletedCell]], None], stop_token: StopToken
     ) -> Iterator[None]:
-        """Take cells, on this event loop, while the body runs; end it with `flush`.
+        """Accept cells through `put` while the body runs, on this event loop; end the body with
+        `flush`.
 
-        completed: called with cells once they are in record and folder. The token is stopped where
-        either takes no more.
+        completed: called with cells once they are in record and folder. The token is stopped if
+        either cannot be written.
         """
 
         def written(cells: Sequence[CompletedCell]) -> None:
@@ -70,7 +72,7 @@ class RunRecord:
             self._group = None
 
     def put(self, cells: Sequence[CompletedCell]) -> None:
-        """Have cells recorded soon. RunFolderError if that failed before."""
+        """Queue cells for the record. RunFolderError if an earlier write failed."""
         assert self._group is not None, "cells are taken while a run is kept"
         self._group.put(cells)
 

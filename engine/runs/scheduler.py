@@ -1,5 +1,6 @@
-"""Runs cells, so many at a time, and hands over each outcome as it lands."""
+"""Runs cells in lanes, and hands over each outcome when its cell ends."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -15,18 +16,18 @@ from ...protocols.transcript import Failure, Verdict
 from ..record.values import are_probabilities
 from ..stop import StopToken
 from ..sweeps.sweep import Cell
-from .workers import failure, run_workers
+from .lanes import failure, run_lanes
 
 CellOutcome: TypeAlias = Verdict | Failure
 Keep: TypeAlias = Callable[[Cell, CellOutcome], None]
 
 
-class CellEnd(NamedTuple):
-    """How a cell ended."""
+class NotedOutcome(NamedTuple):
+    """The outcome of a cell, and what was asked and believed on the way."""
 
     outcome: CellOutcome
     notes: list[Any]
-    """Of its `RecordingAsk`."""
+    """Notes of the cell's `RecordingAsk`."""
 
 
 def run_cells(
@@ -39,12 +40,12 @@ def run_cells(
     waits: Callable[[], bool] = lambda: True,
     more: Callable[[], Awaitable[bool]] | None = None,
 ) -> Awaitable[None]:
-    """Run every cell, as `run_workers` does.
+    """Run every cell, as `run_lanes` does.
 
     What a model, a judge or a protocol fails at is kept as a Failure, and the others go on. A
     Halt stops the token. ReplayMiss cancels the rest and propagates.
     """
-    return run_workers(
+    return run_lanes(
         cells,
         partial(attempt, ask=ask),
         keep,
@@ -56,7 +57,7 @@ def run_cells(
 
 
 async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
-    """One cell's outcome. Halt and ReplayMiss pass: they say nothing about the cell."""
+    """One cell's outcome. Halt and ReplayMiss are raised: they say nothing about the cell."""
     try:
         return await verdict_of(cell, ask)
     except Exception as exc:
@@ -64,14 +65,22 @@ async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
 
 
 async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
-    """One cell's verdict; whatever is raised on the way passes."""
+    """One cell's verdict. Raises whatever the protocol does."""
     problem, protocol, ask = cell.problem, cell.row.protocol, nth(ask, cell.draw)
     side = problem.question.answers[cell.side]
     try:
         given = await protocol.run(problem.question, side, ask)
     except SystemExit as exc:
-        # It would end the run without a word.
+        # An author's code that calls exit() would end the run without a message.
         raise RuntimeError(f"it ends the program: {exc!r}").with_traceback(
+            exc.__traceback__
+        ) from None
+    except asyncio.CancelledError as exc:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Nobody cancelled this cell: its lane would end with it, and the cell have no outcome.
+        raise RuntimeError("it is cancelled from within").with_traceback(
             exc.__traceback__
         ) from None
     verdict = _sound(given, problem.question)
@@ -79,20 +88,20 @@ async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
     return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
 
 
-async def attempt_noted(cell: Cell, ask: Ask, shared: SharedWork | None = None) -> CellEnd:
-    """One cell's outcome, with what it asked and believed on the way, all of it durable. shared:
-    with other cells."""
+async def attempt_noted(cell: Cell, ask: Ask, shared: SharedWork | None = None) -> NotedOutcome:
+    """One cell's outcome, with what it asked and believed on the way, once all replies are
+    durable. shared: the speeches and verdicts that it has in common with other cells."""
     while True:
         recording = RecordingAsk(ask, shared=shared)
         try:
             with heard_early() as heard:
                 outcome = await attempt(cell, recording)
                 await heard.saved()
-            return CellEnd(outcome, recording.notes)
+            return NotedOutcome(outcome, recording.notes)
         except Superseded:
             continue  # the same cell, on the replies that are stored
         except Exception as fault:
-            return CellEnd(failure(f"cell {cell.id}", fault), recording.notes)
+            return NotedOutcome(failure(f"cell {cell.id}", fault), recording.notes)
 
 
 def _sound(verdict: object, question: Question) -> Verdict:

@@ -25,7 +25,7 @@ class FoundHit:
     """Cells that it counts in: worlds and rows share conversations."""
     source: Source
     turn: int | None
-    """From 0; None for what a judge wrote."""
+    """Index of the turn, from 0; None for what a judge wrote."""
     speaker: str
     """Empty for a judge."""
     snippet: str

@@ -18,17 +18,17 @@ from ..system.garbage import YOUNG, gc_relaxed
 from .canaries import CANARIES, FREE_PATIENCE, ComposedTwice, RowWatch
 from .dry_run import chains
 from .executor import Assignment, Executor
+from .lanes import run_lanes
 from .outcome import completed
 from .rounds import MakeRounds, one_round
-from .scheduler import CellEnd
-from .workers import run_workers
+from .scheduler import NotedOutcome
 
 YOUNG_IN_ROUNDS = 5_000
 """Few: most attempts of a round leave garbage, and no calls in flight make a collection slow."""
 
 
 class LocalExecutor(Executor):
-    """Base of the executors that ask models from this process."""
+    """An executor that asks models from this process."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class LocalExecutor(Executor):
 
     def lines(self) -> tuple[str, ...]:
         held = Counter(self.cache.holders.values())
-        told = (
+        waits = (
             f"{counted(calls, 'call')} waited for: {holder} is paying"
             for holder, calls in held.items()
         )
-        return (*self.rounds.lines(self.models.lines()), *told)
+        return (*self.rounds.lines(self.models.lines()), *waits)
 
     @property
     def awaited(self) -> str:
@@ -102,9 +102,9 @@ class RunSession(LocalExecutor):
             assignment.rounds,
         )
         ask_of = None if assignment.later is None else assignment.later.ask_of
-        self._twice = ComposedTwice(self.cache, ask_of, self.cache.shared_work)
+        self._attempt = ComposedTwice(self.cache, ask_of, self.cache.shared_work)
         self._under_way = 0
-        """Cells without an end, of those that were begun last."""
+        """Cells that are being attempted in this round."""
         self._capture = Capture(
             loaded.sweep,
             loaded.models.identity_in(assignment.store),
@@ -119,7 +119,7 @@ class RunSession(LocalExecutor):
         folder = assignment.folder
         with gc_relaxed(YOUNG_IN_ROUNDS if self.rounds.deferred else YOUNG):
             async with self.cache:
-                for missing in assignment.groups():
+                for missing in assignment.to_run():
                     async with aclosing(self.rounds.of(missing)) as rounds:
                         async for cells in rounds:
                             await self._attempt_all(cells)
@@ -151,7 +151,7 @@ class RunSession(LocalExecutor):
         if self.rounds.deferred or assignment.later or assignment.mode == "replay":
             await self._work(cells, self._keep)
             return
-        whole, free = assignment.batches is None, not self.models.bills
+        whole, free = assignment.stages is None, not self.models.bills
         sweep, longest = assignment.loaded.sweep, dict[str, int]()
         if free and whole and self.models.statistics():
             try:
@@ -170,7 +170,7 @@ class RunSession(LocalExecutor):
             chains=longest,
         )
 
-        def keep(cell: Cell, end: CellEnd) -> None:
+        def keep(cell: Cell, end: NotedOutcome) -> None:
             self._keep(cell, end)
             watch.completed(cell, end.outcome)
 
@@ -179,10 +179,10 @@ class RunSession(LocalExecutor):
     async def _work(
         self,
         cells: Iterable[Cell],
-        keep: Callable[[Cell, CellEnd], None],
+        keep: Callable[[Cell, NotedOutcome], None],
         more: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        await run_workers(
+        await run_lanes(
             cells,
             self._begin,
             keep,
@@ -192,10 +192,10 @@ class RunSession(LocalExecutor):
             more=more,
         )
 
-    def _begin(self, cell: Cell) -> Awaitable[CellEnd]:
+    def _begin(self, cell: Cell) -> Awaitable[NotedOutcome]:
         self._under_way += 1
-        return self._twice(cell)
+        return self._attempt(cell)
 
-    def _keep(self, cell: Cell, end: CellEnd) -> None:
+    def _keep(self, cell: Cell, end: NotedOutcome) -> None:
         self._under_way -= 1
         self._assignment.keep((completed(cell, end, self._capture),))

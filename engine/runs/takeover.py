@@ -29,6 +29,7 @@ from ..record.tables import RecordTables
 from ..sweeps.grid import joined_digest, models_in
 from ..sweeps.settled import settled_address
 from ..sweeps.sweep import Cell, Sweep
+from .lanes import CRASH
 from .listing import RUNS, newest_first, run_folders, touched
 from .manifest import Manifest, RunCode
 from .outcome import CompletedCell, OutcomeRecord
@@ -37,7 +38,6 @@ from .replay import replay_cells
 from .run_folder import RunFolder, count_outcomes, recorded_lines
 from .run_record import record_writer
 from .trust import is_own
-from .workers import CRASH
 
 AT_ONCE = 4_096
 """Number of outcomes that are added to the run folder in one write."""
@@ -71,10 +71,10 @@ class Takeover:
 
     sweep: Sweep
     folder: RunFolder
-    """Of this run; open."""
+    """The folder of this run; open."""
     store: Store
     identity: Identity
-    """Of the endpoint that answers a call."""
+    """Identity of the endpoint that answers a call."""
     verify: int = 0
     """How many cells of each source are replayed first."""
 

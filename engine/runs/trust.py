@@ -36,7 +36,7 @@ class CodeDigest(msgspec.Struct, frozen=True, order=True):
     name: str
     """As the sweep names it: `steel.py`, `my_package.module`."""
     sha256: str
-    """Of the file; empty for a module, which is installed on this machine or is not there."""
+    """Digest of the file; empty for a module, which is installed on this machine or missing."""
 
 
 class _Seal(msgspec.Struct, frozen=True):

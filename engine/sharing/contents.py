@@ -57,7 +57,7 @@ class Contents(msgspec.Struct, frozen=True):
     """The sweep's."""
     identity: str
     version: str
-    """Of the program with which the run was made."""
+    """Version of oversight-bench that made the run."""
     cells: int
     problems: int
     passages: Literal["none", "included", "digests"]

@@ -224,7 +224,7 @@ class Rater:
     score: float
     """Mean Brier score of the truth."""
     shrunk: float
-    """That mean, drawn to the mean of all raters by as much as it is chance (empirical Bayes)."""
+    """`score`, shrunk towards the mean of all raters by its share of noise (empirical Bayes)."""
     calibration: Calibration
 
 
@@ -269,7 +269,7 @@ class Beside:
     second: str
     conversations: int
     judgements: int
-    """Of the second mode."""
+    """Number of judgements of the second mode."""
     apart: float
     """Mean distance of P(truth), from the mean of the second mode's judges."""
     same: float
@@ -313,7 +313,8 @@ class Alpha:
 
 
 def alphas(judged: Sequence[Judged]) -> Iterator[Alpha]:
-    """Of the probability of the first answer shown, over conversations with two judges or more."""
+    """Krippendorff's alpha of the probability of the first answer shown, over conversations with
+    two judges or more."""
     for name, one_sided in (("every answer argued", False), ("one answer argued", True)):
         units: dict[str, list[Sequence[float]]] = defaultdict(list)
         texts: dict[str, str] = {}

@@ -98,7 +98,7 @@ def lineage(protocol: Protocol) -> set[type]:
 
 
 def classes_of(protocol: Protocol) -> set[type]:
-    """The same with those of Python."""
+    """All classes that a protocol is made of, those of the standard library included."""
     return {base for part in dataclasses_in(protocol) for base in type(part).__mro__}
 
 

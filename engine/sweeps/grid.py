@@ -36,7 +36,7 @@ class Axes:
     a row has no such setting."""
 
     model: str | None = None
-    """Of the overseen agent."""
+    """Model of the overseen agent."""
     judge_model: str | None = None
     rounds: int | None = None
     """Rounds, or the turns of a consultancy."""
@@ -46,7 +46,7 @@ class Axes:
     temperature: float | None = None
     """Sampling temperature of the overseen agent; None also where the provider's default holds."""
     seed: int | None = None
-    """Of the sweep; None in a row, which may stand in several."""
+    """Seed of the sweep; None in a row, which may stand in several sweeps."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from .sweep import Sweep
 TABLE = "code-0.1.json.xz"
 
 _UNCOUNTED = (f"{HOME}.scoring.", f"{HOME}.datasets.")
-"""Of these modules version 0.1 took no notice."""
+"""Beginnings of the names of modules that version 0.1 left out of its digest."""
 
 _NAMED = re.compile(rf"^[ \t]*(?:from|import)[ \t]+({re.escape(HOME)}\.[\w.]+)", re.MULTILINE)
 """How version 0.1 found the imports of a module."""
@@ -47,7 +47,7 @@ class OlderModule(msgspec.Struct, frozen=True):
     """A module as it was."""
 
     sha256: str
-    """Of its bytes."""
+    """Digest of its bytes."""
     named: tuple[str, ...]
     """The modules of protocols that its imports name."""
     code: ModuleCode

@@ -14,7 +14,7 @@ from importlib.util import resolve_name
 import msgspec
 
 VERSION = 1
-"""Of the normal form: to be raised by any change of what this module gives for equal sources."""
+"""Version of the normal form: to be raised when equal sources get other digests than before."""
 
 PURE_DECORATORS = ("abc.", "contextlib.", "dataclasses.", "enum.", "functools.", "typing.")
 """Beginnings of the names of decorators that do nothing but wrap what they decorate."""
@@ -32,7 +32,7 @@ class Statement(msgspec.Struct, frozen=True, array_like=True):
     binds: tuple[str, ...]
     """The names that it defines."""
     digest: str
-    """Of its normal form, in which each name of `refers` is its place there; 16 hex digits."""
+    """Digest of its normal form, in which a name is its index in `refers`; 16 hex digits."""
     refers: tuple[str, ...]
     """What it refers to, in order: `.name` in its own module, or the whole name of an import."""
     acts: bool

@@ -62,7 +62,7 @@ class Sweep(Grid):
 
     @cached_property
     def _addresses(self) -> tuple[str, ...]:
-        """Of each problem."""
+        """Address of each problem."""
         return tuple(map(settled_address, self.problems))
 
     @cached_property

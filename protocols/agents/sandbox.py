@@ -164,6 +164,6 @@ _AT_ONCE: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]" = We
 
 
 def _turns() -> asyncio.Semaphore:
-    """As many processes at once as there are cores."""
+    """Limits processes under way to the number of cores."""
     loop = asyncio.get_running_loop()
     return _AT_ONCE.setdefault(loop, asyncio.Semaphore(os.cpu_count() or 1))

@@ -98,7 +98,7 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     ),
     (r".*", "write the answers of all problems in one notation, the wrong ones as the right ones"),
 )
-"""(pattern of rule names, how to mend a leak by them); the first match counts."""
+"""(pattern of rule names, remedy for a leak by them); the first match counts."""
 
 
 @dataclass(frozen=True, slots=True)

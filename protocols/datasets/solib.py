@@ -31,7 +31,7 @@ class NumericAnswer(DataRow):
     @field_validator("numeric")
     @classmethod
     def _number(cls, numeric: str | int | float) -> str:
-        """As it stands in the file."""
+        """The number as the file writes it. ValueError if it is none."""
         if number(str(numeric)) is None:
             raise ValueError(f"{numeric!r} is not a number such as 18 or 7.5")
         return str(numeric)

@@ -101,7 +101,7 @@ class Reading(NamedTuple):
     """What a judge made of a case, as noted by a `RecordingAsk`."""
 
     role: str
-    """What it was for."""
+    """What the judge was asked for: `judge`, `rate`, …"""
     judge: str
     """Its model, or its name where it has several."""
     case: Case
@@ -282,9 +282,9 @@ class Elicited:
     """What a judge replied to one case in one order of presentation."""
 
     judgements: tuple[Judgement, ...]
-    """Of each reply that could be read; one or more."""
+    """One for each reply that could be read; at least one."""
     doubts: tuple[Doubt, ...] = ()
-    """Of each that could not."""
+    """One for each reply that could not be read."""
 
     @property
     def probs(self) -> tuple[float, ...]:
@@ -298,7 +298,7 @@ class Elicited:
         return spans_with_unread(rows, len(self.doubts))
 
     def reversed(self) -> "Elicited":
-        """The same with the answers in reverse order."""
+        """This elicitation with the answers in reverse order."""
         turned = tuple(replace(each, probs=each.probs[::-1]) for each in self.judgements)
         return replace(self, judgements=turned)
 

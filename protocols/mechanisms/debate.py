@@ -42,7 +42,7 @@ class Debate(Lasting, Conversation):
     speaking: ClassVar[Role] = DEBATER
     """The agent's role."""
     opposing: ClassVar[Role] = DEBATER
-    """That of its opponents."""
+    """The role of its opponents."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

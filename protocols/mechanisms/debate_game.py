@@ -47,7 +47,7 @@ class Subgame:
     """The rest of a debate, from some transcript on. Beliefs are in the first answer, in [0, 1]."""
 
     likeliest: Verdict
-    """On the debate that the equilibrium makes most likely."""
+    """Verdict on the debate that the equilibrium makes most likely."""
     value: float
     """The belief in equilibrium."""
     drawn: float
@@ -60,7 +60,7 @@ class Subgame:
     judged: bool = True
     """Whether any of its debates has a verdict that could be read."""
     drafts: tuple[Turn, ...] = ()
-    """All that was drafted in it."""
+    """All drafts of the subgame."""
 
 
 Ends: TypeAlias = tuple[Subgame, Subgame]

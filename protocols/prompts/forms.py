@@ -40,7 +40,7 @@ REASONING = "reasoning"
 """The field of a form in which its seat thinks first."""
 
 _FREE = "<text>"
-"""How a field for a text of one's own is told."""
+"""Placeholder in a prompt for a form's free-text field."""
 
 REASONING_ROOM = 1024
 """Tokens for thinking before an answer, on top of those for the answer."""
@@ -178,7 +178,7 @@ def fields_of(form: ResponseFormat) -> Words:
 
 @lru_cache(maxsize=256)
 def asks_for_text(form: ResponseFormat) -> bool:
-    """Whether a form has a field for a text of one's own."""
+    """Whether a form has a free-text field."""
     return _FREE in fields_of(form)
 
 

@@ -53,7 +53,8 @@ class Instructions:
         marks: tuple[tuple[str, str], ...] = (),
         cue: Words = NOTHING,
     ) -> "Instructions":
-        """Those of no side; the same object for the same words, so that its text is made once."""
+        """Instructions without a side; the same object for the same words, so that its text is
+        rendered once."""
         return cls(task, role, asked, marks=marks, cue=cue)
 
     @memoized

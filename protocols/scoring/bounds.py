@@ -25,7 +25,7 @@ class Bounds:
     """Mean ASD under each treatment of failed and doubtful worlds."""
 
     n: int
-    """All questions."""
+    """Number of questions."""
     doubtful: int
     """Questions with a world that failed or is in doubt."""
     drop: Estimate | None
@@ -35,7 +35,7 @@ class Bounds:
     worst: float
     """Every failed or doubtful world counted with the agent score that lowers ASD most."""
     best: float
-    """The same, with the agent score that raises it most."""
+    """Every failed or doubtful world counted with the agent score that raises ASD most."""
     interval: Ends | None
     """Where the mean of all worlds lies, 95 %: the bounds with their sampling error."""
 

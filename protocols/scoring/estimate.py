@@ -99,7 +99,7 @@ class Estimate:
         return cls(plain["value"], n, clusters, plain["error"], method=method, stated=ends)
 
     def moved(self, by: float) -> "Estimate":
-        """The same on a scale whose origin lies at -by."""
+        """This estimate with `by` added to its value and interval."""
         ends, stated = (each and (each[0] + by, each[1] + by) for each in (self.ends, self.stated))
         return replace(
             self, value=self.value + by, centre=self.centre + by, ends=ends, stated=stated

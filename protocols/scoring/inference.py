@@ -101,7 +101,7 @@ class Influences:
         return np.zeros(len(self.psi), np.int64) if self.strata is None else self.strata
 
     def by(self, *ways: str) -> "Influences":
-        """The same with these kinds of clusters alone. ValueError for one that it does not have."""
+        """These influences with some kinds of clusters alone. ValueError for a kind they lack."""
         if unknown := [name for name in ways if name not in self.ways]:
             raise ValueError(f"no clusters {unknown[0]!r}; there are {', '.join(self.ways)}")
         return replace(self, ways={name: self.ways[name] for name in ways})
@@ -178,9 +178,9 @@ class Jackknife:
 
     clusters: int
     variance: Floats
-    """With pseudo-clusters, where a value has ends."""
+    """Variance with pseudo-clusters, which stand for the ends that a value may have."""
     sampling: Floats
-    """Without them."""
+    """Variance without pseudo-clusters."""
     centre: Floats
     shrink: Floats
     degrees: int

@@ -136,8 +136,8 @@ class _Lines:
         self.every, self._keys = every, every.clusters(ways)
         blocks: list[tuple[Floats | Places, ...]] = []
         self.lows, self.highs, self.sums, self.first = np.empty((4, len(every)))
-        """Of each judgement: least and most ASD, the sum of its positive weights, and the ASD of
-        its first belief."""
+        """By judgement: least and most ASD, the sum of its positive weights, and the ASD of its
+        first belief."""
         for k, places in _blocks(every):
             values = every.values[places, :k]
             weights = asd_weights(values, compat)

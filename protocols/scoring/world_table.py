@@ -29,7 +29,7 @@ class WorldBlock:
     """The worlds of questions with equally many answers."""
 
     questions: Places
-    """Their indices among all questions of the table, ascending."""
+    """Indices of the questions in the table, ascending."""
     worlds: Worlds
     """Questions × draws × worlds × answers; NaN without a verdict."""
     doubtful: Flags

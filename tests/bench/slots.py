@@ -21,8 +21,8 @@ from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.replicas import Replica, Replicas
 from oversight.engine.providers.settings import Settings
 from oversight.engine.runs.canaries import FREE_PATIENCE, RowWatch
+from oversight.engine.runs.lanes import run_lanes
 from oversight.engine.runs.row_pauses import RowPauses
-from oversight.engine.runs.workers import run_workers
 from oversight.engine.stop import StopToken
 from oversight.protocols.transcript import Transcript, Verdict
 from tests import virtual
@@ -159,10 +159,10 @@ def simulated(*, concurrency: int | None = None, states: bool = False) -> Found:
             while states:
                 await asyncio.sleep(LOAD_SECONDS)
                 running = sum(min(fake.here, SLOTS) for fake in fakes)
-                ask.told(running, sum(fake.here for fake in fakes) - running)
+                ask.load_stated(running, sum(fake.here for fake in fakes) - running)
 
         told = asyncio.create_task(telling())
-        await run_workers(
+        await run_lanes(
             watch, attempt, watch.completed, lanes=lanes, stop_token=StopToken(), more=watch.more
         )  # type: ignore[arg-type]
         told.cancel()

@@ -75,7 +75,7 @@ def commit(
 def publish(
     run: Path = RUN,
     submitter: str = flag("Person or group who submits it.", required=True),
-    licence: str = flag("Of the entry.", default="CC BY 4.0"),
+    licence: str = flag("Licence of the entry.", default="CC BY 4.0"),
     track: str = flag("Track that it is entered in.", default=""),
     registration: Path | None = REGISTRATION,
     no_store: bool = flag("Leave out requests and replies, which are in the store.", default=False),

@@ -48,7 +48,7 @@ def command() -> None:
 @command.adds()
 def tables(
     run: Path = RUN,
-    format: FrameFormat = flag("Of the files.", default="parquet"),
+    format: FrameFormat = flag("Format of the files.", default="parquet"),
     output: Path | None = output("RUN/frames"),
     store: str | None = RECORDED_STORE,
     no_replies: bool = flag(

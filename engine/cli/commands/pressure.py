@@ -28,7 +28,8 @@ def _sizes(text: str) -> list[int]:
 def command(
     run: Path = RUN,
     ns: list[int] | None = flag(
-        "Of how many drafts the best is chosen. Default: doubled from 1 up to the whole pool.",
+        "Numbers of drafts among which the best is chosen. Default: doubled from 1 up to the whole "
+        "pool.",
         name="--n",
         metavar="N,N,…",
         read=_sizes,

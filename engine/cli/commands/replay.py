@@ -41,8 +41,8 @@ def command(
         default=False,
     ),
     passages: Path | None = flag(
-        "Where the source texts are of a run whose pack has their digests alone: a file or a "
-        "folder, such as the data set.",
+        "File or folder with the source texts, such as the data set, for a run whose pack has only "
+        "their digests.",
         metavar="FROM",
     ),
     format: str = FORMAT,

@@ -31,7 +31,7 @@ class RunFlags(RunSettings):
         metavar="PROVIDER",
     )
     vouch: tuple[str, ...] = flag(
-        "Its address is a gateway to the vendor whose identity the sweep file gives it.",
+        "This provider's address is a gateway to the vendor whose identity the sweep file states.",
         default=(),
         metavar="PROVIDER",
     )
@@ -68,8 +68,8 @@ def command(
     over from it. A run that was made with other code is left alone: what changed is listed row by
     row, and --adopt-code goes on with it.
 
-    With --batch, calls are submitted to the batch endpoints of OpenAI and Anthropic, wave after
-    wave. A stop leaves them there, and the same command collects their replies.
+    With --batch, calls are submitted to the batch endpoints of OpenAI and Anthropic, round after
+    round. A stop leaves them there, and the same command collects their replies.
 
     With --until or --stop-when, problems are run in a seeded order, and a difference of ASD is
     checked after fixed numbers of them, with an interval that holds at all looks at once. The
@@ -81,7 +81,7 @@ def command(
     """
     if settings.log_json:
         log_as_json()
-    # In the environment, which workers share.
+    # Through the environment, since worker processes inherit it.
     for variable, given in ((ALLOW_ADDRESS, settings.allow_address), (VOUCH, settings.vouch)):
         if given:
             os.environ[variable] = ",".join((*given, os.environ.get(variable, "")))
@@ -96,8 +96,8 @@ def command(
     for note in run.loaded.file.notes:
         say(note)
     if is_run(sweep.parent):
-        say(f"{sweep} is that of a run: without its replies in your store they are paid again")
-        say(f"whoever has them: oversight export replies {sweep.parent}")
+        say(f"{sweep} belongs to a run: replies that your store lacks are paid for again")
+        say(f"where they are stored: oversight export replies {sweep.parent}")
         say("then here: oversight cache import")
     shown = Presentation(typed(), format, settings.score, run.design, settings.grace)
     raise SystemExit(run_in_terminal(run.loaded, run.options, shown, run.executor))

@@ -13,7 +13,7 @@ from ..output import say, show, show_json
 from .score import command as score
 
 FORMATS = ("nyu2023", "parrish2022", "khan2024", "dcdebates2026", "records", "run")
-"""Those of `oversight.engine.studies.catalogue`, which is not loaded for `--help`."""
+"""Names in `oversight.engine.studies.catalogue`, which is not loaded for `--help`."""
 
 
 @click.group(cls=NamedGroup)

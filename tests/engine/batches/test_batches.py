@@ -135,7 +135,7 @@ async def test_a_row_that_is_never_readable_is_paused_between_groups_of_cells(
             # A problem at a time, as a run that stops when it knows enough takes them.
             groups = [list(loaded.sweep.cells_of(n)) for n in range(openai.problems)]
             went = await openai.run(
-                server, loaded=loaded, executor=executor, batches=lambda folder, g=groups: g
+                server, loaded=loaded, executor=executor, stages=lambda folder, g=groups: g
             )
             assert isinstance(went.halt, RowsPaused)
             failed = sum(bool(each.failure) for each in went.records)

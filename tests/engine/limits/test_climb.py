@@ -94,7 +94,7 @@ def test_each_try_in_vain_doubles_the_rest_before_the_next():
             slots.take()
         width = slots.width
         slots.answered(took=slots.busy / 4)
-        slots.leave()
+        slots.release()
         if slots.width >= 1.5 * width:
             tries.append(answers)
     rests = [later - earlier for earlier, later in pairwise(tries)][1:]
@@ -186,17 +186,17 @@ def test_a_stated_load_widens_while_nothing_waits_and_keeps_a_short_queue():
     slots = Climb()
     for _ in range(4):
         slots.take()
-    slots.told(4, 0)
+    slots.load_stated(4, 0)
     assert slots.width == 8
     # Not all of the width is in use: nothing is known of more.
-    slots.told(4, 0)
+    slots.load_stated(4, 0)
     assert slots.width == 8
-    slots.told(4, 1)
+    slots.load_stated(4, 1)
     assert slots.width == 8
-    slots.told(2, 2)
+    slots.load_stated(2, 2)
     assert slots.width == 2.5
     # Half of what is there is somebody else's.
-    slots.told(4, 4)
+    slots.load_stated(4, 4)
     assert slots.width == 2.5
 
 
@@ -210,14 +210,14 @@ def test_a_server_that_states_its_load_no_more_is_climbed_again():
                 slots.take()
             for _ in range(together):
                 slots.answered(1.0)
-                slots.leave()
+                slots.release()
 
     slots.take()
-    slots.told(1, 0)
-    slots.leave()
+    slots.load_stated(1, 0)
+    slots.release()
     stated = slots.width
     answer(20)
     assert slots.width == stated, "what is stated is not tried"
-    slots.untold()
+    slots.load_unknown()
     answer(20)
     assert slots.width > stated

@@ -131,7 +131,7 @@ async def test_the_delay_that_a_server_asks_for_is_handed_on(line: str, fault: F
 async def test_limits_in_headers_are_heard_once_while_they_stay(line: str) -> None:
     heard: list[tuple[str, HeaderLimits]] = []
     profile = Profile(requests_per_minute=2, tokens_per_minute=10_000)
-    async with rehearsed(line, profile, hear=lambda *said: heard.append(said)) as (ask, _):
+    async with rehearsed(line, profile, on_limits=lambda *said: heard.append(said)) as (ask, _):
         await ask(asked(line, "a"))
         await ask(asked(line, "b"))
         with pytest.raises(RateLimited) as caught:

@@ -105,7 +105,7 @@ def test_what_another_seat_broke_is_not_the_judges() -> None:
     odd = Failure("unreadable", "no case is stated", "Forty.", seat="Debater")
     told = lines(odd)
     assert any("2: Debater: no case is stated" in line for line in told)
-    assert any("given by Debater, so another judge would not mend it" in line for line in told)
+    assert any("given by Debater, so another judge would not help" in line for line in told)
     assert not any("judges.kind" in line for line in told)
 
 

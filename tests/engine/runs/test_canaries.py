@@ -12,9 +12,9 @@ import pytest
 from oversight.cache.call import Ask, Call
 from oversight.engine.errors import InvalidRequest, NotReproducible, RowsPaused
 from oversight.engine.runs.canaries import CANARIES, ComposedTwice, RowWatch
+from oversight.engine.runs.lanes import run_lanes
 from oversight.engine.runs.row_pauses import FAILED_ALIKE, RowPauses
 from oversight.engine.runs.scheduler import CellOutcome, attempt
-from oversight.engine.runs.workers import run_workers
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Cell, Sweep
@@ -56,7 +56,7 @@ def watched(
         pauses.note(cell.row, outcome)
         watch.completed(cell, outcome)
 
-    run(run_workers(watch, attempted, keep, lanes=LANES, stop_token=stop_token, more=watch.more))
+    run(run_lanes(watch, attempted, keep, lanes=LANES, stop_token=stop_token, more=watch.more))
     left = (cell for cell in grid.cells() if cell.place not in kept)
     return kept, pauses.halt(left), len(begun)
 

@@ -19,6 +19,7 @@ from oversight.engine.errors import (
     RunFolderError,
     StoreFailed,
 )
+from oversight.engine.runs.lanes import LANES_FROM_STORE
 from oversight.engine.runs.scheduler import (
     CellOutcome,
     Keep,
@@ -26,7 +27,6 @@ from oversight.engine.runs.scheduler import (
     attempt_noted,
     run_cells,
 )
-from oversight.engine.runs.workers import WORKERS_FROM_STORE
 from oversight.engine.simulation import SimModel
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.rows import report_rows
@@ -161,7 +161,7 @@ def test_text_that_cannot_be_written_is_replaced_in_a_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # A captured record of half a character could not be handed from one process to another.
-    caplog.set_level(logging.CRITICAL, "oversight.engine.runs.workers")
+    caplog.set_level(logging.CRITICAL, "oversight.engine.runs.lanes")
     kept, _ = ran(sweep(problems=1), failing(lambda call: True, OSError("no file \udce9.txt")))
     assert kept[0] == Failure("crash", "OSError: no file ?.txt")
 
@@ -278,7 +278,7 @@ def test_a_few_lanes_run_until_a_reply_is_waited_for() -> None:
         assert len(kept) == 100
         return crowd.most
 
-    assert most_with(Crowd(), lambda: False) == WORKERS_FROM_STORE < 40
+    assert most_with(Crowd(), lambda: False) == LANES_FROM_STORE < 40
     crowd = Crowd()
     assert most_with(crowd, lambda: crowd.under_way > 0) == 40
 

@@ -1,4 +1,4 @@
-"""A pool of workers: which faults fail one piece of work, and which stop the run."""
+"""Lanes: tasks that take work side by side; which faults fail one piece, and which stop the run."""
 
 import asyncio
 import logging
@@ -26,19 +26,19 @@ CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending, Supersed
 """Faults that do not concern the piece of work in which they are raised; all but the last two
 stop the run."""
 
-WORKERS_FROM_STORE = 8
+LANES_FROM_STORE = 8
 """Lanes that run while the store answers every call: more would only compete for the processor's
 caches."""
 PIECES_A_TURN = 8
 """Pieces that end before the event loop gets a turn, if none of them waits."""
 POLL_SECONDS = 0.01
-"""Seconds between two checks whether it still does."""
+"""Seconds between two checks whether the store still answers every call."""
 
 CRASH = "crash"
 """Kind of a failure that is a bug in some code, and not a model's doing."""
 
 RETRIED_KINDS = frozenset((CRASH, NeverAnswered.slug))
-"""Kinds of failures whose cells are run again at a resume: a bug that may be mended by then, and
+"""Kinds of failures whose cells are run again at a resume: a bug that may be fixed by then, and
 calls that no model has answered, be it for a setting in the sweep file."""
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ _SHOWN: set[tuple[str, str, int]] = set()
 """Crashes of which this run has shown a traceback."""
 
 
-async def run_workers(
+async def run_lanes(
     todo: Iterable[Work],
     attempt: Callable[[Work], Awaitable[Completed]],
     keep: Callable[[Work, Completed], None],
@@ -59,10 +59,10 @@ async def run_workers(
 ) -> None:
     """Attempt every piece, `lanes` at a time, in the order of `todo`; a lane ends what it began.
 
-    lanes: or how to learn their number, which may grow while the work goes on. keep: called with
-    each piece and its result, as it lands. waits: whether attempts are waiting for a reply; until
-    they first do, only a few lanes run. more: awaited by each lane that exhausts `todo`; returns
-    True once there is more in it, False if there never will be.
+    lanes: their number, or a function that returns it, where it may grow while the work goes on.
+    keep: called with each piece and its result, when the attempt ends. waits: whether attempts
+    are waiting for a reply; until they first do, only a few lanes run. more: awaited by each lane
+    that exhausts `todo`; returns True once there is more in it, False if there never will be.
 
     A Halt stops the token: pieces that need another call end without a result, and all lanes
     return. A piece that is Pending ends without a result, and its lane goes on. Whatever else an
@@ -115,7 +115,7 @@ async def run_workers(
     running: set[asyncio.Task[None]] = set()
     try:
         async with asyncio.TaskGroup() as group:
-            widen(min(most(), WORKERS_FROM_STORE))
+            widen(min(most(), LANES_FROM_STORE))
             while running and not waits():
                 _, running = await asyncio.wait(running, timeout=POLL_SECONDS)
             few = False
@@ -154,7 +154,7 @@ def failure(work: str, raised: BaseException) -> Failure:
             return Failure(fault.slug, str(fault))
         case Exception():
             # A bug in one protocol must not throw away a night of the others; it is loud here,
-            # counted in the report, and `--retry-failed` runs the cell again once it is mended.
+            # counted in the report, and `--retry-failed` runs the cell again once it is fixed.
             message = f"{type(fault).__name__}: {fault}"
             place = _place(fault)
             if place in _SHOWN:
@@ -179,7 +179,7 @@ def _place(fault: BaseException) -> tuple[str, str, int]:
 
 
 def first_fault(fault: BaseException) -> BaseException:
-    """The fault; of a group of them the first that concerns the run, else the first of all."""
+    """The fault itself; of an exception group, the first that concerns the run, else the first."""
     if not isinstance(fault, BaseExceptionGroup):
         return fault
     leaves = [first_fault(inner) for inner in fault.exceptions]
