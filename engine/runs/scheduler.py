@@ -1,5 +1,6 @@
 """Runs cells in lanes, and hands over each outcome when its cell ends."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -72,6 +73,14 @@ async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
     except SystemExit as exc:
         # An author's code that calls exit() would end the run without a message.
         raise RuntimeError(f"it ends the program: {exc!r}").with_traceback(
+            exc.__traceback__
+        ) from None
+    except asyncio.CancelledError as exc:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Nobody cancelled this cell: its lane would end with it, and the cell have no outcome.
+        raise RuntimeError("it is cancelled from within").with_traceback(
             exc.__traceback__
         ) from None
     verdict = _sound(given, problem.question)

@@ -1,5 +1,6 @@
 """A tool of an agent: what a program computes for a speaker, whose results no model writes."""
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,6 +47,11 @@ class Found:
     """What others read of the arguments, as the words of a program: a tool keeps a model's own
     sentences out of it."""
 
+    def __post_init__(self) -> None:
+        for text in (self.result, self.shown):
+            if not isinstance(text, str):
+                raise TypeError(f"what a tool found is a text, not {text!r:.60}")
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -60,14 +66,43 @@ class Tool:
     cost: float = 0.0
     """What a use takes of the budget of the speaker's side, failed or not."""
 
+    def __post_init__(self) -> None:
+        """ValueError for a cost or a schema that no use could have."""
+        if not isinstance(self.cost, (int, float)) or not 0 <= self.cost < math.inf:
+            raise ValueError(f"tool {self.spec.name!r}: cost {self.cost!r} is not 0 or more")
+        _ = self.required
+
     @cached_property
-    def _schema(self) -> dict[str, Any]:
-        schema: dict[str, Any] = orjson.loads(self.spec.parameters)
-        return schema
+    def properties(self) -> dict[str, dict[str, Any]]:
+        """The schema of each argument, by its name."""
+        properties = self._schema.get("properties", {})
+        if not isinstance(properties, dict) or not all(
+            isinstance(of, dict) and of.get("type", "string") in [*_TYPES]
+            for of in properties.values()
+        ):
+            raise ValueError(f"{self._parameters}: each property has a type: {', '.join(_TYPES)}")
+        return properties
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        required, names = self._schema.get("required", []), [*self.properties]
+        if not isinstance(required, list) or any(name not in names for name in required):
+            raise ValueError(f"{self._parameters}: `required` lists names of its properties")
+        return tuple(required)
 
     @property
-    def required(self) -> tuple[str, ...]:
-        return tuple(self._schema.get("required", ()))
+    def _parameters(self) -> str:
+        return f"tool {self.spec.name!r}: parameters {self.spec.parameters!r:.60}"
+
+    @cached_property
+    def _schema(self) -> dict[str, Any]:
+        try:
+            schema = orjson.loads(self.spec.parameters)
+        except orjson.JSONDecodeError as exc:
+            raise ValueError(f"{self._parameters}: no JSON: {exc}") from exc
+        if not isinstance(schema, dict):
+            raise ValueError(f"{self._parameters}: no JSON Schema of an object")
+        return schema
 
     def read(self, arguments: str) -> dict[str, Any] | str:
         """The arguments that a model wrote, or an error text that holds nothing of them. Texts are
@@ -76,8 +111,8 @@ class Tool:
             given = orjson.loads(arguments)
         except orjson.JSONDecodeError:
             return "error: the arguments are not JSON"
-        properties, found = self._schema["properties"], {}
-        for name, of in properties.items():
+        found = {}
+        for name, of in self.properties.items():
             value = given.get(name) if isinstance(given, dict) else None
             if value is None and name not in self.required:
                 continue

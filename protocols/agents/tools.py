@@ -55,11 +55,16 @@ class Allowance:
 
 
 def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
-    """ValueError, with the near names, if there is none of that name."""
+    """ValueError if there is no tool of that name, with the near names, or if its entry is none."""
+    if not isinstance(toolbox, Mapping):
+        raise ValueError(f"toolbox: a mapping from names to tools is expected, not {toolbox!r:.60}")
     if name not in toolbox:
         raise ValueError(
             f"tools: there is no {name!r}{meant(name, toolbox)}; there is {_list(toolbox)}"
         )
+    tool = toolbox[name]
+    if not isinstance(tool, Tool) or tool.spec.name != name:
+        raise ValueError(f"toolbox: {name!r} stands for {tool!r:.60}, no tool of this name")
 
 
 async def use(may: Allowance, wish: ToolCall, scene: Scene) -> ToolUse:
@@ -77,6 +82,8 @@ async def use(may: Allowance, wish: ToolCall, scene: Scene) -> ToolUse:
     if may.budget is not None and spent(scene.before) + tool.cost > may.budget + 1e-9:
         return ToolUse(wish.name, "", OVER_BUDGET)
     found = await tool.run(arguments, scene)
+    if not isinstance(found, Found):
+        raise TypeError(f"the tool {wish.name!r} gives a Found, and gave {found!r:.60}")
     failed = found.result.startswith(ERROR_PREFIX)
     return ToolUse(wish.name, "" if failed else found.shown, found.result, tool.cost)
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from oversight.engine.cli.group import oversight
-from oversight.engine.planning import trial, watcher
+from oversight.engine.planning import tool_trial, trial, watcher
 from oversight.engine.planning.author import AuthorCode
 from oversight.engine.planning.tool_trial import ToolTrial
 from oversight.engine.planning.trial import tried
@@ -69,7 +69,8 @@ def test_a_mistake_is_told_by_the_line_of_its_author(
     mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher, "SECONDS", 0.3 if mistake == "a loop without an end" else 30.0)
-    monkeypatch.setattr(trial, "PATIENCE", 0.3 if mistake == "a wait without an end" else 30.0)
+    for room in (trial, tool_trial):
+        monkeypatch.setattr(room, "PATIENCE", 0.3 if "without an end" in mistake else 30.0)
     code, words = MISTAKES[mistake]
     code = code if "SAYS = " in code else HEAD + code
     file = tmp_path / "mine.py"
