@@ -145,5 +145,5 @@ class GenerateSettings(AskSettings):
 
     model: str = flag("Model that writes them: provider/name, or sim/NAME.", required=True)
     output: Path = output()
-    lanes: int = flag("Questions worked on at once.", default=64, least=1)
+    lanes: int = flag("Questions worked on at once.", default=64, least=1, most=100_000)
     store: Path | str | None = STORE

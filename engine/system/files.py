@@ -18,6 +18,8 @@ def replace_file(path: Path, parts: Iterable[bytes], *, durable: bool = True) ->
     durable: whether a power failure, and not only a killed process, may not undo it; that takes
     some milliseconds.
     """
+    if not path.name:
+        raise unwritable(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     new = path.with_name(f".{path.name}.new")
     try:
         with new.open("wb") as file:

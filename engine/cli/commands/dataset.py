@@ -96,7 +96,7 @@ def fetch(
 def generate_wrong(
     *,
     file: Path = argument(),
-    drafts: int = flag("Drafts asked for per question.", default=4, least=1),
+    drafts: int = flag("Drafts asked for per question.", default=4, least=1, most=1000),
     temperature: float | None = TEMPERATURE,
     seed: int = LABEL_SEED,
     limit: int | None = LIMIT,
@@ -129,7 +129,7 @@ def generate_wrong(
 def generate_proposals(
     *,
     file: Path = argument(),
-    draws: int = flag("Proposals for each question.", default=1, least=1),
+    draws: int = flag("Proposals for each question.", default=1, least=1, most=1000),
     temperature: float | None = TEMPERATURE,
     seed: int = LABEL_SEED,
     limit: int | None = LIMIT,

@@ -113,6 +113,11 @@ def command(
         raise click.UsageError("--contrast 'A - B' and --mde X belong together")
     if pilot is not None and contrast is None and Path(pilot).suffix == TABLE:
         raise click.UsageError(f"{pilot}: a table of judgements is a pilot for --contrast alone")
+    if dry_run + with_prompts + bool(with_sharing or contrast or pilot) > 1:
+        raise click.UsageError(
+            "--dry-run and --prompts print no estimate: give one of them alone, or --sharing, "
+            "--contrast and --pilot"
+        )
     opened = open_sweep(sweep, overrides, limit)
     if with_prompts:
         show_prompts(opened, sweep, problem, protocol, as_json)

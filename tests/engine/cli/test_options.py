@@ -102,6 +102,20 @@ def test_exit_codes_are_those_that_scripts_rely_on() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("plan s.yaml --prompts --sharing", "print no estimate"),
+        ("plan s.yaml --dry-run --pilot r", "print no estimate"),
+        (f"dataset generate-wrong --lanes {10**30}", "not in the range"),
+        (f"dataset generate-proposals --draws {10**30}", "not in the range"),
+    ],
+)
+def test_what_a_command_cannot_use_is_refused_at_once(words: str, why: str) -> None:
+    told = CliRunner().invoke(oversight, words.split())
+    assert told.exit_code == 2 and why in told.stderr
+
+
 @pytest.mark.parametrize("name", sorted(OLD_NAMES))
 def test_an_old_name_answers_and_names_the_new_one(name: str) -> None:
     known = ["show"] if name == "prompts" else []
