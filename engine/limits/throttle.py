@@ -76,7 +76,7 @@ class Throttle:
         self.until = 0.0
         """When the pause ends, or ended."""
         self._share = 0.0
-        """Share of the last calls that were refused, in [0, 1]."""
+        """Share of the latest calls that were refused: a moving average, in [0, 1]."""
         self._refused = 0
         self._answered = 0
         self._left = 0

@@ -31,10 +31,10 @@ class Rounds:
         yield missing()
 
     async def finish(self) -> None:
-        """All work is done: collect or cancel what is still under way, since nothing needs it."""
+        """Nothing is missing any more: cancel what is still out, and collect what is paid for."""
 
     def counted(self, calls: CacheStatistics) -> CacheStatistics:
-        """The statistics for the display: a call counts once, however many rounds asked it."""
+        """The statistics for the display: a call that several rounds ask counts once."""
         return calls
 
     def lines(self, live: Sequence[str]) -> Sequence[str]:

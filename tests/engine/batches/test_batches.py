@@ -318,7 +318,7 @@ async def test_a_run_that_may_have_told_enough_goes_problem_by_problem(bench: Ba
             yield (cell for cell in grid.cells_of(number) if not folder.has(cell.place))
 
     async with bench.server() as server:
-        went = await bench.run(server, batches=one_by_one)
+        went = await bench.run(server, stages=one_by_one)
         assert len(went.records) == 2 * len(live.records) // 3
         assert waves(went) == 2 * DEPTH
         assert not went.session.awaited

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from oversight.cache.cache import Cache
 from oversight.cache.call import Ask, Call
 from oversight.cache.errors import DamagedEntry, ReplayMiss, StoreFull
 from oversight.cache.reply import Reply
+from oversight.cache.store import MemoryStore
 from oversight.engine.errors import (
     ContextLengthExceeded,
     Interrupted,
@@ -18,19 +20,28 @@ from oversight.engine.errors import (
     StoreFailed,
 )
 from oversight.engine.runs.lanes import LANES_FROM_STORE
-from oversight.engine.runs.scheduler import CellOutcome, Keep, attempt, run_cells
+from oversight.engine.runs.scheduler import (
+    CellOutcome,
+    Keep,
+    attempt,
+    attempt_noted,
+    run_cells,
+)
+from oversight.engine.simulation import SimModel
 from oversight.engine.stop import StopToken
 from oversight.engine.sweeps.rows import report_rows
 from oversight.engine.sweeps.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
+from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Failure, Transcript, Verdict
 from tests.fakes import Scripted, prompt
-from tests.shipments import shipments
+from tests.shipments import shipments, simulated
 from tests.virtual import run
 
 JUDGE = StatedJudge("sim/judge")
@@ -374,3 +385,25 @@ def test_numbers_of_other_kinds_are_made_plain() -> None:
 def test_an_interrupt_is_never_taken_for_a_failure_of_the_cell() -> None:
     with pytest.raises(KeyboardInterrupt):
         odd(lambda transcript: (_ for _ in ()).throw(KeyboardInterrupt))
+
+
+def test_what_cells_share_is_in_each_of_them_as_if_it_had_asked_alone() -> None:
+    model = simulated(shipments(3), SimModel(refusal=0.1, muddle=0.1))
+    agent, judge = Agent("sim/it"), StatedJudge("sim/it")
+    debates = [
+        Debate(judge, each, rounds=n) for each in (agent, BestOf(3, agent, judge)) for n in (1, 2)
+    ]
+    cells = list(sweep(NaiveJudge(judge), *debates, problems=3, draws=2).cells())
+
+    async def ends(shares: bool) -> tuple[list[CellOutcome], list[list[str]], int, Cache]:
+        cache = Cache(MemoryStore(), model, identity=lambda call: "here")
+        shared = cache.shared_work if shares else None
+        async with cache:
+            found = await asyncio.gather(*(attempt_noted(cell, cache, shared) for cell in cells))
+        notes = [sorted(map(repr, end.notes)) for end in found]
+        return [end.outcome for end in found], notes, cache.statistics.asked, cache
+
+    alone, together = run(ends(False)), run(ends(True))
+    assert together[:3] == alone[:3]
+    assert {type(outcome) for outcome in alone[0]} == {Verdict, Failure}
+    assert alone[3].statistics.new == together[3].statistics.new < alone[2]
