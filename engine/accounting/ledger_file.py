@@ -111,8 +111,9 @@ def read_entries(folder: Path) -> dict[str, UsageTotals]:
     except FileNotFoundError:
         accounts = {}
     except (OSError, ValidationError) as exc:
+        why = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else exc.strerror
         raise RunFolderError(
-            f"{file}: cannot be read: {exc}; move it away to go on without knowing what was paid"
+            f"{file}: cannot be read: {why}; move it away to go on without knowing what was paid"
         ) from exc
     for model, account in journalled(folder).items():
         if model not in accounts or account.sent >= accounts[model].sent:

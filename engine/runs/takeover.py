@@ -99,12 +99,16 @@ class Takeover:
                 continue
             verified = self._verified(source, rows) if self.verify else 0
             taken = 0
-            # First what was said, and then the outcomes, which follow from it.
-            self._copy_record(source, rows)
-            cells = (cell for _, cell in self._cells(source, rows))
-            while some := [*islice(cells, AT_ONCE)]:
-                self.folder.append(some)
-                taken += len(some)
+            try:
+                # First what was said, and then the outcomes, which follow from it.
+                self._copy_record(source, rows)
+                cells = (cell for _, cell in self._cells(source, rows))
+                while some := [*islice(cells, AT_ONCE)]:
+                    self.folder.append(some)
+                    taken += len(some)
+            except RunFolderError:
+                if named:
+                    raise
             if taken:
                 yield Taken(source, taken, verified)
 

@@ -190,6 +190,9 @@ def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(
     with_failures(finished.folder, "unreadable", {7})
     (place / "runs/broken").mkdir()
     (place / "runs/broken/manifest.json").write_text("{")
+    shutil.copytree(finished.folder, place / "runs/twice")
+    twice = place / "runs/twice/outcomes.jsonl"
+    twice.write_bytes(twice.read_bytes() * 2)
     again = command("run", "small.yaml", "--run-folder", "runs/again")
     assert again.code == 1 and ": 38 cells" in again.err
     failed = [each.place for each in outcomes(place / "runs/again") if each.failure]
