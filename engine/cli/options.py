@@ -3,6 +3,7 @@
 A command takes them as defaults: `def command(run: Path = RUN, score: str = SCORE)`.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ class StoreFolder(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if is_url(str(value)):
             self.fail(f"{value} is a database, and this works on a folder: name one", param, ctx)
-        return super().convert(value, param, ctx)
+        return _with_name(super().convert(value, param, ctx))
 
 
 class OutputPath(click.Path):
@@ -50,7 +51,12 @@ class OutputPath(click.Path):
             its, names = path.resolve(), {*OWN_FILES, OUTCOMES, RECORD, RUN_ID, SEAL}
             if its.name in names and is_run(its.parent):
                 self.fail(f"{path} is a file of a run: write elsewhere", param, ctx)
-        return super().convert(value, param, ctx)
+        return _with_name(super().convert(value, param, ctx))
+
+
+def _with_name(path: Path) -> Path:
+    """The path; a whole one where it has no name for files to be put beside it, as `.` has none."""
+    return path if path.name else Path(os.path.abspath(path))
 
 
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)

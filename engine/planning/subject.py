@@ -127,7 +127,10 @@ def subject_named(word: str) -> tuple[Subject | Tool | None, list[Mistake]]:
     by_file = place.endswith(".py")
     if by_file and not file.is_file():
         raise UsageError(f"{place}: no such file")
-    spec = None if by_file else importlib.util.find_spec(place)
+    try:
+        spec = None if by_file else importlib.util.find_spec(place)
+    except ModuleNotFoundError:
+        spec = None  # of the package that it would be in
     if not by_file and (spec is None or spec.origin is None):
         raise UsageError(f"{place}: no such module; install its package in {sys.prefix}")
     path = str(spec.origin if spec else file.resolve())

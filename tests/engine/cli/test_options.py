@@ -108,6 +108,8 @@ def test_exit_codes_are_those_that_scripts_rely_on() -> None:
         ("plan s.yaml --prompts --sharing", "print no estimate"),
         ("plan s.yaml --dry-run --pilot r", "print no estimate"),
         ("view --zip", "are for --write"),
+        ("try s.yaml:debate", "s.yaml: no such module"),
+        ("cache recover --store .", "holds no store"),
         (f"dataset generate-wrong --lanes {10**30}", "not in the range"),
         (f"dataset generate-proposals --draws {10**30}", "not in the range"),
     ],
