@@ -32,7 +32,7 @@ class StoreFolder(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if is_url(str(value)):
             self.fail(f"{value} is a database, and this works on a folder: name one", param, ctx)
-        return _with_name(super().convert(value, param, ctx))
+        return _with_name(Path(os.fsdecode(super().convert(value, param, ctx))))
 
 
 class OutputPath(click.Path):
@@ -51,7 +51,7 @@ class OutputPath(click.Path):
             its, names = path.resolve(), {*OWN_FILES, OUTCOMES, RECORD, RUN_ID, SEAL}
             if its.name in names and is_run(its.parent):
                 self.fail(f"{path} is a file of a run: write elsewhere", param, ctx)
-        return _with_name(super().convert(value, param, ctx))
+        return _with_name(Path(os.fsdecode(super().convert(value, param, ctx))))
 
 
 def _with_name(path: Path) -> Path:
