@@ -8,7 +8,7 @@ has been replaced since it began; and if something was deleted, each is looked u
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
@@ -88,27 +88,27 @@ class Takeover:
         return [*self._take(sources, named=True)]
 
     def _take(self, sources: Sequence[Path], named: bool) -> Iterator[Taken]:
+        passed_over = () if named else RunFolderError
         for source in sources:
             if self.folder.complete:
                 return
             try:
                 rows = self._rows_of(source)
-            except RunFolderError:
-                if named:
-                    raise
+                # All are read, so that damage is found before anything is taken.
+                moved = {theirs: cell.place for theirs, cell in self._cells(source, rows)}
+            except passed_over:
                 continue
             verified = self._verified(source, rows) if self.verify else 0
-            taken = 0
             try:
                 # First what was said, and then the outcomes, which follow from it.
-                self._copy_record(source, rows)
-                cells = (cell for _, cell in self._cells(source, rows))
-                while some := [*islice(cells, AT_ONCE)]:
-                    self.folder.append(some)
-                    taken += len(some)
-            except RunFolderError:
-                if named:
-                    raise
+                self._copy_record(source, moved)
+            except passed_over:
+                continue
+            taken = 0
+            cells = (cell for _, cell in self._cells(source, rows))
+            while some := [*islice(cells, AT_ONCE)]:
+                self.folder.append(some)
+                taken += len(some)
             if taken:
                 yield Taken(source, taken, verified)
 
@@ -142,11 +142,11 @@ class Takeover:
             )
         return shared
 
-    def _copy_record(self, source: Path, rows: dict[int, int]) -> None:
-        """Record what was said in the cells that are taken over, as far as the source has it."""
+    def _copy_record(self, source: Path, moved: Mapping[int, int]) -> None:
+        """Record what was said in the cells that are taken over, as far as the source has it.
+        moved: place of such a cell in the source -> its place here."""
         if not (source / RECORD).exists():
             return
-        moved = {theirs: cell.place for theirs, cell in self._cells(source, rows)}
         row_at, ours = self.sweep.row_at, self.folder.path
         if not self.folder.finished and not (ours / RECORD).exists():
             problems = [problem.id for problem in self.sweep.problems]

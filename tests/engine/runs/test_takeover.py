@@ -1,9 +1,11 @@
 """Cells that another run has of the same code are taken over, and not run again."""
 
 import json
+import os
 import shutil
 import sqlite3
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ from oversight.cache.disk import DiskStore
 from oversight.cache.store import REPLACED
 from oversight.engine.record.schema import RECORD
 from oversight.engine.record.tables import RecordTables
-from oversight.engine.runs.run_folder import outcomes
+from oversight.engine.runs.outcome import CompletedCell
+from oversight.engine.runs.run_folder import RunFolder, outcomes
 from oversight.engine.runs.stores import open_store
 from oversight.engine.runs.trust import SEAL
 from tests.command_line import Command, calls
@@ -274,3 +277,26 @@ def test_cells_are_taken_over_on_postgres_until_replies_are_lost(
         assert store.losses == 1 + REPLACED
     refused = command("run", "small.yaml", "--run-folder", "three", *named)
     assert "replies were replaced in its store since it began" in refused.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_no_damage_of_the_run_that_is_taken_over(
+    command: Command, finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, tried = RunFolder.append, list[int]()
+
+    def without_room(self: RunFolder, cells: Sequence[CompletedCell]) -> None:
+        tried.append(len(cells))
+        with open("/dev/full", "w") as full:
+            here = os.dup(self._file)
+            os.dup2(full.fileno(), self._file)
+            try:
+                append(self, cells)
+            finally:
+                os.dup2(here, self._file)
+                os.close(here)
+
+    monkeypatch.setattr(RunFolder, "append", without_room)
+    again = command("run", "small.yaml", "--run-folder", "runs/again")
+    assert (again.code, again.err) == (2, "runs/again/outcomes.jsonl: No space left on device\n")
+    assert tried == [40], "nothing is run after it"
