@@ -69,7 +69,8 @@ async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
     problem, protocol, ask = cell.problem, cell.row.protocol, nth(ask, cell.draw)
     side = problem.question.answers[cell.side]
     try:
-        given = await protocol.run(problem.question, side, ask)
+        verdict = _sound(await protocol.run(problem.question, side, ask), problem.question)
+        more = await protocol.appraise(problem, side, verdict, ask)
     except SystemExit as exc:
         # An author's code that calls exit() would end the run without a message.
         raise RuntimeError(f"it ends the program: {exc!r}").with_traceback(
@@ -83,8 +84,6 @@ async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
         raise RuntimeError("it is cancelled from within").with_traceback(
             exc.__traceback__
         ) from None
-    verdict = _sound(given, problem.question)
-    more = await protocol.appraise(problem, side, verdict, ask)
     return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
 
 
