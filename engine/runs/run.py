@@ -103,7 +103,7 @@ class Run:
         """What was taken over from other runs."""
         active = options.mode != "replay" and not options.keeps_going
         self._pauses = RowPauses(loaded.sweep.rows, active=active)
-        if folder.failed >= FAILED_ALIKE:
+        if active and folder.failed >= FAILED_ALIKE:
             sweep, before = loaded.sweep, outcomes(folder.path)
             self._pauses.resume(
                 (sweep.rows[sweep.row_at(each.place)], each.failure)
