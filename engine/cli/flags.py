@@ -49,9 +49,9 @@ def with_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(given, Field):
             every += _parameter(name, hint, given)
         elif is_dataclass(hint) and isinstance(hint, type):
-            settings[name] = hint
+            settings[name], of_fields = hint, get_type_hints(hint)
             for each in declared(hint):
-                every += _parameter(each.name, get_type_hints(hint)[each.name], each)
+                every += _parameter(each.name, of_fields[each.name], each)
 
     @wraps(function)
     def called(**given: Any) -> Any:
