@@ -39,8 +39,8 @@ from hypothesis import Phase, settings
 ROOT = Path(__file__).parents[1]
 CHOSEN = (
     *("protocols/mechanisms", "protocols/judges", "protocols/drafting", "protocols/prompts"),
-    *("protocols/scoring", "protocols/doubts.py", "protocols/sampling.py", "protocols/scores.py"),
-    *("protocols/protocol.py", "protocols/seat.py", "engine/analysis/decisions"),
+    *("protocols/doubts.py", "protocols/sampling.py", "protocols/scores.py"),
+    *("protocols/protocol.py", "protocols/seat.py", "engine/analysis"),
 )
 """Files and folders that are mutated unless others are named."""
 
