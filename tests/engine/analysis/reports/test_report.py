@@ -180,6 +180,7 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
     assert re.search(r"^naive judge & .*& \$-\$\.\d\d", written, re.MULTILINE)
 
 
+@pytest.mark.wire
 @pytest.mark.skipif(not which("pdflatex"), reason="there is no pdflatex")
 def test_the_table_of_the_paper_compiles_within_one_column(tmp_path: Path) -> None:
     found = many(4, 2)
