@@ -120,6 +120,7 @@ class OutcomeTable:
                 for at in [places[block.cells]]
                 for answers in [at.shape[-1]]
             ),
+            self.sweep.rows[row].believed,
         )
 
     def _counted(self, at: Places, answers: int) -> Floats:
@@ -175,7 +176,8 @@ class OutcomeTable:
         lost = np.isnan(right) & ~self.not_run[places]
         draw = self.cells.problem * self.sweep.draws + self.cells.draw
         whole = np.bincount(draw, weights=lost)[draw] == 0
-        return self.secondary.sample(right, whole & ~np.isnan(right), SHARE)
+        found = self.secondary.sample(right, whole & ~np.isnan(right), SHARE)
+        return found.settled() if found and self.sweep.rows[row].believed else found
 
     def in_doubt(self, row: int) -> tuple[Sample | None, Sample | None]:
         """Share of each problem's worlds that failed or are in doubt, where the truth is argued
