@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
-from ....protocols.scoring.inference import FEW_CLUSTERS
-from ...display.finding import footnotes, shared
 from ...display.quantity import counted
 from ...display.table import wrapped
+from ..findings.finding import footnotes, shared
+from ..scoring.inference import FEW_CLUSTERS
 from .aggregate import GUESS
 from .failures import OFTEN
 from .formats import headline

@@ -21,6 +21,8 @@ from oversight.engine.analysis.reports.groups import paper_table, pivot, pivot_f
 from oversight.engine.analysis.reports.notes import MOST_LINES, notes_of, small_print
 from oversight.engine.analysis.reports.report import MOST_ROWS, finding, report, save_report
 from oversight.engine.analysis.reports.results import Results, collect
+from oversight.engine.analysis.scoring.estimate import PARTS, Estimate
+from oversight.engine.analysis.scoring.worlds import BETAS
 from oversight.engine.display.table import Table, wrapped
 from oversight.engine.errors import UsageError
 from oversight.engine.sweep.sweep import Cell
@@ -32,8 +34,6 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.scoring.estimate import PARTS, Estimate
-from oversight.protocols.scoring.worlds import BETAS
 from oversight.protocols.transcript import Failure, Verdict
 from tests.engine.verdicts import (
     JUDGE,
@@ -482,7 +482,7 @@ def test_a_trend_over_agents_is_shown_from_three_on() -> None:
     ((kind, judge, n, slope, half),) = table.body
     assert (kind, judge, n) == ("propaganda", "sim/judge stated", "3")
     assert re.fullmatch(r"-\d\.\d\d \[-?\d\.\d\d, -?\d\.\d\d\]", slope)
-    assert re.fullmatch(r"[+-]\d+\.\d\d ± \d+\.\d\d|–", half)
+    assert re.fullmatch(r"[+-]\d+\.\d\d( \[.*\])?|–", half)
     assert "slope of ASD" in report(found(3), "text", measures=True)
 
 
