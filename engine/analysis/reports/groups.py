@@ -178,7 +178,7 @@ def pivot_finding(
             f"JSE, EAS: β={results.beta:g}."
         )
     notes += footnotes(
-        each for line in lines for each in (line.asd, *(() if paper else [line.lift]))
+        each for line in lines for each in (line.asd, line.jse if paper else line.lift)
     )
     if paper:
         columns = [*names, asd, slope, jse]
