@@ -24,9 +24,9 @@ GRID_FORMAT = 1
 MAX_CELLS = 50_000_000
 """Maximum size of a sweep; a run keeps eight bytes of memory for each cell."""
 
-NAIVE_JUDGE, OPEN_TRUST = "NaiveJudge", "OpenTrust"
-"""Names of the classes of protocols in which nobody speaks, and in which the agent is believed:
-importing them takes longer than reading a grid."""
+NAIVE_JUDGE = "NaiveJudge"
+"""Name of the class of protocols in which nobody speaks: importing it takes longer than reading a
+grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +129,6 @@ class GridRow:
     def naive(self) -> bool:
         """Whether the judge answers alone: the baseline of every protocol with the same judge."""
         return self.is_a(NAIVE_JUDGE)
-
-    @property
-    def believed(self) -> bool:
-        """Whether no judge is asked: what every world ends in is so by definition."""
-        return self.is_a(OPEN_TRUST)
-
     def is_a(self, protocol: str) -> bool:
         """Whether it is a protocol of the class of this name, or of one that inherits from it."""
         return protocol in self.lineage

@@ -8,7 +8,7 @@ from ...display.quantity import counted
 from ...display.table import wrapped
 from ..findings.finding import footnotes, shared
 from ..scoring.inference import FEW_CLUSTERS
-from .aggregate import GUESS
+from .aggregate import GUESS, OPEN_TRUST
 from .failures import OFTEN
 from .formats import headline
 from .results import Results, RowResult
@@ -67,7 +67,7 @@ def notes_of(results: Results) -> Iterable[str]:
         yield f"Lift: ASD less the naive judge's{several}{_detectable(lifts)}."
     yield from footnotes([*found, *(row.lift for row in rows)])
     for row in rows:
-        if row.row.believed and row.chose_right:
+        if row.row.is_a(OPEN_TRUST) and row.chose_right:
             right = shared(row.chose_right)
             yield f"{row.protocol}: left to choose, the agent is right in {right}."
     if doubted := sum(row.lift is not None and row.compliance.open for row in rows):
