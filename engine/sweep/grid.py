@@ -129,6 +129,7 @@ class GridRow:
     def naive(self) -> bool:
         """Whether the judge answers alone: the baseline of every protocol with the same judge."""
         return self.is_a(NAIVE_JUDGE)
+
     def is_a(self, protocol: str) -> bool:
         """Whether it is a protocol of the class of this name, or of one that inherits from it."""
         return protocol in self.lineage
