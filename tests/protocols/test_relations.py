@@ -32,6 +32,7 @@ from oversight.protocols.judges import (
     VotesJudge,
 )
 from oversight.protocols.judges.judge import Reading
+from oversight.protocols.mechanisms.claims import claims_of
 from oversight.protocols.prompts.forms import REASONING_ROOM
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.protocol import Protocol
@@ -293,7 +294,7 @@ def test_a_row_is_named_by_its_settings(name: str) -> None:
         assert set(re.findall(r"[a-z]+", told)) <= known, told
     for protocol in rows:
         if getattr(protocol, "aux", "") == "adversarial":
-            assert protocol.claims[0].gain == 1
+            assert claims_of(protocol)[0].gain == 1
 
 
 def labels(count: int) -> Question:
