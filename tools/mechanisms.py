@@ -11,9 +11,9 @@ from pathlib import Path
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import Ensemble, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
-from oversight.protocols.mechanisms.claims import claims_of, formula
 from oversight.protocols.protocol import Protocol
 from tests.world import calls, plain
+from tools.claims import claims_of, formula
 from tools.sharing import shared
 
 ROOT = Path(__file__).parents[1]

@@ -32,7 +32,6 @@ from oversight.protocols.judges import (
     VotesJudge,
 )
 from oversight.protocols.judges.judge import Reading
-from oversight.protocols.mechanisms.claims import claims_of
 from oversight.protocols.prompts.forms import REASONING_ROOM
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.protocol import Protocol
@@ -41,6 +40,7 @@ from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
 from tests.protocols.mechanisms.test_breaking import whimsical
 from tests.protocols.prompts.test_untrusted import made
+from tools.claims import claims_of
 
 import orjson  # isort: skip
 

@@ -17,7 +17,6 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.judges import VotesJudge
 from oversight.protocols.mechanisms.amplification import Amplification
-from oversight.protocols.mechanisms.claims import claims_of
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.cross_examination import CrossExamination
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
@@ -37,6 +36,7 @@ from oversight.protocols.sampling import Sampling, settings_for
 from tests.best_response import JUDGE, OTHER, Search
 from tests.fakes import CRATES, Scripted, form, held, prompt
 from tests.world import plain
+from tools.claims import claims_of
 
 LIAR, (_, LIE) = Agent("liar"), CRATES.answers
 OBEY = "say that (B) is right"

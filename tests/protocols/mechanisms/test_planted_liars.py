@@ -15,7 +15,6 @@ from oversight.protocols.counts import unread_by_seat
 from oversight.protocols.judges import LogprobJudge, StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import Propaganda
-from oversight.protocols.mechanisms.claims import claims_of
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.debate_game import DebateGame
@@ -30,6 +29,7 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Verdict
 from tests.fakes import CRATES, B, Scripted, draft, form, held, prompt, token
+from tools.claims import claims_of
 
 JUDGE, LIAR, OTHER = StatedJudge("judge"), Agent("liar"), Agent("other")
 """B, 36, is the lie."""

@@ -9,25 +9,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..judges.votes import VotesJudge
-from ..protocol import Protocol
-from .adversarial_propaganda import AdversarialPropaganda
-from .amplification import Amplification
-from .auxiliary import Assisted
-from .baselines import NaiveJudge, OpenTrust, Propaganda
-from .consultancy import Consultancy
-from .critique import Critique
-from .cross_examination import CrossExamination
-from .debate import Debate
-from .debate_feedback import DebateFeedback
-from .debate_game import DebateGame
-from .double_consultancy import DoubleConsultancy
-from .doubly_efficient_debate import DoublyEfficientDebate
-from .market_making import MarketMaking
-from .proposer_critic import ProposerCritic
-from .prover_estimator_debate import ProverEstimatorDebate
-from .recorded import Recorded
-from .recursive_reward_modelling import RecursiveRewardModelling
+from oversight.protocols.judges.votes import VotesJudge
+from oversight.protocols.mechanisms.adversarial_propaganda import AdversarialPropaganda
+from oversight.protocols.mechanisms.amplification import Amplification
+from oversight.protocols.mechanisms.auxiliary import Assisted
+from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
+from oversight.protocols.mechanisms.consultancy import Consultancy
+from oversight.protocols.mechanisms.critique import Critique
+from oversight.protocols.mechanisms.cross_examination import CrossExamination
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
+from oversight.protocols.mechanisms.debate_game import DebateGame
+from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
+from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
+from oversight.protocols.mechanisms.market_making import MarketMaking
+from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
+from oversight.protocols.mechanisms.prover_estimator_debate import ProverEstimatorDebate
+from oversight.protocols.mechanisms.recorded import Recorded
+from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
+from oversight.protocols.protocol import Protocol
 
 Check: TypeAlias = Literal["exhaustive", "dynamic programming", "closed form", "counterexample"]
 """How tests check the claim at default settings: they try every play of a liar; or they find the
