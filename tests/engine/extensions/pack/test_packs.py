@@ -76,7 +76,9 @@ def test_replies_travel_without_their_requests_where_source_texts_stay(
 ) -> None:
     told = replace(APPLES, question=replace(CRATES, passage="A text that nobody may copy."))
     write_jsonl([told], place / "own.jsonl")
-    from_own = ("--set", "problems={file: own.jsonl}")
+    from_own = ("--set", "problems={file: own.jsonl}", "--set", "judges.reads_passage=true")
+    sweep = (place / "small.yaml").read_text().replace("sim/judge", "{model: sim/judge}")
+    (place / "small.yaml").write_text(sweep)
     assert command("run", "small.yaml", *from_own, "--run-folder", "run").code == 0
     assert command("pack", "make", "run", "-o", "p.oversight").code == 0
     (data,) = (data for each, data in members(place / "p.oversight") if "replies" in each.name)
