@@ -242,7 +242,9 @@ def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, kept: K
 def test_clusters_and_errors_of_a_run_are_those_asked_for(place: Path, kept: Kept) -> None:
     run = read_rows(kept())
     grouped = {
-        name: of_questions(each.questions, each.values, np.resize(["a", "b"], each.n), each.ends)
+        name: of_questions(
+            each.questions, each.values, tuple(np.resize(["a", "b"], each.n)), each.ends
+        )
         for name, each in run.asd("brier").items()
     }
     run._asd["brier"] = grouped
