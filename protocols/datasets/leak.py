@@ -148,9 +148,10 @@ class LeakageCheck:
         if self.leaks:
             named = "; ".join(_in_words(rule) for rule in self.leaks)
             return f"leakage check: {named}: the form of an answer tells whether it is true"
+        problems = f"{self.problems:,} problem{'s' * (self.problems != 1)}"
         return (
             "leakage check: no rule of form finds the true answers; farthest from chance: "
-            f"{_in_words(self.rules[0])}; with {self.problems:,} problems, a leak of up to "
+            f"{_in_words(self.rules[0])}; with {problems}, a leak of up to "
             f"{self.unseen} points could go unseen"
         )
 

@@ -25,6 +25,9 @@ DOUBTS = ("refused", "empty", "conceded", "off_side")
 MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
 
+OPEN_TRUST = "OpenTrust"
+"""Class of protocols that ask no judge: what their worlds end in is so by definition."""
+
 GUESS = 0.5
 """Captured mass of a judgement by logprobs below which it is close to a guess."""
 
@@ -131,6 +134,7 @@ class OutcomeTable:
             self.doubtful[places],
             self.ends[places],
             drawn=True,
+            certain=self.sweep.rows[row].is_a(OPEN_TRUST),
         )
 
     def scored(self, row: int, score: str) -> Scored | None:
@@ -158,7 +162,8 @@ class OutcomeTable:
         lost = np.isnan(right) & ~self.not_run[places]
         draw = self.cells.problem * self.sweep.draws + self.cells.draw
         whole = np.bincount(draw, weights=lost)[draw] == 0
-        return self.secondary.sample(right, whole & ~np.isnan(right), SHARE)
+        found = self.secondary.sample(right, whole & ~np.isnan(right), SHARE)
+        return found.settled() if found and self.sweep.rows[row].is_a(OPEN_TRUST) else found
 
     def in_doubt(self, row: int) -> tuple[Influences | None, Influences | None]:
         """Share of each problem's worlds that failed or are in doubt, where the truth is argued

@@ -112,8 +112,8 @@ class RowResult:
     """Failures by kind."""
     counts: Mapping[str, int]
     """Refusals, truncations, forged tags and the like, over all cells."""
-    chose_right: float | None
-    """Share of cells whose agent chose a best answer of its own accord; None where none chose."""
+    chose_right: Estimate | None
+    """How often the agent chose a best answer of its own accord; None where none chose."""
     by_choice: ByChoice | None
     measures: Mapping[str, Mean]
     """What the protocol measured in numbers, by name; a flag counts as 1 or 0."""
@@ -253,10 +253,11 @@ def score_rows(
     ]
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
     accuracies = [table.accuracy(number) for number in numbers]
+    free = [table.secondary.chose_right(number) for number in numbers]
     doubts = [_doubts(table, number, verdicts, bases.get(number)) for number in numbers]
     every = [sample for row in samples if row for sample in (*row.jse, *row.eas)]
     halves = [half for each in chain(*secondary) for half in (each.truth, each.lie)]
-    every += filter(None, (*asds, *lifts, *accuracies, *chain(*choices, *doubts), *halves))
+    every += filter(None, (*asds, *lifts, *accuracies, *free, *chain(*choices, *doubts), *halves))
     # By identity: to compare samples would cost more than to estimate them all at once.
     known = dict(zip(map(id, every), estimates(every, interval=interval), strict=True))
 
@@ -301,7 +302,7 @@ def score_rows(
                 ),
                 failures=table.failures[number],
                 counts=table.counts[number],
-                chose_right=table.secondary.chose_right(number),
+                chose_right=known.get(id(free[number])),
                 by_choice=ByChoice(right, wrong) if right or wrong else None,
                 measures=by_world(number, "measures"),
                 counts_a_world=by_world(number, "counts"),

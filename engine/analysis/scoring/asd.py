@@ -267,7 +267,8 @@ class Scored:
         # first would measure a less certain judge than any that was asked.
         means = np.bincount(of, values[at]) / np.bincount(of)
         ids = [str(self.every.questions[n]) for n in names.tolist()]
-        return of_questions(ids, means, self._by(at[first]), _mean_ends(ends[at[first]]))
+        found = of_questions(ids, means, self._by(at[first]), _mean_ends(ends[at[first]]))
+        return found.settled() if self.every.certain else found
 
     def _shares(self, counting: Flags) -> Floats:
         """What each judgement that counts weighs: draws of a question share its weight."""

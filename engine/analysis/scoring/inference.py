@@ -130,6 +130,13 @@ class Influences:
         ids = tuple(self.questions[n] for n in kept)
         return of_questions(ids, self.values[kept], ways, self.ends) if kept else None
 
+    def settled(self) -> "Influences":
+        """This mean, whose values are so by definition: if all are equal, its ends are one, and it
+        is no estimate."""
+        if np.ptp(self.values) > NOTHING:
+            return self
+        return replace(self, ends=(self.value, self.value))
+
     def _strata(self) -> Places:
         return np.zeros(len(self.psi), np.int64) if self.strata is None else self.strata
 

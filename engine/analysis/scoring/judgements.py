@@ -104,6 +104,8 @@ class Judgements:
     answer would be, whatever its unread replies had said; NaN where it could be anything."""
     drawn: bool = False
     """Whether judgements of one question are draws, which share its weight."""
+    certain: bool = False
+    """Whether verdicts are so by definition: equal ones are then no estimate."""
 
     def __len__(self) -> int:
         return len(self.question)

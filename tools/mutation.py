@@ -1,9 +1,9 @@
 """Faults that a program makes up: which of them do the tests see?
 
     make mutants                                    a fresh sample, by known truths
-    python -m tests.campaign.mutation --seed 7      the same sample again
-    python -m tests.campaign.mutation --unit        what truths let pass faces the unit ring too
-    python -m tests.campaign.mutation --in cache    of other files; --sample N: so many mutants
+    python -m tools.mutation --seed 7               the same sample again
+    python -m tools.mutation --unit                 what truths let pass faces the unit ring too
+    python -m tools.mutation --in cache             of other files; --sample N: so many mutants
 
 The operators are those of mutmut (https://mutmut.readthedocs.io), on every function of the files
 chosen; not mutated are annotations, defaults, docstrings and what is raised, which is text for
@@ -36,7 +36,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import Phase, settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 CHOSEN = (
     *("protocols/mechanisms", "protocols/judges", "protocols/drafting", "protocols/prompts"),
     *("protocols/doubts.py", "protocols/sampling.py", "protocols/scores.py"),
