@@ -17,7 +17,7 @@ from ....protocols.scoring.power import Spread
 from ....protocols.scoring.unpaired import scored
 from ...display.finding import Finding, Part, figure, footnotes, number, program
 from ...errors import UsageError
-from ...system.entry_points import JUDGEMENTS_GROUP, load_registered, registered
+from ...system.entry_points import JUDGEMENTS_GROUP, load_one, registered
 from ..reports.results import SCORE_NAMES
 from ..reports.scored import by_setting, ways_of
 from ..reports.verdicts import parsed, told_apart
@@ -58,11 +58,8 @@ class JudgementSource(ABC):
 
 
 def _sources() -> Iterator[JudgementSource]:
-    for name in registered(JUDGEMENTS_GROUP):
-        found = load_registered(JUDGEMENTS_GROUP, name)
-        if not isinstance(found, JudgementSource):
-            raise UsageError(f"{name}: {found!r} is no {JudgementSource.__name__}")
-        yield found
+    names = registered(JUDGEMENTS_GROUP)
+    return (load_one(JUDGEMENTS_GROUP, name, JudgementSource) for name in names)
 
 
 def lines_of(*files: Path) -> Judgements:
