@@ -287,8 +287,9 @@ class RaySession(RunSession):
         dead = self._reach.keys() - {each.life for each in alive}
         spent = sum(each.spent for each in alive) + sum(self._reach[life] for life in dead)
         if spent + wants > self._dollars:
-            before = self._policy.spent
-            budget = Budget(self._dollars + before, spent + before)
+            before = self._policy
+            cap, used = self._dollars + before.spent, spent + before.spent
+            budget = Budget(cap, used, tokens=before.tokens)
             self._stop_token.stop(BudgetReached(budget.reached(wants)))
 
 
