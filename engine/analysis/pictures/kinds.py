@@ -39,7 +39,7 @@ class ScoredRun:
     score: str = "brier"
     betas: tuple[float, ...] = BETAS
     parts: Parts = field(default_factory=Parts)
-    interval: Interval = "t"
+    interval: Interval | None = None
 
     @cached_property
     def rows(self) -> RunRows:
@@ -259,7 +259,9 @@ def ordered_by_mean(values: Floats) -> tuple[list[int], list[int]]:
     return order(1, 1), order(0, -1)
 
 
-def compared(first: RunReader, second: RunReader, score: str, interval: Interval = "t") -> Forest:
+def compared(
+    first: RunReader, second: RunReader, score: str, interval: Interval | None = None
+) -> Forest:
     """The rows that two runs share, the first less the second, as `oversight compare` has them."""
     found = compare_rows(read_rows(first), read_rows(second), score=score, interval=interval)
     lines = []
