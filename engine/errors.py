@@ -37,7 +37,7 @@ EngineError
         └── UnrecognizedReply  a whole, billed answer of a kind that this program does not know
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class EngineError(Exception):
@@ -47,6 +47,11 @@ class EngineError(Exception):
     """Its name in outcomes and ledgers. It stays when the class is renamed: files outlive code."""
     sent = True
     """Whether a server saw the request that failed, where there was one."""
+
+    def unsent(self) -> Self:
+        """This error, for a request that no server saw."""
+        self.sent = False
+        return self
 
 
 class UsageError(EngineError):
