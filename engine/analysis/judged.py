@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import UsageError
-from ..system.entry_points import JUDGEMENTS_GROUP, load_registered, registered
+from ..system.entry_points import JUDGEMENTS_GROUP, load_one, registered
 from .comparison import contrast_columns
 from .findings.finding import Finding, Part, figure, footnotes, number, program
 from .frontier import frontier_part, frontier_points
@@ -58,11 +58,8 @@ class JudgementSource(ABC):
 
 
 def _sources() -> Iterator[JudgementSource]:
-    for name in registered(JUDGEMENTS_GROUP):
-        found = load_registered(JUDGEMENTS_GROUP, name)
-        if not isinstance(found, JudgementSource):
-            raise UsageError(f"{name}: {found!r} is no {JudgementSource.__name__}")
-        yield found
+    names = registered(JUDGEMENTS_GROUP)
+    return (load_one(JUDGEMENTS_GROUP, name, JudgementSource) for name in names)
 
 
 def lines_of(*files: Path) -> Judgements:
