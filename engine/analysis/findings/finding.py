@@ -127,8 +127,8 @@ def footnotes(estimates: Iterable[Estimate | None]) -> Iterator[str]:
         yield "‡ guarded, since asked for or since too few problems differ for t."
     if undone := [each for each in there if each.undone]:
         first = span(undone[0].by("guarded").interval or (0.0, 0.0), 2)
-        this, more = (f"these {len(undone)}", ", …") if undone[1:] else ("this", "")
-        yield f"† an error in one problem of {undone[0].n} could undo {this}: guarded {first}{more}."
+        it, more = (f"these {len(undone)}", ", …") if undone[1:] else ("this", "")
+        yield f"† an error in one problem of {undone[0].n} could undo {it}: guarded {first}{more}."
 
 
 def shared(estimate: Estimate | None) -> str:
