@@ -31,7 +31,7 @@ def calibration_finding(run: RunRows, rows: Sequence[int] | None = None) -> Find
     cells = run.table.cells
     by_judge: dict[str, list[int]] = {}
     for n in range(len(run.names)) if rows is None else rows:
-        by_judge.setdefault(run.sweep.rows[n].judge, []).append(n)
+        by_judge.setdefault(run.sweep.rows[n].shown_judge, []).append(n)
     right = cells.best[cells.problem, 0].astype(np.float64)
     clusters = run.cell_clusters
     lines, series = list[Bar](), list[Series]()
