@@ -1,7 +1,7 @@
 """Prompt sets: every word that a seat reads, by name, so that a study can change it and say so.
 
 A block is named `section.block`, such as `debate.rules`. `protocols/prompts/default.yaml` has all
-of them, and says which placeholders each may have. Most blocks are instructions, which may hold no
+of them, with the placeholders that each may have. Most blocks are instructions, which may hold no
 text but that of the prompt set and of the sweep file; those listed as `shown_as_data` become the
 text of a turn or of a statement, and may hold what a participant wrote.
 """
@@ -149,7 +149,7 @@ def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, Words]:
 
 
 def placeholders(block: str) -> frozenset[str]:
-    """The placeholders that a block may have."""
+    """The placeholders that a block may have: those that it has in the default set."""
     return _placeholders().get(block, frozenset())
 
 
@@ -193,13 +193,12 @@ def for_side(text: Words, label: str) -> Words:
 
 @cache
 def _placeholders() -> Mapping[str, frozenset[str]]:
-    return {name: frozenset(each) for name, each in _written().placeholders.items()}
+    return {name: frozenset(_PLACEHOLDER.findall(text)) for name, text in default_prompts().blocks}
 
 
 class _Written(NamedTuple):
     """The file of the default set."""
 
-    placeholders: Mapping[str, list[str]]
     shown_as_data: list[str]
     sections: Mapping[str, Mapping[str, str]]
 
@@ -211,4 +210,4 @@ def _written() -> _Written:
     )
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     sections = yaml.load(source, Loader=loader)
-    return _Written(sections.pop("placeholders"), sections.pop("shown_as_data"), sections)
+    return _Written(sections.pop("shown_as_data"), sections)
