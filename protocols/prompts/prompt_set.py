@@ -76,10 +76,10 @@ class PromptSet:
 
     def text(self, block: str) -> Words:
         """A block as it was written. PromptError if the set has none of that name."""
-        try:
-            return self._texts[block]
-        except KeyError:
-            raise PromptError(f"the prompt set {self.name} has no block {block!r}") from None
+        text = self._texts.get(block) or default_prompts()._texts.get(block)
+        if text is None:
+            raise PromptError(f"the prompt set {self.name} has no block {block!r}")
+        return text
 
     @memoized
     def fill(self, block: str, /, **values: "int | Words | Answer") -> Words:
@@ -122,7 +122,8 @@ class PromptSet:
     def only(self, sections: Iterable[str]) -> "PromptSet":
         """The blocks of some sections, and of those that every mechanism uses."""
         kept = {*sections, *COMMON}
-        blocks = tuple(each for each in self.blocks if each[0].partition(".")[0] in kept)
+        texts = sorted({**default_prompts()._texts, **self._texts}.items())
+        blocks = tuple(each for each in texts if each[0].partition(".")[0] in kept)
         return PromptSet(self.name, blocks)
 
     def changed(self, name: str, texts: Mapping[str, str]) -> "PromptSet":
@@ -135,8 +136,29 @@ class PromptSet:
 
 @cache
 def default_prompts() -> PromptSet:
-    """The set that is used unless another is named."""
-    return PromptSet("default", tuple(sorted(read_blocks(_written().sections).items())))
+    """The set that is used unless another is named: our words, and those that were added."""
+    blocks = read_blocks(
+        {**_written().sections, **{name: own for name, (_, own) in _ADDED.items()}}
+    )
+    return PromptSet("default", tuple(sorted(blocks.items())))
+
+
+_ADDED: dict[str, tuple[str, Mapping[str, str]]] = {}
+"""Section -> the class that added it, and its blocks."""
+
+
+def add_section(section: str, owner: str, blocks: Mapping[str, str]) -> None:
+    """Add the words of a protocol to the default set. owner: name of its class.
+
+    PromptError for a section of ours or of another class, or where a text writes our tags.
+    """
+    if section in _written().sections or _ADDED.get(section, (owner,))[0] != owner:
+        raise PromptError(f"{owner}: there is a section {section!r} already; take another name")
+    for block, text in blocks.items():
+        _no_tags(f"{section}.{block}", text)
+    _ADDED[section] = (owner, blocks)
+    default_prompts.cache_clear()
+    _placeholders.cache_clear()
 
 
 def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, Words]:
@@ -172,10 +194,14 @@ def check(block: str, text: str) -> None:
             raise PromptError(f"{block} has {{{name}}}, {_KEPT_OUT[name == 'answer']}")
         has = ", ".join(f"{{{each}}}" for each in sorted(allowed)) or "none"
         raise PromptError(f"{block} has no placeholder {{{name}}}; it has {has}")
-    if found := _INSTRUCTIONS.search(text):
-        raise PromptError(f"{block} has {found[0]!r}: that tag is written around it, not in it")
+    _no_tags(block, text)
     if missing := NEEDED & allowed - used:
         raise PromptError(f"{block} must say {{{min(missing)}}}: its reader cannot do without")
+
+
+def _no_tags(block: str, text: str) -> None:
+    if found := _INSTRUCTIONS.search(text):
+        raise PromptError(f"{block} has {found[0]!r}: that tag is written around it, not in it")
 
 
 _KEPT_OUT = (
