@@ -290,7 +290,7 @@ def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
     assert (at_once.stored, at_once.count("failed"), at_once.count("ambiguous")) == (3, 1, 1)
     assert (at_once.usage, at_once.dollars) == (truth.usage, truth.dollars)
     assert at_once.doubtful == truth.at_risk > 0
-    assert noted.faults == (("ambiguous", "Abandoned", 1), ("failed", "Overloaded", 1))
+    assert noted.faults == (("ambiguous", "Abandoned", 1), ("failed", "TooLong", 1))
     assert [file.name for file in tmp_path.iterdir()] == [LEDGER_FILE], (
         "a journal is for killed sittings"
     )
