@@ -22,9 +22,8 @@ from ..reports.results import SCORE_NAMES, Results
 from ..rows import RunRows, read_rows
 from ..scoring.arrays import Floats
 from ..scoring.estimate import Interval
-from ..scoring.inference import estimates
+from ..scoring.inference import Influences, estimates
 from ..scoring.ratios import gap_recovered
-from ..scoring.sample import Sample
 from ..scoring.worlds import BETAS
 from .data import Forest, ForestLine, Heat, Picture, forest_of
 
@@ -128,7 +127,7 @@ def averaged(kind: str, by: Sequence[str], run: ScoredRun) -> Forest:
 
 def gap(run: ScoredRun) -> Forest:
     """Share of the gap between the naive judge and one who reads the passage that is recovered."""
-    closed, opened = dict[str, Sample](), dict[str, Sample]()
+    closed, opened = dict[str, Influences](), dict[str, Influences]()
     rows, samples = run.run.sweep.rows, run.rows.asd(run.score)
     for row, name in zip(rows, run.rows.names, strict=True):
         if row.naive and name in samples:
