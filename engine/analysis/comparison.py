@@ -111,7 +111,7 @@ def compare_rows(
     equivalence: float = 0.05,
     ways: Sequence[str] = (),
     error: ErrorKind = "cr3",
-    interval: Interval = "t",
+    interval: Interval | None = None,
 ) -> Comparison:
     """Compare the rows of one run, or the matching rows of two runs.
 
@@ -142,6 +142,7 @@ def compare_rows(
         for at, (run, label) in enumerate(zip(runs, labels, strict=True))
         for row, name in enumerate(run.names)
     }
+    interval = interval or first.sweep.interval
     said = _Said(family, equivalence, error, interval)
     result = _compared(name, runs, names, places, score, ways, said)
     ranks = ranks_of(first.clustered(score, ways), error, interval) if pairs == "all" else ()
@@ -181,7 +182,6 @@ def _compared(
     said: "_Said",
 ) -> Comparison:
     clustered = [run.clustered(score, ways) for run in runs]
-    tables = {place: runs[place[0]].table.worlds(place[1]) for place in names}
     samples = {
         names[place]: measured
         for place in sorted({place for pair in places for place in pair})
@@ -205,7 +205,8 @@ def _compared(
     number = {place: n for n, place in enumerate(names)}
     numbers = [(number[one], number[two]) for one, two in complete]
     flips = flips_between(runs, numbers)
-    bounds = difference_bounds([each.extremes(score) for each in tables.values()], numbers)
+    verdicts = [runs[run].table.scored(row, score) for run, row in names]
+    bounds = difference_bounds([its.extremes if its else None for its in verdicts], numbers)
     few = len(tested) <= DETAILED
     dropped = len(places) - len(complete)
     left_out = f"{dropped:,} contrasts are left out: their rows share too few problems."

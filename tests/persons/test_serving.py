@@ -148,20 +148,6 @@ def problems_of(run: Path) -> list[Problem]:
     return list(open_run(run).sweep.problems)
 
 
-def test_each_rater_judges_as_many_truths_as_lies(judged: Judged) -> None:
-    best = {problem.question.text: problem for problem in problems_of(judged.run)}
-    for rater in judged.raters:
-        pages = [page for page in rater.answered if page.question in best]
-        lies = 0
-        for page in pages:
-            speech = next(said for said in page.said if "Consultant" in said)
-            argued = re.findall(r"\(([AB])\)", speech)[0]
-            problem = best[page.question]
-            lies += problem.question.answers[problem.best].label != argued
-        assert len(pages) == 20
-        assert lies == 10
-
-
 async def test_nothing_saved_is_lost_when_the_server_is_killed(
     finished: Path, session: aiohttp.ClientSession
 ) -> None:

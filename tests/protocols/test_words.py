@@ -24,6 +24,7 @@ from tests.protocols.test_seat import FORM, SEAT
 from tests.sessions import Session, sessions
 from tests.tables import PUBLIC, expressions
 
+LONG = "<quote>one two</quote> <quote>three</quote> <quote>" + "word " * 50 + "word</quote>"
 FILE = Path(__file__).with_name("words.md")
 
 
@@ -84,7 +85,5 @@ NAMES = PUBLIC | {
 def test_words_are_read_as_they_were_meant(
     session: Session, request: pytest.FixtureRequest
 ) -> None:
-    session.check(
-        request,
-        expressions(NAMES | {"PASSAGE": PASSAGE, "ALICE": ALICE, "JUDGE": JUDGE, "SHOT": SHOT}),
-    )
+    more = {"PASSAGE": PASSAGE, "ALICE": ALICE, "JUDGE": JUDGE, "SHOT": SHOT, "LONG": LONG}
+    session.check(request, expressions(NAMES | more))

@@ -14,6 +14,7 @@ import pytest
 
 from oversight.engine.errors import UsageError
 from oversight.engine.providers.simulated import simulation
+from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.run import Run, RunOptions
 from oversight.engine.sweep.code import row_codes
@@ -301,5 +302,5 @@ def test_the_package_of_the_page_brings_provider_store_simulation_and_command(
 def test_the_observer_of_the_page_sees_every_cell(place: Path) -> None:
     diary = shown("extending.md", "diary.py")["Diary"]()
     with Run.open(open_sweep(place / "small.yaml"), RunOptions(place / "store")) as run:
-        assert asyncio.run(run.execute(diary)) is None
+        assert asyncio.run(execute(run, diary)) is None
         assert diary.failed == run.snapshot().failed
