@@ -67,7 +67,7 @@ async def got(client: aiohttp.ClientSession, url: str, **how: object) -> tuple[i
         ("run/{run}/row/2", "lift over the naive judge"),
         ("run/{run}/search?q=simulated", "<mark>simulated</mark>"),
         ("run/{run}/search?q=%22", "holds no word"),
-        ("run/{run}/people", "Nobody has judged this run"),
+        ("run/{run}/measure/calibration", "How often an answer is right"),
         ("run/{run}/report.json", '"sweep"'),
     ],
 )
