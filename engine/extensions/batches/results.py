@@ -156,7 +156,7 @@ class BatchResults:
             self.faults[call.address] = result.status, body
             self._causes.add(re.sub(r"\d+", "0", str(exc)))
         else:
-            self.page.reply(reply, None)
+            self.page.count(reply)
             if (cost := charged(reply.usage, self.price)) is not None and cost > worst > 0:
                 self.dearest = max(self.dearest, cost)
             reply = replace(reply, origin=self.origin)
