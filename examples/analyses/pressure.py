@@ -129,9 +129,7 @@ class Pressure(Analysis):
             ns = {int(n) for n in self.ns.split(",") if n} or {1, 2, 4, 8, 16, 32, k} & {*every}
             found = curve(pools, sorted(ns)).items()
             lines += [Point(name, len(pools.groups), k, n, kl, it) for n, (it, kl) in found]
-            means = np.array(
-                [(best_of(pools.rewards, n) * pools.values).sum(1).mean() for n in every]
-            )
+            sums = [(best_of(pools.rewards, n) * pools.values).sum(1).mean() for n in every]
             at = breakdown(every, np.array(sums) - pools.values.mean())
             when = "at no n" if at is None else f"from n = {at:.1f} on"
             notes.append(f"{name}: no more than a blind choice {when}.")
