@@ -4,10 +4,10 @@ import asyncio
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import orjson
+from msgspec.structs import replace
 
 from oversight.cache.call import Call, Message
 from oversight.cache.reply import Reply, Token

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
 
 from ...cache.address import value_address
 from ...cache.call import Ask, RecordingAsk, nth

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from math import comb
 from typing import ClassVar
 
+from msgspec import structs
+
 from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
 from ..claims import Claim
@@ -148,7 +150,7 @@ class Critique(Assisted, Lasting, Conversation):
         wrong = ("included", {"flaw": flaw}) if flaw else ("hallucinated", {})
         transcript = verdict.transcript
         shown = [
-            replace(transcript, turns=(transcript.turns[0], turn))
+            structs.replace(transcript, turns=(transcript.turns[0], turn))
             for turn in transcript.turns
             if turn.speaker == CRITIC
         ]

@@ -30,8 +30,8 @@ from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import orjson
-from pydantic import TypeAdapter, ValidationError
 
 from ...errors import RunFolderError
 from ...models.accounting.ledger import UsageTotals
@@ -50,7 +50,6 @@ from .endpoint import Submission
 
 JOURNAL = "book.jsonl"
 
-_TOTALS = TypeAdapter(UsageTotals)
 _FILES = re.compile(r"(?P<mark>[0-9a-f]{16})\.(?:calls|body|results)|[0-9a-f]{16}\.noted")
 """Files that are made beside the journal, for as long as a batch, or a round, lasts."""
 
@@ -205,7 +204,7 @@ class BatchJournal:
         for line in whole_lines(self._file):
             try:
                 self._apply(orjson.loads(line))
-            except (orjson.JSONDecodeError, ValidationError, LookupError, TypeError) as exc:
+            except (orjson.JSONDecodeError, msgspec.ValidationError, LookupError, TypeError) as exc:
                 raise RunFolderError(
                     f"{self._file}: cannot be read: {exc}. It alone knows which calls are out in "
                     "batches: bring a copy of it back, or go on with the version that wrote it"
@@ -238,7 +237,7 @@ class BatchJournal:
         self._note_liabilities()
 
     def _write(self, step: dict[str, Any]) -> None:
-        line = orjson.dumps(step)
+        line = msgspec.json.encode(step)
         append_line(self._file, line)
         self._apply(orjson.loads(line))
         if step.keys() & {"submitted", "dropped", "landed"}:
@@ -286,7 +285,7 @@ class BatchJournal:
                 self.given_up.add(name)
             case {"landed": id, "account": account, "faults": faults, "again": again}:
                 batch = self._ended(id)
-                self.ended.append(EndedBatch(id, batch, _TOTALS.validate_python(account)))
+                self.ended.append(EndedBatch(id, batch, msgspec.convert(account, UsageTotals)))
                 for address, (status, body) in faults.items():
                     self.faults[address] = status, body.encode()
                 for address in again:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call
@@ -90,7 +91,7 @@ class Vendor:
         price = listed().find(call.model)
         assert price is not None
         self.dollars += price.cost(usage)
-        return replace(reply, usage=usage)
+        return structs.replace(reply, usage=usage)
 
 
 async def run(opened: LoadedSweep, sweep: Sweep, store: MemoryStore, ask) -> None:

@@ -1,11 +1,11 @@
 """`oversight dataset generate-wrong` and `generate-rewritten`: the plumbing, on scripted models."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call
