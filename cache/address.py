@@ -45,7 +45,7 @@ def digest(tree: Any) -> str:
 
 def plain(value: Any, path: str = "") -> Any:
     """As dicts, lists and scalars; a struct or dataclass becomes {"is": its name, its fields…}."""
-    if (names := field_names(value.__class__)) is not None:
+    if (names := _field_names(value.__class__)) is not None:
         inner = {name: plain(getattr(value, name), f"{path}.{name}") for name in names}
         return {"is": type(value).__name__} | inner
     if isinstance(value, tuple):
@@ -66,9 +66,13 @@ def plain(value: Any, path: str = "") -> Any:
     raise AddressError(path.lstrip("."), f"a {type(value).__name__} has no address")
 
 
-@cache
 def field_names(kind: type) -> tuple[str, ...] | None:
     """The fields of a class of frozen values; None for another class."""
+    return _field_names(kind)
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...] | None:
     if issubclass(kind, Struct):
         return kind.__struct_fields__
     return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else None
