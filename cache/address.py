@@ -68,13 +68,15 @@ def plain(value: Any, path: str = "") -> Any:
 
 def field_names(kind: type) -> tuple[str, ...] | None:
     """The fields of a class of frozen values; None for another class."""
-    return _field_names(kind)
+    names: tuple[str, ...] | None = _field_names(kind)
+    return names
 
 
 @cache
 def _field_names(kind: Any) -> tuple[str, ...] | None:
     if issubclass(kind, Struct):
-        return kind.__struct_fields__
+        names: tuple[str, ...] = kind.__struct_fields__
+        return names
     return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else None
 
 

@@ -8,23 +8,24 @@ from math import inf
 import numpy as np
 
 from ....protocols.scores import RANGES
-from ....protocols.scoring.arrays import Floats
-from ....protocols.scoring.estimate import Interval
-from ....protocols.scoring.inference import estimates
-from ....protocols.scoring.ratios import gap_recovered
-from ....protocols.scoring.sample import Sample
-from ....protocols.scoring.worlds import BETAS
-from ...display.chart import Chart, Point, Series, by_protocol, point
 from ...errors import UsageError
 from ...run.lookup import Parts
 from ...run.reader import RunReader
 from ...sweep.grid import GridRow
-from ..decisions.analyses import ANALYSES
-from ..decisions.comparison import compare_rows
-from ..decisions.rows import RunRows, read_rows
+from ..catalogue import ANALYSES
+from ..comparison import compare_rows
+from ..findings.chart import Chart, Point, Series, by_protocol, point
+from ..findings.finding import estimated
 from ..reports.groups import pivot
 from ..reports.report import trends
 from ..reports.results import SCORE_NAMES, Results
+from ..rows import RunRows, read_rows
+from ..scoring.arrays import Floats
+from ..scoring.estimate import Interval
+from ..scoring.inference import estimates
+from ..scoring.ratios import gap_recovered
+from ..scoring.sample import Sample
+from ..scoring.worlds import BETAS
 from .data import Forest, ForestLine, Heat, Picture, forest_of
 
 INCOMPLETE = "no problem has a verdict in every world yet"
@@ -38,7 +39,7 @@ class ScoredRun:
     score: str = "brier"
     betas: tuple[float, ...] = BETAS
     parts: Parts = field(default_factory=Parts)
-    interval: Interval = "t"
+    interval: Interval | None = None
 
     @cached_property
     def rows(self) -> RunRows:
@@ -176,7 +177,7 @@ def trend_chart(run: ScoredRun) -> Chart:
         points = [point(each.agent, *estimates((each.eas, each.asd))) for each in its.agents]
         points.sort(key=lambda each: each.x)
         slope = its.whole
-        note = f"slope {slope.slope:+.2f} ± {slope.error:.2f}"
+        note = f"slope {estimated(slope.estimate, 2)}"
         fit = slope.slope, slope.intercept
         series.append(Series(f"{its.protocol} · {its.judge}", tuple(points), note=note, fit=fit))
     why = "it takes three agents or more under one protocol and judge"
@@ -258,7 +259,9 @@ def ordered_by_mean(values: Floats) -> tuple[list[int], list[int]]:
     return order(1, 1), order(0, -1)
 
 
-def compared(first: RunReader, second: RunReader, score: str, interval: Interval = "t") -> Forest:
+def compared(
+    first: RunReader, second: RunReader, score: str, interval: Interval | None = None
+) -> Forest:
     """The rows that two runs share, the first less the second, as `oversight compare` has them."""
     found = compare_rows(read_rows(first), read_rows(second), score=score, interval=interval)
     lines = []

@@ -6,16 +6,16 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from ....protocols.scoring.bounds import Bounds, bounded
-from ....protocols.scoring.estimate import Estimate, Interval, exact
-from ....protocols.scoring.inference import Influences, estimates, of_sample
-from ....protocols.scoring.judgements import Judgement, Judgements
-from ....protocols.scoring.sample import Sample, paired
-from ....protocols.scoring.unpaired import scored
-from ....protocols.scoring.world_table import RowSamples
-from ....protocols.scoring.worlds import BETAS
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Axes, Grid, GridRow, baselines
+from ..scoring.bounds import Bounds, bounded
+from ..scoring.estimate import Estimate, Interval, exact
+from ..scoring.inference import Influences, estimates, of_sample
+from ..scoring.judgements import Judgement, Judgements
+from ..scoring.sample import Sample, paired
+from ..scoring.unpaired import scored
+from ..scoring.world_table import RowSamples
+from ..scoring.worlds import BETAS
 from .aggregate import OutcomeTable
 from .health import Health
 from .secondary import MeasureKind
@@ -98,7 +98,7 @@ class RowResult:
     """Cells that have not been run yet."""
     not_run: int
     """Cells that the design left out. Where a question has some of its worlds alone, `asd` is
-    unpaired (oversight.protocols.scoring.unpaired), and `n` counts judgements."""
+    unpaired (oversight.engine.analysis.scoring.unpaired), and `n` counts judgements."""
     accuracy: Estimate | None
     """How often the judge finds a best answer likeliest, over all worlds of the problems of `n`."""
     asd: Estimate | None
@@ -117,8 +117,8 @@ class RowResult:
     """Failures by kind."""
     counts: Mapping[str, int]
     """Refusals, truncations, forged tags and the like, over all cells."""
-    chose_right: float | None
-    """Share of cells whose agent chose a best answer of its own accord; None where none chose."""
+    chose_right: Estimate | None
+    """How often the agent chose a best answer of its own accord; None where none chose."""
     by_choice: ByChoice | None
     measures: Mapping[str, Mean]
     """What the protocol measured in numbers, by name; a flag counts as 1 or 0."""
@@ -250,8 +250,9 @@ def score_rows(
     ]
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
     accuracies = [table.accuracy(number) for number in numbers]
+    free = [table.secondary.chose_right(number) for number in numbers]
     every = [sample for row in samples if row for sample in (row.asd, *row.jse, *row.eas)]
-    every += [each for each in (*lifts, *accuracies, *chain(*choices)) if each]
+    every += [each for each in (*lifts, *accuracies, *free, *chain(*choices)) if each]
     every += [half for each in chain(*secondary) for half in (each.truth, each.lie) if half]
     extremes = [each.extremes(score) for each in worlds]
     doubts = [_doubts(table, number, extremes, bases.get(number)) for number in numbers]
@@ -305,7 +306,7 @@ def score_rows(
                 ),
                 failures=table.failures[number],
                 counts=table.counts[number],
-                chose_right=table.secondary.chose_right(number),
+                chose_right=known.get(id(free[number])),
                 by_choice=ByChoice(right, wrong) if right or wrong else None,
                 measures=by_world(number, "measures"),
                 counts_a_world=by_world(number, "counts"),

@@ -7,6 +7,7 @@ store, and outcomes go back to the process that writes the run.
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from uuid import uuid4
 
@@ -15,13 +16,13 @@ from ...errors import Halt, UsageError
 from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import UsageTotals
 from ...models.router import RunPolicy
-from ...run.canaries import ComposedTwice
+from ...run.executor import LocalExecutor
 from ...run.lanes import run_lanes
 from ...run.loaded_sweep import load_sweep
+from ...run.order import Plain
 from ...run.outcome import CompletedCell, completed
 from ...run.record.capture import Capture, CapturedCell
-from ...run.scheduler import NotedOutcome
-from ...run.session import LocalExecutor
+from ...run.scheduler import NotedOutcome, attempt_noted
 from ...run.stores import open_store
 from ...sweep.code import combined, row_codes
 from ...sweep.plugins import CodeFile
@@ -70,9 +71,7 @@ class Standing:
 class Share(Budget):
     """A worker's part of the dollars of a run; how far it reaches is told from time to time."""
 
-    def __init__(self) -> None:
-        super().__init__(0.0)
-        self.wants = 0.0
+    wants = 0.0
 
     def fits(self, worst: float) -> bool:
         fits = super().fits(worst)
@@ -116,7 +115,7 @@ class Worker:
 
         problem = opened.sweep.cells_of(opened.sweep.problem_at(places[0]))
         await run_lanes(
-            [cell for cell in problem if cell.place in wanted],
+            Plain(cell for cell in problem if cell.place in wanted),
             opened.attempt,
             keep,
             lanes=opened.lanes,
@@ -161,7 +160,8 @@ class _Opened:
                 "a worker runs other code than whoever started it: install the same version of "
                 "oversight-bench, and of packages with protocols of your own, on all machines"
             )
-        self.sweep, self.share, paid = loaded.sweep, Share(), set[str]()
+        self.sweep, paid = loaded.sweep, set[str]()
+        self.share = Share(0.0, tokens=setup.policy.tokens)
         loaded.models.sharers = setup.workers
         capped = setup.policy.max_cost is not None
         policy = replace(setup.policy, max_cost=None, budget=self.share if capped else None)
@@ -169,7 +169,7 @@ class _Opened:
         store = open_store(setup.store)
         self.executor = LocalExecutor(loaded.models, store, setup.mode, setup.run_id, paid)
         cache = self.executor.cache
-        self.attempt = ComposedTwice(cache, None, cache.shared_work)
+        self.attempt = partial(attempt_noted, ask=cache, shared=cache.shared_work)
         models = loaded.models
         prices, live = models.priced(policy.prices), models.origin
         self.capture = Capture(

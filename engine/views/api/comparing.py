@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ....protocols.scoring.contrasts import Family
-from ....protocols.scoring.estimate import Interval
-from ...analysis.decisions.comparison import Comparison, compare_rows
-from ...analysis.decisions.rows import RunRows, read_rows
+from ...analysis.comparison import Comparison, compare_rows
+from ...analysis.rows import RunRows, read_rows
+from ...analysis.scoring.contrasts import Family
+from ...analysis.scoring.estimate import Interval
 from ...run.listing import folder_named
 from .library import Report
 
@@ -25,7 +25,7 @@ def compare(
     score: str = "brier",
     family: Family = "holm",
     equivalence: float = 0.05,
-    interval: Interval = "t",
+    interval: Interval | None = None,
 ) -> Comparison:
     """Contrasts of the rows of one run, or of the common rows of two runs: first minus second.
 

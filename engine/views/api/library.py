@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ....protocols.protocol import Protocol
 from ....protocols.question import Problem
-from ...analysis.decisions.rows import read_rows
 from ...analysis.reports.frame_files import arrow_frames
 from ...analysis.reports.frames import FrameSource
 from ...analysis.reports.report import report, save_report
 from ...analysis.reports.results import Results, collect
 from ...analysis.reports.side_by_side import side_by_side
+from ...analysis.rows import read_rows
 from ...display.console import PrintableConsole
 from ...display.progress import console as stderr
 from ...errors import Halt, Interrupted
+from ...run.execution import execute
 from ...run.listing import folder_named
 from ...run.lookup import Parts, fullest, locate, worlds_of
 from ...run.observer import ProgressDisplay
@@ -290,7 +291,7 @@ async def _run(its: PythonRun) -> Report:
 async def _executed(run: PreparedRun, score: str, quiet: bool) -> Report:
     with Run.open(run.loaded, run.options) as under_way, _stopped_by_hand(run.loaded.stop_token):
         display = ProgressDisplay(stderr(quiet))
-        stopped = await under_way.execute(display, executor=run.executor)
+        stopped = await execute(under_way, display)
         folder, sweep = under_way.folder, run.loaded.sweep
         results = collect(
             sweep,

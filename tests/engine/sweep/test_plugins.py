@@ -14,6 +14,7 @@ import pytest
 
 from oversight.engine.errors import UsageError
 from oversight.engine.providers.simulated import simulation
+from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.run import Run, RunOptions
 from oversight.engine.sweep.code import row_codes
@@ -110,34 +111,6 @@ def refused(folder: Path, name: str) -> str:
     with pytest.raises(UsageError) as raised:
         open_sweep(folder / "mine.yaml")
     return str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "told"),
-    [
-        ("", "nowhere.py:It", "nowhere.py failed: FileNotFoundError"),
-        ("", "no_such_package.it:It", "no_such_package.it failed: ModuleNotFoundError"),
-        ("import no_such_part", "mine.py:It", "No module named 'no_such_part'"),
-        ("1 / 0", "mine.py:It", "the import of mine.py failed: ZeroDivisionError"),
-        ("def (", "mine.py:It", "the import of mine.py failed: SyntaxError"),
-        ("class Other: ...", "mine.py:It", "mine.py has no 'It'\n  classes in it: Other"),
-        ("It = 3", "mine.py:It", "mine.py:It is 3, not a class of Protocol"),
-        ("class It: ...", "mine.py:It", "not a class of Protocol"),
-        (
-            "from oversight.protocols import Protocol\nclass It(Protocol):\n  x: int = 1",
-            "mine.py:It",
-            "mine.py:It is not a frozen dataclass",
-        ),
-        ("", "debat", "did you mean 'debate'?"),
-    ],
-)
-def test_what_cannot_be_imported_is_told_with_line_and_reason(
-    text: str, name: str, told: str, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.py").write_text(text)
-    fault = refused(tmp_path, name)
-    assert fault.startswith(f"{tmp_path / 'mine.yaml'}:4: protocols.")
-    assert told in fault
 
 
 @pytest.fixture
@@ -329,5 +302,5 @@ def test_the_package_of_the_page_brings_provider_store_simulation_and_command(
 def test_the_observer_of_the_page_sees_every_cell(place: Path) -> None:
     diary = shown("extending.md", "diary.py")["Diary"]()
     with Run.open(open_sweep(place / "small.yaml"), RunOptions(place / "store")) as run:
-        assert asyncio.run(run.execute(diary)) is None
+        assert asyncio.run(execute(run, diary)) is None
         assert diary.failed == run.snapshot().failed

@@ -15,6 +15,7 @@ from oversight.protocols.datasets.leak import (
     LeakageCheck,
     leakage_check,
     power,
+    wilson,
 )
 from oversight.protocols.question import Answer, Problem, labelled, randomness
 from tests.conftest import Campaign
@@ -208,30 +209,6 @@ def test_position_is_a_rule_too():
     assert rule.leaks
 
 
-@pytest.mark.parametrize(
-    ("name", "more", "less"),
-    [
-        ("longest answer", Answer("A", "12", "long work"), Answer("B", "12", "work")),
-        ("most lines", Answer("A", "1", "a\nb"), Answer("B", "1", "a b")),
-        ("most sentences", Answer("A", "One. Two."), Answer("B", "One, 2.5 two.")),
-        ("most equations", Answer("A", "1", "1 = 1, 2 = 2"), Answer("B", "1", "1 = 1")),
-        ("most numbers", Answer("A", "1 and 2"), Answer("B", "1,000.5")),
-        ("starts with a number", Answer("A", "-$3 each"), Answer("B", "each 3")),
-        ("work starts with a number", Answer("A", "a", "3 each"), Answer("B", "3", "each")),
-        ("largest number", Answer("A", "$1,000"), Answer("B", "999")),
-        ("largest number", Answer("A", "-5"), Answer("B", "many")),
-        ("roundest number", Answer("A", "1500"), Answer("B", "1510")),
-        ("roundest number", Answer("A", "7"), Answer("B", "7.5")),
-        ("has a .0", Answer("A", "7", "it is 7.00 now"), Answer("B", "7", "it is 7.05")),
-        ("has a money sign", Answer("A", "7", "a $"), Answer("B", "7", "a")),
-        ("most negations", Answer("A", "It isn't, no"), Answer("B", "A note, not")),
-        ("ends in a full stop", Answer("A", "Yes."), Answer("B", "Yes")),
-    ],
-)
-def test_a_feature_measures_what_its_name_says(name, more, less):
-    assert FEATURES[name](more) > FEATURES[name](less)
-
-
 def test_every_feature_takes_any_answer():
     for feature in FEATURES.values():
         for answer in (Answer("A", "x"), Answer("A", "0"), Answer("A", "9" * 24, "\n")):
@@ -244,3 +221,10 @@ def test_balance_takes_the_wrong_answer_that_evens_things_out():
     balance = Balance()
     chosen = [balance.choose(right, (longer, shorter)) for _ in range(10)]
     assert chosen == [longer, shorter] * 5
+
+
+def test_wilson_stays_within_bounds() -> None:
+    assert wilson(0.0, 20) == (0.0, pytest.approx(0.161, abs=0.001))
+    assert wilson(1.0, 20)[1] == 1.0
+    with pytest.raises(ValueError, match=r"share of 1\.2"):
+        wilson(1.2, 5)

@@ -6,18 +6,18 @@ from typing import Literal
 
 import click
 
-from .....protocols.scoring.contrasts import Family
-from .....protocols.scoring.estimate import Interval
-from .....protocols.scoring.inference import ErrorKind
-from ....analysis.decisions.comparison import (
+from ....analysis.comparison import (
     Comparison,
     compare_rows,
     comparison_finding,
     differences_meant,
 )
-from ....analysis.decisions.judged import compare_tables, is_table
-from ....analysis.decisions.rows import RunRows, read_rows
-from ....analysis.decisions.statement import Condition, read_condition
+from ....analysis.judged import compare_tables, is_table
+from ....analysis.rows import RunRows, read_rows
+from ....analysis.scoring.contrasts import Family
+from ....analysis.scoring.estimate import Interval
+from ....analysis.scoring.inference import ErrorKind
+from ....analysis.statement import Condition, read_condition
 from ....system.flags import argument, flag
 from ..exit_codes import ExitCode
 from ..flags import Number, as_command
@@ -46,7 +46,7 @@ def command(
     ),
     ways: tuple[str, ...] = CLUSTER,
     error: ErrorKind = ERROR,
-    interval: Interval = INTERVAL,
+    interval: Interval | None = INTERVAL,
     conditions: tuple[str, ...] = flag(
         "Exit with code 6 if this holds, e.g. 'debate - consultancy < 0.05'; repeatable.",
         name="--fail-if",
@@ -92,7 +92,7 @@ def command(
             equivalence=equivalence,
             ways=ways,
             error=error,
-            interval=interval,
+            interval=interval or "t",
         )
         show(found.text(format, width()))
         return

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from .....protocols.scoring.estimate import Interval
+from ....analysis.scoring.estimate import Interval
 from ....errors import UsageError
 from ....run.lookup import Parts
 from ....system.files import unwritable
@@ -37,7 +37,7 @@ def command(
     ),
     parts: Parts,
     score: str = SCORE,
-    interval: Interval = INTERVAL,
+    interval: Interval | None = INTERVAL,
     style: str = flag(
         "Size: two columns of a page, one column, or a slide.",
         default="paper",

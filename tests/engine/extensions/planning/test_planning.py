@@ -1,38 +1,28 @@
 """Plans: what a sweep would ask, held against what it then really asks."""
 
 import json
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from msgspec import structs
 
 from oversight.cache.cache import Cache
-from oversight.cache.call import Call
-from oversight.cache.disk import DiskStore
-from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
 from oversight.engine.extensions.planning import estimate
 from oversight.engine.extensions.planning.estimate import plan_sweep
 from oversight.engine.extensions.planning.reasoning import cramped, reasons
-from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
 from oversight.engine.models.accounting.latency import Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
-from oversight.engine.run.scheduler import run_cells
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Sweep
-from oversight.engine.tokens import prompt_tokens
-from oversight.engine.views.cli.group import oversight
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import Ensemble, Jury, StatedJudge
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.mechanisms.baselines import Propaganda
 from tests.command_line import within
-from tests.fakes import APPLES
+from tests.fakes import APPLES, run_cells
 
 SIMULATED = """
 problems: {bundled: arithmetic}
@@ -72,26 +62,6 @@ def opened(tmp_path):
         return open_sweep(path, (), limit)
 
     return opened
-
-
-class Vendor:
-    """Models that are wordier than one would guess, dearer in tokens, and counted."""
-
-    def __init__(self, sweep: Sweep) -> None:
-        talker = SimModel(words=230, tool_use=0.9)
-        self._sim = SimProvider(GroundTruth(sweep.problems), dict.fromkeys(sweep.models, talker))
-        self.calls: Counter[str] = Counter()
-        self.dollars = 0.0
-
-    async def __call__(self, call: Call) -> Reply:
-        reply = self._sim.reply(call)
-        output = 1 + len(reply.text) // 3
-        usage = Usage(round(1.3 * prompt_tokens(call)), output, round(prompt_tokens(call) / 2))
-        self.calls[call.model] += 1
-        price = listed().find(call.model)
-        assert price is not None
-        self.dollars += price.cost(usage)
-        return structs.replace(reply, usage=usage)
 
 
 async def run(opened: LoadedSweep, sweep: Sweep, store: MemoryStore, ask) -> None:
@@ -143,28 +113,6 @@ async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkey
     assert whole.cost is not None
     assert some.cost.likely == pytest.approx(whole.cost.likely, rel=0.05)
     assert some.cost.low < whole.cost.likely < some.cost.high
-
-
-@pytest.mark.campaign
-async def test_after_a_few_problems_the_plan_has_learnt_what_replies_take(opened, campaign):
-    ready = opened(PRICED, limit=campaign.size(12, 40))
-    store = MemoryStore()
-    guessed = await plan_sweep(ready, store, listed())
-    begun = Vendor(ready.sweep)
-    await run(ready, first(ready.sweep, 3), store, begun)
-    learnt = await plan_sweep(ready, store, listed())
-    rest = Vendor(ready.sweep)
-    await run(ready, ready.sweep, store, rest)
-    assert guessed.learnt == 0 < learnt.learnt
-    assert learnt.cost is not None
-    assert guessed.cost is not None
-    assert learnt.cost.likely == pytest.approx(rest.dollars, rel=0.05)
-    assert abs(guessed.cost.likely / (begun.dollars + rest.dollars) - 1) > 0.1
-    width = (learnt.cost.high - learnt.cost.low) / learnt.cost.likely
-    assert width < (guessed.cost.high - guessed.cost.low) / guessed.cost.likely / 3
-    for model in learnt.models:
-        asked = rest.calls[model.model]
-        assert model.calls - model.stored == pytest.approx(asked, rel=0.05)
 
 
 async def test_the_limit_that_takes_longest_is_the_one_that_binds(opened):
@@ -220,52 +168,6 @@ async def test_a_tokenizer_that_makes_more_tokens_is_reckoned_with(opened):
     assert ratio == pytest.approx(4 / 3.1, rel=0.01)
 
 
-def command(tmp_path: Path, text: str, *flags: str) -> str:
-    (tmp_path / "sweep.yaml").write_text(text)
-    arguments = ["plan", str(tmp_path / "sweep.yaml"), "--store", str(tmp_path / "store"), *flags]
-    result = CliRunner().invoke(oversight, arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def test_the_command_prints_a_line_a_model_and_leaves_no_trace(tmp_path):
-    told = command(tmp_path, REAL + LIMITED, "--limit", "1")
-    assert "1 problem · leakage check: " in told
-    assert "12 cells · " in told
-    assert "already in the store" in told
-    assert "(output tokens)" in told
-    assert HAIKU in told
-    assert "no reply of this sweep is stored" in told
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["sweep.yaml"]
-
-
-def test_the_plan_for_programs_holds_all_its_figures(tmp_path):
-    DiskStore(tmp_path / "store").close()
-    flags = ("--limit", "1", "--json")
-    told = json.loads(command(tmp_path, REAL, *flags))
-    priced = {model["model"] for model in told["plan"]["models"] if model["cost"]}
-    assert priced == {HAIKU, "openai/gpt-4o-mini"}
-    assert told["cost"] is None
-    prices = tmp_path / "prices.toml"
-    prices.write_text('[openai.models]\n"unheard-of" = { input = 1, output = 2 }\n')
-    told = json.loads(command(tmp_path, REAL, *flags, "--prices", str(prices)))
-    assert 0 < told["cost"]["low"] < told["cost"]["likely"] < told["cost"]["high"]
-    assert told["plan"]["cells"] == 12
-    assert told["leak_gate"].startswith("leakage check: ")
-
-
-def test_a_name_of_ones_own_costs_what_the_model_behind_it_costs(tmp_path):
-    reach = "providers: {azure: {base_url: 'https://res.openai.azure.com'}}\n"
-    reach += "models: {azure/mine: {is: openai/gpt-4.1}}\n"
-    flags = ("--limit", "1", "--json")
-    told = json.loads(command(tmp_path, REAL.replace(HAIKU, "azure/mine") + reach, *flags))
-    (mine,) = (each for each in told["plan"]["models"] if each["model"] == "azure/mine")
-    price = listed().find("openai/gpt-4.1")
-    assert price is not None
-    cost = price.cost(Usage(mine["input_tokens"], mine["output_tokens"]))
-    assert mine["cost"]["likely"] == pytest.approx(cost)
-
-
 CACHED = """\
 problems: {file: p.jsonl}
 agents: {model: MODEL, temperature: null}
@@ -293,33 +195,6 @@ def test_a_passage_is_planned_at_the_price_of_cached_tokens(tmp_path: Path) -> N
         assert 2.5 * passage < told["cached_tokens"] < 3 * passage
         assert told["cost"]["high"] > 1.8 * told["cost"]["likely"]
         assert "should come from its prompt cache" in within("plan", "s.yaml", cwd=tmp_path).out
-
-
-SHARED = """\
-problems: {bundled: {name: arithmetic, limit: 2}}
-agents: sim/strong
-judges: sim/judge
-protocols:
-  naive_judge:
-  debate: {rounds: [1, 2], horizon: HORIZON}
-  consultancy: {first: [client, consultant]}
-"""
-
-
-def test_a_plan_tells_what_each_row_asks_alone_and_beside_the_others(tmp_path: Path) -> None:
-    """Debate of one round: 2 speeches and a verdict, of which the longer one, of 4 and a verdict,
-    shares the speeches; a client who begins asks one question for both worlds."""
-    for horizon, shared, strangers in (("untold", 2.0, 1), ("told", 0.0, 2)):
-        (tmp_path / "s.yaml").write_text(SHARED.replace("HORIZON", horizon))
-        told = json.loads(within("plan", "s.yaml", "--sharing", "--json", cwd=tmp_path).out)
-        sharing = told["sharing"]
-        alone = [(row["alone"], row["alone"] - row["own"]) for row in sharing["rows"]]
-        assert alone == [(1, 0), (3, shared), (5, shared), (5, 0), (6, 0)]
-        assert sharing["together"] == 1 + 8 - shared + 11
-        assert sum(model["calls"] for model in told["plan"]["models"]) == 2 * sharing["together"]
-        assert len(sharing["strangers"]) == strangers
-    said = within("plan", "s.yaml", "--sharing", cwd=tmp_path).out
-    assert "its own" in said and "debate simultaneous 1 horizon told | debate simul" in said
 
 
 ALWAYS = "openai/o3"

@@ -12,6 +12,7 @@ from pytest import approx
 from oversight.cache.call import Call
 from oversight.engine.analysis.reports.report import finding, report
 from oversight.engine.analysis.reports.results import Results, collect
+from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.display.table import Table
 from oversight.engine.run.outcome import line, read_outcome
 from oversight.engine.run.scheduler import attempt
@@ -21,7 +22,6 @@ from oversight.protocols.judges import LogprobJudge
 from oversight.protocols.mechanisms.baselines import OpenTrust
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.scoring.estimate import Estimate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Verdict
 from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, problem, said, sweep
 from tests.fakes import Scripted, prompt
@@ -102,7 +102,7 @@ async def test_open_protocols_are_split_by_what_the_agent_chose(
     grid = sweep(kind(JUDGE, AGENT), problems=40)
     ask = Scripted(planted)
     only = row(collect(grid, [read_outcome(line(c, await attempt(c, ask))) for c in grid.cells()]))
-    assert only.chose_right == 30 / 40
+    assert figures(only.chose_right) == (30 / 40, 40)
     wrong = 10 if kind is OpenTrust else follows
     assert figures(only.by_choice.judge_right) == (1, 30)
     assert figures(only.by_choice.judge_wrong) == (wrong / 10, 10)
@@ -121,7 +121,7 @@ def test_only_the_world_of_the_answer_chosen_tells_what_the_judge_made_of_it() -
     lost = told(OPEN, {("p0", 0, 0): (0.9, chose), ("p0", 0, 1): LOST})
     assert row(lost).by_choice is None
     assert table_of(lost, "open protocols") is None
-    assert row(lost).chose_right == 0
+    assert row(lost).chose_right.value == 0
 
 
 def test_a_judge_who_cannot_decide_is_half_right() -> None:
@@ -165,7 +165,7 @@ def test_of_several_best_answers_each_is_right() -> None:
 
 def test_a_choice_of_no_answer_is_not_right_and_splits_nothing() -> None:
     found = row(told(OPEN, {("p0", 0, side): (0.5, {"chose": "Z"}) for side in (0, 1)}))
-    assert (found.chose_right, found.by_choice) == (0, None)
+    assert (found.chose_right.value, found.by_choice) == (0, None)
 
 
 def test_rows_whose_agent_does_not_choose_are_not_in_the_table_of_choices() -> None:

@@ -1,0 +1,318 @@
+"""The HTTP client of models; no answer that nobody asked for becomes a reply."""
+
+import asyncio
+import gzip
+import re
+import signal
+import sys
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+
+import pytest
+
+from oversight.cache.call import Ask, Call
+from oversight.cache.reply import Reply
+from oversight.engine.errors import EngineError, Malformed
+from oversight.engine.extensions.mock import MockServer, Profile
+from oversight.engine.providers.answer_ids import PROVEN
+from oversight.engine.providers.http_client import HttpClient
+from oversight.engine.providers.provider import Provider
+from oversight.engine.providers.settings import Settings
+from oversight.engine.providers.target import Target
+from tests.command_line import ROOT
+from tests.lines import EACH_LINE, asked, good_body, http, listening, reached, request
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
+
+
+@asynccontextmanager
+async def served(
+    *answers: bytes, cap: int = 1000
+) -> AsyncIterator[tuple[HttpClient, str, list[list[bytes]]]]:
+    """A server that gives each request the next answer, and what each connection sent it."""
+    heads: list[list[bytes]] = []
+    left = iter(answers)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(mine := [])
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                mine.append((await request(reader))[0])
+                writer.write(next(left))
+
+    async with listening(serve) as url:
+        client = HttpClient(Settings("lab", url, "test"), keep_alive=60.0, cap=cap)
+        yield client, f"{url}/v1/x", heads
+        await client.close()
+
+
+@pytest.mark.wire
+async def test_what_is_sent_is_named_once_and_our_headers_give_way() -> None:
+    async with served(OK) as (client, url, heads):
+        headers = {"User-Agent": "theirs", "Content-Length": "999", "Host": "elsewhere"}
+        await client.send(Target("POST", url, headers), b"body")
+    assert sorted(heads[0][0].lower().split(b"\r\n")) == sorted(
+        [
+            b"",
+            b"",
+            b"post /v1/x http/1.1",
+            b"accept-encoding: gzip, deflate",
+            b"user-agent: theirs",
+            b"content-length: 4",
+            f"host: {url.split('/')[2]}".encode(),
+        ]
+    )
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(("ids", "opened"), [(True, PROVEN), (False, PROVEN + 5)])
+async def test_a_connection_is_used_again_once_answers_have_shown_ids_of_their_own(
+    ids: bool, opened: int
+) -> None:
+    """Elsewhere a stale answer without an id would be taken for the next one."""
+    told = [http("200 OK", f"x-request-id: {n:020}\r\n" * ids, b"hi") for n in range(PROVEN + 5)]
+    async with served(*told) as (client, url, heads):
+        for _ in told:
+            answer = client.read(await client.send(Target("POST", url, {}), b"body"))
+            assert answer.body == b"hi"
+    assert len(heads) == opened
+
+
+GZIPPED = gzip.compress(b"hi")
+DEFLATED = zlib.compress(b"hi")
+BARE = zlib.compressobj(wbits=-15)
+BARE_DEFLATED = BARE.compress(b"hi") + BARE.flush()
+
+
+def head(*fields: str) -> bytes:
+    return "\r\n".join(("HTTP/1.1 200 OK", *fields, "", "")).encode()
+
+
+FORMS = {
+    "of a stated length": OK,
+    "in chunks": head("transfer-encoding: chunked") + b"1\r\nh\r\n1;x=y\r\ni\r\n0\r\nt: x\r\n\r\n",
+    "after 100": b"HTTP/1.1 100 Continue\r\n\r\n" + OK,
+    "after 103": b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" + OK,
+    "until it hangs up": head("connection: close") + b"hi",
+    "of HTTP/1.0": b"HTTP/1.0 200 OK\r\n\r\nhi",
+    "gzip": head("content-encoding: gzip", f"content-length: {len(GZIPPED)}") + GZIPPED,
+    "deflate": head("content-encoding: deflate", f"content-length: {len(DEFLATED)}") + DEFLATED,
+    "bare deflate": head("content-encoding: deflate", f"content-length: {len(BARE_DEFLATED)}")
+    + BARE_DEFLATED,
+    "of odd names": b"HTTP/1.1 200\r\nCONTENT-Length:2\r\nX-A: \xc3\xa4\xff\r\n\r\nhi",
+    "to nothing": b"HTTP/1.1 204 No Content\r\n\r\n",
+}
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("piece", [1, 7, 10_000])
+async def test_each_form_of_an_answer_is_read_however_it_is_cut(form: str, piece: int) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        for start in range(0, len(FORMS[form]), piece):
+            writer.write(FORMS[form][start : start + piece])
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.close()
+
+    async with listening(serve) as url:
+        client = HttpClient(Settings("lab", url, "test"))
+        answer = client.read(await client.send(Target("POST", url, {}), b"body"))
+        await client.close()
+    assert answer.body == (b"" if form == "to nothing" else b"hi")
+
+
+@pytest.mark.wire
+async def test_an_answer_beyond_the_cap_is_cut_and_its_connection_closed() -> None:
+    long = b"HTTP/1.1 200 OK\r\ncontent-length: 500000\r\n\r\n" + b"x" * 400_000
+    async with served(long) as (client, url, _):
+        with pytest.raises(Malformed, match="more than") as caught:
+            client.read(await client.send(Target("POST", url, {}), b"body"))
+    assert caught.value.body
+
+
+@pytest.mark.parametrize("value", ["a\r\nx-other: b", "a\nb", "a\rb"])
+def test_a_header_with_a_line_break_is_never_sent(value: str) -> None:
+    with pytest.raises(ValueError, match="line break"):
+        Target("POST", "http://h/", {"x-name": value})
+
+
+Unasked = Callable[[bytes], bytes]
+
+
+@asynccontextmanager
+async def talkative(
+    line: str, unasked: Unasked, after: float, every: int = 1, takes: float = 0.0, ids: bool = True
+) -> AsyncIterator[tuple[Provider, list[str]]]:
+    """A server that answers with the question, and sends more `after` so many seconds, after
+    `every` so many answers; and what it was asked. takes: seconds to an answer. ids: whether each
+    answer has one of its own."""
+    questions: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
+
+        def more(answer: bytes) -> None:
+            if not writer.is_closing():
+                writer.write(unasked(answer))
+
+        try:
+            while True:
+                found = re.search(rb"question-\d+", (await request(reader))[1])
+                assert found is not None
+                questions.append(found[0].decode())
+                body = good_body(line).replace(b'"4"', b'"' + found[0] + b'"')
+                await asyncio.sleep(takes)
+                if ids:
+                    body = re.sub(rb"0{20}", b"%020d" % len(questions), body, count=1)
+                answer = http("200 OK", "", body)
+                writer.write(answer)
+                if not len(questions) % every:
+                    loop.call_later(after, more, answer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async with listening(serve) as url, reached(line, url) as ask:
+        yield ask, questions
+
+
+def patient(ask: Ask) -> tuple[Ask, "count[int]"]:
+    """Asks again where an answer came once more, as a run does; and how often."""
+    again = count()
+
+    async def asked_until_fresh(call: Call) -> Reply:
+        while True:
+            try:
+                return await ask(call)
+            except Malformed as fault:
+                assert "once more" in str(fault)
+                next(again)
+
+    return asked_until_fresh, again
+
+
+async def chatted(ask: Ask, line: str, lanes: int, calls: int) -> list[tuple[str, str]]:
+    """What was asked and what was answered, by lanes that ask one thing after another."""
+    said: list[tuple[str, str]] = []
+
+    async def lane(start: int) -> None:
+        for n in range(start, calls, lanes):
+            reply = await ask(asked(line, f"question-{n}"))
+            said.append((f"question-{n}", reply.text))
+
+    async with asyncio.TaskGroup() as group:
+        for start in range(lanes):
+            group.create_task(lane(start))
+    return said
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("line", ["openai wire, plain", "anthropic wire, sdk"])
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize(
+    ("lanes", "every", "takes", "after"),
+    [
+        (1, 1, 0.0, 0.0),
+        (1, 1, 0.0, 0.02),
+        (6, 1, 0.03, 0.02),
+        (6, 5, 0.0, 0.02),
+        (40, 1, 0.03, 0.2),
+    ],
+)
+async def test_a_stale_answer_is_never_the_reply_to_another_call(
+    line: str, lanes: int, every: int, takes: float, after: float, ids: bool
+) -> None:
+    stale = talkative(line, lambda answer: answer, after, every, takes, ids)
+    async with stale as (ask, questions):
+        ask, again = patient(ask)
+        said = await chatted(ask, line, lanes, 3 * lanes + 36)
+    assert [pair for pair in said if pair[0] != pair[1]] == []
+    assert len(said) == 3 * lanes + 36 and len(questions) == len(said) + next(again)
+
+
+@EACH_LINE
+@pytest.mark.wire
+async def test_the_call_before_one_answer_too_many_is_named(
+    line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has an id of its own and comes while a request is out, whose answer then is too many."""
+    put_in = 12
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                found = re.search(rb"question-(\d+)", (await request(reader))[1])
+                assert found is not None
+                body = re.sub(rb"0{20}", b"%020d" % int(found[1]), good_body(line), count=1)
+                if int(found[1]) == put_in:
+                    writer.write(http("200 OK", "", body.replace(b"0" * 17, b"9" * 17)))
+                    await asyncio.sleep(0.05)
+                writer.write(http("200 OK", "", body))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async with listening(serve) as url, reached(line, url) as ask:
+        for n in range(put_in + 1):
+            await ask(asked(line, f"question-{n}"))
+        await asyncio.sleep(0.5)
+        await ask(asked(line, "question-99"))
+    assert "sent an answer that nobody had asked for" in caplog.text
+    assert f"cache show {asked(line, f'question-{put_in}').address[:12]}" in caplog.text
+
+
+@EACH_LINE
+@pytest.mark.wire
+async def test_a_late_408_is_no_answer_and_no_fault(
+    line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    late = http("408 Request Timeout", "connection: close\r\n", b"")
+    async with talkative(line, lambda answer: late, 0.02) as (ask, _):
+        said = await chatted(ask, line, 6, 36)
+    assert [pair for pair in said if pair[0] != pair[1]] == [] and len(said) == 36
+    assert "nobody had asked for" not in caplog.text
+
+
+@EACH_LINE
+@pytest.mark.wire
+async def test_half_an_answer_that_nobody_asked_for_is_thrown_away(line: str) -> None:
+    async with talkative(line, lambda answer: answer[: len(answer) // 2], 0.0) as (ask, _):
+        try:
+            said = await chatted(ask, line, 4, 20)
+        except* EngineError as faults:
+            raise AssertionError(faults.exceptions) from None
+    assert [pair for pair in said if pair[0] != pair[1]] == []
+
+
+DEADLINE = 3.0
+CALLS = 4
+"""Few, so that a slow machine reads their replies within the moment that they are given."""
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("line", ["openai wire, plain", "anthropic wire, sdk"])
+async def test_answers_that_came_while_the_process_stood_still_are_read(line: str) -> None:
+    async with MockServer(Profile(latency=0.5)) as server:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.engine.stands_still"),
+            *(line, server.url, str(DEADLINE), str(CALLS)),
+            cwd=ROOT,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert child.stdin and child.stdout
+        assert await child.stdout.readline() == b"ready\n"
+        before = server.counts()
+        child.stdin.write(b"\n")
+        while server.counts()["requests"] < before["requests"] + CALLS:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        child.send_signal(signal.SIGSTOP)
+        late = time.monotonic() + DEADLINE + 0.8
+        while server.counts()["ok"] < before["ok"] + CALLS or time.monotonic() < late:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        child.send_signal(signal.SIGCONT)
+        told, _ = await child.communicate()
+    assert told.split() == [str(CALLS).encode()]
