@@ -4,6 +4,7 @@ the frontier of what a judgement costs against what it is worth."""
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -17,12 +18,12 @@ from .frontier import frontier_part, frontier_points
 from .reports.results import SCORE_NAMES
 from .reports.scored import by_setting, ways_of
 from .reports.verdicts import parsed, told_apart
-from .scoring.contrasts import Contrast, Family, decided, unpaired
+from .scoring.asd import scored
+from .scoring.contrasts import Contrast, Family, contrasts
 from .scoring.estimate import Interval
 from .scoring.inference import ErrorKind, Influences, mean_of
 from .scoring.judgements import Judgement, Judgements
 from .scoring.power import Spread
-from .scoring.unpaired import scored
 from .statement import read_pair
 
 TABLE = ".jsonl"
@@ -128,10 +129,11 @@ def compare_tables(
         )
     pairs = [_pair(words, rows) for words in named] or list(combinations(rows, 2))
     try:
-        found = [unpaired(one, two, rows[one], rows[two], error, interval) for one, two in pairs]
         lines = [
             JudgedContrast(each, _shared(rows[each.first], rows[each.second]))
-            for each in decided(found, family, equivalence)
+            for each in contrasts(
+                rows, pairs, family=family, equivalence=equivalence, error=error, interval=interval
+            )
         ]
     except ValueError as exc:
         raise UsageError(f"{', '.join(map(str, files))}: {exc}") from exc
@@ -181,7 +183,7 @@ def table_frontier(
     points = frontier_points(
         costs,
         {name: its.estimate() for name, its in rows.items()},
-        lambda pairs: decided([unpaired(a, b, rows[a], rows[b]) for a, b in pairs]),
+        partial(contrasts, rows),
     )
     part = frontier_part(
         f"frontier: ASD ({SCORE_NAMES[score]}) against the cost of a judgement",

@@ -58,9 +58,7 @@ def _found(run: RunReader, query: Query, hit: Hit) -> FoundHit:
         hit.place,
     )
     return FoundHit(
-        row.kind,
-        row.agent,
-        row.judge,
+        *row.shown_names,
         problem.id,
         problem.question.answers[side].label,
         place.draw,

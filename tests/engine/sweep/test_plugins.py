@@ -67,6 +67,16 @@ def test_the_settings_of_ones_own_protocol_make_axes(examples: Path) -> None:
     assert [row.kind for row in rows.sweep.rows] == ["naive judge", "steelman speeches 3"]
 
 
+def test_the_words_and_the_length_of_ones_own_protocol_are_axes(examples: Path) -> None:
+    told = ["protocols.steelman.py:Steelman={speeches: 1, horizon: told}"]
+    mild = "prompts=[default, {steelman: {judge: Trust no advocate.}}]"
+    plain, changed = open_sweep(examples / "steelman.yaml", [*told, mild]).sweep.rows[-2:]
+    assert plain.kind == "steelman speeches 1 horizon told"
+    ours, judged = (row.protocol.judging() for row in (plain, changed))
+    assert plain.protocol.rules().endswith("The advocate speaks 1 times.")
+    assert ours and judged and judged.stance == "Trust no advocate." != ours.stance
+
+
 def test_a_protocol_of_ones_own_takes_speeches_and_they_reach_the_judge(
     examples: Path, command: Command
 ) -> None:

@@ -165,27 +165,6 @@ async def test_the_spoken_turn_never_convinces_less_than_the_draft(
     assert turn.text.startswith("rewritten") == better
 
 
-@pytest.mark.parametrize(
-    "muddle",
-    [
-        {"ranking": "Hard to say."},
-        {"ranking": '{"best": 3}'},
-        {"ranking": Reply("", outcome="refused")},
-        {"critique": Reply("", outcome="empty")},
-        {"rewrite": Reply("No.", outcome="refused")},
-        {"rewrite": Reply("cut", outcome="truncated")},
-        {"rewrite": "I concede."},
-        {"rewrite": ""},
-    ],
-)
-async def test_where_refining_fails_the_draft_is_spoken(muddle: dict[str, str | Reply]) -> None:
-    assert (await spoken(scripted(**muddle))).text == "the draft"
-
-
-async def test_an_unreadable_belief_leaves_the_draft() -> None:
-    assert (await spoken(scripted(before=400))).text == "the draft"
-
-
 @pytest.mark.parametrize("draft", [Reply("No.", outcome="refused"), "I concede."])
 async def test_a_refusal_and_a_concession_are_not_refined(draft: str | Reply) -> None:
     ask = scripted(draft=draft)

@@ -253,19 +253,6 @@ async def test_examples_stand_before_the_question_and_the_rules_after_it(kind: s
     assert told.index("It pours.") < told.rindex("</example>") < told.index("Four crates")
 
 
-@pytest.mark.parametrize(
-    ("kind", "reply"),
-    [
-        ("stated", "A: 25%\nB: 75%"),
-        ("distribution", '{"A":0.25,"B":0.75}'),
-        ("logprob", "B"),
-        ("votes", "The second speaker knows.\nAnswer: B"),
-    ],
-)
-async def test_an_example_ends_with_the_reply_in_the_judges_own_form(kind: str, reply: str) -> None:
-    assert f"<reply>\n{reply}\n</reply>\n</example>" in await system(judge(kind, shots=(SHOT,)))
-
-
 @EACH
 async def test_an_example_keeps_its_passage_from_a_judge_who_may_not_read(kind: str) -> None:
     assert "PASSAGE" not in await system(judge(kind, shots=(SHOT,)))

