@@ -42,41 +42,7 @@ async def got(client: aiohttp.ClientSession, url: str, **how: object) -> tuple[i
         return answer.status, await answer.text()
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize(
-    ("path", "says"),
-    [
-        ("", "small-"),
-        ("run/{run}", "Agent score difference by row"),
-        ("run/{run}?score=log", 'href="/run/{run}"'),
-        ("run/{run}/map", "Problems × rows"),
-        ("run/{run}/problem/1", "What the judge believed"),
-        ("run/{run}/row/2/problem/1", "Debater A"),
-        ("run/{run}/row/2/problem/1/calls", "Requests and replies"),
-        ("run/{run}/failures", "No cell failed"),
-        ("run/{run}/cost", "all calls of 6 of 6 problems"),
-        ("run/{run}/measure/frontier", "tokens a problem"),
-        ("run/{run}/measure/worlds", "how probable the judge finds"),
-        ("run/{run}/measure/calibration", "debiased error"),
-        ("run/{run}/live", "Nobody is running it now."),
-        ("compare?a={run}&b={run}", "Differences of ASD"),
-        ("compare?a={run}&b={other}", "{run} less {other}</h2>"),
-        ("compare?run={run}&run={run}", "Differences of ASD"),
-        ("run/{run}/answer", "First less second"),
-        ("run/{run}/answer?first=debate&second=naive", ">better</b> than <b>naive</b> in 2 of 2"),
-        ("run/{run}/answer?first=nobody&second=naive", "no row is called"),
-        ("run/{run}/pivot?by=judge", "by judge</h2>"),
-        ("run/{run}/cells?show=liar won&score=log", "score=log"),
-        ("run/{run}/row/2", "lift over the naive judge"),
-        ("run/{run}/search?q=simulated", "<mark>simulated</mark>"),
-        ("run/{run}/search?q=%22", "holds no word"),
-        ("run/{run}/measure/calibration", "How often an answer is right"),
-        ("run/{run}/report.json", '"sweep"'),
-    ],
-)
-=======
 @pytest.mark.parametrize("view", VIEWS.splitlines())
->>>>>>> main
 async def test_every_view_has_an_address(
     view: str, root: str, client: aiohttp.ClientSession, small: Path, hard: Path
 ) -> None:
