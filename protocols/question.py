@@ -5,10 +5,9 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
 
-from ..cache.frozen import hash_once
+from msgspec import Struct
+from msgspec.structs import replace
 
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -22,9 +21,7 @@ LARGEST = 1e9
 _PLAIN = re.compile(r"[^<>{}\"\n\r]*")
 
 
-@hash_once
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True, cache_hash=True, gc=False):
     label: str
     """A capital letter or a short word; what judges and debaters call the answer."""
     text: str
@@ -32,9 +29,7 @@ class Answer:
     """A worked solution or other support that everybody may read; empty if there is none."""
 
 
-@hash_once
-@dataclass(frozen=True)
-class Question:
+class Question(Struct, frozen=True, cache_hash=True):
     text: str
     answers: tuple[Answer, ...]
     passage: str = ""
@@ -80,8 +75,7 @@ class Question:
         return self.answers[1 - self.place(side)]
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A question and the value of each answer. Agents and judges are never handed one."""
 
     id: str
@@ -113,7 +107,7 @@ class Problem:
                 f"{self.id}: all answers have the value {self.values[0]:g}; none is better"
             )
 
-    @cached_property
+    @property
     def best(self) -> int:
         """Place of the most valuable answer, from 0; of the first, if several tie."""
         return self.values.index(max(self.values))
@@ -126,7 +120,7 @@ def is_graded(values: Sequence[float]) -> bool:
     return best <= 0 or second > 0 or any(value != second for value in wrong)
 
 
-class Unordered(Problem):
+class Unordered(Problem, frozen=True):
     """A problem whose answers stand in the order in which they were found: `balanced` draws one."""
 
 

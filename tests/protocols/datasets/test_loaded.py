@@ -37,58 +37,10 @@ from tests.sessions import Session, sessions
 from tests.tables import expressions
 
 FILE = Path(__file__).with_name("loaded.md")
-ANSWERS = [{"label": "A", "text": "yes", "value": 1}, {"label": "B", "text": "no", "value": -1}]
-ROWS: dict[str, dict[str, object]] = {
-    "TOOLS": {
-        "question": "Which tool drives a nail?",
-        "subject": "carpentry",
-        "choices": ["a saw", "a hammer", "a plane", "a file"],
-        "answer": 1,
-    },
-    "SKY": {
-        "question": "What colour is a clear sky at noon? ",
-        "correct_answers": ["Blue", "I have no comment.", " It is blue"],
-        "incorrect_answers": ["Green", "green ", "Blue", "Red"],
-    },
-    "ASKED": {
-        "question": "Who lit the lamp?",
-        "options": ["The cook ", "The pilot", "A child", "Nobody"],
-        "gold_label": 3,
-        # Vote 3 names the right answer, and counts for nobody.
-        "validation": [{"untimed_best_distractor": n, "speed_answer": 1} for n in (2, 1, 2, 3)],
-    },
-    "LAMP": {"question": "is a lamp a light", "passage": "A lamp gives light.", "answer": True},
-    "WUMPUS": {
-        "question": "Each yumpus is a dumpus. Max is a yumpus.",
-        "query": "True or false: Max is a dumpus.",
-        "chain_of_thought": ["Max is a yumpus.", "Max is a dumpus."],
-        "answer": "True",
-    },
-    "JARS": {
-        "question": "A crate holds 12 jars. How many jars do 3 crates hold?",
-        "answer_correct": {"numeric": "36", "proof": "It is 3 * 12 = <<3*12=36>>36 jars"},
-        "answer_incorrect": {"numeric": 15.0, "proof": "It is 3+12=$15.0 jars.\n#### 15.0"},
-        "source": "our own",
-    },
-    "MOON": {
-        "id": "moon",
-        "question": "Is it round?",
-        "answers": ANSWERS,
-    },
-}
+GIVEN = json.loads(Path(__file__).with_name("rows.json").read_text())
+"""Rows of each format, by name."""
+ROWS, ANSWERS = GIVEN["ROWS"], GIVEN["ANSWERS"]
 STORY = {"article_id": "7", "article": "A child lit the lamp.", "questions": [ROWS["ASKED"]]}
-GPQA = ["Question", "Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2"]
-GPQA += ["Incorrect Answer 3", "Subdomain"]
-WEIGHT = [
-    "How heavy is\nthe “standard” brick, roughly?",
-    "2 kg\n",
-    "20 kg",
-    "0.2 kg",
-    "200 kg",
-    "x",
-]
-FEATHER = ["And a feather?", "1 g", "1 kg", "1 t", "1 kt", ""]
-TRUTHFUL = ["Type", "Question", "Best Answer", "Correct Answers", "Incorrect Answers"]
 
 
 class Line(BaseModel):
@@ -179,8 +131,7 @@ NAMES = {
     **{each.__name__: each for each in (load, array, table, nested, known, without, mapped, arrow)},
     **{each.__name__: each for each in (JsonLines, Mmlu, MmluPro, SuperGpqa, LogiQa, Gpqa)},
     **{each.__name__: each for each in (TruthfulQa, Quality, BoolQ)},
-    **{"ProntoQa": ProntoQa, "Solib": Solib, "STORY": STORY, "GPQA": GPQA, "WEIGHT": WEIGHT},
-    **{"FEATHER": FEATHER, "TRUTHFUL": TRUTHFUL},
+    **{"ProntoQa": ProntoQa, "Solib": Solib, "STORY": STORY, **GIVEN},
     **dict(zip(("YES", "NO"), ANSWERS, strict=True)),
     "rows": lambda data: [f"{n} {row.name}" for n, row in json_rows("d.jsonl", data, Line)],
     "records": lambda data, names=(): [
