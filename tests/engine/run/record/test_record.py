@@ -3,10 +3,10 @@
 import resource
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from oversight.cache.address import value_address
 from oversight.cache.reply import ToolCall
