@@ -32,9 +32,12 @@ async def serve(reader, writer):
             if here == wanted: all_here.set()
             await all_here.wait()
             name = asked.split(b"call-")[1].split(b" ")[0]
-            body = (b'{"id":"chatcmpl-%020d","model":"m","choices":[{"finish_reason":"stop","message":'
-                    b'{"content":"re: %s"}}],"usage":{"prompt_tokens":9,"completion_tokens":3}}' % (int(name), name))
-            writer.write(b"HTTP/1.1 200 OK\\r\\ncontent-length: %d\\r\\n\\r\\n%s" % (len(body), body))
+            choice = b'{"finish_reason":"stop","message":{"content":"re: %s"}}' % name
+            usage = b'{"prompt_tokens":9,"completion_tokens":3}'
+            body = b'{"id":"chatcmpl-%020d","model":"m","choices":[%s],"usage":%s}'
+            body %= int(name), choice, usage
+            head = b"HTTP/1.1 200 OK\\r\\ncontent-length: %d\\r\\n\\r\\n" % len(body)
+            writer.write(head + body)
     except (asyncio.IncompleteReadError, ConnectionError):
         writer.close()
 async def main():
