@@ -19,7 +19,7 @@ from oversight.engine.extensions.batches import results
 from oversight.engine.extensions.mock import rehearsed
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.run.batch_terms import BatchTerms
-from tests.batches import NO_WAIT, WAIT, BatchBench, end_batches, lines
+from tests.batches import NO_WAIT, BatchBench, end_batches
 
 pytestmark = pytest.mark.wire
 
@@ -47,21 +47,6 @@ async def test_a_line_that_will_never_be_served_fails_its_cell_as_it_would_live(
         mended = await bench.run(server, retry_failed=True)
         assert server.counts()["lines"] >= seen["lines_errored"]
     assert mended.bytes == live.bytes
-
-
-@pytest.mark.parametrize("fate", ["overloaded", "expired"])
-async def test_a_line_without_a_reply_goes_out_again(bench: BatchBench, fate: str) -> None:
-    live = await bench.live()
-    async with bench.server(**{fate: 0.4}) as server:
-        went = await bench.run(server, terms=WAIT)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert "requests" not in seen
-    assert seen["lines_ok"] == live.account.stored
-    assert lines(seen, fate) == sum(len(step["again"]) for step in went.marks("landed")) > 0
-    assert went.account.sent == seen["lines"]
-    assert went.account.count("failed") == lines(seen, fate)
-    assert went.account.doubtful == 0
 
 
 async def test_a_line_that_nobody_can_read_is_asked_once_more_and_never_bought_three_times(
@@ -107,19 +92,6 @@ async def test_a_line_that_three_batches_brought_no_reply_to_is_asked_live(
     assert seen["lines"] == 3 * live.account.stored
     assert seen["ok"] == live.account.stored
     assert went.account.dollars == pytest.approx(live.account.dollars)
-
-
-async def test_of_a_batch_that_expires_what_is_done_is_taken_and_the_rest_goes_out_again(
-    bench: BatchBench,
-) -> None:
-    live = await bench.live()
-    async with bench.server(expires=0.5) as server:
-        went = await bench.run(server, terms=WAIT)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert seen["lines_expired"] > 0
-    assert seen["lines_ok"] == live.account.stored
-    assert seen["lines_twice"] == 0
 
 
 @pytest.mark.parametrize(

@@ -104,16 +104,6 @@ async def test_a_batch_that_was_made_though_the_answer_was_lost_is_found(bench: 
     assert seen["lines_twice"] == 0
 
 
-async def test_a_batch_that_was_not_made_is_handed_in_again(bench: BatchBench) -> None:
-    live = await bench.live()
-    async with bench.server(unmade=0.4, flaky=0.2) as server:
-        went = await bench.run(server, terms=replace(BATCHED, max_lines=5))
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert seen["lines_twice"] == 0
-    assert seen["lines"] == seen["lines_ok"] == went.account.sent
-
-
 async def test_what_was_landed_and_not_entered_is_entered_once(bench: BatchBench) -> None:
     async with bench.server(delay=60.0) as server:
         await bench.run(server, terms=NO_WAIT)
