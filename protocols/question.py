@@ -4,10 +4,9 @@ import hashlib
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
 
-from ..cache.frozen import hash_once
+from msgspec import Struct
+from msgspec.structs import replace
 
 LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -21,9 +20,7 @@ LARGEST = 1e9
 _PLAIN = re.compile(r"[^<>{}\"\n\r]*")
 
 
-@hash_once
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True, cache_hash=True, gc=False):
     label: str
     """A capital letter or a short word; what judges and debaters call the answer."""
     text: str
@@ -31,9 +28,7 @@ class Answer:
     """A worked solution or other support that everybody may read; empty if there is none."""
 
 
-@hash_once
-@dataclass(frozen=True)
-class Question:
+class Question(Struct, frozen=True, cache_hash=True):
     text: str
     answers: tuple[Answer, ...]
     passage: str = ""
@@ -79,8 +74,7 @@ class Question:
         return self.answers[1 - self.place(side)]
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A question and the value of each answer. Agents and judges are never handed one."""
 
     id: str
@@ -112,7 +106,7 @@ class Problem:
                 f"{self.id}: all answers have the value {self.values[0]:g}; none is better"
             )
 
-    @cached_property
+    @property
     def best(self) -> int:
         """Place of the most valuable answer, from 0; of the first, if several tie."""
         return self.values.index(max(self.values))

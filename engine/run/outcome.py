@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import orjson
+from msgspec import structs
 
 from ...protocols.counts import counted
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
@@ -159,7 +160,7 @@ def _line(
     if failure is not None and failure.kind == NOT_RUN:
         fields["not_run"] = failure.message
     elif failure is not None:
-        fields["failure"] = failure
+        fields["failure"] = structs.asdict(failure)
     else:
         fields["probs"] = probs
         if measures:

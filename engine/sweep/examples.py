@@ -1,7 +1,8 @@
 """Few-shot examples of judges, loaded from the data sets that a sweep file names."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ...protocols.judges.shots import Shot
 from ...protocols.question import Problem

@@ -16,12 +16,13 @@ A table (`.csv`) has the columns `question`, `answer`, which is right, and `wron
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 import orjson
+from msgspec import structs
 from pydantic import ConfigDict, Field, FiniteFloat, field_validator
 
 from ..conversation import DiscussedQuestion, HeldConversation
@@ -194,8 +195,7 @@ def _discussed(question: Question, conversation: dict[str, Any]) -> Question:
         for _, probs in each.beliefs:
             if len(probs) != len(question.answers):
                 raise ValueError(f"conversation: {each.judge} believed {probs}")
-    told = {each.name: getattr(question, each.name) for each in fields(Question)}
-    return DiscussedQuestion(**told, held=held)
+    return DiscussedQuestion(**structs.asdict(question), held=held)
 
 
 def _relabelled(row: ProblemRow, seed: int) -> Problem:

@@ -27,8 +27,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
-from pydantic import TypeAdapter, ValidationError
 
 from ...errors import RunFolderError
 from ...models.accounting.ledger import UsageTotals
@@ -38,7 +38,6 @@ from ...system.files import append_line, refuse_links, unwritable, whole_lines
 
 JOURNAL = "book.jsonl"
 
-_TOTALS = TypeAdapter(UsageTotals)
 _FILES = re.compile(r"([0-9a-f]{16})\.(calls|packing|body|results|noted)")
 """Files that are made beside the journal, for as long as a batch, or a wave, lasts."""
 
@@ -131,7 +130,7 @@ class BatchJournal:
                 self._apply(event)
             if not reads_only:
                 self._clean()
-        except (ValidationError, LookupError, TypeError) as exc:
+        except (msgspec.ValidationError, LookupError, TypeError) as exc:
             raise RunFolderError(
                 f"{self._events.file}: cannot be read: {exc}. It alone knows which calls are out "
                 "in batches: bring a copy of it back, or go on with the version that wrote it"
@@ -180,8 +179,8 @@ class BatchJournal:
     ) -> None:
         """faults: answers to lines that can never be served, by address. again: ask once more."""
         answers = {address: [status, body.decode()] for address, (status, body) in faults.items()}
-        told = {"account": account, "faults": answers, "again": list(again)}
-        self._write({"landed": id, **told})
+        told = msgspec.to_builtins(account)
+        self._write({"landed": id, "account": told, "faults": answers, "again": list(again)})
 
     def _clean(self) -> None:
         """Cut a torn last event, and delete files that were made for batches that are not out.
@@ -239,7 +238,7 @@ class BatchJournal:
             case {"give_up": name}:
                 self.given_up.add(name)
             case {"landed": id, "account": account, "faults": faults, "again": again}:
-                usage = _TOTALS.validate_python(account)
+                usage = msgspec.convert(account, UsageTotals)
                 self.completed.setdefault(self._ended(id).model, []).append(usage)
                 for address, (status, body) in faults.items():
                     self.faults[address] = status, body.encode()

@@ -5,10 +5,12 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from ....cache.cache import Cache
 from ....cache.call import Call

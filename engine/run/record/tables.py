@@ -2,13 +2,13 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from ....cache.reply import ToolCall
 from ....protocols.doubts import Doubt

@@ -1,11 +1,11 @@
 """Problems in our own format: read, refused with reasons, written and read again."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from oversight.protocols.datasets.jsonl import JsonLines, problems, write_jsonl
 from oversight.protocols.errors import DatasetError

@@ -1,8 +1,9 @@
 """Loaders by name; what a data set holds and shares with another, and what is proposed of it."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from oversight import protocols
 from oversight.cache import Call, value_address

@@ -1,11 +1,11 @@
 """Every kind of judge: what it asks, what it is shown, and what its verdict is made of."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from oversight.cache import Call, Reply, value_address
 from oversight.protocols import (

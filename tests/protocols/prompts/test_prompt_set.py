@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from msgspec import structs
 
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent, Brief
@@ -92,7 +93,7 @@ def test_the_digest_is_of_the_words_and_not_of_the_name() -> None:
 
 
 async def test_what_the_judge_cannot_read_is_told_to_all() -> None:
-    blind = replace(CRATES, passage="PASSAGE")
+    blind = structs.replace(CRATES, passage="PASSAGE")
     about = Problem("read", blind, (1, -1))
     for judge, shown in ((JUDGE, "hidden"), (replace(JUDGE, reads_passage=True), "shared")):
         calls = await calls_of(Debate(judge, AGENT, rounds=1), about)

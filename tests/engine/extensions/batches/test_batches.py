@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call
@@ -178,7 +179,7 @@ async def test_what_a_line_cost_above_its_worst_case_is_held_back_for_the_next(
     cap = (2 * openai.problems + 1.5) * bill
     async with openai.server() as server:
         answers = server._answer
-        server._answer = lambda call: replace(answers(call), usage=usage)
+        server._answer = lambda call: structs.replace(answers(call), usage=usage)
         went = await openai.run(server, max_cost=cap)
     assert isinstance(went.halt, BudgetReached)
     assert 2 * openai.problems * bill < went.account.dollars <= cap

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from oversight.cache.address import value_address
 from oversight.cache.reply import ToolCall
@@ -314,11 +315,11 @@ def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
     secret = "my own zanzibar story"
     judged = cells[7].outcome
     assert isinstance(judged, Verdict)
-    part = replace(judged.judgements[0], text=f"{secret} {'and more of it ' * 9}")
+    part = structs.replace(judged.judgements[0], text=f"{secret} {'and more of it ' * 9}")
     cells[7] = replace(
         cells[7],
         calls=tuple(replace(e, text=part.text) if "person" in e.model else e for e in theirs),
-        outcome=replace(judged, judgements=(part,)),
+        outcome=structs.replace(judged, judgements=(part,)),
     )
     writer.write(cells)
     writer.settle()
