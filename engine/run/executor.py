@@ -12,7 +12,7 @@ from ..models.accounting.ledger import UsageTotals
 from ..models.router import RunPolicy
 from ..sweep.sweep import Cell
 from .loaded_sweep import LoadedSweep
-from .outcome import CompletedCell
+from .record.values import RecordedCell
 from .rounds import MakeRounds, one_round
 from .row_pauses import RowPauses
 from .run_folder import RunFolder
@@ -62,7 +62,7 @@ class Assignment:
     """How many cells may be under way at a time."""
     run_id: str
     """Id of the run folder. A refresh does not ask again for what earlier sessions of it stored."""
-    keep: Callable[[Sequence[CompletedCell]], None]
+    keep: Callable[[Sequence[RecordedCell]], None]
     """Takes outcomes as cells end; they are in the folder once `flush` has returned, or before.
     RunFolderError if the disk is full or fails."""
     flush: Callable[[], Awaitable[None]]

@@ -12,7 +12,7 @@ from ...cache.store import Reader
 from ...protocols.transcript import Verdict
 from ..stop import StopToken
 from ..sweep.sweep import Cell
-from .outcome import line
+from .outcome import OutcomeRecord, outcome_of
 from .scheduler import CellOutcome, run_cells
 
 REPLAY_LANES = 1
@@ -41,11 +41,11 @@ async def replay_cells(
     cells: Iterable[Cell],
     store: Reader,
     identity: Identity,
-    keep: Callable[[Cell, bytes, CellOutcome], None],
+    keep: Callable[[Cell, OutcomeRecord, CellOutcome], None],
     *,
     tags: TagsOf = no_tags,
 ) -> None:
-    """Run cells again, and pass each outcome to `keep`, after its line.
+    """Run cells again, and pass each outcome to `keep`, as figures and as it is.
 
     ReplayMiss at the first call that was never recorded; StoreFailed at the first record that is
     damaged: a replay of a part must not pass for one of the whole.
@@ -53,17 +53,17 @@ async def replay_cells(
     cache = replay_cache(store, identity, tags=tags)
 
     def kept(cell: Cell, outcome: CellOutcome) -> None:
-        keep(cell, line(cell, outcome), outcome)
+        keep(cell, outcome_of(cell, outcome), outcome)
 
     stop_token = StopToken()
     await run_cells(cells, cache, kept, lanes=REPLAY_LANES, stop_token=stop_token)
     stop_token.raise_if_stopped()
 
 
-def difference(recorded: bytes, replayed: bytes) -> str:
-    """What differs between two lines of one cell, as `probs: [0.2,0.8] recorded, [0.3,0.7] now`;
+def difference(recorded: OutcomeRecord, replayed: OutcomeRecord) -> str:
+    """What differs between two outcomes of one cell, as `probs: [0.2,0.8] recorded, [0.3,0.7] now`;
     empty if nothing does. Its id is of its settings, and says nothing of what came out."""
-    then, now = orjson.loads(recorded), orjson.loads(replayed)
+    then, now = orjson.loads(recorded.line), orjson.loads(replayed.line)
     for key in dict.fromkeys((*then, *now)):
         if key != "cell" and then.get(key) != now.get(key):
             shown = (

@@ -9,8 +9,8 @@ from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import RowsPaused
 from ..sweep.rows import Row
 from ..sweep.sweep import Cell
-from .outcome import CompletedCell
-from .record.values import NotRun
+
+from .record.values import NotRun, RecordedCell
 from .scheduler import CellOutcome
 
 FAILED_ALIKE = 8
@@ -60,11 +60,11 @@ class RowPauses:
             if failing.failed >= FAILED_ALIKE and len(failing.causes) == 1:
                 failing.before, failing.causes, failing.failed = failing.causes, set(), 0
 
-    def completed(self, cells: Iterable[CompletedCell]) -> None:
+    def completed(self, cells: Iterable[RecordedCell]) -> None:
         """Take note of cells that have just ended."""
         for cell in cells:
-            if self._failing and cell.recorded is not None:
-                self.note(self._rows[cell.recorded.row], cell.recorded.outcome)
+            if self._failing:
+                self.note(self._rows[cell.row], cell.outcome)
 
     def note(self, row: Row, outcome: CellOutcome | NotRun) -> None:
         failing = self._failing.get(id(row))

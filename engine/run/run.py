@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
-    ExitStack,
     closing,
     contextmanager,
 )
@@ -27,13 +26,12 @@ from .executor import Assignment
 from .lanes import RETRIED_KINDS
 from .loaded_sweep import ChangedCode, LoadedSweep, run_folder
 from .observer import Observer
-from .outcome import CompletedCell, OutcomeRecord
+from .outcome import OutcomeRecord
 from .progress_file import ProgressNotes
-from .record.schema import RECORD
+from .record.values import RecordedCell
 from .replay import REPLAY_LANES
 from .row_pauses import FAILED_ALIKE, RowPauses
-from .run_folder import QUARANTINE, RunFolder, outcomes
-from .run_record import RunRecord
+from .run_folder import QUARANTINE, RunFolder
 from .session import MakeExecutor, RunSession
 from .stores import open_store, shown_name, store_name
 from .takeover import Taken, Takeover
@@ -85,7 +83,6 @@ class Run:
         options: RunOptions,
         folder: RunFolder,
         store: Store,
-        record: RunRecord | None,
         run_again: int,
         taken: Sequence[Taken] = (),
     ) -> None:
@@ -93,7 +90,6 @@ class Run:
         self.options = options
         self.folder = folder
         self.store = store
-        self._record = record
         self.run_again = run_again
         """Number of failed cells whose outcome was deleted, so that they run again."""
         self.taken = taken
@@ -101,7 +97,7 @@ class Run:
         active = options.mode != "replay" and not options.keeps_going
         self._pauses = RowPauses(loaded.sweep.rows, active=active)
         if active and folder.failed >= FAILED_ALIKE:
-            sweep, before = loaded.sweep, outcomes(folder.path)
+            sweep, before = loaded.sweep, folder.outcomes()
             self._pauses.resume(
                 (sweep.rows[sweep.row_at(each.place)], each.failure)
                 for each in before
@@ -136,20 +132,11 @@ class Run:
             asks = not folder.complete or folder.failed
             if options.mode in ("use", "replay") and asks and not options.accept_empty:
                 folder.check_store(len(store), named, store.id)
-            # Before the record is opened: taking over may make the record of a new run.
             taken = _take_over(loaded, options, folder, store)
-            with ExitStack() as stack:
-                record = None
-                # A complete run of a version without records gets none by being opened.
-                if asks or (folder.path / RECORD).exists():
-                    opened = RunRecord.open(folder, loaded.sweep, store.id)
-                    record = stack.enter_context(opened)
-                # Since the last session a crash may have been fixed, or a model's settings.
-                kinds = None if options.retry_failed else RETRIED_KINDS
-                dropped = folder.forget_failures(kinds)
-                if record is not None:
-                    record.forget(dropped)
-                yield cls(loaded, options, folder, store, record, len(dropped), taken)
+            # Since the last session a crash may have been fixed, or a model's settings.
+            kinds = None if options.retry_failed else RETRIED_KINDS
+            dropped = folder.forget_failures(kinds)
+            yield cls(loaded, options, folder, store, len(dropped), taken)
 
     async def execute(
         self, *observers: Observer, executor: MakeExecutor = RunSession
@@ -168,11 +155,10 @@ class Run:
             require_service(loaded.models.retirements(loaded.sweep.models), today())
         ledger = self._ledger = LedgerFile(self.folder.path, self._accounts_now)
         working = self._executor = executor(self._assignment(ledger.by_model()))
-        observers = self._observers = (ProgressNotes(self.folder.path), *observers)
+        observers = self._observers = (ProgressNotes(self.folder.database), *observers)
         try:
             async with AsyncExitStack() as stack:
-                assert self._record is not None, "a run with cells to run has a record"
-                stack.enter_context(self._record.keeping(self._completed, loaded.stop_token))
+                stack.enter_context(self.folder.keeping(self._completed, loaded.stop_token))
                 await stack.enter_async_context(self._watermark(working))
                 await stack.enter_async_context(ledger.kept(loaded.stop_token, working.ledger))
                 for observer in observers:
@@ -180,7 +166,7 @@ class Run:
                 try:
                     halt = await working.run()
                 finally:
-                    await self._record.flush()
+                    await self.folder.flush()
                 if halt is None:
                     halt = self._settled()
         finally:
@@ -221,12 +207,11 @@ class Run:
 
     def outcomes(self) -> Iterator[OutcomeRecord]:
         """Every outcome so far, as in the run folder."""
-        return outcomes(self.folder.path)
+        return self.folder.outcomes()
 
     def _assignment(self, before: Mapping[str, UsageTotals]) -> Assignment:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
         options, folder = self.options, self.folder
-        assert self._record is not None, "a run with cells to run has a record"
         paid = sum_usage(before.values())
         return Assignment(
             self.loaded,
@@ -240,18 +225,17 @@ class Run:
                 folder.path / QUARANTINE,
             ),
             lanes=self._max_cells(),
-            run_id=folder.id(),
+            run_id=folder.id,
             keep=self._put,
-            flush=self._record.flush,
+            flush=folder.flush,
             before=before,
             run_again=self.run_again,
             pauses=self._pauses,
         )
 
-    def _put(self, cells: Sequence[CompletedCell]) -> None:
-        assert self._record is not None, "a run with cells to run has a record"
+    def _put(self, cells: Sequence[RecordedCell]) -> None:
         self._pauses.completed(cells)
-        self._record.put(cells)
+        self.folder.put(cells)
 
     def _max_cells(self) -> int:
         if self.options.mode == "replay":
@@ -266,15 +250,13 @@ class Run:
 
         return store_watermark(self.folder, added, self.store, self.loaded.stop_token)
 
-    def _completed(self, cells: Sequence[CompletedCell]) -> None:
+    def _completed(self, cells: Sequence[RecordedCell]) -> None:
         for observer in self._observers:
             observer.completed(cells)
 
     def _settled(self) -> Halt | None:
         try:
             self.folder.settle()
-            if self._record is not None:
-                self._record.settle()
         except RunFolderError as fault:
             return StoreFailed(str(fault))
         return None

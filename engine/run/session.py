@@ -18,7 +18,6 @@ from .canaries import CANARIES, FREE_PATIENCE, ComposedTwice, RowWatch
 from .dry_run import chains
 from .executor import Assignment
 from .lanes import run_lanes
-from .outcome import completed
 from .record.capture import Capture
 from .rounds import MakeRounds, one_round
 from .scheduler import NotedOutcome
@@ -221,7 +220,7 @@ class RunSession(LocalExecutor):
 
     def _keep(self, cell: Cell, end: NotedOutcome) -> None:
         self._under_way -= 1
-        self._assignment.keep((completed(cell, end, self._capture),))
+        self._assignment.keep((self._capture.cell(cell, end.outcome, end.notes),))
 
 
 MakeExecutor: TypeAlias = Callable[[Assignment], RunSession]
