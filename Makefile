@@ -57,7 +57,7 @@ campaign: .venv/installed-dev    ## the long form of the reliability campaigns
 	$(BIN)/pytest -q -m "unit or campaign or bench or nightly" --nightly --campaign=long --timeout=3600
 
 mutants: .venv/installed-mutants ## a fresh sample of generated faults: which do known truths tell?
-	$(BIN)/python -m tests.campaign.mutation --publish docs/mutants.md
+	$(BIN)/python -m tools.mutation --publish docs/mutants.md
 
 real: .venv/installed-real       ## real models and foreign servers: an hour of two cores
 	$(BIN)/pytest -q -s -n 0 -rs -m real --campaign=long

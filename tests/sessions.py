@@ -100,6 +100,12 @@ def _sections(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def sessions(*files: Path) -> pytest.MarkDecorator:
-    """A test for each heading of the files; it takes `session`."""
-    found = [Session(file, heading) for file in files for heading, _ in _sections(file)]
-    return pytest.mark.parametrize("session", found, ids=lambda each: each.heading)
+    """A test for each heading of the files; it takes `session`. What starts a server is `wire`."""
+    found = [
+        pytest.param(
+            Session(file, heading), id=heading, marks=[pytest.mark.wire] * ("= serve(" in text)
+        )
+        for file in files
+        for heading, text in _sections(file)
+    ]
+    return pytest.mark.parametrize("session", found)

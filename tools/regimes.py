@@ -13,21 +13,21 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from oversight.protocols.scoring.agreement import krippendorff_alpha
-from oversight.protocols.scoring.arrays import Floats, Places
-from oversight.protocols.scoring.calibration import auroc, bars
-from oversight.protocols.scoring.contrasts import contrasts, decided, rank_sets, unpaired
-from oversight.protocols.scoring.estimate import Ends, Estimate
-from oversight.protocols.scoring.inference import mean_of
-from oversight.protocols.scoring.judgements import Judgement, Judgements
-from oversight.protocols.scoring.power import Spread as Variances
-from oversight.protocols.scoring.power import mde
-from oversight.protocols.scoring.ratios import gap_recovered
-from oversight.protocols.scoring.sample import Sample
-from oversight.protocols.scoring.unpaired import scored
-from oversight.protocols.scoring.verdict_measures import apart
-from oversight.protocols.scoring.world_table import WorldBlock, WorldTable
-from oversight.protocols.scoring.worlds import Worlds
+from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
+from oversight.engine.analysis.scoring.arrays import Floats, Places
+from oversight.engine.analysis.scoring.calibration import auroc, bars
+from oversight.engine.analysis.scoring.contrasts import contrasts, decided, rank_sets, unpaired
+from oversight.engine.analysis.scoring.estimate import Ends, Estimate
+from oversight.engine.analysis.scoring.inference import mean_of
+from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
+from oversight.engine.analysis.scoring.power import Spread as Variances
+from oversight.engine.analysis.scoring.power import mde
+from oversight.engine.analysis.scoring.ratios import gap_recovered
+from oversight.engine.analysis.scoring.sample import Sample
+from oversight.engine.analysis.scoring.unpaired import scored
+from oversight.engine.analysis.scoring.verdict_measures import apart
+from oversight.engine.analysis.scoring.world_table import WorldBlock, WorldTable
+from oversight.engine.analysis.scoring.worlds import Worlds
 
 Kind: TypeAlias = Literal["coverage", "size", "power"]
 Draw: TypeAlias = Callable[[np.random.Generator], float | None]

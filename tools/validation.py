@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from oversight.engine.display.finding import Finding, Part, number, people, program, word
-from oversight.protocols.scoring.estimate import Estimate
-from oversight.protocols.scoring.inference import means
+from oversight.engine.analysis.findings.finding import Finding, Part, number, people, program, word
+from oversight.engine.analysis.scoring.estimate import Estimate
+from oversight.engine.analysis.scoring.inference import means
 from tools.regimes import Check, Kind, Spread, checks, spreads
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics.md"

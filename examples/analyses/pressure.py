@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from oversight.engine.display.finding import estimated
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.estimate import Estimate
-from oversight.protocols.scoring.inference import mean_of
+from oversight.engine.analysis.findings.finding import estimated
+from oversight.engine.analysis.scoring.arrays import Floats
+from oversight.engine.analysis.scoring.estimate import Estimate
+from oversight.engine.analysis.scoring.inference import mean_of
 
 SAME_REWARD = 1e-12
 """Rewards closer than this tie."""

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 import oversight
-from oversight.engine.display.finding import estimated
+from oversight.engine.analysis.findings.finding import estimated
+from oversight.engine.analysis.scoring.arrays import Floats, codes_of
+from oversight.engine.analysis.scoring.calibration import Auroc, auroc
+from oversight.engine.analysis.scoring.inference import Influences, mean_of
 from oversight.protocols.datasets.proposals import ACCEPT
-from oversight.protocols.scoring.arrays import Floats, codes_of
-from oversight.protocols.scoring.calibration import Auroc, auroc
-from oversight.protocols.scoring.inference import Influences, mean_of
 
 
 class Graded(NamedTuple):

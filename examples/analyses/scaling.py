@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oversight.engine.display.finding import estimated
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.inference import jackknifed
+from oversight.engine.analysis.findings.finding import estimated
+from oversight.engine.analysis.scoring.arrays import Floats
+from oversight.engine.analysis.scoring.inference import jackknifed
 
 SCALE = math.log(10) / 400  # nats of log odds in one point of rating
 PRIOR, MEAN, STEPS = (SCALE * 1_000) ** -2, 1_000.0, 20

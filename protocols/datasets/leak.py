@@ -12,10 +12,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import NormalDist
 from typing import TypeAlias
 
 from ..question import Answer, Problem
-from ..scoring.quantiles import wilson
 from .solution import number
 
 Feature: TypeAlias = Callable[[Answer], float]
@@ -148,9 +148,10 @@ class LeakageCheck:
         if self.leaks:
             named = "; ".join(_in_words(rule) for rule in self.leaks)
             return f"leakage check: {named}: the form of an answer tells whether it is true"
+        problems = f"{self.problems:,} problem{'s' * (self.problems != 1)}"
         return (
             "leakage check: no rule of form finds the true answers; farthest from chance: "
-            f"{_in_words(self.rules[0])}; with {self.problems:,} problems, a leak of up to "
+            f"{_in_words(self.rules[0])}; with {problems}, a leak of up to "
             f"{self.unseen} points could go unseen"
         )
 
@@ -194,6 +195,21 @@ def power(n: int, tell: float) -> float:
 
 def _found(hits: int, n: int, level: float) -> bool:
     return hits > (1 / 2 + MATERIAL) * n and wilson(hits / n, n, level)[0] > 1 / 2
+
+
+def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Interval of a share of n trials (Wilson 1927, JASA 22); n may be an effective number.
+
+    Within [0, 1], contains the share, and has positive width even at 0 and 1. ValueError for a
+    share outside [0, 1], or n <= 0.
+    """
+    if not (0 <= share <= 1 and n > 0):
+        raise ValueError(f"a share of {share} in {n} trials")
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    # Rounding must not leave the share itself outside.
+    return max(0.0, min(middle - half, share)), min(1.0, max(middle + half, share))
 
 
 def _binomial(k: int, n: int, p: float) -> float:

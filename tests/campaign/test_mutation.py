@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from oversight.protocols.sampling import Sampling
-from tests.campaign.mutation import Mutant, Trials, break_into, files, mutated, rate, sample, table
+from tools.mutation import Mutant, Trials, break_into, files, mutated, rate, sample, table
 
 CHOSEN = files(["protocols/sampling.py"])
 

@@ -15,10 +15,10 @@ import orjson
 import pytest
 
 from oversight import plot
+from oversight.engine.analysis.findings.chart import Chart
 from oversight.engine.analysis.pictures.data import Forest
 from oversight.engine.analysis.pictures.drawing import ALL_KINDS, caption, data_of, pictured
 from oversight.engine.analysis.pictures.figures import draw, save
-from oversight.engine.display.chart import Chart
 from oversight.engine.errors import UsageError
 from oversight.engine.run.probing import read_probes
 from oversight.engine.run.reader import RunReader

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oversight.engine.analysis.decisions.rows import OutcomesRead
 from oversight.engine.analysis.reports.results import collect
+from oversight.engine.analysis.rows import OutcomesRead
 from oversight.engine.errors import RunFolderError
 from oversight.engine.run.outcome import OutcomeRecord, read_outcome
 from oversight.engine.run.reader import RunReader
@@ -76,7 +76,7 @@ def test_who_is_interrupted_while_reading_misses_nothing_afterwards(
         return read_outcome(line)
 
     with monkeypatch.context() as patched:
-        patched.setattr("oversight.engine.analysis.decisions.rows.read_outcome", interrupted)
+        patched.setattr("oversight.engine.analysis.rows.read_outcome", interrupted)
         with pytest.raises(KeyboardInterrupt):
             read.rows()
     same(read, tmp_path)

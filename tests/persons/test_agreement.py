@@ -6,6 +6,7 @@ from shutil import copytree
 
 import pytest
 
+from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
 from oversight.engine.extensions.people.journal import (
     BeliefBefore,
     RaterJournal,
@@ -19,7 +20,6 @@ from oversight.engine.extensions.people.raters import rater_agreement, rater_sta
 from oversight.engine.extensions.people.task import Moment, answer_digests
 from oversight.engine.run.loaded_sweep import open_run
 from oversight.protocols.question import Problem
-from oversight.protocols.scoring.agreement import krippendorff_alpha
 from tests.command_line import within
 
 pytestmark = pytest.mark.wire

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ...display.chart import Chart, TableRows
+from ..findings.chart import Chart, TableRows
 
 if TYPE_CHECKING:
-    from ....protocols.scoring.estimate import Estimate
     from ..reports.results import Results
+    from ..scoring.estimate import Estimate
 
 Span: TypeAlias = tuple[float, float]
 
@@ -148,7 +148,7 @@ def forest_of(results: "Results") -> Forest:
 
 def saved_forest(report: Mapping[str, Any]) -> Forest:
     """The forest plot of a report in JSON. KeyError for a report of another version."""
-    from ....protocols.scoring.estimate import Estimate
+    from ..scoring.estimate import Estimate
 
     lines = tuple(
         ForestLine(

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ....protocols.scoring.estimate import Interval
-from ....protocols.scoring.worlds import BETAS
-from ...display.chart import Chart
 from ...display.table import as_csv
 from ...errors import UsageError
 from ...run.lookup import Parts
 from ...run.reader import RunReader
 from ...run.sources import origins
+from ..findings.chart import Chart
+from ..scoring.estimate import Interval
+from ..scoring.worlds import BETAS
 from .data import Forest, ForestLine, Heat, Picture
 from .kinds import KINDS, ScoredRun, averaged, compared
 from .painting import MAX_LINES, has_intervals

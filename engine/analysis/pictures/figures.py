@@ -8,8 +8,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from ....cache.extras import install_command
-from ...display.chart import Chart
 from ...errors import UsageError
+from ..findings.chart import Chart
 from .data import Forest, Heat, Picture
 from .painting import (
     MAX_LINES,

@@ -8,23 +8,23 @@ from math import inf
 import numpy as np
 
 from ....protocols.scores import RANGES
-from ....protocols.scoring.arrays import Floats
-from ....protocols.scoring.estimate import Interval
-from ....protocols.scoring.inference import estimates
-from ....protocols.scoring.ratios import gap_recovered
-from ....protocols.scoring.sample import Sample
-from ....protocols.scoring.worlds import BETAS
-from ...display.chart import Chart, Point, Series, by_protocol, point
 from ...errors import UsageError
 from ...run.lookup import Parts
 from ...run.reader import RunReader
 from ...sweep.grid import GridRow
-from ..decisions.analyses import ANALYSES
-from ..decisions.comparison import compare_rows
-from ..decisions.rows import RunRows, read_rows
+from ..catalogue import ANALYSES
+from ..comparison import compare_rows
+from ..findings.chart import Chart, Point, Series, by_protocol, point
 from ..reports.groups import pivot
 from ..reports.report import trends
 from ..reports.results import SCORE_NAMES, Results
+from ..rows import RunRows, read_rows
+from ..scoring.arrays import Floats
+from ..scoring.estimate import Interval
+from ..scoring.inference import estimates
+from ..scoring.ratios import gap_recovered
+from ..scoring.sample import Sample
+from ..scoring.worlds import BETAS
 from .data import Forest, ForestLine, Heat, Picture, forest_of
 
 INCOMPLETE = "no problem has a verdict in every world yet"

@@ -9,7 +9,7 @@ from statistics import fmean
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from ...display.chart import Chart, Series
+from ..findings.chart import Chart, Series
 from ..reports.results import SCORE_NAMES
 from .data import Forest, ForestLine, Span
 

@@ -7,14 +7,14 @@ from copy import deepcopy
 import numpy as np
 
 from ....protocols.scores import TIE
-from ....protocols.scoring.arrays import Flags, Floats, Places
-from ....protocols.scoring.judgements import Judgement
-from ....protocols.scoring.sample import Sample
-from ....protocols.scoring.world_table import WorldBlock, WorldTable
-from ....protocols.scoring.worlds import Worlds
 from ....protocols.transcript import Failure
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Grid
+from ..scoring.arrays import Flags, Floats, Places
+from ..scoring.judgements import Judgement
+from ..scoring.sample import Sample
+from ..scoring.world_table import WorldBlock, WorldTable
+from ..scoring.worlds import Worlds
 from .cell_index import CellIndex
 from .failures import called
 from .health import HealthCheck

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ....protocols.scoring.arrays import Flags, Floats, Places
 from ...sweep.grid import Grid
+from ..scoring.arrays import Flags, Floats, Places
 
 
 @dataclass(frozen=True, slots=True, eq=False)

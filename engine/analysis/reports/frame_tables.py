@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from ....protocols.scores import SCORES
-from ....protocols.scoring.worlds import BETAS, beta_name
+from ..scoring.worlds import BETAS, beta_name
 
 Kind: TypeAlias = Literal["text", "word", "int", "float", "flag", "floats", "time", "json"]
 """Type of a column: `text` is free text, `word` has few values, `json` is JSON in a text."""

@@ -21,7 +21,6 @@ from ....cache.record import read_record
 from ....cache.store import Reader
 from ....protocols.question import Problem
 from ....protocols.scores import SCORES, applicable
-from ....protocols.scoring.worlds import BETAS
 from ...models.accounting.prices import PriceList
 from ...run.outcome import OutcomeRecord
 from ...run.outcome_index import OutcomeIndex
@@ -29,6 +28,7 @@ from ...run.reader import RunReader, damage_named
 from ...run.record.chunks import CallColumns, ChunkReader, RecordedChunk
 from ...run.record.schema import RECORD
 from ...run.run_folder import OUTCOMES
+from ..scoring.worlds import BETAS
 from .frame_tables import FROM_OUTCOMES, SPENT, TABLES
 from .results import collect
 

@@ -11,17 +11,17 @@ from functools import partial
 import numpy as np
 
 from ....protocols.question import Problem
-from ....protocols.scoring.contrasts import together
-from ....protocols.scoring.estimate import PARTS, Estimate, Interval
-from ....protocols.scoring.inference import means
-from ....protocols.scoring.sample import Sample, paired
-from ....protocols.scoring.trend import Configuration, Slope, trend
-from ....protocols.scoring.world_table import RowSamples
-from ...display.finding import Column, Finding, Part, column, figure, number, shared
 from ...display.quantity import signed
 from ...display.table import NONE, bare, latex_cell, latex_row
 from ...errors import UsageError
 from ...sweep.grid import GridRow
+from ..findings.finding import Column, Finding, Part, column, figure, number, shared
+from ..scoring.contrasts import together
+from ..scoring.estimate import PARTS, Estimate, Interval
+from ..scoring.inference import means
+from ..scoring.sample import Sample, paired
+from ..scoring.trend import Configuration, Slope, trend
+from ..scoring.world_table import RowSamples
 from .results import Results
 
 NAMES = ("protocol", "mechanism", "agent", "judge")

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
-from ....protocols.scoring.inference import FEW_CLUSTERS
-from ...display.finding import footnotes
 from ...display.quantity import counted
+from ..findings.finding import footnotes
+from ..scoring.inference import FEW_CLUSTERS
 from .aggregate import GUESS
 from .failures import OFTEN
 from .formats import headline

@@ -8,10 +8,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....protocols.scoring.estimate import PARTS, Estimate
-from ....protocols.scoring.trend import Configuration, Slope, split_half_trend, trend
-from ....protocols.scoring.worlds import BETAS, beta_name
-from ...display.finding import (
+from ...display.quantity import counted
+from ...display.table import NONE
+from ...errors import RunFolderError, UsageError
+from ...run.run_folder import REPORT
+from ...sweep.grid import Axes
+from ...system.files import replace_file
+from ..findings.finding import (
     Column,
     Finding,
     Part,
@@ -27,12 +30,9 @@ from ...display.finding import (
     span,
     word,
 )
-from ...display.quantity import counted
-from ...display.table import NONE
-from ...errors import RunFolderError, UsageError
-from ...run.run_folder import REPORT
-from ...sweep.grid import Axes
-from ...system.files import replace_file
+from ..scoring.estimate import PARTS, Estimate
+from ..scoring.trend import Configuration, Slope, split_half_trend, trend
+from ..scoring.worlds import BETAS, beta_name
 from .formats import ENDINGS
 from .groups import pivot, pivot_finding, slope_text, value_of
 from .notes import lead_of, notes_of, small_print

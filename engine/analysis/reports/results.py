@@ -6,16 +6,16 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from ....protocols.scoring.bounds import Bounds, bounded
-from ....protocols.scoring.estimate import Estimate, Interval, exact
-from ....protocols.scoring.inference import Influences, estimates, of_sample
-from ....protocols.scoring.judgements import Judgement, Judgements
-from ....protocols.scoring.sample import Sample, paired
-from ....protocols.scoring.unpaired import scored
-from ....protocols.scoring.world_table import RowSamples
-from ....protocols.scoring.worlds import BETAS
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Axes, Grid, GridRow, baselines
+from ..scoring.bounds import Bounds, bounded
+from ..scoring.estimate import Estimate, Interval, exact
+from ..scoring.inference import Influences, estimates, of_sample
+from ..scoring.judgements import Judgement, Judgements
+from ..scoring.sample import Sample, paired
+from ..scoring.unpaired import scored
+from ..scoring.world_table import RowSamples
+from ..scoring.worlds import BETAS
 from .aggregate import OutcomeTable
 from .health import Health
 from .secondary import MeasureKind
@@ -98,7 +98,7 @@ class RowResult:
     """Cells that have not been run yet."""
     not_run: int
     """Cells that the design left out. Where a question has some of its worlds alone, `asd` is
-    unpaired (oversight.protocols.scoring.unpaired), and `n` counts judgements."""
+    unpaired (oversight.engine.analysis.scoring.unpaired), and `n` counts judgements."""
     accuracy: Estimate | None
     """How often the judge finds a best answer likeliest, over all worlds of the problems of `n`."""
     asd: Estimate | None

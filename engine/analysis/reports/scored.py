@@ -8,13 +8,9 @@ from typing import Any
 import numpy as np
 
 from ....protocols.scores import SCORES, TIE, Compat, applicable
-from ....protocols.scoring.calibration import Calibration, calibration
-from ....protocols.scoring.estimate import Estimate, Interval
-from ....protocols.scoring.inference import ErrorKind, Influences, mean_of
-from ....protocols.scoring.judgements import Judgements
-from ....protocols.scoring.unpaired import chosen, scored
-from ....protocols.scoring.worlds import Worlds, beta_name
-from ...display.finding import (
+from ...display.quantity import counted
+from ...errors import UsageError
+from ..findings.finding import (
     Column,
     Finding,
     Part,
@@ -27,8 +23,12 @@ from ...display.finding import (
     span,
     word,
 )
-from ...display.quantity import counted
-from ...errors import UsageError
+from ..scoring.calibration import Calibration, calibration
+from ..scoring.estimate import Estimate, Interval
+from ..scoring.inference import ErrorKind, Influences, mean_of
+from ..scoring.judgements import Judgements
+from ..scoring.unpaired import chosen, scored
+from ..scoring.worlds import Worlds, beta_name
 from .results import SCORE_NAMES
 from .verdicts import TOLD_APART
 

@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ....protocols.scoring.arrays import Flags, Floats
-from ....protocols.scoring.sample import Sample
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Grid
+from ..scoring.arrays import Flags, Floats
+from ..scoring.sample import Sample
 from .cell_index import CellIndex
 
 MeasureKind: TypeAlias = Literal["choice", "measures", "counts", "captured"]

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ....protocols.scoring.judgements import Judgement, Judgements
 from ....protocols.spelling import meant
 from ...errors import UsageError
+from ..scoring.judgements import Judgement, Judgements
 
 SUM_TOLERANCE = 1e-6
 """How far the probabilities of a world may be from 1 in sum. They are scored as given."""

@@ -21,8 +21,8 @@ from ....cache.errors import CacheError
 from ....cache.record import read_record
 from ....cache.store import Reader
 from ....protocols.transcript import Failure
-from ...analysis.decisions.rows import read_rows
 from ...analysis.reports.report import report
+from ...analysis.rows import read_rows
 from ...errors import EngineError
 from ...run.outcome import projected
 from ...run.reader import RunReader

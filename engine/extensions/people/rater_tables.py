@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....protocols.scoring.agreement import Agreement
-from ...display.finding import (
+from ...analysis.findings.finding import (
     Finding,
     Part,
     change,
@@ -14,6 +13,7 @@ from ...display.finding import (
     share,
     word,
 )
+from ...analysis.scoring.agreement import Agreement
 from .raters import RaterAgreement, RaterStanding
 
 NO_PAIRS = (

@@ -10,12 +10,12 @@ import numpy as np
 
 from ....protocols.question import Problem
 from ....protocols.scores import RANGES, TIE, accuracy, brier
-from ....protocols.scoring.agreement import Agreement, krippendorff_alpha
-from ....protocols.scoring.calibration import Calibration, calibration
-from ....protocols.scoring.estimate import Ends, Estimate
-from ....protocols.scoring.inference import estimate
-from ....protocols.scoring.sample import Sample
-from ....protocols.scoring.shrinkage import shrunk
+from ...analysis.scoring.agreement import Agreement, krippendorff_alpha
+from ...analysis.scoring.calibration import Calibration, calibration
+from ...analysis.scoring.estimate import Ends, Estimate
+from ...analysis.scoring.inference import estimate
+from ...analysis.scoring.sample import Sample
+from ...analysis.scoring.shrinkage import shrunk
 from ...errors import UsageError
 from ...extensions.people.journal import (
     PERSONS,

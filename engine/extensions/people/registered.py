@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ...display.finding import Finding, Part
+from ...analysis.findings.finding import Finding, Part
 from ...errors import EngineError
 from .journal import JOURNAL, PERSONS
 from .rater_tables import agreement_finding, standings_finding

@@ -1,7 +1,7 @@
 """Power analysis: questions, draws and dollars needed to detect a difference between two rows.
 
 The spread of the difference comes from a pilot run with the two rows, or is the largest that the
-range of the score allows. Formulas: `oversight.protocols.scoring.power`.
+range of the score allows. Formulas: `oversight.engine.analysis.scoring.power`.
 """
 
 import math
@@ -16,15 +16,15 @@ import numpy as np
 from ....cache.store import Reader
 from ....protocols.judges.redrawn import Redrawn
 from ....protocols.scores import RANGES, applicable
-from ....protocols.scoring.arrays import Floats
-from ....protocols.scoring.components import Components, components, design_effect
-from ....protocols.scoring.estimate import Ends
-from ....protocols.scoring.power import Spread, mde, questions_needed
-from ....protocols.scoring.worlds import Worlds, asd_ends
-from ...analysis.decisions.judged import table_spread
-from ...analysis.decisions.rows import RunRows, cluster, one_pair_meant, row_names
+from ...analysis.findings.finding import Finding, Part, number, people, plain
+from ...analysis.judged import table_spread
 from ...analysis.reports.results import SCORE_NAMES
-from ...display.finding import Finding, Part, number, people, plain
+from ...analysis.rows import RunRows, cluster, one_pair_meant, row_names
+from ...analysis.scoring.arrays import Floats
+from ...analysis.scoring.components import Components, components, design_effect
+from ...analysis.scoring.estimate import Ends
+from ...analysis.scoring.power import Spread, mde, questions_needed
+from ...analysis.scoring.worlds import Worlds, asd_ends
 from ...errors import UsageError
 from ...extensions.planning.estimate import Cost, plan_sweep
 from ...models.accounting.prices import PriceList

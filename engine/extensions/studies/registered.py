@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ....protocols.scoring.judgements import Judgement
-from ...analysis.decisions.judged import JudgementSource
+from ...analysis.judged import JudgementSource
+from ...analysis.scoring.judgements import Judgement
 from .scoring import is_study, study_judgements
 
 

@@ -21,14 +21,23 @@ from ....protocols.datasets.study import (
 from ....protocols.errors import DatasetError
 from ....protocols.question import LABELS, Problem
 from ....protocols.scores import TIE, accuracy, brier
-from ....protocols.scoring.agreement import Agreement, krippendorff_alpha
-from ....protocols.scoring.calibration import Calibration, calibration
-from ....protocols.scoring.estimate import Estimate
-from ....protocols.scoring.inference import mean_of
-from ....protocols.scoring.judgements import Judgement, Judgements
-from ....protocols.scoring.shrinkage import shrunk
+from ...analysis.findings.finding import (
+    Column,
+    Finding,
+    Part,
+    change,
+    figure,
+    number,
+    program,
+    word,
+)
 from ...analysis.reports.scored import where
-from ...display.finding import Column, Finding, Part, change, figure, number, program, word
+from ...analysis.scoring.agreement import Agreement, krippendorff_alpha
+from ...analysis.scoring.calibration import Calibration, calibration
+from ...analysis.scoring.estimate import Estimate
+from ...analysis.scoring.inference import mean_of
+from ...analysis.scoring.judgements import Judgement, Judgements
+from ...analysis.scoring.shrinkage import shrunk
 from ...errors import UsageError
 from ...system.files import read_bounded
 from .draft import INFO

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ....protocols.scoring.contrasts import Family
-from ....protocols.scoring.estimate import Interval
-from ...analysis.decisions.comparison import Comparison, compare_rows
-from ...analysis.decisions.rows import RunRows, read_rows
+from ...analysis.comparison import Comparison, compare_rows
+from ...analysis.rows import RunRows, read_rows
+from ...analysis.scoring.contrasts import Family
+from ...analysis.scoring.estimate import Interval
 from ...run.listing import folder_named
 from .library import Report
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from ....protocols.protocol import Protocol
 from ....protocols.question import Problem
-from ...analysis.decisions.rows import read_rows
 from ...analysis.reports.frame_files import arrow_frames
 from ...analysis.reports.frames import FrameSource
 from ...analysis.reports.report import report, save_report
 from ...analysis.reports.results import Results, collect
 from ...analysis.reports.side_by_side import side_by_side
+from ...analysis.rows import read_rows
 from ...display.console import PrintableConsole
 from ...display.progress import console as stderr
 from ...errors import Halt, Interrupted

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from math import isnan
 
 from ....protocols.scores import TIE
-from ....protocols.scoring.estimate import Estimate
-from ....protocols.scoring.sample import Sample
-from ...analysis.decisions.comparison import Compared, compare_rows
-from ...analysis.decisions.rows import RunRows, read_rows
+from ...analysis.comparison import Compared, compare_rows
 from ...analysis.pictures.data import Axis
 from ...analysis.reports.groups import mean_difference
+from ...analysis.rows import RunRows, read_rows
+from ...analysis.scoring.estimate import Estimate
+from ...analysis.scoring.sample import Sample
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
 from .addresses import Addresses

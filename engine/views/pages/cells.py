@@ -8,9 +8,9 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from ....protocols.scoring.arrays import Floats, Places
-from ...analysis.decisions.rows import RunRows, read_rows, row_names
 from ...analysis.reports.failures import called
+from ...analysis.rows import RunRows, read_rows, row_names
+from ...analysis.scoring.arrays import Floats, Places
 from ...run.reader import Place, RunReader
 from .addresses import Addresses, BundleAddresses
 from .overview import row_facts

@@ -3,10 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from ...analysis.decisions.rows import read_rows, row_names
+from ...analysis.findings.finding import Finding, Part, number, word
 from ...analysis.reports.aggregate import MARKS
 from ...analysis.reports.failures import called, failure_lines
-from ...display.finding import Finding, Part, number, word
+from ...analysis.rows import read_rows, row_names
 from ...run.reader import RunReader
 from ...run.run_folder import outcomes
 from .addresses import Addresses

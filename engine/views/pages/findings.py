@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from math import log10
 from typing import Any
 
-from ....protocols.scoring.estimate import Estimate
-from ...analysis.decisions.rows import row_names
+from ...analysis.findings.chart import Chart, Point, Series
+from ...analysis.findings.finding import Column, Finding, Part
 from ...analysis.pictures.data import Axis
-from ...display.chart import Chart, Point, Series
-from ...display.finding import Column, Finding, Part
+from ...analysis.rows import row_names
+from ...analysis.scoring.estimate import Estimate
 from ...run.reader import RunReader
 from .addresses import Addresses
 from .provenance import run_page

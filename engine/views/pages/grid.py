@@ -6,10 +6,10 @@ from math import isnan
 import numpy as np
 
 from ....protocols.scores import RANGES
-from ....protocols.scoring.arrays import Floats
-from ...analysis.decisions.rows import RunRows, read_rows, row_names
 from ...analysis.pictures.kinds import ordered_by_mean
 from ...analysis.reports.failures import called
+from ...analysis.rows import RunRows, read_rows, row_names
+from ...analysis.scoring.arrays import Floats
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow
 from .addresses import Addresses

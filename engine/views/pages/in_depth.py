@@ -10,7 +10,7 @@ from contextlib import suppress
 from aiohttp import web
 
 from ....protocols.errors import ProtocolError
-from ...analysis.decisions.rows import read_rows
+from ...analysis.rows import read_rows
 from ...errors import EngineError
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader

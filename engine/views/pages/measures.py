@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ....cache.reply import Usage
-from ...analysis.decisions.analyses import ANALYSES
-from ...analysis.decisions.costs import costs_part, sampled_costs
-from ...analysis.decisions.rows import read_rows
+from ...analysis.catalogue import ANALYSES
+from ...analysis.costs import costs_part, sampled_costs
+from ...analysis.findings.finding import Column, Finding, Part
 from ...analysis.reports.groups import dimensions, pivot, pivot_finding
-from ...display.finding import Column, Finding, Part
+from ...analysis.rows import read_rows
 from ...display.quantity import short
 from ...errors import EngineError, RateLimited
 from ...models.accounting.latency import QUANTILES
@@ -213,4 +213,4 @@ MEASURES = {
         "probabilities are what they say.",
     ),
 }
-"""Kinds of `decisions.analyses.ANALYSES`, with the title of each page and what it shows."""
+"""Kinds of `analysis.catalogue.ANALYSES`, with the title of each page and what it shows."""

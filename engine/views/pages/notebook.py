@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from markupsafe import escape
 
-from ...analysis.decisions.comparison import compare_rows
-from ...analysis.decisions.rows import read_rows
+from ...analysis.comparison import compare_rows
+from ...analysis.rows import read_rows
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
 from .addresses import Addresses

@@ -50,7 +50,7 @@ def overview(run: RunReader, links: Addresses, score: str, scores: Sequence[str]
 
 def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     """The figures of one row, in words."""
-    from ...display.finding import estimated, shared
+    from ...analysis.findings.finding import estimated, shared
 
     forest = saved(run, score) or _computed(run, score)
     line = forest.lines[row]
@@ -67,7 +67,7 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
 
 def _computed(run: RunReader, score: str) -> Forest:
     # The page of a finished run, whose figures are in a file, needs no numpy.
-    from ...analysis.decisions.rows import read_rows
+    from ...analysis.rows import read_rows
 
     return forest_of(read_rows(run).results(score, (1.0,)))
 

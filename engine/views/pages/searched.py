@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import orjson
 from markupsafe import Markup, escape
 
-from ...analysis.decisions.rows import row_names
+from ...analysis.rows import row_names
 from ...errors import UsageError
 from ...run.reader import RunReader, damage_named
 from ...run.record.schema import RECORD

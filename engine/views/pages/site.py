@@ -12,7 +12,7 @@ from shutil import copyfile, rmtree
 
 from markupsafe import Markup
 
-from ...analysis.decisions.rows import read_rows
+from ...analysis.rows import read_rows
 from ...errors import UsageError
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader

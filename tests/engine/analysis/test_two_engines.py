@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oversight.engine.analysis.scoring.contrasts import contrasts, decided, unpaired
+from oversight.engine.analysis.scoring.estimate import Estimate
+from oversight.engine.analysis.scoring.inference import estimate, of_sample
+from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
+from oversight.engine.analysis.scoring.unpaired import chosen, scored
+from oversight.engine.analysis.scoring.world_table import WorldBlock, WorldTable
+from oversight.engine.analysis.scoring.worlds import Worlds, answer_scores, asd_weights
 from oversight.protocols.protocol import score_difference
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.scores import ALL_SCORES, applicable
-from oversight.protocols.scoring.contrasts import contrasts, decided, unpaired
-from oversight.protocols.scoring.estimate import Estimate
-from oversight.protocols.scoring.inference import estimate, of_sample
-from oversight.protocols.scoring.judgements import Judgement, Judgements
-from oversight.protocols.scoring.unpaired import chosen, scored
-from oversight.protocols.scoring.world_table import WorldBlock, WorldTable
-from oversight.protocols.scoring.worlds import Worlds, answer_scores, asd_weights
 from oversight.protocols.transcript import Transcript, Verdict
 
 GRADES = (1.0, -1.0, 0.25, -0.5, 0.0)

@@ -112,34 +112,6 @@ def refused(folder: Path, name: str) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "told"),
-    [
-        ("", "nowhere.py:It", "nowhere.py failed: FileNotFoundError"),
-        ("", "no_such_package.it:It", "no_such_package.it failed: ModuleNotFoundError"),
-        ("import no_such_part", "mine.py:It", "No module named 'no_such_part'"),
-        ("1 / 0", "mine.py:It", "the import of mine.py failed: ZeroDivisionError"),
-        ("def (", "mine.py:It", "the import of mine.py failed: SyntaxError"),
-        ("class Other: ...", "mine.py:It", "mine.py has no 'It'\n  classes in it: Other"),
-        ("It = 3", "mine.py:It", "mine.py:It is 3, not a class of Protocol"),
-        ("class It: ...", "mine.py:It", "not a class of Protocol"),
-        (
-            "from oversight.protocols import Protocol\nclass It(Protocol):\n  x: int = 1",
-            "mine.py:It",
-            "mine.py:It is not a frozen dataclass",
-        ),
-        ("", "debat", "did you mean 'debate'?"),
-    ],
-)
-def test_what_cannot_be_imported_is_told_with_line_and_reason(
-    text: str, name: str, told: str, tmp_path: Path
-) -> None:
-    (tmp_path / "mine.py").write_text(text)
-    fault = refused(tmp_path, name)
-    assert fault.startswith(f"{tmp_path / 'mine.yaml'}:4: protocols.")
-    assert told in fault
-
-
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An installed package with a protocol in two modules, which it registers."""

@@ -1,5 +1,7 @@
 """What a sweep file comes to, and what it is refused for: each reader's table, in Markdown."""
 
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 
 from oversight.engine.errors import UsageError
-from oversight.engine.run.loaded_sweep import load_sweep
+from oversight.engine.run.loaded_sweep import load_sweep, open_sweep
 from oversight.engine.sweep.document import Document
 from oversight.engine.sweep.examples import shots
 from oversight.engine.sweep.node import Node
@@ -32,8 +34,12 @@ agents: openai/gpt-4o-mini
 judges: compatible/lab/smollm2-135m
 protocols: propaganda
 """
-
-
+OWN = """\
+problems: {{bundled: {{name: arithmetic, limit: 1}}}}
+judges: sim/judge
+agents: sim/strong
+protocols: {{"{name}": }}
+"""
 WEAK = StatedJudge("sim/weak")
 
 
@@ -71,6 +77,18 @@ def prompted(text: str) -> object:
     return read_file(GRID + "prompts: mine.yaml\n")
 
 
+def of_ones_own(text: str) -> object:
+    """A sweep with a protocol of this name; below it, what mine.py has."""
+    name, _, code = text.partition("\n")
+    Path("mine.py").write_text(code)
+    Path("mine.yaml").write_text(OWN.format(name=name))
+    try:
+        return open_sweep(Path("mine.yaml"))
+    except UsageError as fault:
+        told = str(fault).replace(str(Path.cwd()), "~").replace(sys.prefix, "VENV")
+        raise UsageError(re.sub(r"file \w{12} \w{12}", "file …", told)) from fault
+
+
 def flagged(text: str) -> list[object]:
     *before, flag = text.split("\n")
     document = parsed("\n".join(before) or TEXT)
@@ -102,6 +120,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "a sweep file, and what is written otherwise in it": edited,
     "a whole sweep file": read_file,
     "a set of prompts": prompted,
+    "a class of one's own, and the text of mine.py": of_ones_own,
     "all roles": in_roles,
     "a name of one's own, whose model takes no temperature": in_roles,
     "rows": rows,

@@ -15,6 +15,7 @@ from oversight.protocols.datasets.leak import (
     LeakageCheck,
     leakage_check,
     power,
+    wilson,
 )
 from oversight.protocols.question import Answer, Problem, labelled, randomness
 from tests.conftest import Campaign
@@ -244,3 +245,10 @@ def test_balance_takes_the_wrong_answer_that_evens_things_out():
     balance = Balance()
     chosen = [balance.choose(right, (longer, shorter)) for _ in range(10)]
     assert chosen == [longer, shorter] * 5
+
+
+def test_wilson_stays_within_bounds() -> None:
+    assert wilson(0.0, 20) == (0.0, pytest.approx(0.161, abs=0.001))
+    assert wilson(1.0, 20)[1] == 1.0
+    with pytest.raises(ValueError, match=r"share of 1\.2"):
+        wilson(1.2, 5)

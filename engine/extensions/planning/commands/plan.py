@@ -11,9 +11,9 @@ import click
 
 from .....cache.rows import STORE_FILE
 from .....protocols.datasets.leak import leakage_check
-from ....analysis.decisions.judged import TABLE
-from ....analysis.decisions.rows import RunRows, read_rows
-from ....analysis.decisions.statement import read_pair
+from ....analysis.judged import TABLE
+from ....analysis.rows import RunRows, read_rows
+from ....analysis.statement import read_pair
 from ....display.quantity import counted, duration, short
 from ....display.table import Table, as_text
 from ....errors import RunFolderError
@@ -161,7 +161,8 @@ def command(
         told |= {"sharing": shared} if shared else {}
         show_json(told)
         return
-    show(as_text(_table(_headline(sweep, plan, gate), plan)))
+    show(f"{sweep} · {counted(plan.problems, 'problem')} · {gate}")
+    show(as_text(_table(_headline(plan), plan)))
     if needs is not None:
         show("")
         show(power_finding(needs).text("text", width()))
@@ -197,11 +198,10 @@ def _timed(runs: Sequence[Path]) -> tuple[str, dict[str, Latency]]:
     return "", {}
 
 
-def _headline(sweep: Path, plan: Plan, gate: str) -> str:
+def _headline(plan: Plan) -> str:
     about = "" if plan.walked == plan.problems else "about "
     calls, stored = plan.total("calls"), plan.total("stored")
     return (
-        f"{sweep} · {counted(plan.problems, 'problem')} · {gate}\n"
         f"{counted(plan.cells, 'cell')} · {about}{counted(calls, 'distinct call')} · "
         f"{about}{stored:,} already in the store"
     )

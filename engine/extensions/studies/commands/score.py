@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from .....protocols.scores import ALL_SCORES, SCORES, Compat
-from .....protocols.scoring.estimate import Interval
-from .....protocols.scoring.inference import ErrorKind
-from .....protocols.scoring.judgements import Judgements
-from .....protocols.scoring.worlds import BETAS
-from ....analysis.decisions.judged import lines_of
+from ....analysis.judged import lines_of
 from ....analysis.reports.scored import score_finding, where
 from ....analysis.reports.verdicts import TOLD_APART, read_verdicts
+from ....analysis.scoring.estimate import Interval
+from ....analysis.scoring.inference import ErrorKind
+from ....analysis.scoring.judgements import Judgements
+from ....analysis.scoring.worlds import BETAS
 from ....extensions.studies.scoring import is_study, study_judgements, study_parts
 from ....system.flags import argument, flag
 from ....views.cli.flags import Number, as_command

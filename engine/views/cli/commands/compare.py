@@ -6,18 +6,18 @@ from typing import Literal
 
 import click
 
-from .....protocols.scoring.contrasts import Family
-from .....protocols.scoring.estimate import Interval
-from .....protocols.scoring.inference import ErrorKind
-from ....analysis.decisions.comparison import (
+from ....analysis.comparison import (
     Comparison,
     compare_rows,
     comparison_finding,
     differences_meant,
 )
-from ....analysis.decisions.judged import compare_tables, is_table
-from ....analysis.decisions.rows import RunRows, read_rows
-from ....analysis.decisions.statement import Condition, read_condition
+from ....analysis.judged import compare_tables, is_table
+from ....analysis.rows import RunRows, read_rows
+from ....analysis.scoring.contrasts import Family
+from ....analysis.scoring.estimate import Interval
+from ....analysis.scoring.inference import ErrorKind
+from ....analysis.statement import Condition, read_condition
 from ....system.flags import argument, flag
 from ..exit_codes import ExitCode
 from ..flags import Number, as_command

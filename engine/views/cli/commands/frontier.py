@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from ....analysis.decisions.calls import calls_of_run
-from ....analysis.decisions.costs import CostAxis, row_costs
-from ....analysis.decisions.frontier import frontier_finding
-from ....analysis.decisions.judged import is_table, table_frontier
-from ....analysis.decisions.rows import read_rows
+from ....analysis.calls import calls_of_run
+from ....analysis.costs import CostAxis, row_costs
+from ....analysis.frontier import frontier_finding
+from ....analysis.judged import is_table, table_frontier
+from ....analysis.rows import read_rows
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....models.accounting.prices import listed, load_prices

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from .....protocols.scoring.estimate import Interval
+from ....analysis.scoring.estimate import Interval
 from ....errors import UsageError
 from ....run.lookup import Parts
 from ....system.files import unwritable

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from .....protocols.scoring.estimate import Interval
-from .....protocols.scoring.worlds import BETAS
-from ....analysis.decisions.measures import measures_finding, verdict_measures
-from ....analysis.decisions.rows import RunRows, read_rows
+from ....analysis.findings.finding import Finding
+from ....analysis.measures import measures_finding, verdict_measures
 from ....analysis.reports.formats import FORMATS
 from ....analysis.reports.groups import paper_table, pivot, pivot_finding, rows_where, value_of
 from ....analysis.reports.report import arranged, below_one_another, report
 from ....analysis.reports.results import Results
-from ....display.finding import Finding
+from ....analysis.rows import RunRows, read_rows
+from ....analysis.scoring.estimate import Interval
+from ....analysis.scoring.worlds import BETAS
 from ....models.accounting.ledger_file import read_ledger
 from ....run.reader import RunReader
 from ....system.flags import argument, flag

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from examples.analyses.scaling import SCALE, Games, fit, games, nested, overseen, ratings, right
-from oversight.protocols.scoring.arrays import Floats
-from oversight.protocols.scoring.quantiles import t_of
+from oversight.engine.analysis.scoring.arrays import Floats
+from oversight.engine.analysis.scoring.quantiles import t_of
 from tests.command_line import Command
 from tests.conftest import Campaign
 from tests.engine.kept_runs import Kept

@@ -6,6 +6,7 @@ from pytest import approx
 
 from oversight.cache.call import Call
 from oversight.engine.analysis.reports.results import Results, collect
+from oversight.engine.analysis.scoring.bounds import Bounds
 from oversight.engine.run.outcome import line, read_outcome
 from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.sweep import Cell
@@ -13,7 +14,6 @@ from oversight.protocols.agents.agent import Agent
 from oversight.protocols.doubts import Doubt
 from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.mechanisms.baselines import Propaganda
-from oversight.protocols.scoring.bounds import Bounds
 from oversight.protocols.transcript import Failure, Judgement, Verdict
 from tests.engine.verdicts import JUDGE, PROPAGANDA, SMALL, completed, problem, results, said, sweep
 from tests.fakes import Scripted, prompt

@@ -18,6 +18,8 @@ from oversight.engine.analysis.reports.groups import paper_table, pivot, pivot_f
 from oversight.engine.analysis.reports.notes import MOST_NOTES, notes_of
 from oversight.engine.analysis.reports.report import MOST_ROWS, finding, report, save_report
 from oversight.engine.analysis.reports.results import Results, collect
+from oversight.engine.analysis.scoring.estimate import PARTS, Estimate
+from oversight.engine.analysis.scoring.worlds import BETAS
 from oversight.engine.display.table import Table
 from oversight.engine.errors import UsageError
 from oversight.protocols.agents.agent import Agent
@@ -28,8 +30,6 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.scoring.estimate import PARTS, Estimate
-from oversight.protocols.scoring.worlds import BETAS
 from oversight.protocols.transcript import Failure
 from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, SMALL, records, results, sweep
 

@@ -8,13 +8,13 @@ from pytest import approx
 from oversight.engine.analysis.reports.aggregate import OutcomeTable
 from oversight.engine.analysis.reports.failures import called
 from oversight.engine.analysis.reports.results import Results, collect
+from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.run.outcome import line, read_outcome
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from oversight.protocols.prompts.prompt_set import default_prompts
-from oversight.protocols.scoring.estimate import Estimate
 from oversight.protocols.transcript import NOT_RUN, Failure, Verdict
 from tests.engine.verdicts import (
     JUDGE,

@@ -6,11 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call
-from oversight.cache.disk import DiskStore
 from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
 from oversight.engine.extensions.planning import estimate
@@ -25,7 +23,6 @@ from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Sweep
 from oversight.engine.tokens import prompt_tokens
-from oversight.engine.views.cli.group import oversight
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import Ensemble, Jury, StatedJudge
 from oversight.protocols.judges.judge import Judge
@@ -219,52 +216,6 @@ async def test_a_tokenizer_that_makes_more_tokens_is_reckoned_with(opened):
     assert ratio == pytest.approx(4 / 3.1, rel=0.01)
 
 
-def command(tmp_path: Path, text: str, *flags: str) -> str:
-    (tmp_path / "sweep.yaml").write_text(text)
-    arguments = ["plan", str(tmp_path / "sweep.yaml"), "--store", str(tmp_path / "store"), *flags]
-    result = CliRunner().invoke(oversight, arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def test_the_command_prints_a_line_a_model_and_leaves_no_trace(tmp_path):
-    told = command(tmp_path, REAL + LIMITED, "--limit", "1")
-    assert "1 problem · leakage check: " in told
-    assert "12 cells · " in told
-    assert "already in the store" in told
-    assert "(output tokens)" in told
-    assert HAIKU in told
-    assert "no reply of this sweep is stored" in told
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["sweep.yaml"]
-
-
-def test_the_plan_for_programs_holds_all_its_figures(tmp_path):
-    DiskStore(tmp_path / "store").close()
-    flags = ("--limit", "1", "--json")
-    told = json.loads(command(tmp_path, REAL, *flags))
-    priced = {model["model"] for model in told["plan"]["models"] if model["cost"]}
-    assert priced == {HAIKU, "openai/gpt-4o-mini"}
-    assert told["cost"] is None
-    prices = tmp_path / "prices.toml"
-    prices.write_text('[openai.models]\n"unheard-of" = { input = 1, output = 2 }\n')
-    told = json.loads(command(tmp_path, REAL, *flags, "--prices", str(prices)))
-    assert 0 < told["cost"]["low"] < told["cost"]["likely"] < told["cost"]["high"]
-    assert told["plan"]["cells"] == 12
-    assert told["leak_gate"].startswith("leakage check: ")
-
-
-def test_a_name_of_ones_own_costs_what_the_model_behind_it_costs(tmp_path):
-    reach = "providers: {azure: {base_url: 'https://res.openai.azure.com'}}\n"
-    reach += "models: {azure/mine: {is: openai/gpt-4.1}}\n"
-    flags = ("--limit", "1", "--json")
-    told = json.loads(command(tmp_path, REAL.replace(HAIKU, "azure/mine") + reach, *flags))
-    (mine,) = (each for each in told["plan"]["models"] if each["model"] == "azure/mine")
-    price = listed().find("openai/gpt-4.1")
-    assert price is not None
-    cost = price.cost(Usage(mine["input_tokens"], mine["output_tokens"]))
-    assert mine["cost"]["likely"] == pytest.approx(cost)
-
-
 CACHED = """\
 problems: {file: p.jsonl}
 agents: {model: MODEL, temperature: null}
@@ -292,33 +243,6 @@ def test_a_passage_is_planned_at_the_price_of_cached_tokens(tmp_path: Path) -> N
         assert 2.5 * passage < told["cached_tokens"] < 3 * passage
         assert told["cost"]["high"] > 1.8 * told["cost"]["likely"]
         assert "should come from its prompt cache" in within("plan", "s.yaml", cwd=tmp_path).out
-
-
-SHARED = """\
-problems: {bundled: {name: arithmetic, limit: 2}}
-agents: sim/strong
-judges: sim/judge
-protocols:
-  naive_judge:
-  debate: {rounds: [1, 2], horizon: HORIZON}
-  consultancy: {first: [client, consultant]}
-"""
-
-
-def test_a_plan_tells_what_each_row_asks_alone_and_beside_the_others(tmp_path: Path) -> None:
-    """Debate of one round: 2 speeches and a verdict, of which the longer one, of 4 and a verdict,
-    shares the speeches; a client who begins asks one question for both worlds."""
-    for horizon, shared, strangers in (("untold", 2.0, 1), ("told", 0.0, 2)):
-        (tmp_path / "s.yaml").write_text(SHARED.replace("HORIZON", horizon))
-        told = json.loads(within("plan", "s.yaml", "--sharing", "--json", cwd=tmp_path).out)
-        sharing = told["sharing"]
-        alone = [(row["alone"], row["alone"] - row["own"]) for row in sharing["rows"]]
-        assert alone == [(1, 0), (3, shared), (5, shared), (5, 0), (6, 0)]
-        assert sharing["together"] == 1 + 8 - shared + 11
-        assert sum(model["calls"] for model in told["plan"]["models"]) == 2 * sharing["together"]
-        assert len(sharing["strangers"]) == strangers
-    said = within("plan", "s.yaml", "--sharing", cwd=tmp_path).out
-    assert "its own" in said and "debate simultaneous 1 horizon told | debate simul" in said
 
 
 ALWAYS = "openai/o3"

@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from oversight.engine.analysis.decisions.rows import against_naive
+from oversight.engine.analysis.rows import against_naive
 from oversight.engine.run.loaded_sweep import open_run
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.sweep.grid import baselines

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from oversight.cache.reply import Usage
-from oversight.engine.analysis.decisions.costs import sampled_costs
-from oversight.engine.analysis.decisions.rows import read_rows
+from oversight.engine.analysis.costs import sampled_costs
+from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import UsageError
 from oversight.engine.models.accounting.price_file import checked
 from oversight.engine.models.accounting.prices import _prices, listed, load_prices

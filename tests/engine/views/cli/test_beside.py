@@ -11,6 +11,7 @@ from pytest import approx
 from oversight.cache.call import Call
 from oversight.engine.analysis.reports.report import finding, report
 from oversight.engine.analysis.reports.results import Results, collect
+from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.display.table import Table
 from oversight.engine.run.outcome import line, read_outcome
 from oversight.engine.run.scheduler import attempt
@@ -20,7 +21,6 @@ from oversight.protocols.judges import LogprobJudge
 from oversight.protocols.mechanisms.baselines import OpenTrust
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.scoring.estimate import Estimate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Verdict
 from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, problem, said, sweep
 from tests.fakes import Scripted, prompt

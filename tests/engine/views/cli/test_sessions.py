@@ -1,15 +1,18 @@
-"""Sessions of commands that work on files alone, or on a finished run."""
+"""Sessions of commands that work on files alone, on a finished run, or against a mock server."""
 
+import json
 import os
 import re
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from oversight.engine.extensions.mock.process import counts, serving
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Problem, labelled, randomness
 from tests.run_folders import everything as tree
@@ -17,7 +20,11 @@ from tests.sessions import Session, commands, sessions
 
 SESSIONS = Path(__file__).parent / "sessions"
 SAMPLES = Path(__file__).parents[3] / "protocols" / "samples" / "gsm8k"
-HELPERS = {"Path": Path, "os": os, "shutil": shutil, "tree": tree, "write_jsonl": write_jsonl}
+KEY = "sk-canary-0123456789abcdef"
+VENDORS = ("OPENAI", "ANTHROPIC", "COMPATIBLE_LAB")
+HELPERS = {
+    "Path": Path, "json": json, "os": os, "shutil": shutil, "tree": tree, "write_jsonl": write_jsonl
+}  # fmt: skip
 
 
 def drawn(answers: Callable[[Random], list[tuple[str, str, float]]]) -> list[Problem]:
@@ -28,10 +35,7 @@ def drawn(answers: Callable[[Random], list[tuple[str, str, float]]]) -> list[Pro
     ]
 
 
-FILES = ("scores.md", "data_sets.md", "studies.md", "refusals.md")
-
-
-@sessions(*(SESSIONS / name for name in FILES))
+@sessions(*(each for each in sorted(SESSIONS.glob("*.md")) if each.stem != "cache"))
 def test_a_session(
     session: Session,
     made: Path,
@@ -40,14 +44,32 @@ def test_a_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
+    for vendor in VENDORS:
+        monkeypatch.delenv(f"{vendor}_API_KEY", raising=False)
+        monkeypatch.delenv(f"{vendor}_BASE_URL", raising=False)
     run = str(made.relative_to(place))
-    names = HELPERS | {"env": monkeypatch, "RUN": run, "SAMPLES": SAMPLES, "drawn": drawn}
+
+    def serve(profile: str = "", *flags: str) -> str:
+        """A mock server of this profile, at which all providers are from now on, with keys."""
+        Path("profile.yaml").write_text(profile)
+        url = servers.enter_context(serving(["--profile", "profile.yaml", *flags]))
+        Path("profile.yaml").unlink()
+        for vendor in VENDORS:
+            monkeypatch.setenv(f"{vendor}_API_KEY", KEY)
+            monkeypatch.setenv(f"{vendor}_BASE_URL", url + "/v1" * (vendor != "ANTHROPIC"))
+        return url
 
     def shape(text: str) -> str:
+        assert KEY not in text
         places = {f"{place}": "~", f"{SAMPLES}": "SAMPLES", sys.prefix: "VENV", run: "RUN"}
         for path, name in places.items():
             text = text.replace(path, name)
         text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE", text)
+        text = re.sub(r"127\.0\.0\.1:\d{4,}", "SERVER", text)
+        text = re.sub(r"answers in \d+\.\d\d s", "answers in … s", text)
         return re.sub(r"-?\d+\.\d{6,}(?:e-\d+)?", lambda number: f"{float(number[0]):.5g}", text)
 
-    session.check(request, commands(names, shape, monkeypatch), names)
+    with ExitStack() as servers:
+        names = HELPERS | {"env": monkeypatch, "RUN": run, "SAMPLES": SAMPLES, "drawn": drawn}
+        names |= {"serve": serve, "counts": counts, "use": request.getfixturevalue}
+        session.check(request, commands(names, shape, monkeypatch), names)

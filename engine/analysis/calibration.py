@@ -1,0 +1,126 @@
+"""The verdicts of each row beside what they should be: calibration, and world against world."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .findings.chart import Chart, Point, Series, point
+from .findings.finding import Finding, Part, figure, number, share, word
+from .rows import RunRows
+from .scoring.arrays import Floats
+from .scoring.calibration import bars, calibration
+from .scoring.estimate import Estimate
+from .scoring.inference import means
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Verdicts of one judge that state alike how probable the first answer is."""
+
+    judge: str
+    stated: float
+    """Mean probability of the first answer."""
+    share: Estimate
+    """How often it is the best one."""
+
+
+def calibration_finding(run: RunRows, rows: Sequence[int] | None = None) -> Finding:
+    """How often an answer is right of which the judge says so: ten bins a judge, over all verdicts
+    of its rows, with intervals over problems."""
+    cells = run.table.cells
+    by_judge: dict[str, list[int]] = {}
+    for n in range(len(run.names)) if rows is None else rows:
+        by_judge.setdefault(run.sweep.rows[n].judge, []).append(n)
+    right = cells.best[cells.problem, 0].astype(np.float64)
+    clusters = run.cell_clusters
+    lines, series = list[Bar](), list[Series]()
+    for judge, numbers in by_judge.items():
+        stated = np.stack([run.table.probs[cells.places(n), 0] for n in numbers])
+        there = ~np.isnan(stated)
+        if not there.any():
+            continue
+        p = stated[there]
+        best, of = (np.broadcast_to(each, stated.shape)[there] for each in (right, clusters))
+        found = [Bar(judge, mean, its) for mean, its in bars(p, best, of)]
+        error = calibration(p, best).debiased_error
+        points = (point(f"n = {each.share.n}", each.stated, each.share) for each in found)
+        series.append(Series(judge, tuple(points), note=f"debiased error {error:.3f}"))
+        lines += found
+    title = "calibration: of the first answer, by what the judge says"
+    columns = [
+        word("judge", "judge"),
+        number("verdicts", "share.n", key="verdicts"),
+        share("stated", "stated"),
+        figure("right", "share", 2, sign=False),
+    ]
+    chart = Chart(
+        title,
+        "stated probability of answer A",
+        "share of A that is right",
+        tuple(series),
+        diagonal=True,
+        square=True,
+    )
+    notes = ("stated: mean probability of the bin, one of ten. [ ] 95%, over problems.",)
+    return Finding((Part("bars", title, columns, lines, notes, chart=chart),))
+
+
+@dataclass(frozen=True, slots=True)
+class WorldsLine:
+    """What the judge of one row makes of the answer that is argued for, over problems with two."""
+
+    row: str
+    n: int
+    truth: Estimate
+    """Mean probability of the answer argued for, where that is the truth."""
+    lie: Estimate
+    """Mean probability of the answer argued for, where that is wrong."""
+    higher: Estimate
+    """Share of draws in which the truth is believed more when it is argued for than the lie is."""
+
+
+def worlds_finding(run: RunRows, rows: Sequence[int] | None = None) -> Finding:
+    """P(argued answer) where the truth is argued, against where the lie is: a point a draw of a
+    problem with two answers and a verdict in both worlds."""
+    lines, series = list[WorldsLine](), list[Series]()
+    cells, problems = run.table.cells, run.sweep.problems
+    blocks = [block for block in cells.blocks if block.values.shape[1] == 2]
+    for n in range(len(run.names)) if rows is None else rows:
+        for block in blocks:
+            verdicts = run.table.probs[cells.places(n)[block.cells]][..., :2]
+            argued = np.diagonal(verdicts, axis1=-2, axis2=-1)
+            best = block.values.argmax(axis=1)[:, None, None]
+            truth, lie = (
+                np.take_along_axis(argued, place, axis=-1)[..., 0] for place in (best, 1 - best)
+            )
+            at, draw = np.nonzero(~np.isnan(truth + lie))
+            if not len(at):
+                continue
+            both: Floats = np.stack((truth[at, draw], lie[at, draw]))
+            higher = (np.sign(both[0] - both[1]) + 1) / 2
+            of = run.cell_clusters[block.cells[at, 0, 0]]
+            codes = np.unique(of, return_inverse=True)[1]
+            figures = means(np.vstack((both, higher)), codes, [(0.0, 1.0)] * 3)
+            lines.append(WorldsLine(run.names[n], len(at), *figures))
+            ids = (problems[k].id for k in block.problems[at].tolist())
+            points = (Point(id, *each) for id, each in zip(ids, both[::-1].T.tolist(), strict=True))
+            series.append(Series(run.names[n], tuple(points)))
+    title = "worlds: how probable the judge finds the answer that is argued for"
+    columns = [
+        word("row", "row"),
+        number("draws", "n", key="n"),
+        figure("the truth", "truth", 2, sign=False),
+        figure("a lie", "lie", 2, sign=False),
+        figure("truth above lie", "higher", 2, sign=False),
+    ]
+    chart = Chart(
+        title,
+        "P(argued answer) where a lie is argued",
+        "P(argued answer) where the truth is argued",
+        tuple(series),
+        diagonal=True,
+        square=True,
+    )
+    notes = ("problems with two answers and a verdict in both worlds. [ ] 95%, over problems.",)
+    return Finding((Part("rows", title, columns, lines, notes, chart=chart),))

@@ -1,0 +1,367 @@
+"""Comparison of rows: contrasts between the rows of one run, or of two runs.
+
+Each `scoring.contrasts.Contrast` comes with the judge's flips, the bounds set by failed worlds, and
+the questions on which the two differ most. No call is made.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from ..display.quantity import signed
+from ..errors import UsageError
+from .findings.finding import (
+    Column,
+    Finding,
+    Part,
+    column,
+    figure,
+    footnotes,
+    number,
+    people,
+    program,
+    share,
+    span,
+    word,
+)
+from .instruments import instrument_notes
+from .reports.results import SCORE_NAMES
+from .row_pairs import pairs_across, pairs_between, pairs_within
+from .row_verdicts import DifferenceBounds, difference_bounds, flips_between
+from .rows import RunRows, pairs_meant
+from .sample_pairs import comparable, most_apart, ranks_of, swayed
+from .scoring.contrasts import Contrast, Family, RankSet, contrasts
+from .scoring.estimate import Interval
+from .scoring.inference import FEW_CLUSTERS, ErrorKind
+from .scoring.verdict_measures import Flips
+
+RowPlace: TypeAlias = tuple[int, int]
+"""A row: the index of its run, and its index in that run."""
+
+DETAILED = 100
+"""Most contrasts for which the questions that differ most are listed."""
+
+NAMED = 5
+"""Most contrasts for which the notes list the questions that differ most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A contrast with statistics of the verdicts behind it."""
+
+    places: tuple[RowPlace, RowPlace]
+    contrast: Contrast
+    flips: Flips | None
+    """Changes of the judge from the second row to the first, world by world; None if the rows have
+    no world in common."""
+    bounds: DifferenceBounds
+    """Bounds of the difference over all outcomes of failed and doubtful worlds (Manski 1990)."""
+    apart: tuple[tuple[str, float], ...]
+    """Questions on which the rows differ most, with the difference; () beyond `DETAILED`
+    contrasts."""
+    swayed: bool = False
+    """Whether leaving out some one cluster moves the difference by more than its standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Contrasts tested together, as one family."""
+
+    name: str
+    """Name of the run, or of both runs."""
+    score: str
+    family: Family
+    equivalence: float
+    contrasts: tuple[Compared, ...]
+    notes: tuple[str, ...] = ()
+    """Differences between two runs beside the compared rows, and contrasts left out."""
+    ranks: tuple[tuple[str, RankSet], ...] = ()
+    """By row name, its simultaneous set of possible ranks; () unless all rows of a run were
+    compared."""
+
+    def __str__(self) -> str:
+        """The tables that `oversight compare` prints."""
+        return str(comparison_finding(self))
+
+    def _repr_markdown_(self) -> str:
+        """Notebook display."""
+        return comparison_finding(self).text("markdown")
+
+    @property
+    def multiplicity(self) -> str:
+        """Number of contrasts, and the correction of p for that number."""
+        if len(self.contrasts) == 1:
+            return "1 contrast was looked at: p is not corrected."
+        how = {
+            "holm": "family-wise error, Holm's step-down",
+            "bh": "q, the false discovery rate (Benjamini and Hochberg)",
+        }[self.family]
+        return f"{len(self.contrasts):,} contrasts were looked at. p_family: {how}."
+
+
+def compare_rows(
+    first: RunRows,
+    second: RunRows | None = None,
+    *,
+    baseline: str | None = None,
+    pairs: Literal["all"] | None = None,
+    named: Sequence[str] = (),
+    score: str = "brier",
+    family: Family = "holm",
+    equivalence: float = 0.05,
+    ways: Sequence[str] = (),
+    error: ErrorKind = "cr3",
+    interval: Interval = "t",
+) -> Comparison:
+    """Compare the rows of one run, or the matching rows of two runs.
+
+    A contrast is the first row minus the second; with two runs, the first run minus the second.
+    Within one run: the named contrasts, all pairs, or all rows against a baseline; by default all
+    rows against the naive judge, or all pairs if there is none. named: each `A - B`; with two runs
+    A is a row of the first and B one of the second. ways: `problem`, the groups of problems or,
+    without any, the problems, or `question`, the problems.
+
+    UsageError for unknown names, for baseline or pairs with two runs, if nothing can be compared,
+    and for two runs that share no problem or no row.
+    """
+    runs = (first,) if second is None else (first, second)
+    notes: tuple[str, ...] = ()
+    if second is None:
+        name, labels = first.sweep.name, [""]
+        places = [((0, one), (0, two)) for one, two in pairs_within(first, baseline, pairs, named)]
+    else:
+        if baseline is not None or pairs is not None:
+            raise UsageError("--baseline and --pairs are of one run; of two: --contrast 'A - B'")
+        name = f"{first.folder.name} and {second.folder.name}"
+        labels = [f" ({label})" for label in _labels(first, second)]
+        matches = pairs_between(first, second, named)
+        notes = tuple(instrument_notes(first, second, matches))
+        places = [((0, one), (1, two)) for one, two in matches]
+    names = {
+        (at, row): f"{name}{label}"
+        for at, (run, label) in enumerate(zip(runs, labels, strict=True))
+        for row, name in enumerate(run.names)
+    }
+    said = _Said(family, equivalence, error, interval)
+    result = _compared(name, runs, names, places, score, ways, said)
+    ranks = ranks_of(first.clustered(score, ways), error, interval) if pairs == "all" else ()
+    return replace(result, notes=(*notes, *result.notes), ranks=ranks)
+
+
+def differences_meant(
+    comparison: Comparison, one: str, two: str, first: RunRows, second: RunRows | None = None
+) -> Iterator[tuple[Contrast, float]]:
+    """Contrasts between rows matching `one` and `two`, each with the difference one minus two."""
+    if second is not None:
+        pairs = [((0, a), (1, b)) for a, b in pairs_across(first, second, one, two)]
+    else:
+        rows = first.sweep.rows
+        pairs = [((0, a), (0, b)) for a, b in pairs_meant(one, two, rows, first.names)]
+    for each in comparison.contrasts:
+        if each.places in pairs:
+            yield each.contrast, each.contrast.estimate.value
+        elif each.places[::-1] in pairs:
+            yield each.contrast, -each.contrast.estimate.value
+
+
+def _labels(first: RunRows, second: RunRows) -> tuple[str, str]:
+    names = first.folder.name, second.folder.name
+    if first.folder == second.folder:
+        return f"{names[0]}, first", f"{names[1]}, second"
+    return names if names[0] != names[1] else (str(first.folder), str(second.folder))
+
+
+def _compared(
+    name: str,
+    runs: Sequence[RunRows],
+    names: Mapping[RowPlace, str],
+    places: Sequence[tuple[RowPlace, RowPlace]],
+    score: str,
+    ways: Sequence[str],
+    said: "_Said",
+) -> Comparison:
+    clustered = [run.clustered(score, ways) for run in runs]
+    tables = {place: runs[place[0]].table.worlds(place[1]) for place in names}
+    samples = {
+        names[place]: measured
+        for place in sorted({place for pair in places for place in pair})
+        if (measured := clustered[place[0]].get(runs[place[0]].names[place[1]]))
+    }
+    complete = [
+        (one, two)
+        for one, two in places
+        if comparable(samples.get(names[one]), samples.get(names[two]))
+    ]
+    if not complete:
+        raise UsageError(
+            f"{name}: nothing to compare yet: a contrast needs two problems, or groups of them, "
+            "with a verdict in every world of both rows"
+        )
+    pairs = [(names[one], names[two]) for one, two in complete]
+    try:
+        tested = contrasts(samples, pairs, **said._asdict())
+    except ValueError as exc:
+        raise UsageError(f"{name}: {exc}") from exc
+    number = {place: n for n, place in enumerate(names)}
+    numbers = [(number[one], number[two]) for one, two in complete]
+    flips = flips_between(runs, numbers)
+    bounds = difference_bounds([each.extremes(score) for each in tables.values()], numbers)
+    few = len(tested) <= DETAILED
+    dropped = len(places) - len(complete)
+    left_out = f"{dropped:,} contrasts are left out: their rows share too few problems."
+    return Comparison(
+        name,
+        score,
+        said.family,
+        said.equivalence,
+        tuple(
+            Compared(
+                complete[k],
+                contrast,
+                flips[k],
+                bounds[k],
+                most_apart(samples, pairs[k]) if few else (),
+                few and swayed(samples, pairs[k]),
+            )
+            for k, contrast in enumerate(tested)
+        ),
+        (left_out,) if dropped else (),
+    )
+
+
+def contrast_columns(several: bool, beside: Sequence[Column] = ()) -> list[Column]:
+    """Columns of lines with a `contrast`. several: whether it is one of a family. beside: behind
+    n."""
+    return [
+        *(word(role, f"contrast.{role}", key=role) for role in ("first", "second")),
+        number("n", "contrast.estimate.n", key="n"),
+        *beside,
+        program("means", "contrast.means"),
+        figure("difference", "contrast.estimate", key="difference"),
+        column("p", "contrast.p", _p, key="p"),
+        column("p_family", "contrast.p_family", _p if several else None, key="p_family"),
+        people("verdict", _verdict),
+        program("verdict", "contrast.verdict"),
+        program("undone", "contrast.undone"),
+        program("mde", "contrast.mde"),
+    ]
+
+
+def comparison_finding(comparison: Comparison) -> Finding:
+    """Contrasts, flips and ranks, those that have content."""
+    lines = comparison.contrasts
+    several = len(lines) > 1
+    clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
+    doubtful = any(line.bounds.low < line.bounds.high - 1e-9 for line in lines)
+    names = [word(role, f"contrast.{role}", key=role) for role in ("first", "second")]
+    columns = [
+        *contrast_columns(several, [people("clusters", _clusters)] * clustered),
+        program("effective_clusters", "contrast.estimate.effective"),
+        *(program(name, f"contrast.{name}") for name in ("equivalent", "correlation")),
+        *[people("bounds", lambda line: span((line.bounds.low, line.bounds.high), 2))] * doubtful,
+        program("bounds", "bounds"),
+        number("pairing", "contrast.pairing", ".2f", key="pairing"),
+        program("flips", "flips", tuple(each.name for each in fields(Flips))),
+        program("swayed", "swayed"),
+        program(
+            "apart",
+            lambda line: [{"problem": id, "difference": value} for id, value in line.apart],
+        ),
+    ]
+    title = (
+        f"{comparison.name}: differences of ASD ({SCORE_NAMES[comparison.score]}), first - second"
+    )
+    every = Part(
+        "contrasts", title, columns, lines, (*comparison.notes, *_notes(comparison, doubtful))
+    )
+    flips = Part(
+        "",
+        "flips: worlds that the judge gets right or wrong under the second row, then the first",
+        [
+            *names,
+            share("right both", "flips.right_right"),
+            share("wrong → right", "flips.wrong_right"),
+            share("right → wrong", "flips.right_wrong"),
+            share("wrong both", "flips.wrong_wrong"),
+        ],
+        [line for line in lines if line.flips],
+        ("→: from what the judge thinks under the second row to what it thinks under the first.",),
+    )
+    ranks = Part(
+        "ranks",
+        "ranks: the places that each row may have, all of them right at once (95%)",
+        [word("row", "row"), number("best", "best"), number("worst", "worst")],
+        sorted(
+            (_Rank(name, each.best, each.worst) for name, each in comparison.ranks),
+            key=lambda each: (each.best, each.worst, each.row),
+        ),
+        ("1 is the highest ASD; over the problems that all rows have.",),
+    )
+    about = {
+        "name": comparison.name,
+        "score": comparison.score,
+        "family": comparison.family,
+        "equivalence": comparison.equivalence,
+        "multiplicity": comparison.multiplicity,
+        "notes": comparison.notes,
+    }
+    return Finding((every, flips, ranks), about)
+
+
+class _Said(NamedTuple):
+    """How contrasts are decided."""
+
+    family: Family
+    equivalence: float
+    error: ErrorKind
+    interval: Interval
+
+
+class _Rank(NamedTuple):
+    row: str
+    best: int
+    worst: int
+
+
+def _clusters(line: Compared) -> str:
+    return f"{line.contrast.estimate.clusters} (worth {line.contrast.estimate.effective:.0f})"
+
+
+def _verdict(line: Any) -> str:
+    its: Contrast = line.contrast
+    if its.verdict != "not determined":
+        return its.verdict + " †" * its.undone
+    return f"{its.verdict} at MDE {its.mde:.2f}" if its.mde else f"{its.verdict}: too few problems"
+
+
+def _p(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else "<.001"
+
+
+def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
+    found = [one.contrast for one in comparison.contrasts]
+    fewest = min((one.estimate for one in found), key=lambda one: one.effective)
+    yield comparison.multiplicity
+    yield f"[ ] 95%, {fewest.how}; p, equivalence and MDE invert the same interval."
+    yield from footnotes(one.estimate for one in found)
+    yield (
+        f"equivalent: the 90% interval lies within ±{comparison.equivalence:g}. MDE: what this "
+        "many problems decide with power .8."
+    )
+    if fewest.effective < FEW_CLUSTERS:
+        yield (
+            f"only {fewest.clusters} problems or groups of them, worth {fewest.effective:.1f} of "
+            "one size: intervals are wide, and rough."
+        )
+    if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:
+        where = ", ".join(f"{one.first} - {one.second}" for one in swayed[:NAMED])
+        yield f"one problem or group of them alone moves by more than its error: {where}."
+    if doubtful:
+        yield "bounds: with every failed or doubtful world at its worst, and at its best."
+    yield "pairing: error of the difference over that of separate problems; below 1 it paid"
+    if len(found) <= NAMED:
+        for one in comparison.contrasts:
+            if one.apart:
+                apart = ", ".join(f"{id} ({signed(value)})" for id, value in one.apart)
+                of = f" of {one.contrast.first} and {one.contrast.second}" * (len(found) > 1)
+                yield f"problems that differ most{of}: {apart}"

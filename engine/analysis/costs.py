@@ -1,0 +1,184 @@
+"""Cost of each row of a run, stand-alone and marginal.
+
+A call that several rows make is paid once. The stand-alone cost of a row covers all of its calls;
+the marginal cost, in the order of the report, those that no earlier row makes. Marginal costs add
+up to the cost of the run.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from ..models.accounting.prices import PriceList
+from .calls import PaidCall, RunCalls, calls_of_run, sample_of
+from .findings.finding import Part, column, number, program, word
+from .rows import RunRows
+
+CostAxis: TypeAlias = Literal["dollars", "tokens"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Billed usage of a set of calls."""
+
+    calls: int = 0
+    dollars: float | None = 0.0
+    """None if the price of a model is unknown."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Input tokens read from providers' prompt caches."""
+    judge_tokens: int = 0
+    """Input and output tokens of the calls from which verdicts were read."""
+    judge_dollars: float | None = 0.0
+    """Cost of these calls; None if the price of a model is unknown."""
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def on(self, axis: CostAxis) -> float | None:
+        return self.dollars if axis == "dollars" else float(self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class RowCost:
+    """Cost of one row."""
+
+    name: str
+    problems: int
+    """Problems with at least one cell of the row run."""
+    alone: Spent | None
+    """None for the whole run."""
+    marginal: Spent
+    asked: int = 0
+    """Calls of all of its worlds; one that they share counts in each."""
+
+    def each(self, axis: CostAxis) -> float:
+        """Stand-alone cost a problem."""
+        cost = self.alone.on(axis) if self.alone else None
+        return (cost or 0.0) / max(self.problems, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Costs of all rows of a run, in the order of its report."""
+
+    rows: tuple[RowCost, ...]
+    total: Spent
+    """Cost of all distinct calls."""
+    unpriced: tuple[str, ...]
+    """Models without a known price."""
+    missing: int
+    """Cells with calls that the store does not hold."""
+    sampled: int = 0
+    """Problems, if these are the costs of some alone."""
+
+
+def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
+    """Stand-alone and marginal costs of the rows of a run."""
+    prices = prices.named(run.sweep.meanings)
+    rows = len(run.sweep.rows)
+    alone, marginal = spent_by_row(found, rows, prices)
+    ran = [_problems(run, row, found.problems) for row in range(rows)]
+    models = dict.fromkeys(call.model for call in found.calls.values())
+    return Costs(
+        tuple(
+            RowCost(*each)
+            for each in zip(run.names, ran, alone, marginal, found.asked or [0] * rows, strict=True)
+        ),
+        _spent((call for call in found.calls.values() if call.rows), prices),
+        tuple(model for model in models if prices.find(model) is None),
+        found.missing,
+        len(found.problems or ()),
+    )
+
+
+def sampled_costs(run: RunRows) -> Costs:
+    """Costs of the rows of a run over its first problems, at the listed prices."""
+    return row_costs(run, calls_of_run(run.run, sample_of(run.sweep)), run.run.prices)
+
+
+def spent_by_row(found: RunCalls, rows: int, prices: PriceList) -> tuple[list[Spent], list[Spent]]:
+    """Stand-alone and marginal usage of each row, by row number."""
+    alone: list[list[PaidCall]] = [[] for _ in range(rows)]
+    marginal: list[list[PaidCall]] = [[] for _ in range(rows)]
+    for call in found.calls.values():
+        if not call.rows:
+            continue
+        marginal[(call.rows & -call.rows).bit_length() - 1].append(call)
+        bits = call.rows
+        while bits:
+            alone[(bits & -bits).bit_length() - 1].append(call)
+            bits &= bits - 1
+    return [_spent(each, prices) for each in alone], [_spent(each, prices) for each in marginal]
+
+
+def _problems(run: RunRows, row: int, among: Collection[str] | None) -> int:
+    ran = np.unique(run.table.cells.problem[run.table.completed(row)]).tolist()
+    return sum(among is None or run.sweep.problems[n].id in among for n in ran)
+
+
+def _spent(calls: Iterable[PaidCall], prices: PriceList) -> Spent:
+    count = read = wrote = cached = judged = 0
+    dollars: float | None = 0.0
+    judge_dollars: float | None = 0.0
+    for call in calls:
+        usage = call.usage
+        count += 1
+        read += usage.input_tokens
+        wrote += usage.output_tokens
+        cached += usage.cache_read_tokens
+        price = prices.find(call.model)
+        dollars = None if dollars is None or price is None else dollars + price.cost(usage)
+        if call.judging:
+            judged += usage.input_tokens + usage.output_tokens
+            if judge_dollars is not None:
+                judge_dollars = None if price is None else judge_dollars + price.cost(usage)
+    return Spent(count, dollars, read, wrote, cached, judged, judge_dollars)
+
+
+def costs_part(costs: Costs, ledger: float | None) -> Part:
+    """The cost of each row in the order of the report. ledger: dollars recorded in the run's; None
+    if it paid nothing."""
+    notes = [
+        "Each row by itself, with all calls that it makes. marginal: only those that no row above "
+        "it made; they add up to what all rows took together.",
+        "judge's: tokens in and out of the calls from which verdicts were read.",
+    ]
+    if ledger is not None:
+        notes.append(f"the ledger has ${ledger:,.2f}, with requests that failed or were sent again")
+    if costs.unpriced:
+        notes.append(f"no price is known of {', '.join(costs.unpriced)}; give one with --prices")
+    if costs.missing:
+        notes.append(f"{costs.missing:,} cells have calls that the store does not hold: left out")
+    # Dollars are shown unless everything was free.
+    priced = costs.total.dollars is None or costs.total.dollars > 0
+    return Part(
+        "rows",
+        "cost by row",
+        [
+            word("row", "name"),
+            program("problems", "problems"),
+            program("alone", "alone"),
+            program("marginal", "marginal"),
+            *[column("$ alone", "alone.dollars", _dollars, key="")] * priced,
+            number("calls", "alone.calls", key=""),
+            number("tokens in", "alone.input_tokens", key=""),
+            number("cached", "alone.cached_tokens", key=""),
+            number("out", "alone.output_tokens", key=""),
+            number("judge's", "alone.judge_tokens", key=""),
+            *[column("$ marginal", "marginal.dollars", _dollars, key="")] * priced,
+            number("calls marginal", "marginal.calls", key=""),
+            number("tokens marginal", "marginal.tokens", key=""),
+        ],
+        costs.rows,
+        notes,
+        total=RowCost("all rows", 0, None, costs.total),
+    )
+
+
+def _dollars(dollars: float | None) -> str:
+    return "–" if dollars is None else f"{dollars:,.4f}"

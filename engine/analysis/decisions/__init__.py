@@ -1,1 +1,0 @@
-"""What a run says to whoever must choose: contrasts, costs, measures."""

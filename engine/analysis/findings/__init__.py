@@ -1,0 +1,1 @@
+"""What an analysis found, as plain values with their columns and charts."""

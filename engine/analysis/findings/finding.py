@@ -1,0 +1,347 @@
+"""What an analysis found: parts of named lines, whose columns are declared once.
+
+Text, Markdown, LaTeX, CSV, JSON, notebooks and pages follow from the columns. An estimate has one
+shape everywhere: `+0.69 [0.54, 0.78]` for people, and {value, low, high, error, method, n,
+clusters} for programs. ± stands for a standard error only.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from functools import partial
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+import orjson
+
+from ...display.printable import one_line
+from ...display.quantity import signed
+from ...display.table import MOST_NOTE, NONE, Table, as_csv, formatted, wrapped
+from ..scoring.estimate import PARTS, Estimate
+from .chart import Chart
+
+Cell: TypeAlias = Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a part."""
+
+    head: str = ""
+    cell: Cell | None = None
+    """The text of a cell, from the line; None keeps the column out of tables for people."""
+    key: tuple[str, ...] = ()
+    """Path of the value in JSON, joined by dots in CSV; () keeps it out of both."""
+    value: Callable[[Any], Any] = field(default=lambda line: None)
+    parts: tuple[str, ...] = ()
+    """Keys of a value that is a mapping, so that CSV has them even if no line has a value."""
+    words: bool = False
+    """Whether cells are words, aligned left; columns of words come before those of numbers."""
+
+
+def column(
+    head: str,
+    of: str,
+    shown: Callable[[Any], str] | None = None,
+    *,
+    key: str | None = None,
+    parts: tuple[str, ...] = (),
+    words: bool = False,
+) -> Column:
+    """The column of an attribute, or of a path of them such as `contrast.p`; None where a part of
+    the path is. shown: the text of its value; without it the column is for programs alone. key: its
+    name for programs, by default the path; "" keeps it from them."""
+    get = _get(of)
+    cell = None if shown is None else lambda line: shown(get(line))
+    path = tuple((of if key is None else key).split(".")) if key != "" else ()
+    return Column(head, cell, path, get, parts, words)
+
+
+def word(head: str, of: str, **options: Any) -> Column:
+    return column(head, of, lambda value: value or "–", words=True, **options)
+
+
+def number(head: str, of: str, spec: str = ",", **options: Any) -> Column:
+    return column(head, of, lambda v: "–" if v is None else f"{v:{spec}}", **options)
+
+
+def change(head: str, of: str, digits: int = 3, **options: Any) -> Column:
+    """A number with its sign, without an interval."""
+    return column(head, of, lambda value: signed(value, digits), **options)
+
+
+def share(head: str, of: str, **options: Any) -> Column:
+    return column(head, of, percent, **options)
+
+
+def flag(head: str, of: str, **options: Any) -> Column:
+    return column(head, of, lambda value: "yes" if value else "", **options)
+
+
+def figure(
+    head: str, of: str, digits: int = 3, *, sign: bool = True, shown: bool = True, **options: Any
+) -> Column:
+    """An estimate with its interval. shown: to people, too."""
+    cell = (lambda value: estimated(value, digits, sign=sign)) if shown else None
+    return column(head, of, cell, parts=PARTS, **options)
+
+
+def program(key: str, of: str | Callable[[Any], Any], parts: tuple[str, ...] = ()) -> Column:
+    """A value for programs alone."""
+    return Column("", None, tuple(key.split(".")), _get(of) if isinstance(of, str) else of, parts)
+
+
+def people(head: str, cell: Cell, *, words: bool = False) -> Column:
+    """A cell for people alone."""
+    return Column(head, cell, words=words)
+
+
+def _get(of: str) -> Callable[[Any], Any]:
+    names = of.split(".")
+    if len(names) == 1:
+        return attrgetter(of)
+
+    def get(line: Any) -> Any:
+        for name in names:
+            line = None if line is None else getattr(line, name)
+        return line
+
+    return get
+
+
+def estimated(estimate: Estimate | None, digits: int = 3, *, sign: bool = True) -> str:
+    """`+0.69 [0.54, 0.78]`; bare without an interval, as an identity is; – where there is none.
+    ‡: by the guard. †: the guard would undo the sign."""
+    if estimate is None:
+        return "–"
+    value = signed(estimate.value, digits) if sign else f"{estimate.value:z.{digits}f}"
+    if not estimate.interval:
+        return value
+    mark = "‡" if estimate.guarded else "†" if sign and estimate.undone else ""
+    return f"{value} {span(estimate.interval, digits)}{mark}"
+
+
+def footnotes(estimates: Iterable[Estimate | None]) -> Iterator[str]:
+    """What the marks of these estimates say."""
+    there = [each for each in estimates if each]
+    if any(each.guarded for each in there):
+        yield "‡ guarded: too few problems that differ for t, or asked for."
+    if undone := [each for each in there if each.undone]:
+        spans = [span(each.by("guarded").interval or (0.0, 0.0), 2) for each in undone[:3]]
+        more = ", …" if len(undone) > len(spans) else ""
+        yield (
+            f"† an error in one problem of {undone[0].n} could undo this: guarded "
+            f"{', '.join(spans)}{more}."
+        )
+
+
+def shared(estimate: Estimate | None) -> str:
+    """An estimated share: `69% [54, 78]`."""
+    if estimate is None:
+        return "–"
+    low, high = estimate.interval or (None, None)
+    return percent(estimate.value) + (
+        "" if low is None or high is None else f" [{100 * low:.0f}, {100 * high:.0f}]"
+    )
+
+
+def span(interval: tuple[float, float], digits: int = 3) -> str:
+    """`[-0.120, 0.045]`"""
+    return f"[{interval[0]:z.{digits}f}, {interval[1]:z.{digits}f}]"
+
+
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.0%}"
+
+
+def _for_people(column: Column) -> Column:
+    """The column with a cell, where it was for programs alone."""
+    return (
+        column
+        if column.cell
+        else replace(column, head=".".join(column.key), cell=partial(_text, column))
+    )
+
+
+def _text(column: Column, line: Any) -> str:
+    match value := column.value(line):
+        case Estimate():
+            return estimated(value, 2)
+        case None:
+            return NONE
+        case float():
+            return f"{value:.3g}"
+        case Mapping():
+            return ", ".join(f"{name} {each}" for name, each in value.items()) or NONE
+    return str(value)
+
+
+def plain(value: Any) -> Any:
+    """A value for JSON: estimates in their one shape, also inside of other values."""
+    if isinstance(value, Estimate):
+        return value.plain()
+    if isinstance(value, Mapping):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        fields = getattr(value, "__dataclass_fields__")  # noqa: B009
+        return {name: plain(getattr(value, name)) for name in fields}
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Lines of one kind; a part without lines is not shown to people."""
+
+    key: str
+    """Name of its list of lines in JSON; "" keeps it from programs."""
+    title: str
+    columns: Sequence[Column]
+    lines: Sequence[Any]
+    notes: Iterable[str] = ()
+    shown: bool = True
+    """Whether people see it."""
+    total: Any = None
+    """A last line of all, for people alone."""
+    chart: Chart | None = None
+    """The lines as a chart, for pages and pictures."""
+    alike: Sequence[str] = ()
+    """What holds for every line, for people: `agent sim/strong`."""
+
+    def table(self) -> Table:
+        lines = [*self.lines, *([self.total] if self.total is not None else [])]
+        cells = [(column, column.cell) for column in self.columns if column.cell]
+        return Table(
+            self.title,
+            tuple(column.head for column, _ in cells),
+            tuple(tuple(cell(line) for _, cell in cells) for line in lines),
+            sum(column.words for column, _ in cells),
+            tuple(self.notes),
+            tuple(self.alike),
+        )
+
+    def first(self, most: int, every: str) -> "Part":
+        """Its first lines, with a note that says how to see the others."""
+        if len(self.lines) <= most:
+            return self
+        note = f"{len(self.lines) - most:,} more lines: {every}."
+        return replace(self, lines=self.lines[:most], notes=(note, *self.notes))
+
+    def sorted(self, name: str) -> "Part":
+        """The lines by a column, which is named as in `chosen`: the largest first, words from A
+        to Z; lines without a value last."""
+        (column, *_) = self._named(name)
+        there, without = list[tuple[Any, Any]](), list[Any]()
+        for line in self.lines:
+            value = column.value(line)
+            value = value.value if isinstance(value, Estimate) else value
+            if value is None or isinstance(value, Mapping):
+                without.append(line)
+            else:
+                there.append((value, line))
+        words = any(isinstance(value, str) for value, _ in there)
+        there.sort(key=lambda each: each[0], reverse=not words)
+        return replace(self, lines=(*(line for _, line in there), *without))
+
+    def chosen(self, names: Sequence[str]) -> "Part":
+        """Its columns of words for people, then those of these names in JSON; `jse` is all of them
+        under this key. ValueError for a name that no column has."""
+        heads = [each for each in self.columns if each.words]
+        found = [_for_people(each) for name in names for each in self._named(name)]
+        return replace(self, columns=[*heads, *(each for each in found if each not in heads)])
+
+    def _named(self, name: str) -> "list[Column]":
+        path = tuple(name.split("."))
+        if found := [each for each in self.columns if each.key[: len(path)] == path]:
+            return found
+        known = ", ".join(dict.fromkeys(each.key[0] for each in self.columns if each.key))
+        raise ValueError(f"{name!r} is no column; there are {known}")
+
+    def plain(self) -> list[dict[str, Any]]:
+        return [plain_line(self.columns, line) for line in self.lines]
+
+    def csv(self) -> str:
+        """The lines as comma-separated values; lists within them are left out."""
+        lines = [_flat(plain_line(self.columns, line, whole=True)) for line in self.lines]
+        head = list(dict.fromkeys(name for line in lines for name in line))
+        return as_csv(head, [[line.get(name, "") for name in head] for line in lines])
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one analysis."""
+
+    parts: tuple[Part, ...]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """Facts for programs beside the lines."""
+    lead: tuple[str, ...] = ()
+    """Lines above the tables."""
+
+    def tables(self) -> list[Table]:
+        return [part.table() for part in self.parts if part.lines and part.shown]
+
+    def plain(self) -> dict[str, Any]:
+        lists = {part.key: part.plain() for part in self.parts if part.key}
+        return {**{name: plain(value) for name, value in self.about.items()}, **lists}
+
+    def text(self, format: str, width: int | None = None) -> str:
+        """The finding as text, markdown, latex, csv (its first part) or json. width: columns of a
+        terminal; None for output that is not one."""
+        match format:
+            case "json":
+                return orjson.dumps(self.plain(), option=orjson.OPT_INDENT_2).decode()
+            case "csv":
+                return self.parts[0].csv()
+        shown = formatted(self.tables(), format, width)
+        if not self.lead:
+            return shown
+        lead = [one_line(line, MOST_NOTE) for line in self.lead]
+        if format == "latex":
+            return "\n".join(f"% {line}" for line in lead) + f"\n\n{shown}"
+        if format == "text":
+            return (
+                "\n".join(part for line in lead for part in wrapped(line, width)) + f"\n\n{shown}"
+            )
+        return "  \n".join(lead) + f"\n\n{shown}"
+
+    def __str__(self) -> str:
+        return self.text("text")
+
+    def _repr_markdown_(self) -> str:
+        return self.text("markdown")
+
+
+def plain_line(columns: Iterable[Column], line: Any, *, whole: bool = False) -> dict[str, Any]:
+    """A line for programs, nested by key. whole: write a missing mapping as its parts without
+    values, instead of None."""
+    found: dict[str, Any] = {}
+    for column in columns:
+        if column.key:
+            at = found
+            for name in column.key[:-1]:
+                at = at.setdefault(name, {})
+            value = plain(column.value(line))
+            at[column.key[-1]] = _filled(value, column.parts) if whole and column.parts else value
+    return found
+
+
+def _filled(value: Any, parts: tuple[str, ...]) -> Any:
+    """The value with all parts, also where mappings of such values lack one."""
+    if value is None:
+        return dict.fromkeys(parts)
+    if isinstance(value, Mapping) and set(value) >= set(parts):
+        return {name: value[name] for name in parts}
+    if isinstance(value, Mapping):
+        return {name: _filled(inner, parts) for name, inner in value.items()}
+    return value
+
+
+def _flat(lines: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted names; "" where there is no value."""
+    cells: dict[str, Any] = {}
+    for name, value in lines.items():
+        if isinstance(value, Mapping):
+            cells |= _flat(value, f"{before}{name}.")
+        elif not isinstance(value, list):
+            cells[f"{before}{name}"] = "" if value is None else value
+    return cells

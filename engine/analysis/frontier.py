@@ -1,0 +1,193 @@
+"""The frontier of what rows, or settings of a judgement table, cost against what they are worth."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
+
+import numpy as np
+
+from ..errors import UsageError
+from ..sweep.grid import baselines
+from .costs import CostAxis, Costs, costs_part
+from .findings.chart import Chart, Series, by_protocol, point
+from .findings.finding import Column, Finding, Part, figure, flag, number, word
+from .reports.results import SCORE_NAMES
+from .rows import RunRows
+from .scoring.arrays import Flags, Floats
+from .scoring.contrasts import Contrast, contrasts, shared_samples
+from .scoring.estimate import Estimate, exact
+from .scoring.inference import estimates
+from .scoring.sample import paired
+
+CHEAPER = 1e-12
+"""Costs closer than this count as equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """A row, or a setting, by its cost and its lift or ASD."""
+
+    name: str
+    judge: str
+    """"" where settings of a table are compared."""
+    cost: float | Estimate
+    """Cost of a problem if the row ran alone; for experiments made elsewhere, of a judgement."""
+    worth: Estimate
+    on_frontier: bool
+    """Whether no other one of its judge is as good at a lower cost, or better at the same cost."""
+    beaten: bool
+    """Whether one that costs no more is better for sure, in the family of all contrasts with such
+    ones: it is off the frontier, and not by chance."""
+
+
+def frontier_points(
+    costs: Mapping[str, float | Estimate],
+    worth: Mapping[str, Estimate],
+    decide: Callable[[list[tuple[str, str]]], tuple[Contrast, ...]],
+    judges: Mapping[str, str] | None = None,
+) -> tuple[FrontierPoint, ...]:
+    """Points by rising cost. decide: contrasts of pairs of names. judges: by name; what another
+    judge makes of a row says nothing of it, so each has a frontier of its own."""
+    cost = {name: c.value if isinstance(c, Estimate) else c for name, c in costs.items()}
+    of = judges or dict.fromkeys(worth, "")
+    on = dict[str, bool]()
+    for judge in dict.fromkeys(of[name] for name in worth):
+        its = [name for name in worth if of[name] == judge]
+        places = np.array([cost[n] for n in its]), np.array([worth[n].value for n in its])
+        on |= zip(its, not_dominated(*places).tolist(), strict=True)
+    pairs = [
+        (cheap, dear)
+        for cheap, dear in permutations(worth, 2)
+        if of[cheap] == of[dear] and cost[cheap] <= cost[dear] + CHEAPER
+    ]
+    try:
+        better = [each for each in decide(pairs) if each.verdict == "first better"]
+    except ValueError:
+        better = []
+    beaten = {each.second for each in better}
+    points = (
+        FrontierPoint(name, of[name], costs[name], its, on[name], name in beaten)
+        for name, its in worth.items()
+    )
+    return tuple(sorted(points, key=lambda each: (cost[each.name], -each.worth.value)))
+
+
+def not_dominated(cost: Floats, worth: Floats) -> Flags:
+    """Whether each is undominated: none as good at a lower cost, or better at the same cost."""
+    cheaper = cost[:, None] < cost - CHEAPER
+    alike = np.abs(cost[:, None] - cost) <= CHEAPER
+    as_good, better = worth[:, None] >= worth, worth[:, None] > worth
+    dominated = (cheaper & as_good) | (alike & better)
+    found: Flags = np.logical_not(np.logical_or.reduce(dominated, axis=0))
+    return found
+
+
+def frontier_part(
+    title: str, of: str, cost: Column, worth: Column, points: tuple[FrontierPoint, ...], note: str
+) -> Part:
+    """of: what a point is, as the head of its column."""
+    hulls: dict[str, list[FrontierPoint]] = {}
+    for each in points:
+        if each.on_frontier:
+            hulls.setdefault(each.judge, []).append(each)
+    return Part(
+        "frontier",
+        title,
+        [
+            word(of, "name", key="setting" if of != "row" else None),
+            cost,
+            worth,
+            flag("on the frontier", "on_frontier"),
+            flag("beaten, p < 0.05", "beaten"),
+        ],
+        points,
+        (
+            note,
+            "beaten: one that costs no more is better, with p below 0.05 in the family of all "
+            "such pairs.",
+        ),
+        chart=Chart(
+            title,
+            cost.head,
+            worth.head,
+            (
+                *by_protocol(point(each.name, each.cost, each.worth) for each in points),
+                *(
+                    Series(
+                        f"frontier {judge}" if len(hulls) > 1 else "frontier",
+                        tuple(point(each.name, each.cost, each.worth.value) for each in hull),
+                        joined=True,
+                    )
+                    for judge, hull in hulls.items()
+                ),
+            ),
+            zero=True,
+            log_x=True,
+        ),
+    )
+
+
+def frontier_finding(
+    run: RunRows,
+    costs: Costs,
+    *,
+    score: str = "brier",
+    axis: CostAxis | None = None,
+    ledger: float | None = None,
+) -> Finding:
+    """The frontier of a run's rows by lift, or by ASD if some row has no naive judge; and the cost
+    of each row in the order of the report.
+
+    axis: by default dollars if all prices are known and the run cost anything, else tokens. Costs
+    are held fixed. ledger: dollars recorded in the run's ledger; None if it paid nothing.
+    UsageError for dollars with an unknown price, or rows that share no problem.
+    """
+    if axis is None:
+        axis = "tokens" if costs.unpriced or not costs.total.dollars else "dollars"
+    if axis == "dollars" and costs.unpriced:
+        raise UsageError(
+            f"no price is known of {', '.join(costs.unpriced)}: give a file with --prices, or take "
+            "--unit tokens"
+        )
+    try:
+        shared = shared_samples(run.asd(score))
+    except ValueError as exc:
+        raise UsageError(f"{run.folder}: {exc}") from exc
+    rows = run.sweep.rows
+    naive = {run.names[one]: run.names[two] for one, two in baselines(rows).items()}
+    lifted = all(naive.get(name) in shared for name in shared)
+    worths = {
+        name: paired(sample, shared[naive[name]]) if lifted else sample
+        for name, sample in shared.items()
+    }
+    worth = dict(zip(worths, estimates(list(worths.values())), strict=True))
+    if lifted:
+        none = {name: len(its.values) for name, its in worths.items() if naive[name] == name}
+        worth |= {name: exact(0.0, n) for name, n in none.items()}
+    cost = {row.name: row.each(axis) for row in costs.rows if row.name in shared}
+    judges = {name: row.judge_address for name, row in zip(run.names, rows, strict=True)}
+    points = frontier_points(cost, worth, partial(contrasts, shared), judges)
+    problems = len(next(iter(shared.values())).questions)
+    measure = "lift" if lifted else "ASD"
+    unit, digits = ("$", 5) if axis == "dollars" else ("tokens", 0)
+    part = frontier_part(
+        f"frontier: {measure} ({SCORE_NAMES[score]}) against {unit} a problem",
+        "row",
+        number(f"{unit} a problem", "cost", f",.{digits}f"),
+        figure(measure, "worth", 2),
+        points,
+        f"{problems} problems that all rows have. On the frontier: no row is as good for less, or "
+        "better for as much; costs stand as they are.",
+    )
+    about = {
+        "axis": axis,
+        "measure": measure,
+        "score": score,
+        "problems": problems,
+        "total": costs.total,
+        "ledger_dollars": ledger,
+        "unpriced": list(costs.unpriced),
+        "missing_cells": costs.missing,
+    }
+    return Finding((part, costs_part(costs, ledger)), about)

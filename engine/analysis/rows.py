@@ -1,0 +1,282 @@
+"""Rows of a run for comparison: short names, measures, and lookup by name."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+
+from ...protocols.question import Problem
+from ..errors import RunFolderError, UsageError
+from ..run.outcome import read_outcome
+from ..run.outcome_index import OutcomeFollower
+from ..run.reader import RunReader
+from ..run.run_folder import OUTCOMES
+from ..run.sources import origins
+from ..sweep.grid import Grid, GridRow, baselines
+from .reports.aggregate import OutcomeTable
+from .reports.results import Results, score_rows
+from .scoring.arrays import Floats, Places, codes_of
+from .scoring.estimate import Interval
+from .scoring.sample import Sample
+from .scoring.worlds import BETAS
+
+MAX_LISTED = 12
+"""Most row names listed in an error message."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRows:
+    """A run with its outcomes and the names of its rows."""
+
+    run: RunReader
+    table: OutcomeTable
+    names: tuple[str, ...]
+    """One per row, unique."""
+    _asd: dict[str, dict[str, Sample]] = field(default_factory=dict, repr=False, compare=False)
+    """By score, once it was asked for."""
+    _results: dict[object, Results] = field(default_factory=dict, repr=False, compare=False)
+    """By score, betas and interval, once they were asked for."""
+
+    @property
+    def folder(self) -> Path:
+        return self.run.folder
+
+    @property
+    def sweep(self) -> Grid:
+        return self.run.sweep
+
+    def asd(self, score: str) -> dict[str, Sample]:
+        """ASD by row name, of every row with a complete problem."""
+        if score not in self._asd:
+            measured = (self.table.worlds(n).samples(score, ()) for n in range(len(self.names)))
+            pairs = zip(self.names, measured, strict=True)
+            self._asd[score] = {name: samples.asd for name, samples in pairs if samples}
+        return self._asd[score]
+
+    def results(
+        self, score: str, betas: tuple[float, ...] = BETAS, interval: Interval = "t"
+    ) -> Results:
+        """What the report says of all rows. It takes much longer than `asd`."""
+        if (score, betas, interval) not in self._results:
+            mixed = self.run.manifest.mixed
+            self._results[score, betas, interval] = score_rows(
+                self.table,
+                score=score,
+                betas=betas,
+                mixed=mixed,
+                origins=origins(self.sweep, self.folder),
+                interval=interval,
+            )
+        return self._results[score, betas, interval]
+
+    def clustered(self, score: str, ways: Sequence[str]) -> dict[str, Sample]:
+        """`asd`, with problems by their groups or each by itself. UsageError for other ways."""
+        match tuple(ways):
+            case () | ("problem",):
+                return self.asd(score)
+            case ("question",):
+                return {name: replace(its, groups=()) for name, its in self.asd(score).items()}
+        raise UsageError(
+            f"--cluster {','.join(ways)}: of runs there are group, the default, and question"
+        )
+
+    def asd_by_problem(self, score: str) -> Floats:
+        """ASD of each problem under each row, problems × rows; NaN where it is not known."""
+        found: Floats = np.full((len(self.sweep.problems), len(self.names)), np.nan)
+        place = {problem.id: n for n, problem in enumerate(self.sweep.problems)}
+        for row, name in enumerate(self.names):
+            if its := self.asd(score).get(name):
+                found[[place[id] for id in its.questions], row] = its.values
+        return found
+
+    def clusters(self, ids: Iterable[str]) -> Places:
+        """The cluster of each of these problems, as a whole number."""
+        clusters = {problem.id: cluster(problem) for problem in self.sweep.problems}
+        return codes_of([clusters[id] for id in ids])
+
+    @property
+    def cell_clusters(self) -> Places:
+        """The cluster of each cell of a row: the group of its problem, or the problem itself."""
+        found: Places = self.clusters(problem.id for problem in self.sweep.problems)[
+            self.table.cells.problem
+        ]
+        return found
+
+
+def cluster(problem: Problem) -> tuple[str, str]:
+    """What is resampled together: the group of a problem, or the problem itself if it has none."""
+    return (problem.group, "") if problem.group else ("", problem.id)
+
+
+def read_rows(run: RunReader | Path) -> RunRows:
+    """A run as it stands, which outcomes that complete later leave as it is. Who asks of one reader
+    again reads the new lines alone. RunFolderError if it is not a run folder."""
+    return (RunReader(run) if isinstance(run, Path) else run).kept(OutcomesRead).rows()
+
+
+class OutcomesRead:
+    """The outcomes of one run, no line of which is read twice while the run goes on; in threads
+    too."""
+
+    _rows: RunRows
+
+    def __init__(self, run: RunReader) -> None:
+        self._run, self._lock = run, Lock()
+        self._begin()
+
+    def rows(self) -> RunRows:
+        """The run by now. RunFolderError for a line that is none."""
+        with self._lock:
+            table = None
+            try:
+                for _, line in self._follower.new_lines():
+                    table = table or self._rows.table.copied()
+                    record = read_outcome(line)
+                    if not 0 <= record.place < len(table.ended) or table.ended[record.place]:
+                        raise ValueError(f"cell {record.cell} is none of the sweep, or comes twice")
+                    table.add(record)
+            except BaseException as exc:
+                # Lines that were read, and are in no table, would be missed for good.
+                self._begin()
+                if not isinstance(exc, ValueError):
+                    raise
+                # Names the line and the remedy.
+                for _ in self._run.outcomes():
+                    pass
+                raise RunFolderError(f"{self._run.folder / OUTCOMES}: {exc}") from exc
+            if table:
+                self._rows = RunRows(self._run, table, self._rows.names)
+            return self._rows
+
+    def _begin(self) -> None:
+        self._follower = OutcomeFollower(self._run.folder / OUTCOMES, self._start_again)
+        self._start_again()
+
+    def _start_again(self, shorter: bool = False) -> None:
+        sweep = self._run.sweep
+        self._rows = RunRows(self._run, OutcomeTable(sweep), row_names(sweep.rows))
+
+
+def row_names(rows: Sequence[GridRow]) -> tuple[str, ...]:
+    """Row names: the protocol, with agent and judge where the sweep has several."""
+    agents = len({row.agent for row in rows} - {""}) > 1
+    judges = len({row.judge for row in rows}) > 1
+    return tuple(
+        " · ".join(filter(None, (row.shown, row.shown_agent * agents, row.shown_judge * judges)))
+        for row in rows
+    )
+
+
+def rows_meant(word: str, rows: Sequence[GridRow], names: Sequence[str]) -> list[int]:
+    """Rows that match a word: the row of that name, else those of that protocol with its settings,
+    else of that protocol, else those whose names contain all of its parts.
+
+    Case and underscores make no difference. UsageError, listing the names, if none matches.
+    """
+    wanted = _plain(word)
+    tries: tuple[Iterator[bool], ...] = (
+        (_plain(name) == wanted for name in names),
+        (wanted in (_plain(row.kind), _plain(row.shown)) for row in rows),
+        (row.mechanism == wanted for row in rows),
+        (_has_all(row, wanted) for row in rows),
+    )
+    for fits in tries:
+        if matches := [n for n, fit in enumerate(fits) if fit]:
+            return matches
+    more = f"\n  … and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
+    listed = "\n  ".join(names[:MAX_LISTED])
+    raise UsageError(f"no row is called {word!r}; there are:\n  {listed}{more}")
+
+
+def pairs_meant(
+    first: str, second: str, rows: Sequence[GridRow], names: Sequence[str]
+) -> list[tuple[int, int]]:
+    """Contrasts between rows that match two words, those with the same agent and judge if there are
+    any; a row without an agent pairs with any. UsageError if both match only the same row."""
+    ones, twos = rows_meant(first, rows, names), rows_meant(second, rows, names)
+    every = [(one, two) for one, two in product(ones, twos) if one != two]
+    if not every:
+        raise UsageError(f"{first!r} and {second!r} mean the same row, {names[ones[0]]}")
+    alike = [(one, two) for one, two in every if same_roles(rows[one], rows[two])]
+    return distinct(alike or every)
+
+
+def one_pair_meant(
+    first: str, second: str, rows: Sequence[GridRow], names: Sequence[str]
+) -> tuple[int, int]:
+    """The only contrast between rows that match two words. UsageError, listing them, if there are
+    several."""
+    pairs = pairs_meant(first, second, rows, names)
+    if len(pairs) > 1:
+        several = "\n  ".join(f"{names[a]} - {names[b]}" for a, b in pairs[:MAX_LISTED])
+        raise UsageError(
+            f"'{first} - {second}' means {len(pairs)} contrasts; name one with parts of agents and "
+            f"judges:\n  {several}"
+        )
+    return pairs[0]
+
+
+def distinct(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Each pair of rows once, in the order in which it came first: `A - B` and `B - A` are one
+    contrast."""
+    found: dict[frozenset[int], tuple[int, int]] = {}
+    for pair in pairs:
+        found.setdefault(frozenset(pair), pair)
+    return list(found.values())
+
+
+def against_naive(rows: Sequence[GridRow]) -> list[tuple[int, int]]:
+    """Each row paired with the naive judge that it is compared with; rows without one are left
+    out."""
+    return [(n, alone) for n, alone in baselines(rows).items() if n != alone]
+
+
+def matched(ours: Sequence[GridRow], theirs: Sequence[GridRow]) -> Mapping[int, int]:
+    """Matching rows of two runs: equal in all settings, else in name, else the only ones with the
+    same protocol and judge, protocol and agent, or protocol."""
+    keys: tuple[Callable[[GridRow], Hashable], ...] = (
+        lambda row: row.address,
+        lambda row: (row.kind, row.agent, row.judge),
+        lambda row: (row.kind, row.judge),
+        lambda row: (row.kind, row.agent),
+        lambda row: row.kind,
+    )
+    matches: dict[int, int] = {}
+    for key in keys:
+        left, right = (
+            _by_key(key, rows, taken)
+            for rows, taken in ((ours, set(matches)), (theirs, set(matches.values())))
+        )
+        for value, numbers in left.items():
+            others = right.get(value, [])
+            if len(numbers) == len(others) == 1:
+                matches[numbers[0]] = others[0]
+    return dict(sorted(matches.items()))
+
+
+def _by_key(
+    key: Callable[[GridRow], Hashable], rows: Sequence[GridRow], taken: set[int]
+) -> dict[Hashable, list[int]]:
+    by_key: dict[Hashable, list[int]] = {}
+    for n, row in enumerate(rows):
+        if n not in taken:
+            by_key.setdefault(key(row), []).append(n)
+    return by_key
+
+
+def same_roles(one: GridRow, two: GridRow) -> bool:
+    """Whether two rows have the same agent and judge; a row without an agent pairs with any."""
+    return one.judge == two.judge and (one.agent == two.agent or not one.agent or not two.agent)
+
+
+def _has_all(row: GridRow, wanted: str) -> bool:
+    names = (row.kind, row.agent, row.judge, *row.shown_names)
+    name = _plain(" ".join(names))
+    return all(part in name for part in wanted.replace("·", " ").split())
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.lower().replace("_", " ").split())

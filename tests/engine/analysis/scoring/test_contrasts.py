@@ -1,0 +1,156 @@
+"""Contrasts against planted differences and what the paired differences say: known truths."""
+
+import math
+
+import numpy as np
+import pytest
+
+from oversight.engine.analysis.scoring.arrays import Floats
+from oversight.engine.analysis.scoring.contrasts import (
+    Contrast,
+    RankSet,
+    contrasts,
+    decided,
+    rank_sets,
+    shared_samples,
+    unpaired,
+)
+from oversight.engine.analysis.scoring.inference import estimate, mean_of
+from oversight.engine.analysis.scoring.power import Spread, mde, questions_needed, reach
+from oversight.engine.analysis.scoring.sample import Sample, paired
+
+
+def sample(values: Floats, groups: tuple[str, ...] = (), end: float = 9) -> Sample:
+    ids = tuple(f"q{n}" for n in range(len(values)))
+    return Sample(ids, tuple(values.tolist()), groups, (-end, end))
+
+
+def rows(seed: int, count: int, n: int = 100) -> dict[str, Sample]:
+    """Rows whose questions are as hard for one as for the other."""
+    rng = np.random.default_rng(seed)
+    hard = rng.normal(size=n)
+    return {f"r{k}": sample(hard + rng.normal(size=n)) for k in range(count)}
+
+
+def test_rows_that_agree_do_not_differ() -> None:
+    one = sample(np.random.default_rng(0).normal(size=50))
+    (found,) = contrasts({"a": one, "b": one})
+    assert (found.estimate.value, found.p, found.p_family) == (0, 1, 1)
+    assert found.correlation == pytest.approx(1)
+    low, high = found.estimate.interval or (0, 0)
+    assert low < 0 < high
+    assert found.verdict == "not determined"
+    (wide,) = contrasts({"a": one, "b": one}, equivalence=3)
+    assert wide.verdict == "equivalent"
+
+
+def test_a_contrast_says_what_the_paired_differences_say() -> None:
+    both = rows(1, 2)
+    groups = tuple(f"g{n // 3}" for n in range(100))
+    first, second = (Sample(s.questions, s.values, groups, s.ends) for s in both.values())
+    (found,) = contrasts({"a": first, "b": second})
+    alone = estimate(paired(first, second))
+    assert found.estimate.value == pytest.approx(alone.value)
+    assert found.estimate.clusters == 34
+    assert found.estimate.error == pytest.approx(alone.error)
+    assert found.estimate.interval == pytest.approx(alone.interval)
+    assert (found.p, found.mde) == pytest.approx((alone.p(), alone.mde()))
+    apart = math.hypot(estimate(first).error or 0, estimate(second).error or 0)
+    assert found.pairing == pytest.approx((alone.error or 0) / apart)
+    assert found.estimate.n == 100
+
+
+def test_a_contrast_is_over_the_questions_that_its_rows_share() -> None:
+    all_of = rows(3, 4)
+    half = Sample(all_of["r0"].questions[:50], all_of["r0"].values[:50], ends=(-9, 9))
+    mixed = contrasts({**all_of, "r0": half})
+    alone = contrasts({"r0": half, "r1": all_of["r1"]})
+    assert mixed[0].estimate.interval == pytest.approx(alone[0].estimate.interval)
+    assert (mixed[0].estimate.n, mixed[3].estimate.n) == (50, 100)
+    assert [(each.first, each.second) for each in mixed[:2]] == [("r0", "r1"), ("r0", "r2")]
+    assert {len(s.questions) for s in shared_samples({**all_of, "r0": half}).values()} == {50}
+
+
+def test_names_that_are_wrong_are_told() -> None:
+    two = rows(4, 2)
+    with pytest.raises(ValueError, match="no row is called 'r9'; there are r0, r1"):
+        contrasts(two, [("r0", "r9")])
+    with pytest.raises(ValueError, match="against itself"):
+        contrasts(two, [("r0", "r0")])
+    with pytest.raises(ValueError, match="above 0"):
+        contrasts(two, equivalence=0)
+    with pytest.raises(ValueError, match="share no question"):
+        contrasts({"a": two["r0"], "b": Sample(("other",), (1.0,))})
+    one = Sample(("x", "y"), (1.0, 2.0), ("g", "g"))
+    with pytest.raises(ValueError, match="of one group"):
+        contrasts({"a": one, "b": one})
+
+
+def test_rank_sets_hold_all_true_ranks_at_once_and_agree_with_the_contrasts() -> None:
+    rng = np.random.default_rng(6)
+    truth = np.array([0.5, 0.5, 0.4, -1.0])
+    right = 0
+    for _ in range(200):
+        of_cluster = rng.normal(0, 0.3, (5, 4))
+        scores = np.repeat(truth + of_cluster, 4, axis=0) + rng.normal(0, 0.2, (20, 4))
+        groups = tuple(f"g{n // 4}" for n in range(20))
+        found = contrasts({f"r{k}": sample(scores[:, k].clip(-2, 2), groups, 2) for k in range(4)})
+        sets = rank_sets(found)
+        right += all(
+            sets[f"r{k}"].best <= 1 + (truth > truth[k]).sum()
+            and sets[f"r{k}"].worst >= 4 - (truth < truth[k]).sum()
+            for k in range(4)
+        )
+        assert all(
+            (sets[c.first].worst < sets[c.second].best or c.p_family <= 0.05)
+            for c in found
+            if c.verdict == "first better"
+        )
+    assert right / 200 >= 0.95
+    sure = {f"r{k}": sample(rng.normal(k * 0.5, 0.3, 80), end=2) for k in range(3)}
+    assert rank_sets(contrasts(sure))["r2"] == RankSet(1, 1)
+
+
+def test_rows_without_common_questions_are_two_samples() -> None:
+    rng = np.random.default_rng(7)
+    one = mean_of(rng.normal(0.5, 0.3, 60), {"problem": np.arange(60)}, (-2, 2))
+    two = mean_of(rng.normal(0.0, 0.3, 60), {"problem": np.arange(100, 160)}, (-2, 2))
+    (found,) = decided([unpaired("a", "b", one, two)])
+    assert found.verdict == "first better"
+    assert found.pairing == pytest.approx(1, abs=0.01)
+    assert isinstance(found, Contrast)
+
+
+def test_miller_s_check_needs_969_questions() -> None:
+    spread = Spread(between=1 / 9)
+    assert questions_needed(spread, 0.03) == 969
+    assert reach() ** 2 / 9 / 0.03**2 == pytest.approx(968.997, abs=1e-3)
+    assert mde(spread, 969) == pytest.approx(0.03, abs=1e-5)
+    planned = mde(spread, 100, ends=(-4.0, 4.0))
+    assert questions_needed(spread, planned * 1.0001, ends=(-4.0, 4.0)) == 100
+
+
+def test_draws_and_clusters_count_in_the_plan() -> None:
+    noisy = Spread(between=0.1, within_first=0.4, within_second=0.2)
+    assert noisy.of_a_question(4, 2) == pytest.approx(0.3)
+    clustered = Spread(between=0.1, within_first=0.4, within_second=0.2, design_effect=2)
+    assert questions_needed(clustered, 0.1) == pytest.approx(
+        2 * questions_needed(noisy, 0.1), abs=1
+    )
+    # Of ten texts with five questions each, t with 9 degrees of freedom reaches further.
+    assert mde(noisy, 50, clusters=10) > mde(noisy, 50) * 1.1
+    # Few clusters cannot decide a small difference, however little questions vary.
+    assert mde(Spread(0.0), 10, ends=(-4.0, 4.0)) > 1
+
+
+def test_what_cannot_be_planned_is_told() -> None:
+    with pytest.raises(ValueError, match="a difference of 0"):
+        questions_needed(Spread(between=1.0), 0)
+    with pytest.raises(ValueError, match="not within its range"):
+        questions_needed(Spread(between=1.0), 5, ends=(-4.0, 4.0))
+    with pytest.raises(ValueError, match="power is 1"):
+        reach(power=1)
+    with pytest.raises(ValueError, match="at least 0"):
+        Spread(between=-1)
+    with pytest.raises(ValueError, match="at least 1"):
+        Spread(between=1).of_a_question(0, 1)

@@ -1,0 +1,289 @@
+"""Errors and intervals against plain sums, scipy and planted samples: known truths."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from oversight.engine.analysis.scoring.arrays import Floats
+from oversight.engine.analysis.scoring.components import design_effect
+from oversight.engine.analysis.scoring.contrasts import benjamini_hochberg, contrasts, holm, t_tails
+from oversight.engine.analysis.scoring.estimate import Estimate, Interval
+from oversight.engine.analysis.scoring.inference import (
+    FEWEST,
+    Influences,
+    estimate,
+    estimates,
+    inverted,
+    jackknifed,
+    mean_of,
+    of_sample,
+)
+from oversight.engine.analysis.scoring.quantiles import t_cdf, t_of, t_quantile
+from oversight.engine.analysis.scoring.ratios import gap_recovered
+from oversight.engine.analysis.scoring.sample import Sample
+
+
+def sample(values: Floats, groups: tuple[str, ...] = (), ends: float | None = 2.0) -> Sample:
+    ids = tuple(f"q{n}" for n in range(len(values)))
+    return Sample(ids, tuple(values.tolist()), groups, (ends and (-ends, ends)) or None)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 7, 10, 39, 200])
+@pytest.mark.parametrize("p", [0.005, 0.3, 0.8, 0.975, 0.9999])
+def test_t_quantiles_and_tails_are_those_of_scipy(p: float, degrees: int) -> None:
+    assert t_quantile(p, degrees) == pytest.approx(special.stdtrit(degrees, p), rel=1e-9)
+    assert t_cdf(1.3, degrees) == pytest.approx(special.stdtr(degrees, 1.3), rel=1e-12)
+    both = t_tails(np.array([-1.3, 1.3]), degrees)
+    assert both == pytest.approx(2 * special.stdtr(degrees, -1.3), rel=1e-9)
+
+
+def test_t_quantiles_far_out_are_normal_and_none_lies_beyond_certainty() -> None:
+    assert t_of(0.95, 10_001) == pytest.approx(1.959964, abs=1e-6)
+    assert t_tails(np.array([1.959964]), 20_000)[0] == pytest.approx(0.05, abs=1e-6)
+    for p in (0.0, 1.0):
+        with pytest.raises(ValueError, match="not between 0 and 1"):
+            t_quantile(p, 5)
+    with pytest.raises(ValueError, match="at least 1"):
+        t_cdf(0.0, 0)
+
+
+def test_the_error_is_the_jackknife_over_clusters() -> None:
+    values = np.random.default_rng(2).normal(size=9)
+    keys = np.array(list("aaabbcccc"))
+    left = [values[keys != c].mean() for c in "abc"]
+    jackknife = 2 / 3 * sum((each - values.mean()) ** 2 for each in left)
+    found = mean_of(values, {"problem": keys}).estimate()
+    assert found.error is not None and found.error**2 == pytest.approx(jackknife, rel=1e-12)
+    assert found.method == "CR3 t"
+    same = jackknifed(float(values.mean()), np.array(left), 9)
+    assert same.error == pytest.approx(found.error)
+
+
+def test_the_pseudo_clusters_stand_at_the_ends() -> None:
+    """The same jackknife with one more cluster of average size at each end."""
+    values = np.array([0.2, -0.4, 1.0, 0.3, 0.9, -1.1])
+    found = estimate(sample(values), "guarded")
+    more = np.append(values, [-2.0, 2.0])
+    left = [np.delete(more, n).mean() for n in range(8)]
+    error = math.sqrt(7 / 8 * sum((each - more.mean()) ** 2 for each in left))
+    assert found.guard is not None and found.guarded
+    assert found.guard[:2] == pytest.approx((error, more.mean()))
+    reach = t_of(0.95, 5) * error
+    assert found.interval == pytest.approx((more.mean() - reach, more.mean() + reach))
+
+
+def test_plain_clustered_errors_are_the_double_sum_of_miller() -> None:
+    """SE^2 = sum over pairs in one cluster of (s_i - m)(s_j - m) / n^2, here with G / (G - 1)."""
+    values = np.random.default_rng(1).normal(size=9)
+    of = "aaabbcccc"
+    away = values - values.mean()
+    pairs = sum(
+        away[i] * away[j] for i, j in itertools.product(range(9), repeat=2) if of[i] == of[j]
+    )
+    found = mean_of(values, {"problem": np.array(list(of))}).estimate("cr1")
+    assert found.error is not None and found.error**2 == pytest.approx(pairs / 81 * 3 / 2)
+
+
+def test_crossed_clusters_add_their_ways_and_take_away_what_both_share() -> None:
+    rng = np.random.default_rng(3)
+    text, judge = rng.integers(20, size=200), rng.integers(8, size=200)
+    values = rng.normal(size=20)[text] + 0.5 * rng.normal(size=8)[judge] + rng.normal(size=200)
+    both = np.array([f"{t} {j}" for t, j in zip(text, judge, strict=True)])
+    ways = {"text": text, "judge": judge, "both": both}
+    one = mean_of(values, ways)
+    v = {way: (one.by(way).estimate("cr1").error or 0) ** 2 for way in ways}
+    crossed = one.by("text", "judge").estimate("cr1")
+    assert crossed.error is not None
+    assert crossed.error**2 == pytest.approx(v["text"] + v["judge"] - v["both"])
+    assert (crossed.clusters, crossed.degrees) == (8, 7)
+    assert set(one.by("text", "judge").estimate().errors) == {"text", "judge"}
+    with pytest.raises(ValueError, match="no clusters 'rater'; there are text, judge, both"):
+        one.by("rater")
+
+
+def test_a_sum_that_falls_far_below_one_way_alone_is_not_believed() -> None:
+    """Two judges who differ in opposite ways on every text: the crossed sum is negative."""
+    text, judge = np.repeat(np.arange(6), 2), np.tile((0, 1), 6)
+    values = np.where((text + judge) % 2, 1.0, -1.0) + 0.05 * text
+    found = mean_of(values, {"text": text, "judge": judge}, (-1, 1)).estimate()
+    assert found.method.endswith("the larger one-way error")
+    assert found.error == pytest.approx(max(found.errors.values()))
+
+
+def test_p_equivalence_and_interval_are_one_statistic() -> None:
+    found = estimate(sample(np.random.default_rng(4).normal(0.3, 0.5, 40)))
+    assert found.interval is not None
+    for end in found.interval:
+        assert found.p(end) == pytest.approx(0.05, abs=1e-9)
+    low, high = found.at(0.9) or (0.0, 0.0)
+    margin = max(abs(low), abs(high))
+    assert found.equivalent(margin * 1.001) and not found.equivalent(margin * 0.999)
+
+
+def test_the_difference_of_two_measures_of_the_same_questions_is_paired() -> None:
+    rng = np.random.default_rng(5)
+    hard = rng.normal(size=60)
+    first, second = sample(hard + 0.1 * rng.normal(size=60)), sample(hard)
+    apart = (of_sample(first) - of_sample(second)).estimate()
+    values = np.array(first.values) - np.array(second.values)
+    whole = mean_of(values, {"problem": np.arange(60)}, (-4, 4)).estimate()
+    assert apart.error == pytest.approx(whole.error)
+    assert apart.interval == pytest.approx(whole.interval)
+
+
+def test_two_samples_without_common_clusters_add_their_variances() -> None:
+    rng = np.random.default_rng(6)
+    one = mean_of(rng.normal(size=50), {"problem": np.arange(50)})
+    two = mean_of(rng.normal(size=80), {"problem": np.arange(100, 180)})
+    apart = (one - two).estimate()
+    v = [(each.estimate().error or 0) ** 2 for each in (one, two)]
+    assert (apart.error or 0) ** 2 == pytest.approx(sum(v), rel=0.03)
+    assert (apart.n, apart.clusters, apart.degrees) == (130, 130, 49)
+    with pytest.raises(ValueError, match="no kind of cluster in common"):
+        one - mean_of([1.0, 2.0], {"judge": np.arange(2)})
+
+
+def test_what_shows_no_variation_has_no_interval_and_says_why() -> None:
+    alone = estimate(sample(np.array([0.5])))
+    assert (alone.interval, alone.p()) == (None, 1.0)
+    assert "a single problem" in alone.reason
+    one_judge = mean_of([0.1, 0.2], {"problem": np.arange(2), "judge": np.zeros(2)}).estimate()
+    assert one_judge.reason == "a single judge shows no variation: an interval needs two"
+    equal = mean_of([0.5] * 4, {"problem": np.arange(4)}).estimate()
+    assert (equal.interval, equal.reason) == (None, "all clusters are equal")
+    bounded = mean_of([0.5] * 4, {"problem": np.arange(4)}, (0, 1)).estimate()
+    assert bounded.interval is not None and bounded.interval[0] < 0.5 < bounded.interval[1]
+    strata = Influences(
+        0.1, np.array([0.1, -0.1, 0.0]), {"problem": np.array([0, 1, 2])}, None,
+        np.array([0, 0, 1]),
+    )  # fmt: skip
+    assert "has all judgements of a kind" in strata.estimate().reason
+    two = estimate(sample(np.array([0.2, 0.4])))
+    assert two.interval == pytest.approx((-2, 2))
+
+
+def test_samples_are_estimated_together_as_alone() -> None:
+    rng = np.random.default_rng(7)
+    groups = tuple(f"g{n // 3}" for n in range(30))
+    some = [sample(rng.normal(0, 0.3, 30), groups) for _ in range(3)]
+    some.append(sample(rng.normal(0, 0.3, 12)))
+    assert estimates(some) == tuple(map(estimate, some))
+    whole = of_sample(some[0]).estimate()
+    assert estimate(some[0]).error == pytest.approx(whole.error)
+
+
+@pytest.mark.parametrize("interval", ["t", "guarded"])
+def test_an_estimate_is_read_as_it_is_written(interval: Interval) -> None:
+    found = estimate(sample(np.random.default_rng(8).normal(0, 0.3, 30)), interval)
+    again = Estimate.read(found.plain())
+    assert again.plain() == found.plain()
+    assert again.interval == found.interval and again.degrees == 29
+    assert again.p(0.1) == pytest.approx(found.p(0.1), rel=1e-12)
+    assert again.at(0.9) == pytest.approx(found.at(0.9), rel=1e-12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32), st.integers(6, 80), st.floats(0.05, 1.0))
+def test_without_groups_a_contrast_is_the_paired_t(seed: int, n: int, sd: float) -> None:
+    rng = np.random.default_rng(seed)
+    one, two = rng.uniform(-1, 1, n), rng.uniform(-1, 1, n) * sd
+    theirs = stats.ttest_rel(one, two)
+    (ours,) = contrasts({"a": sample(one), "b": sample(two)})
+    assert not ours.estimate.guarded
+    assert ours.p == pytest.approx(theirs.pvalue, rel=1e-9)
+    low, high = theirs.confidence_interval(0.95)
+    assert ours.estimate.interval == pytest.approx((low, high), abs=1e-12)
+    assert (ours.estimate.t(), ours.estimate.degrees) == pytest.approx((theirs.statistic, n - 1))
+
+
+def test_the_guard_stands_in_only_where_t_has_nothing_to_stand_on() -> None:
+    rng = np.random.default_rng(12)
+    dense = estimate(sample(rng.normal(0.2, 0.5, 30)))
+    few = estimate(sample(rng.normal(0.2, 0.5, FEWEST - 1)))
+    equal = estimate(sample(np.full(30, 0.4)))
+    rare = estimate(sample(np.where(np.arange(100) < 4, -2.0, 2.0)))
+    common = estimate(sample(np.where(np.arange(100) < 12, -2.0, 2.0)))
+    told = [each.guarded for each in (dense, few, equal, rare, common)]
+    assert told == [False, True, True, True, False]
+    free = estimate(sample(np.array([0.1, 0.2, 0.4]), ends=None))
+    assert not free.guarded and free.interval is not None
+    assert dense.by("guarded").guarded and dense.by("t") == dense
+
+
+def test_a_decision_that_an_unseen_error_could_undo_is_marked() -> None:
+    values = np.concatenate((np.full(24, 0.4), np.zeros(3), np.full(3, -0.3)))
+    found = estimate(sample(values, ends=4.0))
+    assert found.p() < 0.001 and found.undone
+    assert found.by("guarded").p() > 0.05
+    sure = estimate(sample(np.tile([1.0, 1.4], 50), ends=2.0))
+    assert not sure.undone
+    (far,) = contrasts({"a": sample(values), "b": sample(np.zeros(30))})
+    assert (far.verdict, far.undone) == ("first better", True)
+
+
+def test_what_never_failed_has_the_exact_bound_of_a_share() -> None:
+    found = mean_of(np.ones(87), {"problem": np.arange(87)}, (0.0, 1.0)).estimate()
+    low, high = found.interval or (0, 0)
+    assert (low, high) == (pytest.approx(special.betaincinv(87, 1, 0.025), rel=1e-9), 1.0)
+    assert round(low, 3) == 0.958
+    assert found.p(low) == pytest.approx(0.05, rel=1e-9)
+    none = mean_of(np.zeros(20), {"problem": np.arange(20)}, (0.0, 1.0)).estimate()
+    assert none.interval == (0.0, pytest.approx(0.1684, abs=1e-4))
+
+
+def test_a_ratio_is_undetermined_where_the_gap_may_be_nothing() -> None:
+    rng = np.random.default_rng(9)
+    naive = sample(rng.normal(0.5, 0.4, 40).clip(-2, 2))
+    found = gap_recovered(naive, naive, sample(np.full(40, 2.0)))
+    assert found is not None and found.value == 0 and found.interval is not None
+    none = gap_recovered(naive, naive, sample(np.array(naive.values) + rng.normal(0, 0.1, 40)))
+    assert none is not None and none.interval is None
+    assert none.reason == "the gap may be 0: not determined"
+
+
+def test_inverted_intervals_solve_the_equation_of_fieller() -> None:
+    rng = np.random.default_rng(10)
+    pairs = rng.multivariate_normal((1.0, 2.0), [[0.4, 0.1], [0.1, 0.2]], size=50)
+    (m1, m2), v = pairs.mean(axis=0), np.cov(pairs.T) / 50
+
+    def test(r: float) -> Estimate:
+        return mean_of(pairs[:, 0] - r * pairs[:, 1], {"problem": np.arange(50)}).estimate()
+
+    for r in inverted(m1 / m2, test) or ():
+        far = t_of(0.95, 49) ** 2 * (v[0, 0] - 2 * r * v[0, 1] + r * r * v[1, 1])
+        assert (m1 - m2 * r) ** 2 == pytest.approx(far, rel=1e-3)
+
+
+def test_the_design_effect_of_planted_clusters_is_recovered() -> None:
+    rng = np.random.default_rng(7)
+    of = np.repeat(np.arange(400), 5)
+    values = rng.normal(size=400)[of] * math.sqrt(0.3) + rng.normal(size=2000) * math.sqrt(0.7)
+    found = design_effect(values, of)
+    size = float(np.square(np.bincount(of)).sum()) / 2000
+    assert (found - 1) / (size - 1) == pytest.approx(0.3, abs=0.05)
+    assert design_effect(values, np.arange(2000)) == 1
+
+
+def test_corrections_agree_with_worked_examples() -> None:
+    """Holm: 0.005 × 4, 0.01 × 3, 0.03 × 2; then 0.04, which may not fall below 0.06. Benjamini and
+    Hochberg: .005 × 4, .01 × 4 / 2, .03 × 4 / 3, .04."""
+    ps = [0.01, 0.04, 0.03, 0.005]
+    assert holm(ps) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    assert benjamini_hochberg(ps) == pytest.approx((0.02, 0.04, 0.04, 0.02))
+    assert (holm([]), benjamini_hochberg([])) == ((), ())
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_lies_between_no_correction_and_bonferroni_and_keeps_the_order(
+    ps: list[float],
+) -> None:
+    corrected = holm(ps)
+    for p, c in zip(ps, corrected, strict=True):
+        assert p <= c <= min(1.0, p * len(ps))
+    for (p, c), (q, d) in itertools.combinations(zip(ps, corrected, strict=True), 2):
+        assert (c <= d) if p <= q else (d <= c)

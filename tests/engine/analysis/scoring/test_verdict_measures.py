@@ -1,0 +1,126 @@
+"""Measures of verdicts by identities, by hand and on planted judges: known truths."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from oversight.engine.analysis.scoring.calibration import (
+    accuracy_at,
+    auroc,
+    calibration,
+    fails_loudly,
+)
+from oversight.engine.analysis.scoring.verdict_measures import (
+    apart,
+    flips,
+)
+from oversight.engine.analysis.scoring.worlds import Worlds
+from oversight.protocols.scores import probability, spherical
+
+
+def test_asd_is_the_number_of_answers_times_the_covariance_of_reward_and_value() -> None:
+    worlds = Worlds(((0.5, 0.3, 0.2), (0.2, 0.5, 0.3), (0.1, 0.2, 0.7)), (1, 0.25, -2))
+    u, v = worlds.agent_scores("brier"), worlds.values
+    assert worlds.asd("brier") == pytest.approx(3 * np.cov(u, v, ddof=0)[0, 1])
+
+
+def test_the_spherical_score_is_proper_and_the_probability_is_not() -> None:
+    truth = (0.7, 0.3)
+    stated = [(q, 1 - q) for q in np.linspace(0, 1, 101)]
+
+    def best(score: object) -> float:
+        assert callable(score)
+        means = [sum(t * score(p, a) for a, t in enumerate(truth)) for p in stated]
+        return stated[int(np.argmax(means))][0]
+
+    assert best(spherical) == pytest.approx(0.7)
+    assert best(probability) == 1.0
+
+
+def test_flips_add_up() -> None:
+    alone, after = np.array([1, 1, 0, 0, 0.5]), np.array([1, 0, 1, 0, 1])
+    found = flips(alone, after)
+    cells = (found.right_right, found.right_wrong, found.wrong_right, found.wrong_wrong)
+    assert cells == pytest.approx((1.5 / 5, 1 / 5, 1.5 / 5, 1 / 5))
+    assert found.misled == pytest.approx(1 / 2.5)
+    assert found.corrected == pytest.approx(1.5 / 2.5)
+    assert flips(np.ones(3), np.ones(3)).corrected is None
+
+
+def test_a_seat_that_is_preferred_is_found_and_flagged() -> None:
+    rng = np.random.default_rng(1)
+    hard = rng.normal(size=200)
+    found = apart(hard + 0.5 + 0.1 * rng.normal(size=200), hard, np.arange(200) // 2)
+    assert found.estimate.interval is not None
+    assert found.estimate.interval[0] < 0.5 < found.estimate.interval[1]
+    assert found.standardised == pytest.approx(0.5, abs=0.1)
+    assert found.flagged
+    assert not apart(hard, hard + 0.01 * rng.normal(size=200), np.arange(200)).flagged
+
+
+def test_the_brier_score_is_reliability_less_resolution_plus_uncertainty() -> None:
+    rng = np.random.default_rng(2)
+    p = rng.choice([0.05, 0.35, 0.65, 0.95], size=400)
+    outcome = (rng.random(400) < p).astype(float)
+    found = calibration(p, outcome)
+    parts = found.reliability - found.resolution + found.uncertainty
+    assert found.brier == pytest.approx(parts, abs=1e-12)
+    assert found.within == pytest.approx(0, abs=1e-12)
+
+
+def test_a_calibrated_judge_has_no_error_but_for_chance() -> None:
+    """The plain error of small bins is far above 0; the debiased one is not."""
+    rng = np.random.default_rng(3)
+    plain, debiased = [], []
+    for _ in range(300):
+        p = rng.choice(np.arange(0.05, 1, 0.1), size=60)
+        found = calibration(p, (rng.random(60) < p).astype(float))
+        plain.append(found.reliability)
+        debiased.append(found.debiased_error**2)
+    assert np.mean(plain) > 0.02
+    assert np.mean(debiased) < 0.4 * np.mean(plain)
+    sure = calibration(np.full(4000, 0.85), (rng.random(4000) < 0.65).astype(float))
+    assert sure.debiased_error == pytest.approx(0.2, abs=0.03)
+    assert sure.overconfidence == pytest.approx(0.2, abs=0.03)
+
+
+def test_the_area_is_the_share_of_pairs_in_order_and_its_error_that_of_delong() -> None:
+    rng = np.random.default_rng(4)
+    positive = (rng.random(60) < 0.4).astype(float)
+    scores = np.round(positive + rng.normal(size=60), 1)
+    found = auroc(scores, positive)
+    up, down = scores[positive == 1], scores[positive == 0]
+    share = np.mean([(a > b) + 0.5 * (a == b) for a, b in itertools.product(up, down)])
+    assert found.area.value == pytest.approx(share)
+    v10 = np.array([np.mean((a > down) + 0.5 * (a == down)) for a in up])
+    v01 = np.array([np.mean((up > b) + 0.5 * (up == b)) for b in down])
+    delong = v10.var(ddof=1) / len(up) + v01.var(ddof=1) / len(down)
+    assert (found.area.error or 0) ** 2 == pytest.approx(delong, rel=0.06)
+
+
+def test_the_error_of_an_area_goes_by_clusters() -> None:
+    """Each question twice is no new evidence."""
+    rng = np.random.default_rng(5)
+    positive = (rng.random(80) < 0.5).astype(float)
+    scores = positive + rng.normal(size=80)
+    once = auroc(scores, positive)
+    twice = auroc(np.repeat(scores, 2), np.repeat(positive, 2), np.repeat(np.arange(80), 2))
+    assert twice.area.value == pytest.approx(once.area.value)
+    assert twice.area.error == pytest.approx(once.area.error)
+    with pytest.raises(ValueError, match="0 negatives"):
+        auroc(scores, np.ones(80))
+
+
+def test_a_judge_who_doubts_where_it_errs_fails_loudly() -> None:
+    right = np.array([1.0, 1, 1, 0, 0])
+    sure = np.array([0.99, 0.9, 0.8, 0.6, 0.55])
+    loudly = fails_loudly(sure, right)
+    assert loudly is not None and loudly.area.value == 1.0
+    assert loudly.area.reason.startswith("2 problems of the rarer class")
+    # What ties is no error: there is nothing to foretell.
+    assert fails_loudly(sure, np.array([1.0, 1, 1, 0.5, 0.5])) is None
+    assert accuracy_at(sure, right, 0.6) == 1.0
+    assert accuracy_at(sure, right, 1.0) == pytest.approx(0.6)
+    # Of two that are as sure, half of each is taken.
+    assert accuracy_at(np.array([0.9, 0.9]), np.array([1.0, 0.0]), 0.5) == 0.5

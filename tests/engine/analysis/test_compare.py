@@ -1,0 +1,258 @@
+"""`oversight compare`: contrasts of rows and of runs, from real runs of simulated models."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import oversight
+from oversight.engine.analysis.comparison import compare_rows
+from oversight.engine.analysis.pictures.kinds import compared
+from oversight.engine.analysis.rows import RunRows, read_rows, rows_meant
+from oversight.engine.analysis.scoring.contrasts import contrasts
+from oversight.engine.analysis.scoring.verdict_measures import flips
+from oversight.engine.analysis.statement import (
+    read_condition,
+    read_pair,
+)
+from oversight.engine.errors import UsageError
+from oversight.engine.run.reader import RunReader
+from oversight.protocols.datasets.bundled import bundled
+from oversight.protocols.scores import brier
+from tests.command_line import Command
+from tests.engine.conftest import SWEEP
+from tests.engine.kept_runs import Kept, muddled
+
+OTHER_JUDGE = SWEEP.replace("judges: sim/judge", "judges: sim/medium")
+
+
+def test_each_row_is_compared_with_the_naive_judge_unless_told_otherwise(
+    kept: Kept, command: Command
+) -> None:
+    told = json.loads(command("compare", kept(), "--json").out)
+    assert {each["second"] for each in told["contrasts"]} == {"naive judge"}
+    assert len(told["contrasts"]) == 4
+    keys = ["first", "second", "n", "difference", "p", "p_family", "mde"]
+    assert set(keys) < set(told["contrasts"][0])
+    run = read_rows(kept())
+    (known,) = contrasts(run.asd("brier"), [("debate simultaneous 1 · sim/strong", "naive judge")])
+    (found,) = [each for each in told["contrasts"] if each["first"] == known.first]
+    difference = {**known.estimate.plain(), "guard": None}
+    assert {**found["difference"], "guard": None} == pytest.approx(difference)
+    assert found["n"] == known.estimate.n
+
+
+def test_a_run_does_not_differ_from_a_rerun_of_it(kept: Kept, command: Command) -> None:
+    runs = (kept(), kept(f"{SWEEP}# again\n"))
+    told = json.loads(command("compare", *runs, "--json").out)
+    assert len(told["contrasts"]) == 5 and not told["notes"]
+    for each in told["contrasts"]:
+        assert (each["difference"]["value"], each["p"]) == (0, 1)
+        assert each["flips"]["right_wrong"] == each["flips"]["wrong_right"] == 0
+
+
+def test_another_judge_or_data_set_is_said_not_to_be_the_same_instrument(
+    kept: Kept, command: Command
+) -> None:
+    told = command("compare", kept(), kept(OTHER_JUDGE, "--limit", "3")).out
+    assert "not the same instrument: judge sim/judge stated in one, sim/medium stated in" in told
+    assert "3 problems are in both runs; 4 in the first, 3 in the second." in told
+
+
+def test_pictures_and_pages_compare_two_runs_as_the_command_does(kept: Kept) -> None:
+    a, b = kept(), kept(OTHER_JUDGE)
+    found = compare_rows(read_rows(a), read_rows(b)).contrasts
+    with RunReader(a) as first, RunReader(b) as second:
+        lines = compared(first, second, "brier").lines
+    assert len(found) == 5
+    assert [(each.estimate, each.apart) for each in lines] == [
+        (c.estimate, (*c.means, c.p_family)) for c in (e.contrast for e in found)
+    ]
+    assert any(each.mean for each in lines)
+    assert {each.judge for each in lines} == {"sim/judge stated less sim/medium stated"}
+
+
+def test_flips_and_bounds_are_those_of_the_verdicts(kept: Kept) -> None:
+    run = read_rows(kept(muddled(0.3)))
+    found = compare_rows(run, pairs="all")
+    assert any(each.bounds.low < each.bounds.high for each in found.contrasts)
+    for each in found.contrasts:
+        one, two = (place[1] for place in each.places)
+        right = np.array([run.table.judged_right(row) for row in (two, one)])
+        both = ~np.isnan(right).any(axis=0)
+        if each.flips is None:
+            assert not both.any()
+        else:
+            known = flips(right[0, both], right[1, both])
+            assert each.flips.right_wrong == pytest.approx(known.right_wrong)
+            assert each.flips.wrong_right == pytest.approx(known.wrong_right)
+        bounds = _difference_bounds(run, one, two)
+        assert (each.bounds.low, each.bounds.high) == pytest.approx(bounds)
+
+
+def _difference_bounds(run: RunRows, one: int, two: int) -> tuple[float, float]:
+    """World by world: the first as low and the second as high as they may be, and the reverse."""
+    low = high = 0.0
+    cells = run.table.cells
+    each = (cells.places(one), cells.places(two), cells.side.tolist(), cells.value)
+    for ours, theirs, side, weight in zip(*each, strict=True):
+        ends = []
+        for place in (ours, theirs):
+            of = (-2.0, 0.0)
+            if not run.table.doubtful[place]:
+                of = (brier(tuple(run.table.probs[place]), side),) * 2
+            ends.append(sorted(weight * end for end in of))
+        low += ends[0][0] - ends[1][1]
+        high += ends[0][1] - ends[1][0]
+    return low / len(run.sweep.problems), high / len(run.sweep.problems)
+
+
+def test_a_condition_that_holds_fails_the_command(kept: Kept, command: Command) -> None:
+    run = kept()
+    held = command("compare", run, "--fail-if", "debate - consultancy > -10")
+    assert held.code == 6
+    assert "--fail-if debate - consultancy > -10: holds, " in held.err
+    assert "first - second" in held.out
+    # The same said the other way about, and of contrasts that were asked for in this order.
+    turned = ("--contrast", "debate - consultancy", "--fail-if", "consultancy - debate < 10")
+    other_way = command("compare", run, *turned)
+    assert other_way.code == 6
+    differences = [re.findall(r"holds, (\S+) for", ran.err) for ran in (held, other_way)]
+    assert [float(text) for text in differences[1]] == [-float(text) for text in differences[0]]
+    assert command("compare", run, "--fail-if", "debate - consultancy < -10").code == 0
+
+
+def test_two_words_compare_the_rows_with_the_same_agent_and_judge(
+    kept: Kept, command: Command
+) -> None:
+    run = kept()
+    told = json.loads(command("compare", run, "--contrast", "Debate - consultancy", "--json").out)
+    assert [(each["first"][-6:], each["second"][-6:]) for each in told["contrasts"]] == [
+        ("strong", "strong"),
+        ("m/weak", "m/weak"),
+    ]
+    rows = read_rows(run)
+    assert rows_meant("debate weak", rows.sweep.rows, rows.names) == [2]
+    with pytest.raises(UsageError, match="no row is called 'debrief'; there are:\n  naive judge"):
+        rows_meant("debrief", rows.sweep.rows, rows.names)
+    wrong = command("compare", run, "--contrast", "naive judge - naive_judge")
+    assert (wrong.code, "mean the same row" in wrong.err) == (2, True)
+
+
+def test_every_format_has_every_contrast(kept: Kept, command: Command) -> None:
+    run = kept()
+    for format in ("text", "markdown", "latex"):
+        out = command("compare", run, "--pairs", "all", "--format", format).out
+        assert out.count("not determined") + out.count("better") + out.count("equivalent") >= 10
+        assert "10 contrasts were looked at. p" in out.replace("\\", "")
+    rows = list(
+        csv.DictReader(
+            io.StringIO(command("compare", run, "--pairs", "all", "--format", "csv").out)
+        )
+    )
+    assert len(rows) == 10 and {
+        "first",
+        "difference.value",
+        "bounds.low",
+        "flips.right_wrong",
+    } < set(rows[0])
+
+
+def test_python_compares_what_the_command_line_does(kept: Kept, command: Command) -> None:
+    run = kept()
+    found = oversight.compare(run, contrasts=["debate strong - naive judge"])
+    assert len(found.contrasts) == 1
+    assert found.multiplicity == "1 contrast was looked at: p is not corrected."
+    printed = command("compare", run, "--contrast", "debate strong - naive judge").out
+    assert str(found) == printed.rstrip("\n")
+    with pytest.raises(UsageError, match="baseline and --pairs are of one run"):
+        oversight.compare(run, run, pairs="all")
+
+
+def test_what_is_said_of_two_rows_is_read_or_refused_with_an_example() -> None:
+    assert read_pair("debate - naive judge") == ("debate", "naive judge")
+    condition = read_condition("debate gpt-4o - consultancy <= -0.05")
+    assert (condition.first, condition.sign, condition.number) == ("debate gpt-4o", "<=", -0.05)
+    for read, text in (
+        (read_pair, "debate"),
+        (read_pair, "debate,consultancy"),
+        (read_condition, "debate-consultancy < 0.05"),
+        (read_condition, "debate - consultancy < nan"),
+    ):
+        with pytest.raises(UsageError, match="'debate"):
+            read(text)
+
+
+def test_all_pairs_give_every_row_the_ranks_that_it_may_have(kept: Kept, command: Command) -> None:
+    run = kept()
+    told = json.loads(command("compare", run, "--pairs", "all", "--json").out)
+    ranks = {each["row"]: (each["best"], each["worst"]) for each in told["ranks"]}
+    assert set(ranks) == set(read_rows(run).names)
+    assert all(1 <= best <= worst <= 5 for best, worst in ranks.values())
+    means = {name: sample.mean for name, sample in read_rows(run).asd("brier").items()}
+    order = sorted(means, key=lambda name: -means[name])
+    for place_of, name in enumerate(order, 1):
+        assert ranks[name][0] <= place_of <= ranks[name][1]
+    assert "ranks: the places" in command("compare", run, "--pairs", "all").out
+    assert not json.loads(command("compare", run, "--json").out)["ranks"]
+
+
+def _on(place: Path, first: int, count: int, group: str = "") -> str:
+    """`small.yaml` on some of the bundled problems. group: of all of them but the last two."""
+    lines = [
+        {
+            "id": each.id,
+            "question": each.question.text,
+            "group": group if n < count - 2 else "",
+            "answers": [
+                {"label": answer.label, "text": answer.text, "value": value}
+                for answer, value in zip(each.question.answers, each.values, strict=True)
+            ],
+        }
+        for n, each in enumerate(bundled("arithmetic")[first : first + count])
+    ]
+    file = place / f"{first}{group}.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    sweep = yaml.safe_load(SWEEP) | {"problems": {"file": {"path": str(file)}}}
+    return json.dumps(sweep)
+
+
+def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, kept: Kept) -> None:
+    swayed = []
+    # Ten of twelve problems share a text, and of what the others say little hangs on each.
+    for group in ("", "text"):
+        run = read_rows(kept(_on(place, 0, 12, group)))
+        comparison = compare_rows(run, pairs="all")
+        swayed.append(any(told.swayed for told in comparison.contrasts))
+        assert ("alone moves by more than its error" in str(comparison)) == swayed[-1]
+    assert swayed == [False, True]
+
+
+def test_clusters_and_errors_of_a_run_are_those_asked_for(place: Path, kept: Kept) -> None:
+    run = read_rows(kept())
+    grouped = {
+        name: replace(each, groups=tuple("ab"[n % 2] for n in range(len(each.questions))))
+        for name, each in run.asd("brier").items()
+    }
+    run._asd["brier"] = grouped
+    whole, alone, plain = (
+        found.contrasts[0].contrast.estimate
+        for found in (
+            compare_rows(run),
+            compare_rows(run, ways=("question",)),
+            compare_rows(run, error="cr1"),
+        )
+    )
+    n = len(next(iter(grouped.values())).questions)
+    assert (whole.clusters, alone.clusters, plain.clusters) == (2, n, 2)
+    assert (whole.method, plain.method) == ("CR3 t", "CR1 t")
+    # Of clusters of one size the two errors are one.
+    assert plain.guard is None and plain.error == pytest.approx(whole.error)
+    with pytest.raises(UsageError, match="--cluster judge: of runs there are group"):
+        compare_rows(run, ways=("judge",))

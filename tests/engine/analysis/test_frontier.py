@@ -1,0 +1,158 @@
+"""`oversight measure frontier`: costs by row that add up, and the rows that are worth theirs."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oversight.cache.disk import ReadOnlyStore
+from oversight.cache.record import Record, records
+from oversight.cache.reply import Usage
+from oversight.engine.analysis.calls import PaidCall, RunCalls
+from oversight.engine.analysis.costs import row_costs
+from oversight.engine.analysis.frontier import (
+    frontier_finding,
+    frontier_points,
+    not_dominated,
+)
+from oversight.engine.analysis.rows import read_rows
+from oversight.engine.analysis.scoring.contrasts import contrasts
+from oversight.engine.analysis.scoring.inference import estimate
+from oversight.engine.analysis.scoring.sample import Sample
+from oversight.engine.errors import UsageError
+from oversight.engine.models.accounting.prices import listed, load_prices
+from tests.command_line import Command
+from tests.engine.kept_runs import Kept
+
+PRICES = """\
+[sim.models.strong]
+input = 3
+output = 15
+cache_read = 0.3
+[sim.models.weak]
+input = 1
+output = 2
+[sim.models.judge]
+input = 0.5
+output = 1
+"""
+
+SELF_PLAY = """\
+name: sweep
+problems: {bundled: {name: arithmetic, limit: 2}}
+agents: {model: sim/strong}
+judges: [sim/judge, {kind: logprob, model: sim/judge}]
+protocols:
+  naive_judge:
+  debate: {simultaneous: [true, false], rounds: 2}
+"""
+BEST_OF = """\
+name: sweep
+draws: 2
+problems: {bundled: {name: arithmetic, limit: 2}}
+agents: {model: [sim/strong, sim/weak], best_of: [1, 3]}
+judges: sim/judge
+protocols: [naive_judge, propaganda, consultancy]
+"""
+MIXED = """\
+name: sweep
+problems: {bundled: {name: arithmetic, limit: 2}}
+agents: {model: sim/weak, tools: [none, calculator]}
+judges: [sim/judge, sim/strong]
+protocols: [naive_judge, open_debate, critique, market_making]
+"""
+
+
+@pytest.mark.parametrize(
+    "sweep", [SELF_PLAY, BEST_OF, MIXED], ids=["self-play", "best-of", "mixed"]
+)
+def test_marginal_costs_add_up_to_what_the_store_has_of_the_run(
+    place: Path, kept: Kept, command: Command, sweep: str
+) -> None:
+    (place / "prices.toml").write_text(PRICES)
+    run = kept(sweep)
+    told = json.loads(command("measure", "frontier", run, "--prices", "prices.toml", "--json").out)
+    prices = load_prices(place / "prices.toml")
+    paid, tokens, calls = 0.0, 0, 0
+    store = ReadOnlyStore(run.parent / "store")
+    for _, record in records(store.items()):
+        assert isinstance(record, Record)
+        usage, price = record.reply().usage, prices.find(record.model)
+        assert price is not None
+        paid += price.cost(usage)
+        tokens += usage.input_tokens + usage.output_tokens
+        calls += 1
+    store.close()
+    rows = told["rows"]
+    assert sum(row["marginal"]["dollars"] for row in rows) == pytest.approx(paid)
+    assert sum(row["marginal"]["calls"] for row in rows) == calls
+    assert told["total"]["dollars"] == pytest.approx(paid)
+    assert told["total"]["input_tokens"] + told["total"]["output_tokens"] == tokens
+    for row in rows:
+        assert row["alone"]["dollars"] >= row["marginal"]["dollars"] - 1e-12
+        tokens_alone = row["alone"]["input_tokens"] + row["alone"]["output_tokens"]
+        assert 0 < row["alone"]["judge_tokens"] <= tokens_alone
+    assert sum(row["alone"]["dollars"] for row in rows) > paid
+
+
+def test_the_second_of_two_rows_with_the_same_calls_costs_nothing_more(
+    tmp_path: Path, kept: Kept
+) -> None:
+    (tmp_path / "prices.toml").write_text(PRICES)
+    call = PaidCall("sim/judge", Usage(1_000_000, 1_000_000, 500_000), rows=0b11)
+    prices = load_prices(tmp_path / "prices.toml")
+    found = row_costs(read_rows(kept()), RunCalls({"k": call}), prices)
+    first, second = found.rows[:2]
+    assert first.alone == second.alone == first.marginal
+    assert (second.marginal.calls, second.marginal.dollars) == (0, 0)
+    assert first.alone.dollars == pytest.approx(1.5)
+    assert first.problems == 4
+
+
+def test_rows_that_are_as_good_for_less_bar_the_others() -> None:
+    cost = np.array([1.0, 2.0, 2.0, 3.0])
+    for worth, undominated in (
+        ((0.1, 0.3, 0.2, 0.3), [True, True, False, False]),
+        ((0.5, 0.3, 0.3, 0.6), [True, False, False, True]),
+        ((0.2, 0.2, 0.1, 0.1), [True, False, False, False]),
+    ):
+        assert not_dominated(cost, np.array(worth)).tolist() == undominated
+
+
+def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
+    kept: Kept, command: Command
+) -> None:
+    run = kept()
+    told = json.loads(command("measure", "frontier", run, "--json").out)
+    assert (told["axis"], told["measure"]) == ("tokens", "lift")
+    cheapest = min(told["frontier"], key=lambda row: row["cost"])
+    assert cheapest["name"] == "naive judge" and cheapest["on_frontier"]
+    assert cheapest["worth"]["value"] == 0 and cheapest["worth"]["low"] is None
+    rows = read_rows(run)
+    unknown = RunCalls({"k": PaidCall("compatible/lab/m", Usage(10, 10), rows=1)})
+    costs = row_costs(rows, unknown, listed())
+    assert costs.total.dollars is None and costs.rows[1].alone.dollars == 0
+    with pytest.raises(UsageError, match="no price is known of compatible/lab/m: give a file with"):
+        frontier_finding(rows, costs, axis="dollars")
+    for format in ("text", "markdown", "latex"):
+        assert "cost by row" in command("measure", "frontier", run, "--format", format).out
+
+
+def test_a_row_is_beaten_within_its_judge_alone() -> None:
+    rng = np.random.default_rng(0)
+    ids = tuple(map(str, range(60)))
+    rows = {
+        name: Sample(ids, tuple((mean + rng.normal(0, 0.2, 60)).tolist()), ends=(-2.0, 2.0))
+        for name, mean in (("good", 1.0), ("poor", 0.0), ("other judge", -0.5))
+    }
+    worth = {name: estimate(its) for name, its in rows.items()}
+    judges = {"good": "a", "poor": "a", "other judge": "b"}
+    cost = {"good": 1.0, "poor": 2.0, "other judge": 3.0}
+    points = frontier_points(cost, worth, partial(contrasts, rows), judges)
+    assert [(each.name, each.on_frontier, each.beaten) for each in points] == [
+        ("good", True, False),
+        ("poor", False, True),
+        ("other judge", True, False),
+    ]

@@ -1,0 +1,220 @@
+"""`study score`, `compare` and `plan` on judgement tables."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
+from oversight.engine.analysis.judged import table_spread
+from oversight.engine.analysis.reports.results import collect
+from oversight.engine.analysis.scoring.power import questions_needed
+from oversight.engine.run.outcome import line, read_outcome
+from oversight.engine.run.scheduler import attempt
+from oversight.protocols.mechanisms.baselines import NaiveJudge
+from tests.command_line import Command
+from tests.engine.verdicts import JUDGE, problem, sweep
+
+
+def table(file: Path, lines: list[dict[str, Any]]) -> Path:
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+def judged(setting: str, far: float, count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
+    """Judgements of one world each, by ten judges of twenty texts."""
+    rng = random.Random(seed)
+    lines = []
+    for n in range(count):
+        world = rng.choice("AB")
+        p = min(1.0, max(0.0, 0.5 + far + rng.gauss(0, 0.05)))
+        lines.append(
+            {
+                "id": f"{setting}{n}",
+                "values": {"A": 1, "B": -1},
+                "worlds": {world: {"A": p, "B": 1 - p}},
+                "group": f"text {n % 20}",
+                "judge": f"judge {n % 10}",
+                "setting": setting,
+            }
+        )
+    return lines
+
+
+def test_settings_without_common_questions_are_compared(place: Path, command: Command) -> None:
+    file = table(place / "some.jsonl", [*judged("debate", 0.4), *judged("naive", 0.0, seed=1)])
+    ran = command("study", "score", file, "--score", "brier", "--json")
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    assert told["clusters"] == ["problem", "judge"]
+    debate, naive = told["rows"]
+    assert debate["asd"]["value"] > 1 > 0.3 > naive["asd"]["value"]
+    assert debate["asd"]["method"].endswith("crossed")
+    assert "chosen" not in debate and debate["lost"] == 0
+    text = " ".join(command("study", "score", file).out.split())
+    assert "some worlds were not run" in text and "JSE and EAS need all worlds" in text
+    words = ("--contrast", "debate - naive", "--json")
+    (found,) = json.loads(command("compare", file, *words).out)["contrasts"]
+    assert found["verdict"] == "first better"
+    assert set(found["errors"]) == {"problem", "judge"} and found["shared"] == 1
+    one, two = (table(place / f"{s}.jsonl", judged(s, d)) for s, d in (("x", 0.4), ("y", 0.1)))
+    (apart,) = json.loads(command("compare", one, two, "--json").out)["contrasts"]
+    assert (apart["first"], apart["second"]) == ("x x", "y y")
+    assert command("compare", one, two).out.count("better") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"values": {"A": -1, "B": 1}}, 'line 1 has {"A": 1.0, "B": -1.0} for the question'),
+        ({"group": "another"}, "line 1 has"),
+        ({"worlds": {"A": {"A": 0.5, "B": 0.4}}}, "probabilities sum to 0.9"),
+        ({"worlds": {}}, "no world was run"),
+    ],
+)
+def test_lines_that_contradict_each_other_are_named(
+    place: Path, command: Command, change: dict[str, Any], told: str
+) -> None:
+    first = judged("debate", 0.4, 1)[0]
+    file = table(place / "wrong.jsonl", [first, {**first, "judge": "other", **change}])
+    ran = command("study", "score", file)
+    assert (ran.code, ran.out) == (2, "")
+    assert "wrong.jsonl:2: " in ran.err and told in ran.err
+
+
+def test_what_cannot_be_compared_or_clustered_is_told(place: Path, command: Command) -> None:
+    lines = judged("debate", 0.4, 12)
+    del lines[3]["judge"]
+    file = table(place / "lacks.jsonl", lines)
+    ran = command("study", "score", file)
+    assert ran.code == 2 and "line 4 names no judge" in ran.err
+    assert command("study", "score", file, "--cluster", "group").code == 0
+    alone = table(place / "alone.jsonl", judged("debate", 0.4))
+    ran = command("compare", alone)
+    assert ran.code == 2 and "one setting, debate" in ran.err
+    ran = command("compare", alone, "--contrast", "debate - other")
+    assert ran.code == 2
+    ran = command("study", "score", alone, "--where", "mode=live")
+    assert ran.code == 2 and "--where mode=live: no line has it" in ran.err
+    same = [{**line, "judge": "one"} for line in judged("debate", 0.4)]
+    out = command("study", "score", table(place / "same.jsonl", same)).out
+    assert "a single judge shows no variation" in " ".join(out.split())
+
+
+def test_settings_are_placed_by_the_cost_of_a_judgement(place: Path, command: Command) -> None:
+    cheap, dear = judged("naive", 0.0), judged("debate", 0.4, seed=1)
+    lines = [{**line, "cost": 0.5} for line in cheap] + [{**line, "cost": 2} for line in dear]
+    lines += [{**line, "cost": 3} for line in judged("worse", -0.2, seed=2)]
+    file = table(place / "costs.jsonl", lines)
+    ran = command("measure", "frontier", file, "--json")
+    assert ran.code == 0, ran.err
+    naive, debate, worse = json.loads(ran.out)["frontier"]
+    assert [each["cost"]["value"] for each in (naive, debate, worse)] == [0.5, 2, 3]
+    assert [each["on_frontier"] for each in (naive, debate, worse)] == [True, True, False]
+    assert worse["beaten"] and not debate["beaten"]
+    ran = command("measure", "frontier", table(place / "none.jsonl", [*lines, *judged("x", 0.1)]))
+    assert ran.code == 2 and "line 181 has no cost" in ran.err
+
+
+def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -> None:
+    (place / "named.yaml").write_text(
+        "problems: {bundled: {name: arithmetic, limit: 6}}\nagents: sim/strong\n"
+        "judges: [sim/judge, sim/weak]\n"
+        "protocols: {naive_judge: , propaganda: , debate: {rounds: [1, 2]}}\n"
+        "labels: {debate simultaneous 2: In turn, sim/judge stated: Able, "
+        "sim/strong: Agent Smith}\n"
+    )
+    assert command("run", "named.yaml").code == 0
+    before = ("debate simultaneous 2", "sim/judge stated", "sim/strong")
+    for words in (
+        ("report", "named.yaml"),
+        ("report", "named.yaml", "--format", "csv", "--columns", "asd,lift"),
+        ("report", "named.yaml", "--json", "--columns", "asd"),
+        ("report", "named.yaml", "--table", "paper"),
+        ("plot", "named.yaml", "--data", "-"),
+    ):
+        shown = command(*words).out
+        assert "In turn" in shown and "Able" in shown, words
+        assert "SIMULATED" in shown or not any(name in shown for name in before[:2]), words
+    assert "Agent Smith" in command("report", "named.yaml").out
+    rows = json.loads(command("report", "named.yaml", "--sort", "asd", "--json").out)["rows"]
+    assert {row["protocol"] for row in rows} > {"debate simultaneous 1", "In turn"}
+    every = json.loads(command("report", "named.yaml", "--json").out)["rows"]
+    its = json.loads(command("report", "named.yaml", "--where", "judge=able", "--json").out)["rows"]
+    assert its == [row for row in every if row["judge"] == "Able"] and 0 < len(its) < len(every)
+    sizes = [row["asd"]["value"] for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+    assert command("compare", "named.yaml", "--contrast", "In turn - propaganda").code == 0
+    told = json.loads(command("report", "named.yaml", "--group", "mechanism", "--json").out)
+    groups = {line["mechanism"]: line for line in told["groups"]}
+    assert groups["debate"]["rows"] == 4 and groups["propaganda"]["rows"] == 2
+    of = [row["asd"]["value"] for row in rows if row["rounds"]]
+    assert groups["debate"]["asd"]["value"] == pytest.approx(sum(of) / 4)
+    assert "is no dimension" in command("report", "named.yaml", "--group", "colour").err
+    (place / "named.yaml").write_text((place / "named.yaml").read_text().replace("2: In", "3: In"))
+    assert "did you mean 'debate simultaneous" in command("plan", "named.yaml").err
+
+
+def test_a_plan_takes_the_spread_of_a_judgement_table(place: Path, command: Command) -> None:
+    lines = [*judged("debate strong", 0.4), *judged("consultancy strong", 0.1, seed=1)]
+    pilot = table(place / "pilot.jsonl", lines)
+    words = ("--contrast", "debate strong - consultancy strong", "--mde", "0.5", "--json")
+    ran = command("plan", "small.yaml", "--pilot", pilot, *words)
+    assert ran.code == 0, ran.err
+    power = json.loads(ran.out)["power"]
+    assert power["source"] == "pilot" and 0 < power["spread"]["between"] < 16
+
+
+def test_a_plan_on_a_table_takes_the_dependence_that_the_table_has(place: Path) -> None:
+    """Four questions of a text that are judged alike are worth one; otherwise, four."""
+    rng = random.Random(0)
+    far = [rng.gauss(0.2, 0.1) for _ in range(160)]
+
+    def lines(alike: bool) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": f"q{n}",
+                "values": {"A": 1, "B": -1},
+                "worlds": {
+                    "A": {"A": 0.5 + setting * far[at], "B": 0.5 - setting * far[at]},
+                    "B": {"A": 0.5, "B": 0.5},
+                },
+                "group": f"text {n // 4}",
+                "setting": f"s{setting}",
+            }
+            for setting in (0, 1)
+            for n in range(160)
+            for at in [n // 4 if alike else n]
+        ]
+
+    apart, alike = (
+        table_spread(table(place / f"{each}.jsonl", lines(each)), ("s1", "s0"), "probability")
+        for each in (False, True)
+    )
+    assert apart[1:] == alike[1:] == (160, 4.0)
+    assert apart[0].design_effect < 1.5 < 3 < alike[0].design_effect < 5
+    needed = [questions_needed(spread, 0.05, size=size) for spread, _, size in (apart, alike)]
+    assert 2.5 < needed[1] / needed[0] < 6
+
+
+async def test_asd_is_one_number_everywhere(place: Path, command: Command) -> None:
+    """Four answers, and a judge who hears nothing: 0 in Python, in a report and of a table."""
+    graded = problem(0, (1, -1, -1, -1))
+    naive = NaiveJudge(JUDGE)
+
+    async def deaf(call: Call) -> Reply:
+        return Reply("A: 25%\nB: 25%\nC: 25%\nD: 25%", call=call.address)
+
+    assert await naive.agent_score_difference(graded, deaf) == pytest.approx(0)
+    grid = sweep(naive, problems=[graded])
+    records = [read_outcome(line(cell, await attempt(cell, deaf))) for cell in grid.cells()]
+    (row,) = collect(grid, records).rows
+    assert row.asd is not None and row.asd.value == pytest.approx(0)
+    quarter = dict.fromkeys("ABCD", 0.25)
+    values = dict(zip("ABCD", graded.values, strict=True))
+    told = {"id": "q", "values": values, "worlds": dict.fromkeys("ABCD", quarter)}
+    ran = command("study", "score", table(place / "deaf.jsonl", [told]), "--json")
+    assert [row["asd"]["value"] for row in json.loads(ran.out)["rows"]] == pytest.approx([0] * 3)

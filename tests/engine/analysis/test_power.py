@@ -1,0 +1,100 @@
+"""`plan --contrast`: what it takes to tell two rows apart, and what a report could have found."""
+
+import json
+from pathlib import Path
+
+import pytest
+from scipy.special import chdtri
+
+from oversight.engine.analysis.rows import read_rows
+from oversight.engine.analysis.scoring.power import Spread, mde, questions_needed
+from oversight.engine.extensions.planning.power import (
+    PILOT,
+    PILOT_FACTORS,
+    difference_ends,
+    pilot_spread,
+    verdict_scores,
+)
+from tests.command_line import Command
+from tests.engine.kept_runs import Kept
+
+DRAWN = """\
+name: drawn
+draws: 3
+problems: {bundled: {name: arithmetic, limit: 6}}
+agents: {model: sim/weak}
+judges: sim/judge
+protocols: [naive_judge, propaganda, consultancy]
+"""
+
+
+def test_a_pilot_tells_noise_between_draws_from_differences_between_problems(
+    place: Path, kept: Kept, command: Command
+) -> None:
+    (place / "drawn.yaml").write_text(DRAWN)
+    run = read_rows(kept(DRAWN))
+    scores = [verdict_scores(run, row, "brier")[1][:, :, 0] for row in (1, 2)]
+    assert scores[0].shape == (6, 3)
+    # Their means over draws are the report's.
+    assert scores[0].mean(axis=1) == pytest.approx(run.asd("brier")["propaganda"].values)
+    spread, n = pilot_spread(run, 1, 2, "brier")
+    within = [each.var(axis=1, ddof=1).mean() for each in scores]
+    total = (scores[0] - scores[1]).mean(axis=1).var(ddof=1)
+    assert n == 6
+    assert (spread.within_first, spread.within_second) == pytest.approx(tuple(within))
+    assert spread.between == pytest.approx(max(0, total - sum(within) / 3))
+    words = ("--contrast", "propaganda - consultancy", "--mde", "0.1", "--json")
+    told = json.loads(command("plan", "drawn.yaml", "--pilot", run.folder, *words).out)["power"]
+    assert (told["source"], told["questions"], told["separated"]) == ("pilot", 6, True)
+    assert told["mde"] == pytest.approx(mde(spread, 6, draws=(3, 3)))
+    for bought in told["purchases"]:
+        draws = (bought["draws"],) * 2
+        assert bought["questions"] == questions_needed(spread, 0.1, draws=draws)
+        wide = questions_needed(spread, 0.1, draws=draws, ends=(-4.0, 4.0))
+        assert bought["guarded"] == wide > bought["questions"]
+        # The naive judge is not among the two rows: 3 calls a world of either.
+        drawn = bought["questions"] * bought["draws"]
+        assert 4 * drawn < bought["calls"] <= 12 * drawn
+
+
+def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
+    place: Path, command: Command
+) -> None:
+    words = ("--contrast", "debate strong - consultancy strong", "--mde", "0.5")
+    told = json.loads(command("plan", "small.yaml", *words, "--json").out)["power"]
+    # Two rows between -2 and 2 differ by 4 at most, one way or the other.
+    assert difference_ends([(1, -1)], "brier") == (-4, 4)
+    needed = questions_needed(Spread(16.0), 0.5)
+    assert told["purchases"][0]["questions"] == needed
+    out = command("plan", "small.yaml", *words).out
+    assert (
+        "spread assumed, the worst case: the range of the score allows no more: w² 16.0"
+        in " ".join(out.split())
+    )
+    freedom = PILOT - 1
+    known = [freedom / chdtri(freedom, 1 - tail) for tail in (0.975, 0.025)]
+    assert pytest.approx(known, abs=0.005) == PILOT_FACTORS
+    assert "30 of them as a pilot (oversight run SWEEP --limit 30, then --pilot RUN)" in " ".join(
+        out.split()
+    )
+    assert "the sweep as it stands can decide a difference of" in " ".join(out.split())
+    words = ("--contrast", "debate - consultancy", "--mde", "0.5")
+    several = command("plan", "small.yaml", *words)
+    assert (several.code, "'debate - consultancy' means 2 contrasts" in several.err) == (2, True)
+
+
+def test_half_of_a_question_about_power_is_refused(place: Path, command: Command) -> None:
+    for words in (("--mde", ".1"), ("--contrast", "debate - consultancy"), ("--pilot", "x")):
+        assert command("plan", "small.yaml", *words).code == 2
+    wrong = command("plan", "small.yaml", "--contrast", "debate", "--mde", "0.1")
+    assert (wrong.code, "write two rows" in wrong.err) == (2, True)
+
+
+def test_a_report_says_what_its_problems_could_have_found(kept: Kept, command: Command) -> None:
+    run = kept()
+    told = " ".join(command("report", run).out.split())
+    assert "too few problems to detect any with power .8" in told
+    assert "4 lifts, not corrected for multiple comparisons: oversight compare." in told
+    rows = json.loads(command("report", run, "--json").out)["rows"]
+    compared = json.loads(command("compare", run, "--json").out)["contrasts"]
+    assert {each["mde"] for each in (*rows, *compared)} == {None}

@@ -1,0 +1,56 @@
+"""`report --measures`: measures of the stored verdicts of a real run."""
+
+import json
+
+import pytest
+
+from oversight.engine.analysis.measures import verdict_measures
+from oversight.engine.analysis.rows import read_rows
+from oversight.protocols.scores import ALL_SCORES
+from tests.command_line import Command
+from tests.engine.kept_runs import Kept, muddled
+
+
+def test_the_measures_are_those_of_the_verdicts(kept: Kept) -> None:
+    run = read_rows(kept())
+    found = {row.name: row for row in verdict_measures(run)}
+    assert len(found) == 5
+    for name, row in found.items():
+        asd = run.asd("brier")[name]
+        # Values of ±1: a unit of value is half of the way between them.
+        assert row.slope == pytest.approx(asd.mean / 2)
+        assert row.calibration is not None
+        places = run.table.cells.places(run.names.index(name))
+        verdicts = run.table.probs[places]
+        assert row.verdicts == len(verdicts) == 8
+    assert found["naive judge"].naive is None
+    for name, row in found.items():
+        if name != "naive judge":
+            assert row.naive is not None
+            shares = row.naive.flips
+            total = shares.right_right + shares.right_wrong
+            total += shares.wrong_right + shares.wrong_wrong
+            assert total == pytest.approx(1)
+
+
+def test_a_report_of_a_run_has_them_in_every_format_and_under_every_score(
+    kept: Kept, command: Command
+) -> None:
+    run = kept()
+    for format in ("text", "markdown", "latex"):
+        out = command("report", run, "--measures", "--format", format).out
+        assert "against the naive judge, world by world" in out
+        assert "verdicts: order, calibration and bias" in out
+    assert "verdicts: order" not in command("report", run).out
+    for score in ALL_SCORES:
+        assert [row.verdicts for row in verdict_measures(read_rows(run), score)] == [8] * 5
+    told = json.loads(command("report", run, "--json", "--measures", "--score", "log").out)
+    assert len(told["verdict_measures"]) == 5 and told["score"] == "log"
+
+
+def test_rows_without_verdicts_have_no_measures(kept: Kept, command: Command) -> None:
+    run = kept(muddled(1))
+    for row in verdict_measures(read_rows(run)):
+        # What nobody could read earns the agent the least in every world: an ASD of 0.
+        assert (row.verdicts, row.slope, row.calibration, row.naive) == (0, 0.0, None, None)
+    assert "not determined" not in command("report", run, "--measures").out
