@@ -23,7 +23,7 @@ from ..sweep.plugins import code_named, names_files
 from ..sweep.sweep import Sweep, tool_users
 from ..sweep.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from .listing import RUNS, is_run, newest_first, run_folders
-from .manifest import Manifest, RunCode, listed
+from .manifest import Manifest, RunCode, listed, read_manifest
 from .passages import with_passages
 from .reader import RunReader
 from .run_folder import REPORT, SWEEP, RunFolder

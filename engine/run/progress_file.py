@@ -47,7 +47,7 @@ class ProgressNotes(Observer):
 
     def _note(self, now: Snapshot) -> None:
         try:
-            self._database.set("progress", orjson.dumps(now))
+            self._database.set_meta("progress", orjson.dumps(now))
         except RunFolderError:
             return
 

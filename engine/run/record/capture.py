@@ -71,7 +71,6 @@ class Capture:
             asked.setdefault(each[1].address, each)
         if len(self._made) > MAX_MADE:
             self._made.clear()
-        said = isinstance(outcome, Verdict)
         return RecordedCell(
             cell.place,
             cell.id,
@@ -82,8 +81,8 @@ class Capture:
             outcome,
             tuple([self._call(each) for each in asked.values()]),
             _judgements(outcome, notes),
-            counted(outcome) if said else {},
-            unread_by_seat(outcome) if said else {},
+            counted(outcome) if isinstance(outcome, Verdict) else {},
+            unread_by_seat(outcome) if isinstance(outcome, Verdict) else {},
         )
 
     def _call(self, noted: Noted) -> RecordedCall:

@@ -393,11 +393,10 @@ CALL_COLUMNS = (
 
 def call_read(row: Sequence[Any], said: Replied) -> RecordedCall:
     """A call without its part in a cell. row: of CALL_COLUMNS."""
-    _, address, *tokens, dollars, at, _, model, identity, served, stop, origin, came, *more = row
-    elsewhere, settings = more
-    cost = CallCost(
-        identity, served, stop, *tokens, dollars, origin, at, came, bool(elsewhere)
-    )
+    _, address, sent, came_back, read, written, dollars, at, _, model, *served, settings = row
+    identity, name, stop, origin, came, elsewhere = served
+    tokens = (sent, came_back, read, written)
+    cost = CallCost(identity, name, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
     return RecordedCall(
         address.hex(),
         model,

@@ -54,6 +54,11 @@ class RunDatabase(RunTables):
         """Open the run in a folder that this process has locked; there need be none yet."""
         super().__init__(open_to_write(folder / RUN_DB), folder / RUN_DB)
         self._lock = RLock()
+        self._numbers: dict[str, list[tuple[int, str, Replied]]] = {}
+        self._held = self._newest = self._landed = self._sampled = 0
+        self._samples: list[tuple[str, int, bytes]] = []
+        self._shared_numbers: dict[str, dict[tuple[Any, ...], int]] = {}
+        self._indexed = False
         try:
             self.empty = not self.fetched("SELECT count(*) FROM sqlite_schema")[0][0]
             """Whether there is no run in it yet, so that `begin` is to be called."""
@@ -106,7 +111,7 @@ class RunDatabase(RunTables):
         self.empty = False
         self._log()
 
-    def set(self, name: str, value: str | bytes | int) -> None:
+    def set_meta(self, name: str, value: str | bytes | int) -> None:
         """Keep something about the run under a name, in place of what it was."""
         with self._transaction():
             self.db.execute("INSERT OR REPLACE INTO meta VALUES(?,?)", (name, value))
@@ -408,8 +413,7 @@ class RunDatabase(RunTables):
         self._known = {}
         for name in ("_packing", "_parts"):
             self.__dict__.pop(name, None)
-        self._numbers: dict[str, list[tuple[int, str, Replied]]] = {}
-        self._held = 0
+        self._numbers, self._held = {}, 0
         self._newest = self.fetched("SELECT coalesce(max(call), 0) FROM calls")[0][0]
         self._landed = self.fetched("SELECT coalesce(max(landed), 0) FROM cells")[0][0]
         self._indexed = bool(self.setting("indexed"))
@@ -417,8 +421,7 @@ class RunDatabase(RunTables):
             table: {tuple(values): number for number, *values in self.query(f"SELECT * FROM {table}")}
             for table in ("parts", "endpoints")
         }
-        self._samples: list[tuple[str, int, bytes]] = []
-        self._sampled = 0
+        self._samples, self._sampled = [], 0
         if not self._packing.trained:
             for table, key, column in (("calls", "call", "reply"), ("cells", "place", "body")):
                 for number, packed in self.query(f"SELECT {key}, {column} FROM {table}"):
@@ -463,5 +466,5 @@ _ORIGIN = 4
 
 def _names(body: Body, calls: set[int]) -> bool:
     return not calls.isdisjoint(body.calls[1::2]) or any(
-        each.call in calls for each in (*body.turns, *body.judgements)
+        each.call in calls for said in (body.turns, body.judgements) for each in said
     )

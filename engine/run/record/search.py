@@ -169,7 +169,7 @@ def _phrases(query: Query) -> list[list[str]]:
     with closing(sqlite3.connect(":memory:")) as db:
         db.execute("CREATE VIRTUAL TABLE asked USING fts5(body)")
         db.executemany("INSERT INTO asked(rowid, body) VALUES(?, ?)", enumerate(query.parts))
-        db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(main, asked, instance)")
+        db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(asked, instance)")
         for part, term in db.execute("SELECT doc, term FROM terms ORDER BY doc, offset"):
             phrases[part].append(f'"{term}"')
     for part, phrase in zip(query.parts, phrases, strict=True):
