@@ -9,7 +9,7 @@ from threading import Lock
 import numpy as np
 
 from ...protocols.question import Problem
-from ..errors import RunFolderError, UsageError
+from ..errors import UsageError
 from ..run.reader import Follower, RunReader
 from ..run.record.errors import RunDamaged
 from ..run.sources import origins

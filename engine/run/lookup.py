@@ -131,9 +131,7 @@ def fullest(run: RunReader, places: Sequence[Place]) -> Place:
 def worlds_of(run: RunReader, place: Place) -> list[ShownWorld]:
     """All worlds of a reading. RunFolderError."""
     cells = run.cells(run.worlds(place))
-    return [
-        _shown(cells[at]) if at in cells else ShownWorld(NOT_YET) for at in run.worlds(place)
-    ]
+    return [_shown(cells[at]) if at in cells else ShownWorld(NOT_YET) for at in run.worlds(place)]
 
 
 NOT_YET = NotRun("it has not been run yet")

@@ -10,7 +10,7 @@ import orjson
 from ...protocols.counts import counted, unread_by_seat
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
 from .record.cells import read_figures, unpacked_floats
-from .record.tables import RunTables, damage_named
+from .record.tables import RunTables, damage_named, sound
 from .record.values import are_probabilities
 
 if TYPE_CHECKING:
@@ -143,7 +143,8 @@ class Outcomes:
     def _read(self, rows: Iterator[Any]) -> Iterator[OutcomeRecord]:
         problems, file = self._tables.problems, self._tables.file
         with damage_named(file):
-            for place, id, row, problem, side, draw, status, probs, failure, more, _ in rows:
+            for read in rows:
+                place, id, row, problem, side, draw, status, probs, failure, more = sound(read)
                 asked = problems[problem]
                 label = asked.question.answers[side].label
                 about = (place, id.hex(), *self._rows[row], asked.id, label, side, draw)
@@ -171,7 +172,7 @@ class Outcomes:
 
 
 _COLUMNS = (
-    "SELECT place, id, row, problem, side, draw, status, probs, failure, more, landed FROM cells"
+    "SELECT place, id, row, problem, side, draw, status, probs, failure, more, crc, landed FROM cells"
     " WHERE status < 3"
 )
 

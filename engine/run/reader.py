@@ -18,7 +18,6 @@ from ...cache.record import read_record
 from ...cache.reply import Reply
 from ...protocols.question import Problem
 from ...protocols.scores import applicable
-from ..errors import RunFolderError
 from ..sweep.grid import MAX_CELLS, Grid, read_grid
 from ..system.files import refuse_links_within
 from .manifest import Manifest, manifest_in
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from ..models.accounting.prices import PriceList
 
 Made = TypeVar("Made")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -9,7 +9,6 @@ from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import RowsPaused
 from ..sweep.rows import Row
 from ..sweep.sweep import Cell
-
 from .record.values import NotRun, RecordedCell
 from .scheduler import CellOutcome
 

@@ -265,9 +265,7 @@ class RunFolder:
             if read_bounded(there, MAX_SWEEP) != self._sweep:
                 strange.append(SWEEP)
             elif strange and not self._anew:
-                raise RunFolderError(
-                    f"{self.path} has lost its {RUN_DB}; {made_again(self.path)}"
-                )
+                raise RunFolderError(f"{self.path} has lost its {RUN_DB}; {made_again(self.path)}")
             else:
                 strange = []
         if strange:

@@ -27,6 +27,7 @@ from .listing import RUNS, newest_first, run_folders, touched
 from .manifest import Manifest
 from .outcome import OutcomeRecord
 from .reader import RunReader
+from .record.errors import RunDamaged
 from .replay import replay_cells
 from .run_folder import RunFolder
 
@@ -95,7 +96,9 @@ class Takeover:
             try:
                 if moved:
                     self.folder.take(source, moved)
-            except passed_over:
+            except RunDamaged:
+                if named:
+                    raise
                 continue
             if moved:
                 yield Taken(source, len(moved), verified)

@@ -20,8 +20,8 @@ from ....cache.address import store_key
 from ....cache.record import read_record
 from ....cache.store import Reader
 from ....protocols.question import Problem
-from ....protocols.transcript import Turn, Verdict
 from ....protocols.scores import SCORES, applicable
+from ....protocols.transcript import Turn, Verdict
 from ...models.accounting.prices import PriceList
 from ...run.outcome import OutcomeRecord
 from ...run.reader import RunReader

@@ -7,6 +7,7 @@ reply names the call alone.
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, get_type_hints
+from zlib import crc32
 
 import msgspec
 import orjson
@@ -22,6 +23,8 @@ LEVEL = 3
 LARGEST = 64 << 20
 """Bytes; a value that claims to be larger is refused, not unpacked."""
 DICTIONARY_BYTES = 16_384
+CRC = 4
+"""Bytes of a checksum."""
 
 CallKey: TypeAlias = int | str
 """The number of a call; of one that the cell did not ask itself, its address, or nothing."""
@@ -109,14 +112,14 @@ class Packing:
         self._compress = zstandard.ZstdCompressor(
             dict_data=made, compression_params=settings
         ).compress
-        self._unpackers = {1: zstandard.ZstdDecompressor(format=_FORMAT)}
+        self._unpackers = {b"\1": zstandard.ZstdDecompressor(format=_FORMAT)}
         if made is not None:
-            self._unpackers[2] = zstandard.ZstdDecompressor(dict_data=made, format=_FORMAT)
+            self._unpackers[b"\2"] = zstandard.ZstdDecompressor(dict_data=made, format=_FORMAT)
         self.trained = made is not None
 
     def pack(self, raw: bytes) -> bytes:
-        packed = self._compress(raw)
-        return self._mark + packed if len(packed) < len(raw) else b"\0" + raw
+        packed, check = self._compress(raw), crc32(raw).to_bytes(CRC, "little")
+        return self._mark + check + packed if len(packed) < len(raw) else b"\0" + check + raw
 
     def knows(self, packed: bytes) -> bool:
         """Whether the dictionary of a value is at hand."""
@@ -124,12 +127,16 @@ class Packing:
 
     def unpack(self, packed: bytes) -> bytes:
         """ValueError for what is no packed value."""
-        if not packed or packed[0] == 0:
-            return packed[1:]
-        unpacker = self._unpackers.get(packed[0])
+        way, check, frame = packed[:1], packed[1 : 1 + CRC], packed[1 + CRC :]
+        raw = frame if way == b"\0" else self._unframed(way, frame)
+        if crc32(raw).to_bytes(CRC, "little") != check:
+            raise ValueError("a value that was changed")
+        return raw
+
+    def _unframed(self, way: bytes, frame: bytes) -> bytes:
+        unpacker = self._unpackers.get(way)
         if unpacker is None:
-            raise ValueError(f"a value packed in a way, {packed[0]}, that is not known")
-        frame = packed[1:]
+            raise ValueError(f"a value packed in a way, {way!r}, that is not known")
         try:
             size = zstandard.get_frame_parameters(frame, format=_FORMAT).content_size
             if size > LARGEST:
@@ -152,6 +159,11 @@ def trained(samples: Sequence[bytes]) -> bytes | None:
 
 def replied(call: RecordedCall) -> Replied:
     return Replied(call.text, call.outcome, call.draw, call.tool_calls, call.reasoning)
+
+
+def crc_of(*columns: object) -> int:
+    """Checksum of the columns of a row."""
+    return crc32(_encode(columns))
 
 
 def packed_floats(values: Sequence[float]) -> bytes:
@@ -283,9 +295,7 @@ def spoken(body: Body) -> list[tuple[int | None, CallKey, str | None, str]]:
 def without(body: Body, calls: set[int], placeholder: str) -> bytes:
     """A body in which nothing is left of the replies to these calls."""
     turns = tuple(
-        _Said(each.speaker, placeholder, each.side, each.call)
-        if each.call in calls
-        else each
+        _Said(each.speaker, placeholder, each.side, each.call) if each.call in calls else each
         for each in body.turns
     )
     judged = tuple(
@@ -320,7 +330,7 @@ def _said(turn: Turn, answers: Sequence[Answer], numbers: Mapping[str, tuple[int
 
 
 def _believed(each: RecordedJudgement, numbers: Mapping[str, tuple[int, str]]) -> _Believed:
-    first, text = _worded(next(iter(each.calls), ""), each.text, numbers)
+    _, text = _worded(next(iter(each.calls), ""), each.text, numbers)
     about = numbers.get(each.about)
     return _Believed(
         each.role,
@@ -386,16 +396,20 @@ _figures = msgspec.json.Decoder(Figures)
 encoded_reply = _encode
 read_reply: Callable[[bytes], Replied] = msgspec.msgpack.Decoder(Replied).decode
 CALL_COLUMNS = (
-    "call, address, tokens_in, tokens_out, cache_read, cache_write, dollars, at, reply, model,"
-    " identity, served, stop, origin, came, elsewhere, settings"
+    "call, address, endpoint, tokens_in, tokens_out, cache_read, cache_write, dollars, at, reply,"
+    " crc, model, identity, served, stop, origin, came, elsewhere, settings"
 )
 
 
-def call_read(row: Sequence[Any], said: Replied) -> RecordedCall:
-    """A call without its part in a cell. row: of CALL_COLUMNS."""
-    _, address, sent, came_back, read, written, dollars, at, _, model, *served, settings = row
+def call_read(row: Sequence[Any], packing: Packing) -> RecordedCall:
+    """A call without its part in a cell. row: of CALL_COLUMNS. ValueError for one whose checksum
+    is another."""
+    columns, (reply, crc, model, *served, settings) = row[:9], row[9:]
+    if crc_of(*columns) != crc:
+        raise ValueError(f"call {columns[0]} was changed")
+    _, address, _, *tokens, dollars, at = columns
+    said = read_reply(packing.unpack(reply))
     identity, name, stop, origin, came, elsewhere = served
-    tokens = (sent, came_back, read, written)
     cost = CallCost(identity, name, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
     return RecordedCall(
         address.hex(),

@@ -14,13 +14,13 @@ import orjson
 
 from ....protocols.datasets.jsonl import jsonl
 from ....protocols.question import Problem
-from ...errors import RunFolderError
 from ...sweep.grid import GridRow
 from .cells import (
     Body,
     Packing,
     Replied,
     body_of,
+    crc_of,
     encoded_reply,
     figures_of,
     read_body,
@@ -28,7 +28,16 @@ from .cells import (
     trained,
     without,
 )
-from .schema import RUN_DB, STATUSES, WITHDRAWN, faulty, read_only, make_tables, open_to_write, use_log
+from .schema import (
+    RUN_DB,
+    STATUSES,
+    WITHDRAWN,
+    faulty,
+    make_tables,
+    open_to_write,
+    read_only,
+    use_log,
+)
 from .search import documents, drop_words, make_words
 from .tables import AT_ONCE, RunTables
 from .values import RecordedCall, RecordedCell
@@ -54,6 +63,7 @@ class RunDatabase(RunTables):
         """Open the run in a folder that this process has locked; there need be none yet."""
         super().__init__(open_to_write(folder / RUN_DB), folder / RUN_DB)
         self._lock = RLock()
+        self.db.create_function("crc_of", -1, crc_of, deterministic=True)
         self._numbers: dict[str, list[tuple[int, str, Replied]]] = {}
         self._held = self._newest = self._landed = self._sampled = 0
         self._samples: list[tuple[str, int, bytes]] = []
@@ -122,9 +132,9 @@ class RunDatabase(RunTables):
             self._forget_words()
             calls: list[tuple[Any, ...]] = []
             rows = [self._row(cell, calls) for cell in cells]
-            self.db.executemany("INSERT INTO calls VALUES(?,?,?,?,?,?,?,?,?,?)", calls)
+            self.db.executemany("INSERT INTO calls VALUES(?,?,?,?,?,?,?,?,?,?,?)", calls)
             self.db.executemany(
-                "INSERT OR REPLACE INTO cells VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", rows
+                "INSERT OR REPLACE INTO cells VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)", rows
             )
             self._train()
         if self._held > MAX_HELD:
@@ -167,14 +177,13 @@ class RunDatabase(RunTables):
                 (),
             ),
             (
-                "INSERT INTO calls SELECT call, address, ours, tokens_in, tokens_out, cache_read,"
-                " cache_write, dollars, at, reply FROM source.calls JOIN ends USING(endpoint)",
+                f"INSERT INTO calls SELECT {_CALL}, reply, crc_of({_CALL})"
+                " FROM source.calls JOIN ends USING(endpoint)",
                 (),
             ),
             (
-                "INSERT INTO cells SELECT new, id, new_row, new_problem, side, draw, status,"
-                " row_number() OVER (ORDER BY new), probs, failure, more, body"
-                " FROM source.cells JOIN moved USING(place) ORDER BY new",
+                f"INSERT INTO cells SELECT {_CELL}, row_number() OVER (ORDER BY new), {_END}, body,"
+                f" crc_of({_CELL}, {_END}) FROM source.cells JOIN moved USING(place) ORDER BY new",
                 (),
             ),
             ("DROP TABLE moved", ()),
@@ -211,12 +220,22 @@ class RunDatabase(RunTables):
         with self._transaction(durable):
             return self._event(kind, body)
 
+    def put_events(self, events: Mapping[int, tuple[str, str]]) -> None:
+        """Keep events that were lost, durably. events: kind and body by number."""
+        if events:
+            with self._transaction(durable=True):
+                self.db.executemany(
+                    "INSERT INTO events VALUES(?,?,?)",
+                    ((event, *told) for event, told in events.items()),
+                )
+
     def settle(self) -> None:
         """Nothing more is to be run: make the index that readers use, and empty the log."""
         if not self.setting("indexed"):
             with self._transaction():
                 make_words(self.db, documents(self))
                 self.db.execute("INSERT OR REPLACE INTO meta VALUES('indexed', 1)")
+            self._indexed = True
             if self.file.stat().st_size < MAX_COMPACTED:
                 self._alone("VACUUM")
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -281,8 +300,9 @@ class RunDatabase(RunTables):
             if rests or status == 1:
                 marked += 1
                 self.db.execute(
-                    "UPDATE cells SET status=?, probs=NULL, failure=NULL, more='withdrawn'"
-                    " WHERE place=?",
+                    "UPDATE cells SET status=?1, probs=NULL, failure=NULL, more='withdrawn', crc="
+                    "crc_of(place, id, row, problem, side, draw, ?1, NULL, NULL, 'withdrawn')"
+                    " WHERE place=?2",
                     (WITHDRAWN, place),
                 )
         return changed, marked
@@ -295,10 +315,9 @@ class RunDatabase(RunTables):
         question = self.problems[cell.problem].question
         status, probs, failure, more = figures_of(cell)
         body = self._packed("cells", cell.place, body_of(cell, question, parts, numbers))
-        return (
-            *(cell.place, bytes.fromhex(cell.id), cell.row, cell.problem, cell.side, cell.draw),
-            *(status, self._landed, probs, failure, more, body),
-        )
+        where = (cell.place, bytes.fromhex(cell.id), cell.row, cell.problem, cell.side, cell.draw)
+        crc = crc_of(*where, status, probs, failure, more)
+        return (*where, status, self._landed, probs, failure, more, body, crc)
 
     def _number(self, call: RecordedCall, calls: list[tuple[Any, ...]]) -> tuple[int, str]:
         """The number of a call, and its reply's text. A reply that differs from the one that is
@@ -324,17 +343,15 @@ class RunDatabase(RunTables):
             *(call.model, cost.identity, cost.served, cost.stop_reason, cost.origin, cost.came),
             *(int(cost.elsewhere), call.settings),
         )
-        calls.append(
-            (
-                self._newest,
-                bytes.fromhex(call.address),
-                self._shared("endpoints", served),
-                *(cost.input_tokens, cost.output_tokens),
-                *(cost.cache_read_tokens, cost.cache_write_tokens),
-                *(cost.dollars, cost.at),
-                self._packed("calls", self._newest, encoded_reply(said)),
-            )
+        columns = (
+            self._newest,
+            bytes.fromhex(call.address),
+            self._shared("endpoints", served),
+            *(cost.input_tokens, cost.output_tokens),
+            *(cost.cache_read_tokens, cost.cache_write_tokens, cost.dollars, cost.at),
         )
+        reply = self._packed("calls", self._newest, encoded_reply(said))
+        calls.append((*columns, reply, crc_of(*columns)))
         return self._newest, said.text
 
     def _shared(self, table: str, values: tuple[Any, ...]) -> int:
@@ -418,7 +435,9 @@ class RunDatabase(RunTables):
         self._landed = self.fetched("SELECT coalesce(max(landed), 0) FROM cells")[0][0]
         self._indexed = bool(self.setting("indexed"))
         self._shared_numbers = {
-            table: {tuple(values): number for number, *values in self.query(f"SELECT * FROM {table}")}
+            table: {
+                tuple(values): number for number, *values in self.query(f"SELECT * FROM {table}")
+            }
             for table in ("parts", "endpoints")
         }
         self._samples, self._sampled = [], 0
@@ -460,6 +479,8 @@ def _moved(cell: RecordedCell, place: int, row: int, problem: int) -> RecordedCe
     return changed(cell, place=place, row=row, problem=problem, calls=calls)
 
 
+_CALL = "call, address, ours, tokens_in, tokens_out, cache_read, cache_write, dollars, at"
+_CELL, _END = "new, id, new_row, new_problem, side, draw, status", "probs, failure, more"
 _ORIGIN = 4
 """Where the origin stands among the values of an endpoint."""
 

@@ -10,8 +10,10 @@
     events     what cannot be made again from sweep file and store
     words      an index (FTS5) of what was said, by the call; made when the run settles
 
-Probabilities are little-endian float64 in question order. Packed values are told by their first
-byte: 0, as it stands; 1, a Zstandard frame; 2, a frame made with the dictionary `zdict` of `meta`.
+Probabilities are little-endian float64 in question order. A packed value begins with a byte that
+says how (0, as it stands; 1, a Zstandard frame; 2, a frame made with the dictionary `zdict` of
+`meta`) and the CRC-32 of what was packed; `crc` is that of the other columns of its row, so that a
+changed byte is told.
 """
 
 import sqlite3
@@ -51,12 +53,12 @@ TABLES = (
     "CREATE TABLE calls(call INTEGER PRIMARY KEY, address BLOB NOT NULL,"
     " endpoint INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,"
     " cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, dollars REAL, at INTEGER,"
-    " reply BLOB NOT NULL)",
+    " reply BLOB NOT NULL, crc INTEGER NOT NULL)",
     "CREATE INDEX calls_address ON calls(address)",
     "CREATE TABLE cells(place INTEGER PRIMARY KEY, id BLOB NOT NULL, row INTEGER NOT NULL,"
     " problem INTEGER NOT NULL, side INTEGER NOT NULL, draw INTEGER NOT NULL,"
     " status INTEGER NOT NULL, landed INTEGER NOT NULL, probs BLOB, failure TEXT, more TEXT,"
-    " body BLOB NOT NULL)",
+    " body BLOB NOT NULL, crc INTEGER NOT NULL)",
     "CREATE INDEX cells_landed ON cells(landed, place, status)",
     "CREATE TABLE events(event INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL)",
 )
@@ -176,9 +178,12 @@ def _check_opened(db: sqlite3.Connection, file: Path) -> None:
     )
     _check_format(file, application, version)
     known, shadow = _schema()
-    for name, sql in db.execute("SELECT name, sql FROM sqlite_schema"):
-        if (name, sql) not in known and name not in shadow:
-            raise NotOfThisFormat(file, "is no database of a run")
+    try:
+        for name, sql in db.execute("SELECT name, sql FROM sqlite_schema"):
+            if (name, sql) not in known and name not in shadow:
+                raise NotOfThisFormat(file, "is no database of a run")
+    except UnicodeDecodeError as exc:
+        raise RunDamaged(file, str(exc)) from exc
     db.execute("SELECT count(*) FROM meta").fetchone()
 
 

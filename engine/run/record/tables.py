@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-
 
 from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.question import Problem
@@ -22,6 +22,7 @@ from .cells import (
     beliefs_of,
     call_read,
     cell_end,
+    crc_of,
     read_body,
     read_figures,
     read_reply,
@@ -36,7 +37,7 @@ MAX_KNOWN = 20_000
 """Calls that are kept, for the cells that share them."""
 
 _CELLS = (
-    "SELECT place, id, row, problem, side, draw, status, probs, failure, more, body FROM cells"
+    "SELECT place, id, row, problem, side, draw, status, probs, failure, more, crc, body FROM cells"
 )
 
 
@@ -130,7 +131,8 @@ class RunTables:
             f"SELECT {CALL_COLUMNS} FROM calls JOIN endpoints USING(endpoint) WHERE call IN ({{}})",
             missing,
         ):
-            known[row[0]] = call_read(row, self.reply(row[8]))
+            with damage_named(self.file):
+                known[row[0]] = call_read(row, self._packing_of(row[9]))
         for number in missing:
             if number not in known:
                 raise RunDamaged(self.file, f"call {number} is missing")
@@ -162,13 +164,16 @@ class RunTables:
 
     def unpacked(self, packed: bytes) -> bytes:
         """A packed value. RunDamaged."""
+        try:
+            return self._packing_of(packed).unpack(packed)
+        except ValueError as exc:
+            raise RunDamaged(self.file, str(exc)) from exc
+
+    def _packing_of(self, packed: bytes) -> Packing:
         if not self._packing.knows(packed):
             # The writer may have trained a dictionary since.
             del self._packing
-        try:
-            return self._packing.unpack(packed)
-        except ValueError as exc:
-            raise RunDamaged(self.file, str(exc)) from exc
+        return self._packing
 
     @cached_property
     def _packing(self) -> Packing:
@@ -188,7 +193,7 @@ class RunTables:
         """Some rows of a query over cells at a time, in the order of the sweep."""
         if places is None:
             rows = self.query(f"{query} ORDER BY place")
-            while some := [row for row, _ in zip(rows, range(AT_ONCE), strict=False)]:
+            while some := list(islice(rows, AT_ONCE)):
                 yield some
             return
         listed = sorted(places)
@@ -198,10 +203,8 @@ class RunTables:
             if found := self.fetched(f"{query} WHERE place IN ({marks}) ORDER BY place", *some):
                 yield found
 
-    def _cell(
-        self, row: Sequence[Any], body: Body, calls: dict[int, RecordedCall]
-    ) -> RecordedCell:
-        place, id, number, problem, side, draw, status, probs, failure, more, _ = row
+    def _cell(self, row: Sequence[Any], body: Body, calls: dict[int, RecordedCall]) -> RecordedCell:
+        place, id, number, problem, side, draw, status, probs, failure, more = sound(row)
         question = self.problems[problem].question
         asked = []
         for part, call in zip(body.calls[::2], body.calls[1::2], strict=True):
@@ -237,6 +240,18 @@ class RunTables:
             told.counts,
             told.unread,
         )
+
+
+def sound(row: Sequence[Any]) -> Sequence[Any]:
+    """The columns of a cell, from its place to `more`. ValueError where the checksum behind them is
+    another."""
+    columns = row[:_COLUMNS]
+    if crc_of(*columns) != row[_COLUMNS]:
+        raise ValueError(f"cell {row[0]} was changed")
+    return columns
+
+
+_COLUMNS = 10
 
 
 @contextmanager

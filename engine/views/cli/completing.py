@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 
 import click
-import orjson
 from click.shell_completion import CompletionItem
 
 from ...display.quantity import counted
@@ -17,7 +16,6 @@ from ...errors import EngineError
 from ...run.listing import RUNS, folder_named, is_run, newest_first, run_folders
 from ...run.manifest import read_manifest
 from ...run.reader import RunReader
-from ...system.files import whole_lines
 
 MAX_CELLS_OFFERED = 100
 """Maximum number of cells offered; a run may have a million."""

@@ -178,9 +178,7 @@ def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     def end(cell: RecordedCell) -> End:
         return cell.outcome, {each.address: asked(each) for each in cell.calls}, cell.judgements
 
-    return [
-        end(cells[at]) if at in cells else (NOT_YET, {}, ()) for at in run.worlds(place)
-    ]
+    return [end(cells[at]) if at in cells else (NOT_YET, {}, ()) for at in run.worlds(place)]
 
 
 def reading_page(

@@ -10,9 +10,9 @@ from ....analysis.reports.results import collect
 from ....models.accounting.ledger import UsageTotals, sum_usage
 from ....models.accounting.ledger_file import LEDGER_FILE, read_ledger
 from ....run.as_left import store_noted
+from ....run.group_commit import MAX_GROUP
 from ....run.loaded_sweep import run_folder
 from ....run.parts import PartRun, cells_of, part_runs, whole_sweep
-from ....run.group_commit import MAX_GROUP
 from ....run.reader import RunReader
 from ....run.sources import origins
 from ....system.files import replace_file
@@ -40,7 +40,10 @@ def command(
     folder, failed = _gathered(runs, run_folder)
     loaded = whole_sweep(runs)
     results = collect(
-        loaded.sweep, RunReader(folder).outcomes(), score=score, origins=origins(loaded.sweep, folder)
+        loaded.sweep,
+        RunReader(folder).outcomes(),
+        score=score,
+        origins=origins(loaded.sweep, folder),
     )
     save_report(results, folder)
     show(report(results, format, width()))
