@@ -23,10 +23,10 @@ from oversight.engine.run.executor import Assignment
 from oversight.engine.run.loaded_sweep import LoadedSweep
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.run import Run, RunOptions
-from oversight.engine.run.run_folder import outcomes
 from oversight.engine.run.session import MakeExecutor, RunSession
 from oversight.engine.sweep.sweepfile import SweepFile
 from tests.engine.sweep_files import sweep_file
+from tests.run_folders import outcomes
 from tests.shipments import shipments
 
 BATCHED = BatchTerms(every=True)

@@ -65,7 +65,7 @@ def recorded(folder: Path) -> list[bytes]:
     return [each.line for each in RunReader(folder).outcomes()]
 
 
-def outcomes_of(folder: Path) -> list[OutcomeRecord]:
+def outcomes(folder: Path) -> list[OutcomeRecord]:
     return list(RunReader(folder).outcomes())
 
 
@@ -99,6 +99,31 @@ def written(folder: Path) -> bytes:
 def everything(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, by its path."""
     return {str(each): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def noted(folder: Path, **changed: object) -> None:
+    """Change what the manifest of a run says."""
+    with closing(RunDatabase(folder)) as database:
+        told = replace(read_manifest(folder), **changed)  # type: ignore[arg-type]
+        database.set_meta("manifest", encoded(told))
+
+
+def edited(folder: Path, statement: str) -> None:
+    """Change cells behind the back of their run, with their checksums; its lines are gone."""
+    columns = "place, id, row, problem, side, draw, status, probs, failure, more"
+    with closing(RunDatabase(folder)) as database:
+        database.db.execute(statement)
+        database.db.execute(f"UPDATE cells SET crc = crc_of({columns})")
+    (folder / "outcomes.jsonl").unlink(missing_ok=True)
+
+
+SWAPPED = "probs = CAST(substr(probs, 9) || substr(probs, 1, 8) AS BLOB)"
+"""For `UPDATE cells SET`: the other verdict on two answers."""
+
+
+def cut(folder: Path, cells: int) -> None:
+    """Leave the first so many cells, as if the run had been stopped after them."""
+    edited(folder, f"DELETE FROM cells WHERE place >= {cells}")
 
 
 def with_failures(folder: Path, kind: str, places: set[int]) -> bytes:

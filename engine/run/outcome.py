@@ -172,8 +172,8 @@ class Outcomes:
 
 
 _COLUMNS = (
-    "SELECT place, id, row, problem, side, draw, status, probs, failure, more, crc, landed FROM cells"
-    " WHERE status < 3"
+    "SELECT place, id, row, problem, side, draw, status, probs, failure, more, crc, landed"
+    " FROM cells WHERE status < 3"
 )
 
 

@@ -154,8 +154,8 @@ def _copy(content: IO[bytes], to: Path, claimed: PackedFile) -> None:
 
 
 def _make_run(folder: Path, contents: Contents, check: bool) -> None:
-    """Make the database of the run from what was unpacked. check: whether its outcomes must be those
-    that the cells make."""
+    """Make the database of the run from what was unpacked. check: whether its outcomes must be
+    those that the cells make."""
     problems = tuple(read_problems(PROBLEMS, read_bounded(folder / PROBLEMS, MAX_BYTES)))
     grid = read_grid(read_bounded(folder / GRID, MAX_BYTES), problems)
     manifest = decoded(read_bounded(folder / MANIFEST, MAX_BYTES), folder / MANIFEST)

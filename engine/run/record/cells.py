@@ -407,9 +407,10 @@ def call_read(row: Sequence[Any], packing: Packing) -> RecordedCall:
     columns, (reply, crc, model, *served, settings) = row[:9], row[9:]
     if crc_of(*columns) != crc:
         raise ValueError(f"call {columns[0]} was changed")
-    _, address, _, *tokens, dollars, at = columns
+    _, address, _, sent, back, read, written, dollars, at = columns
     said = read_reply(packing.unpack(reply))
     identity, name, stop, origin, came, elsewhere = served
+    tokens = (sent, back, read, written)
     cost = CallCost(identity, name, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
     return RecordedCall(
         address.hex(),

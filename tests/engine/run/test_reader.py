@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,13 @@ from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.journal import FILE as JOURNAL
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
 from oversight.engine.run.lock import LOCK_FILE
-from oversight.engine.run.manifest import encoded, read_manifest
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
 from tests.command_line import Command, environment
 from tests.engine.conftest import Finished
 from tests.own_protocol import STEEL
+from tests.run_folders import noted
 
 SWEEP = """\
 name: own
@@ -84,12 +83,6 @@ def run(place: Path, command: Command) -> Path:
     assert ran.code == 0, ran.err
     (place / "executed").unlink()
     return place / "run"
-
-
-def noted(run: Path, **changed: object) -> None:
-    """Change what the manifest of a run says."""
-    with closing(RunDatabase(run)) as database:
-        database.set_meta("manifest", encoded(replace(read_manifest(run), **changed)))  # type: ignore[arg-type]
 
 
 def read_all(command: Command, run: str = "run") -> list[str]:

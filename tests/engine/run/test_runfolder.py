@@ -29,7 +29,7 @@ from tests.run_folders import (
     folder,
     land,
     outcome,
-    outcomes_of,
+    outcomes,
     recorded,
     refused,
     written,
@@ -53,7 +53,7 @@ def test_what_landed_is_there_again(half: Path) -> None:
         land(run, CELLS[4:], failed=[6])
         assert (run.finished, run.failed, run.complete) == (8, 1, True)
         run.settle()
-    assert [record.place for record in outcomes_of(half)] == list(range(8))
+    assert [record.place for record in outcomes(half)] == list(range(8))
     assert b"".join(recorded(half)) == written(half)
 
 
@@ -65,7 +65,7 @@ def test_a_cell_that_is_none_of_the_sweep_is_refused_by_name(half: Path) -> None
     assert "cell 8 is none of this sweep" in told and str(half / RUN_DB) in told
     assert holder(half) is None
     with pytest.raises(RunFolderError, match="none of this sweep"):
-        outcomes_of(half)
+        outcomes(half)
 
 
 def test_lines_go_when_a_run_goes_on_and_are_there_again_when_it_settles(half: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_settled_run_is_the_same_to_the_byte_in_whatever_order_it_landed(
         assert written(path) == b"".join(outcome(cell, cell.place in failed) for cell in CELLS)
         assert (run.finished, run.failed) == (8, len(failed))
         run.settle()
-    assert [record.place for record in outcomes_of(path)] == list(range(8))
+    assert [record.place for record in outcomes(path)] == list(range(8))
 
 
 def test_failures_are_forgotten_and_the_rest_stays(path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_folder_that_is_read_only_is_told_and_can_be_read(half: Path) -> None:
     with read_only(half):
         assert refused(half).startswith(f"{half} cannot be written: ")
         assert holder(half) is None
-        assert len(outcomes_of(half)) == 4
+        assert len(outcomes(half)) == 4
 
 
 MANY = Sweep("s", GRID.problems, GRID.rows, draws=50)
@@ -235,7 +235,7 @@ def test_a_full_disk_loses_no_cell_and_the_run_goes_on_when_there_is_room(tmp_pa
             small.make_room()
             land(run, [cell for cell in cells if not run.has(cell.place)])
             assert run.complete
-        assert len(outcomes_of(path)) == len(cells)
+        assert len(outcomes(path)) == len(cells)
 
 
 @pytest.mark.wire

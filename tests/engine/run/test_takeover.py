@@ -15,7 +15,7 @@ from msgspec import structs
 from oversight.cache.disk import DiskStore
 from oversight.cache.store import REPLACED
 from oversight.engine.run import as_left
-from oversight.engine.run.manifest import encoded, read_manifest
+from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
 from oversight.engine.run.record.tables import RunTables
@@ -23,7 +23,7 @@ from oversight.engine.run.stores import open_store
 from oversight.protocols.transcript import Verdict
 from tests.command_line import Command, calls
 from tests.engine.conftest import SWEEP, Finished
-from tests.run_folders import everything, outcomes_of, with_failures, written
+from tests.run_folders import SWAPPED, edited, everything, noted, outcomes, with_failures, written
 
 MORE = ("--set", "protocols.propaganda={}")
 """Two rows more, 16 cells: a propaganda of each agent."""
@@ -49,21 +49,6 @@ def test_a_new_folder_of_the_same_sweep_takes_all_over_to_equal_bytes(
 def note(folder: Path, store: str) -> None:
     """As if this machine had left the folder as it is."""
     as_left.note(folder, read_manifest(folder).id, store, left=True)
-
-
-def noted(folder: Path, **changed: object) -> None:
-    """Change what the manifest of a run says."""
-    with closing(RunDatabase(folder)) as database:
-        told = replace(read_manifest(folder), **changed)  # type: ignore[arg-type]
-        database.set_meta("manifest", encoded(told))
-
-
-def changed(folder: Path, statement: str) -> None:
-    """Change cells behind the back of their run, with their checksums."""
-    columns = "place, id, row, problem, side, draw, status, probs, failure, more"
-    with closing(RunDatabase(folder)) as database:
-        database.db.execute(statement)
-        database.db.execute(f"UPDATE cells SET crc = crc_of({columns})")
 
 
 def recorded(folder: Path) -> dict[str, tuple[object, ...]]:
@@ -127,7 +112,7 @@ def test_a_larger_grid_runs_only_what_is_new(command: Command, finished: Finishe
     # A name that tells two rows apart is this sweep's, whatever it was in the other.
     two = command("run", "small.yaml", "--set", "protocols.debate.rounds=[1, 2]")
     assert "taken over" in two.err and two.code == 0
-    assert {each.protocol for each in outcomes_of(_newest())} >= {"debate simultaneous 1"}
+    assert {each.protocol for each in outcomes(_newest())} >= {"debate simultaneous 1"}
 
 
 def _newest() -> Path:
@@ -183,8 +168,7 @@ def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(
     if what == "another id":
         noted(finished.folder, id="../../elsewhere")
     else:
-        swap = "substr(probs, 9) || substr(probs, 1, 8)"
-        changed(finished.folder, f"UPDATE cells SET probs = CAST({swap} AS BLOB) WHERE place = 3")
+        edited(finished.folder, f"UPDATE cells SET {SWAPPED} WHERE place = 3")
     if what == "seen by a run":
         assert command("run", "small.yaml").code == 0
     again = command("run", "small.yaml", "--run-folder", "runs/again")
@@ -233,19 +217,18 @@ def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(
     twice.write_bytes(twice.read_bytes()[:-4096])
     again = command("run", "small.yaml", "--run-folder", "runs/again")
     assert again.code == 1 and ": 38 cells" in again.err
-    failed = [each.place for each in outcomes_of(place / "runs/again") if each.failure]
+    failed = [each.place for each in outcomes(place / "runs/again") if each.failure]
     assert failed == [7]
 
 
 def test_a_verified_cell_that_gives_something_else_stops_the_taking(
     command: Command, finished: Finished
 ) -> None:
-    swap = "substr(probs, 9) || substr(probs, 1, 8)"
-    changed(finished.folder, f"UPDATE cells SET probs = CAST({swap} AS BLOB)")
+    edited(finished.folder, f"UPDATE cells SET {SWAPPED}")
     note(finished.folder, "store")
     again = command("run", "small.yaml", "--run-folder", "runs/again", "--verify", "1")
     assert again.code == 2 and "does not give today what was recorded" in again.err
-    assert outcomes_of(Path("runs/again")) == []
+    assert outcomes(Path("runs/again")) == []
     replay = command("replay", finished.folder)
     assert replay.code == 1
     assert "0 of 40 outcomes are equal to the byte" in replay.err
@@ -328,7 +311,7 @@ def test_a_full_disk_is_no_damage_of_the_run_that_is_taken_over(
     ) -> None:
         tried.append(len(moved))
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (self.file.stat().st_size + 4096, limits[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**14, limits[1]))
         try:
             take(self, source, moved)
         finally:

@@ -14,9 +14,11 @@ import pytest
 
 from oversight.cache.bundle import BundleStore
 from oversight.cache.record import read_record
+from oversight.engine.run.manifest import read_manifest
 from tests.command_line import Command
 from tests.own_protocol import STEEL
 from tests.packs import Members, member, members, packed
+from tests.run_folders import noted
 
 KEY = "sk-canary-0123456789abcdefghijklmnop"
 
@@ -29,7 +31,7 @@ def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
 ) -> None:
     monkeypatch.setenv("HOME", str(place))
     assert command("run", "small.yaml", "--limit", "1", "--run-folder", "run").code == 0
-    assert json.loads((place / "run/manifest.json").read_bytes())["store"] == "~/store"
+    assert read_manifest(place / "run").store == "~/store"
     assert command("pack", "make", "run", "-o", "run.oversight").code == 0
     assert not caplog.text
 
@@ -94,14 +96,11 @@ def test_code_of_a_pack_runs_only_where_a_sweep_file_of_ones_own_names_it(
     assert command("pack", "open", pack, "-o", "theirs").code == 0
     refused = command("replay", "theirs")
     assert refused.code == 2 and "code of your own, steel.py:Steelman, is not loaded" in refused.err
-    manifest = place / "theirs" / "manifest.json"
-    told = json.loads(manifest.read_bytes())
-    changed = told | {"overrides": ["protocols=[{'other.py:Steelman': {strength: 3}}]"]}
     (place / "other.py").write_text(STEEL)
-    manifest.write_text(json.dumps(changed))
+    noted(place / "theirs", overrides=("protocols=[{'other.py:Steelman': {strength: 3}}]",))
     assert command("replay", "theirs", "--sweep", "own.yaml").code == 2
     assert not (place / "executed").exists()
-    manifest.write_text(json.dumps(told))
+    noted(place / "theirs", overrides=())
     replayed = command("replay", "theirs", "--sweep", "own.yaml")
     assert replayed.code == 0, replayed.err
     assert "18 of 18 outcomes are equal to the byte" in replayed.err
@@ -198,7 +197,7 @@ def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
         "/tmp/evil",
         "code/../../evil.py",
         "code/.hidden/x.py",
-        "record.db",
+        "run.db",
     ):
         yield path, write(with_file(content, path, b"x")), re.escape(repr(path))
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from oversight.engine.run.progress_file import read_progress
-from oversight.engine.run.run_folder import outcomes
 from oversight.engine.views.cli.exit_codes import ExitCode
 from tests.command_line import Command, calls, environment, oversight, running
-from tests.run_folders import len_of, only_run, written
+from tests.run_folders import len_of, only_run, outcomes, written
 
 pytestmark = pytest.mark.wire
 
