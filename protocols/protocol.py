@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, final, get_args
 from ..cache.call import Ask, once
 from ..cache.memo import memoized
 from .agents.agent import Brief, Speaker
-from .claims import Claim
 from .doubts import ANYTHING, Doubt, hull, readings
 from .gather import gather_in_order
 from .judges.judge import Judge
@@ -19,7 +18,7 @@ from .prompts.words import Words
 from .question import Answer, Problem, Question
 from .scores import ALL_SCORES
 from .seat import Role, Seat
-from .settings import require_known
+from .settings import check_numbers, require_known
 from .transcript import NamedMeasures, Transcript, Turn, Verdict
 
 
@@ -43,6 +42,9 @@ class Protocol(ABC):
     protocol that brings its words along in Briefs of its own."""
     ignores: ClassVar[frozenset[str]] = frozenset()
     """Axes of a sweep that change nothing here: `judge` for a protocol that asks none."""
+    row: ClassVar[str] = ""
+    """Its row in a report, a format string of the protocol itself, such as `debate {0.rounds}`;
+    empty: the kind, and all settings that are plain values."""
     opposes_answers: ClassVar[bool] = False
     """Whether somebody argues for the other answer, so that there must be exactly one other."""
 
@@ -55,7 +57,9 @@ class Protocol(ABC):
             )
 
     def __post_init__(self) -> None:
-        """TypeError for roles in the wrong order. A subclass checks its settings here as well."""
+        """TypeError for roles in the wrong order; ValueError for a setting out of its range. A
+        subclass checks here what ranges do not say."""
+        check_numbers(self)
         roles: tuple[tuple[str, object, type], ...] = (
             ("judge", self.judge, Judge),
             ("agent", getattr(self, "agent", None), Speaker),
@@ -70,7 +74,13 @@ class Protocol(ABC):
     @property
     def name(self) -> str:
         """The row in a report: the kind and its settings, without the roles."""
-        return " ".join([kind(type(self)), *self._settings()])
+        settings = [kind(type(self)), *self._settings()]
+        return " ".join([self.row.format(self) if self.row else " ".join(settings), *self.marks])
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What the row adds for a setting that several mechanisms have, where it is unusual."""
+        return ()
 
     @final
     async def run(self, question: Question, side: Answer, ask: Ask) -> Verdict:
@@ -144,11 +154,6 @@ class Protocol(ABC):
     def read(self) -> PromptSet:
         """The part of the prompt set that this protocol uses."""
         return self.words.only(self.sections)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        """What it guarantees against the best liar at these settings; empty if it says nothing."""
-        return ()
 
     @memoized
     def rules(self) -> Words:
@@ -252,13 +257,8 @@ class Lasting(Protocol):
                 raise ValueError(f"{name}: {getattr(self, name):,} are more than {LONGEST:,}")
 
     @property
-    def horizon_name(self) -> str:
-        """What the row of a report adds where the horizon is told."""
-        return "" if self.horizon == "untold" else " horizon told"
-
-    @property
-    def name(self) -> str:
-        return f"{super().name}{self.horizon_name}"
+    def marks(self) -> tuple[str, ...]:
+        return (*super().marks, *(["horizon told"] if self.horizon == "told" else []))
 
     @memoized
     def rules(self) -> Words:

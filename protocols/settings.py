@@ -1,5 +1,6 @@
 """The settings of a role: those that differ from their defaults, as words, and checks of them."""
 
+import dataclasses
 from collections.abc import Collection, Iterator
 from dataclasses import MISSING, Field, fields
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,22 @@ def unusual(settings: "DataclassInstance") -> Iterator[str]:
         value = getattr(settings, field.name)
         if field.default is not MISSING and value != field.default:
             yield from _words(field, value)
+
+
+def ranged(default: float, *, least: float = 1, most: float | None = None) -> Any:
+    """A field of a dataclass whose value is a number from `least` to `most`; None: any above."""
+    return dataclasses.field(default=default, metadata={"least": least, "most": most})
+
+
+def check_numbers(settings: "DataclassInstance") -> None:
+    """ValueError, with the remedy, if a field made by `ranged` is out of its range."""
+    for each in fields(settings):
+        if "least" in each.metadata:
+            value, least, most = getattr(settings, each.name), *each.metadata.values()
+            if most is not None and not least <= value <= most:
+                raise ValueError(f"{each.name}: {value} is not from {least:g} to {most:g}")
+            if not value >= least:
+                raise ValueError(f"{each.name}: {value} is too few; use {least:g} or more")
 
 
 def require_positive(settings: "DataclassInstance", *names: str) -> None:

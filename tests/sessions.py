@@ -2,22 +2,26 @@
 
 In a block of `console`, `$ oversight …` is run in this process; below it stand the lines of its
 stdout, those of its stderr after `! `, and `[3]` for an exit code that is not 0. `<<< y` answers a
-question. `>>> …` is Python, with names of the test's. In tables `$ …` is a text, on more lines
-after `> `, and below it stands what is read or refused. Each heading is a test of its own; files
+question. `$ cat FILE` and `$ python EXAMPLE …` do as they say. `>>> …` is Python, with names of the
+test's. In tables `$ …` is a text, on more lines after `> `, and below it stands what is read or
+refused. Each heading is a test of its own; files
 that stand under their names at the top, or below it, lie in the working folder.
 `pytest --accept` writes down what is printed now: read the difference before you commit it.
 """
 
 import re
+import runpy
 import shlex
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
-from tests.command_line import Ran, within
+from oversight.engine.errors import EngineError
+from tests.command_line import ROOT, Ran, within
 
 _HEADING = re.compile(r"^## (.+)\n", re.MULTILINE)
 _FILE = re.compile(r"^```\w+ (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -70,10 +74,27 @@ def commands(names: dict[str, Any], shape: Shape, monkeypatch: pytest.MonkeyPatc
     def answer(line: str) -> Iterator[str]:
         words, _, typed = line.partition(" <<< ")
         monkeypatch.setattr("sys.stdin", StringIO(f"{typed}\n"))
-        _, *given = shlex.split(words.format_map(names))
-        yield from _printed(within(*given, cwd=Path.cwd()), shape)
+        program, *given = shlex.split(words.format_map(names))
+        match program:
+            case "cat":
+                yield from shape(Path(given[0]).read_text()).splitlines()
+            case "python":
+                yield from _printed(_example(*given), shape)
+            case _:
+                yield from _printed(within(*given, cwd=Path.cwd()), shape)
 
     return answer
+
+
+def _example(*words: str) -> Ran:
+    """What a program of the examples prints, run in this process."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
+        patch.setattr("sys.argv", list(words))
+        try:
+            runpy.run_path(str(ROOT / "examples" / words[0]), run_name="__main__")
+        except EngineError as fault:
+            return Ran(1, out.getvalue(), str(fault))
+    return Ran(0, out.getvalue(), "")
 
 
 def refusals(read: Callable[[str], object], fault: type[Exception]) -> Answer:

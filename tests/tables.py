@@ -5,8 +5,13 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from oversight import protocols
+from oversight.engine.errors import EngineError
 from oversight.protocols import ProtocolError
 from tests.sessions import Answer
+
+PUBLIC = {name: getattr(protocols, name) for name in protocols.__all__}
+"""Every public name of the protocols."""
 
 
 def expressions(names: dict[str, Any]) -> Answer:
@@ -18,7 +23,7 @@ def expressions(names: dict[str, Any]) -> Answer:
             found = eval(asked, dict(names))
             found = asyncio.run(found) if inspect.iscoroutine(found) else found
             yield from map(str, found) if isinstance(found, list) else [_short(found)]
-        except (ValueError, TypeError, ProtocolError) as fault:
+        except (ValueError, TypeError, ProtocolError, EngineError) as fault:
             yield f"{type(fault).__name__}: {fault}"
 
     return answer

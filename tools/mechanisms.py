@@ -13,6 +13,7 @@ from oversight.protocols.judges import Ensemble, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.protocol import Protocol
 from tests.world import calls, plain
+from tools.claims import claims_of, formula
 from tools.sharing import shared
 
 ROOT = Path(__file__).parents[1]
@@ -20,7 +21,7 @@ TESTS, DOCS = ROOT / "tests", ROOT / "docs" / "protocols.md"
 COUNTED = (
     "| in a sweep file | class and file | lines | calls in world A, B | shared | paid in all |"
 )
-CLAIMED = "| mechanism | gain of the best liar | over | given | checked by |"
+CLAIMED = "| mechanism | a liar gains | over | the truth loses | given | checked by |"
 KNOWN = "| mechanism | what must come out |"
 
 SIM = "engine/sim_expected::protocols_score_what_the_closed_form_says"
@@ -168,18 +169,24 @@ def _linked(mechanism: str, place: str) -> str:
 
 def claimed() -> str:
     """What every mechanism claims at its default settings, as Markdown."""
-    lines = [CLAIMED, "|---|---:|---|---|---|"]
+    lines = [CLAIMED, "|---|---:|---|---:|---|---|"]
     rows = {name: plain(kind) for name, kind in PROTOCOLS.items()}
     odds = plain(PROTOCOLS["doubly_efficient_debate"], probabilities=True)
     for name, protocol in {**rows, "doubly_efficient_debate: {probabilities: true}": odds}.items():
-        for claim in protocol.claims:
+        for claim in claims_of(protocol):
             limits = [f"{claim.steps} steps"] if claim.steps is not None else []
             limits += [f"tolerance {claim.tolerance:.3g}"] if claim.tolerance else []
-            limits += [f"e below {claim.judge_error:.3g}"] if claim.judge_error < 1 else []
             held = f" ({', '.join(limits)})" if limits else ""
-            gain = "no guarantee" if claim.gain >= 1 else claim.bound
+            gain, loss = (
+                formula(exact, slope) + (f", e below {below:.3g}" if below < 1 else "")
+                for exact, slope, below in (
+                    (claim.gain, claim.error_gain, claim.judge_error),
+                    (claim.loss, claim.error_loss, claim.truth_error),
+                )
+            )
             given = claim.given[:1].upper() + claim.given[1:]
-            lines.append(f"| `{name}` | {gain} | {claim.over}{held} | {given} | {claim.check} |")
+            row = (f"`{name}`", gain, f"{claim.over}{held}", loss, given, claim.check)
+            lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
 
 

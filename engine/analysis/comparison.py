@@ -111,7 +111,7 @@ def compare_rows(
     equivalence: float = 0.05,
     ways: Sequence[str] = (),
     error: ErrorKind = "cr3",
-    interval: Interval = "t",
+    interval: Interval | None = None,
 ) -> Comparison:
     """Compare the rows of one run, or the matching rows of two runs.
 
@@ -142,6 +142,7 @@ def compare_rows(
         for at, (run, label) in enumerate(zip(runs, labels, strict=True))
         for row, name in enumerate(run.names)
     }
+    interval = interval or first.sweep.interval
     said = _Said(family, equivalence, error, interval)
     result = _compared(name, runs, names, places, score, ways, said)
     ranks = ranks_of(first.clustered(score, ways), error, interval) if pairs == "all" else ()

@@ -55,9 +55,11 @@ class RunRows:
         return self._asd[score]
 
     def results(
-        self, score: str, betas: tuple[float, ...] = BETAS, interval: Interval = "t"
+        self, score: str, betas: tuple[float, ...] = BETAS, interval: Interval | None = None
     ) -> Results:
-        """What the report says of all rows. It takes much longer than `asd`."""
+        """What the report says of all rows, with the sweep's kind of interval unless another is
+        asked for. It takes much longer than `asd`."""
+        interval = interval or self.sweep.interval
         if (score, betas, interval) not in self._results:
             mixed = self.run.manifest.mixed
             self._results[score, betas, interval] = score_rows(

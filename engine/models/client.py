@@ -58,7 +58,7 @@ class ModelClient:
         model_budget = (
             None
             if accounting.budget is None
-            else ModelBudget(accounting.budget, accounting.prices.need(model))
+            else ModelBudget(accounting.budget, accounting.budget.price(model, accounting.prices))
         )
         self.page = accounting.ledger.page(model, accounting.prices.find(model))
         self.limiter = RateLimiter(

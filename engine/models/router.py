@@ -11,7 +11,7 @@ from typing import Any
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ...protocols.question import Problem
-from ..errors import ContextLengthExceeded
+from ..errors import ContextLengthExceeded, UsageError
 from ..providers.capabilities import Api
 from ..providers.catalogue import connect, entry, provider_of
 from ..providers.keys import require_keys
@@ -64,6 +64,26 @@ class RunPolicy:
     """Folder for malformed bodies; None: they are not kept."""
     budget: Budget | None = None
     """In place of one of `max_cost`: for a process that spends only a part of it."""
+    tokens: bool = False
+    """Whether `max_cost` and `spent` count tokens in place of dollars."""
+
+    @classmethod
+    def capped(
+        cls,
+        prices: PriceList,
+        cost: float | None,
+        tokens: float | None,
+        paid: UsageTotals,
+        quarantine: Path | None = None,
+    ) -> "RunPolicy":
+        """The policy of a run with a cap, if any, in dollars or in tokens. paid: by earlier
+        sessions; what they may have paid counts towards the cap. UsageError for two caps."""
+        if tokens is None:
+            return cls(prices, cost, paid.dollars + paid.doubtful, quarantine)
+        if cost is not None:
+            raise UsageError("--max-cost and --max-tokens: give one of them")
+        used = paid.usage.input_tokens + paid.usage.output_tokens
+        return cls(prices, tokens, used, quarantine, tokens=True)
 
 
 class Models(ModelDirectory):
@@ -134,7 +154,7 @@ class Models(ModelDirectory):
         self._room = left()
         budget = terms.budget
         if terms.max_cost is not None:
-            budget = Budget(terms.max_cost, terms.spent)
+            budget = Budget(terms.max_cost, terms.spent, tokens=terms.tokens)
         quarantine = None if terms.quarantine is None else Quarantine(terms.quarantine)
         prices = self.priced(terms.prices)
         self._accounting = Accounting(self.ledger, prices, budget, quarantine)

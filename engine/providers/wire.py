@@ -2,17 +2,24 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
+
+import orjson
 
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ..errors import Malformed, UnrecognizedReply
 from .fault import inside_200, read_fault
 from .limit_headers import REQUESTS_AND_TOKENS, HeaderLimits, duration_limits
-from .payload import body_start, brief, tree
+from .payload import body_start, brief, compact, tree
 
 Headers: TypeAlias = Mapping[str, str]
 """HTTP headers, looked up by lower-case name."""
+
+
+COST = "x-litellm-response-cost"
+"""Header in which a gateway says, in dollars, what a call was billed."""
 
 
 class Wire(ABC):
@@ -83,10 +90,18 @@ class Wire(ABC):
             limits = self.limits(headers)
             return inside_200(self.provider, said, headers, limits, body).embedded_reply(body)
         try:
-            return self.read(data)
+            return _with_cost(self.read(data), headers)
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             raise Malformed(
                 f"{self.provider} sent a 200 that holds no reply ({type(exc).__name__}: {exc}): "
                 f"{body_start(body)}",
                 body,
             ) from exc
+
+
+def _with_cost(reply: Reply, headers: Headers) -> Reply:
+    """The reply, with the cost that a gateway states beside it in what is kept of its usage."""
+    if (stated := headers.get(COST)) is None or '"cost"' in reply.usage.raw:
+        return reply
+    told = orjson.loads(reply.usage.raw or "{}") | {"cost": float(stated)}
+    return replace(reply, usage=replace(reply.usage, raw=compact(told)))

@@ -14,6 +14,7 @@ from typing import Self
 from ...cache.cache import CacheStatistics, Mode
 from ...cache.store import Store
 from ..display.progress import Snapshot
+from ..display.quantity import short
 from ..errors import Halt, RunFolderError, StoreFailed
 from ..models.accounting.budget import dollars
 from ..models.accounting.ledger import UsageTotals, sum_usage
@@ -53,6 +54,8 @@ class RunOptions:
     """Whether to run failed cells again; those that crashed or were never answered always are."""
     max_cost: float | None = None
     """Dollars for the whole run; None for no cap."""
+    max_tokens: float | None = None
+    """Tokens for the whole run, in and out, in place of `max_cost`; None for no cap."""
     prices: PriceList | None = None
     """None for the built-in prices."""
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -187,7 +190,7 @@ class Run:
         return self._executor.standing(
             *cells,
             refused=dict(paid.outcomes).get("refused", 0),
-            spend=self._spend(paid.dollars),
+            spend=self._spend(paid),
             halt=self.loaded.stop_token.halt,
         )
 
@@ -218,10 +221,11 @@ class Run:
             folder,
             self.store,
             options.mode,
-            RunPolicy(
+            RunPolicy.capped(
                 options.prices or listed(),
                 options.max_cost,
-                paid.dollars + paid.doubtful,
+                options.max_tokens,
+                paid,
                 folder.path / QUARANTINE,
             ),
             lanes=self._max_cells(),
@@ -264,11 +268,13 @@ class Run:
     def _accounts_now(self) -> Mapping[str, UsageTotals]:
         return self._executor.accounts() if self._executor else {}
 
-    def _spend(self, spent: float) -> str:
-        cap = self.options.max_cost
-        if cap is not None:
-            return f"{dollars(spent)} of {dollars(cap)}"
-        return dollars(spent) if spent else ""
+    def _spend(self, paid: UsageTotals) -> str:
+        if (most := self.options.max_tokens) is not None:
+            used = paid.usage.input_tokens + paid.usage.output_tokens
+            return f"{short(used)} of {short(most)} tokens"
+        if (cap := self.options.max_cost) is not None:
+            return f"{dollars(paid.dollars)} of {dollars(cap)}"
+        return dollars(paid.dollars) if paid.dollars else ""
 
 
 def _take_over(

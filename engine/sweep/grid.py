@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import orjson
@@ -60,8 +60,7 @@ class GridRow:
     mechanism: str
     """The kind of protocol, without its settings: `naive judge`."""
     settings: Mapping[str, Any]
-    """The protocol and its roles as `oversight.cache.address.plain` gives them. Empty where only
-    the names are known: a run of version 0.1 with protocols of the user's own."""
+    """The protocol and its roles as `oversight.cache.address.plain` gives them; may be empty."""
     lineage: tuple[str, ...] = ()
     """The class of the protocol and those that it inherits from, by name."""
     judge_lineage: tuple[str, ...] = ()
@@ -150,6 +149,7 @@ class Grid:
     """Digest of the code behind all rows; empty where it was not asked for."""
     meanings: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     """Model -> the public model that it is, as the sweep file states it."""
+    interval: Literal["t", "guarded"] = "t"
 
     def span(self, number: int) -> range:
         """Range of the places of one problem's cells."""
@@ -218,6 +218,7 @@ class _StoredGrid(msgspec.Struct, frozen=True):
     identities: dict[str, str]
     code: str
     meanings: dict[str, str]
+    interval: Literal["t", "guarded"]
     rows: tuple[GridRow, ...]
 
 

@@ -45,14 +45,11 @@ class Top:
     grid: Literal["refuse", "skip"] = "refuse"
     """What becomes of a row that a protocol cannot tell from another one, or cannot run at all:
     the sweep is refused, or the row is left out with a note."""
+    interval: Literal["t", "guarded"] = "t"
+    """Intervals of reports, comparisons and plots: cluster-robust t, or with the guard."""
 
     def __post_init__(self) -> None:
-        if (
-            not self.name
-            or "/" in self.name
-            or self.name.startswith(".")
-            or not self.name.isprintable()
-        ):
+        if not self.name.isprintable() or "/" in self.name or self.name[:1] in ("", "."):
             raise ValueError(f"name: {self.name!r} cannot name a folder; use words")
         if self.draws < 1:
             raise ValueError(f"draws: {self.draws} is less than 1")
@@ -97,6 +94,7 @@ class SweepFile:
             self.top.seed,
             identities,
             meanings={m: s["is"] for m, s in self.models.items() if "is" in s},
+            interval=self.top.interval,
         )
         if (cells := grid.size) > MAX_CELLS:
             raise self.document.fault(

@@ -9,11 +9,10 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..claims import Claim, unguarded
 from ..protocol import Lasting
 from ..question import Answer, Question
 from ..seat import Role
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Transcript, Turn, Verdict
 from .market_making import (
     Prices,
@@ -21,7 +20,6 @@ from .market_making import (
     in_words,
     losses,
     prices_form,
-    require_trade,
     speeches,
     traded,
 )
@@ -54,22 +52,13 @@ class AdversarialPropaganda(Lasting):
     agent: Speaker
     market: Speaker | None = None
     """None: the judge is its own market."""
-    epsilon: float = 0.05
+    epsilon: float = ranged(0.05, least=0, most=1)
     """In [0, 1]; a smaller move ends the trade. At 0 it always lasts all rounds."""
-    rounds: int = 4
+    rounds: int = ranged(4)
     """The most speeches."""
 
     sections: ClassVar[tuple[str, ...]] = ("adversarial_propaganda",)
     horizon_block: ClassVar[str] = "adversarial_propaganda.horizon"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_trade(self.epsilon)
-        require_positive(self, "rounds")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return unguarded("The judge hears one side.")
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         transcript, prices = await traded(

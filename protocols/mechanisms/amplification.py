@@ -11,12 +11,11 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..claims import Claim
 from ..gather import gather_in_order
 from ..protocol import Conversation, Measured
 from ..question import Answer, Question, randomness
 from ..seat import Role, Seat
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Transcript, Turn
 from .auxiliary import Assisted, Aux
 from .listing import list_entries
@@ -72,48 +71,36 @@ class Amplification(Assisted, Conversation):
     agent: Speaker
     overseer: Speaker | None = None
     """Who asks the subquestions, and concludes below the top; None: the judge's model."""
-    subquestions: int = 3
+    subquestions: int = ranged(3)
     """The most subquestions in one list."""
-    depth: int = 1
+    depth: int = ranged(1)
     """Levels of subquestions; at 1 helpers answer those at the top."""
-    steered: float = 0.5
+    steered: float = ranged(0.5, least=0, most=1)
     """Probability that a helper steers, in [0, 1]."""
-    budget: int = 64
+    budget: int = ranged(64)
     """The most subquestions in one world. Each takes one, and the subquestions of a list share
     equally what is left; one with nothing left is answered by a helper."""
     seed: int = 0
     aux: Aux = "honest"
     """Whose side those helpers are on that do not steer."""
 
+    row: ClassVar[str] = (
+        "amplification {0.subquestions} subquestions {0.depth} deep steered {0.steered:g}{0.seeded}"
+    )
     sections: ClassVar[tuple[str, ...]] = ("amplification",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.aux == "adversarial":
             raise ValueError("aux: adversarial helpers are what steered doses; set steered: 1")
-        require_positive(self, "subquestions", "depth", "budget")
-        if not 0 <= self.steered <= 1:
-            raise ValueError(f"steered: {self.steered} is not a share of helpers, 0 to 1")
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        asked = self.subquestions**self.depth
-        given = (
-            "overseers and honest helpers who make no mistake, whatever subquestions they choose"
-        )
-        gain = 1 - (1 - self.steered) ** asked
-        # Where nobody steers the judge's error decides.
-        return (Claim(gain, "a verdict of 0", given, "closed form", asked, error_gain=1 - gain),)
+    def seeded(self) -> str:
+        return f" seed {self.seed}" if self.seed else ""
 
     @property
     def apart(self) -> int:
         return min(self.budget, int(self.subquestions**self.depth))
-
-    @property
-    def name(self) -> str:
-        seed = f" seed {self.seed}" if self.seed else ""
-        size = f"{self.subquestions} subquestions {self.depth} deep"
-        return f"amplification {size} steered {self.steered:g}{seed}{self.aux_name}"
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
         findings = await self._findings(transcript, self.depth, self.budget, side, ask)

@@ -1,9 +1,8 @@
 """Auxiliary seats: who helps the judge, and whose side they are on."""
 
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from ..agents.agent import Speaker
-from ..claims import Claim, unguarded
 from ..prompts.words import Words
 from ..protocol import Protocol
 from ..question import Answer, Question
@@ -25,23 +24,14 @@ class Assisted(Protocol):
     """
 
     aux: Aux
-    relied_on: ClassVar[str] = ""
-    """What helpers and judge must be like for a lie to get 0; empty where claims say more."""
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        if self.aux == "adversarial":
-            return unguarded("Whoever helps the judge works for the agent.")
-        return (Claim(0.0, "a verdict of 0", self.relied_on, "exhaustive"),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_known("aux", self.aux, get_args(Aux))
 
     @property
-    def aux_name(self) -> str:
-        """What the row of a report adds for helpers who are not honest."""
-        return "" if self.aux == "honest" else f" aux {self.aux}"
+    def marks(self) -> tuple[str, ...]:
+        return (*([] if self.aux == "honest" else [f"aux {self.aux}"]), *super().marks)
 
     @property
     def conduct(self) -> Words:

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Brief, Speaker
-from ..claims import Claim, unguarded
 from ..prompts.forms import Filled, Form, choice_of
 from ..prompts.prompt_set import PromptSet
 from ..protocol import Conversation, Protocol
@@ -27,12 +26,6 @@ class NaiveJudge(Conversation):
 
     sections: ClassVar[tuple[str, ...]] = ("naive_judge",)
 
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        given = "nothing: the agent has no seat"
-        unaided = "what the judge believes unaided"
-        return (Claim(0.0, unaided, given, "exhaustive", error_gain=0.0),)
-
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         return transcript
 
@@ -48,10 +41,6 @@ class Propaganda(Conversation):
     agent: Speaker
 
     sections: ClassVar[tuple[str, ...]] = ("propaganda",)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return unguarded("The judge hears one side.")
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         return await hear(transcript, self.seat(self.agent, side, ADVOCATE_ROLE), ask=ask)
@@ -71,10 +60,6 @@ class OpenTrust(Protocol):
 
     sections: ClassVar[tuple[str, ...]] = ("open_trust",)
     ignores: ClassVar[frozenset[str]] = frozenset({"judge"})
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return unguarded("Whatever the agent says is believed.")
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         chosen = await free_choice(self.agent, question, self.words, ask)

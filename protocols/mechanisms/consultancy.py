@@ -5,11 +5,10 @@ from typing import ClassVar, Literal
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..claims import Claim, unguarded
 from ..protocol import Conversation, Lasting
 from ..question import Answer
 from ..seat import Role, hear
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Transcript
 
 CONSULTANT = Role("consultancy.consultant", "Consultant")
@@ -29,24 +28,13 @@ class Consultancy(Lasting, Conversation):
 
     agent: Speaker
     first: Literal["client", "consultant"] = "client"
-    turns: int = 2
+    turns: int = ranged(2)
 
+    row: ClassVar[str] = "consultancy {0.first} first {0.turns}"
     sections: ClassVar[tuple[str, ...]] = ("consultancy",)
     horizon_block: ClassVar[str] = "consultancy.horizon"
     consulting: ClassVar[Role] = CONSULTANT
     """The agent's role."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "turns")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return unguarded("The judge hears one side.")
-
-    @property
-    def name(self) -> str:
-        return f"consultancy {self.first} first {self.turns}{self.horizon_name}"
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         for n in range(self.turns):

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
-from ..claims import Claim
 from ..errors import Unreadable
 from ..gather import gather_in_order
 from ..judges.case import Belief
@@ -69,11 +68,8 @@ class Critique(Assisted, Lasting, Conversation):
     rebuttal: bool = False
     """Whether the agent answers the critiques before the judge decides."""
 
+    row: ClassVar[str] = "{0.kind} {0.shown} of {0.critiques}{0.answered}"
     sections: ClassVar[tuple[str, ...]] = ("critique",)
-    relied_on: ClassVar[str] = (
-        "critics who find every flaw, a ranker who is sure that flaws are helpful and praise is "
-        "not, and a judge who goes by what it is shown"
-    )
     horizon_block: ClassVar[str] = "critique.horizon"
 
     def __post_init__(self) -> None:
@@ -87,11 +83,12 @@ class Critique(Assisted, Lasting, Conversation):
             )
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        if self.shown == self.critiques:
-            return super().claims
-        # From an error of .5 on the ranker may rate praise above a flaw.
-        return tuple(replace(each, judge_error=0.5) for each in super().claims)
+    def kind(self) -> str:
+        return "critique" if self.critic else "self critique"
+
+    @property
+    def answered(self) -> str:
+        return " rebuttal" if self.rebuttal else ""
 
     @property
     def helpers(self) -> int:
@@ -102,14 +99,6 @@ class Critique(Assisted, Lasting, Conversation):
         # A rebuttal hears the critiques that are shown, and there may be one for each choice.
         answers = comb(self.critiques, self.shown) if self.rebuttal else 0
         return self.critiques + answers
-
-    @property
-    def name(self) -> str:
-        kind = "critique" if self.critic else "self critique"
-        rebuttal = " rebuttal" if self.rebuttal else ""
-        return (
-            f"{kind} {self.shown} of {self.critiques}{rebuttal}{self.aux_name}{self.horizon_name}"
-        )
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
         proposed = await hear(transcript, self.seat(self.agent, side, PROPOSER), ask=ask)

@@ -12,12 +12,11 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..claims import Claim
 from ..prompts.forms import TEXT, Filled, Form, Schema, whole_number
 from ..protocol import Conversation, Lasting
 from ..question import Answer
 from ..seat import Role
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Transcript, Turn
 from .listing import numbered
 
@@ -95,24 +94,10 @@ class CrossExamination(Lasting, Conversation):
     agent: Speaker
     opponent: Speaker | None = None
     """Who challenges; None: a copy of the agent."""
-    challenges: int = 1
+    challenges: int = ranged(1)
 
     sections: ClassVar[tuple[str, ...]] = ("cross_examination",)
     horizon_block: ClassVar[str] = "cross_examination.horizon"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "challenges")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        given = (
-            "copies that answer by the words they have read, an opponent who challenges before the "
-            "meaning shifts, and a judge who sees that two meanings differ"
-        )
-        return (
-            Claim(0.0, "a verdict of 0 on a speech that shifts a meaning", given, "exhaustive"),
-        )
 
     @property
     def apart(self) -> int:

@@ -5,11 +5,10 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..claims import Claim, unguarded
 from ..protocol import Conversation, Lasting
 from ..question import Answer, Question
 from ..seat import Role, Seat, hear
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Transcript
 
 DEBATER = Role("debate.debater", "Debater")
@@ -33,10 +32,11 @@ class Debate(Lasting, Conversation):
     agent: Speaker
     opponent: Speaker | None = None
     """None: the agent debates a copy of itself."""
-    rounds: int = 2
+    rounds: int = ranged(2)
     """Two speeches each. (SOlib counts speeches: its 2 turns are one round.)"""
     simultaneous: bool = True
 
+    row: ClassVar[str] = "debate {0.manner} {0.rounds}"
     sections: ClassVar[tuple[str, ...]] = ("debate",)
     horizon_block: ClassVar[str] = "debate.horizon"
     speaking: ClassVar[Role] = DEBATER
@@ -44,25 +44,16 @@ class Debate(Lasting, Conversation):
     opposing: ClassVar[Role] = DEBATER
     """The role of its opponents."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "rounds")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return unguarded("It rests on what the judge makes of the speeches.")
-
-    @property
-    def name(self) -> str:
-        order = "simultaneous" if self.simultaneous else "sequential"
-        return f"debate {order} {self.rounds}{self.horizon_name}"
-
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         for number in range(1, self.rounds + 1):
             transcript = await self.open_round(number, transcript, ask)
             for seats in self.order(transcript.question, side, number):
                 transcript = await hear(transcript, *seats, ask=ask)
         return transcript
+
+    @property
+    def manner(self) -> str:
+        return "simultaneous" if self.simultaneous else "sequential"
 
     def order(self, question: Question, side: Answer, number: int) -> tuple[tuple[Seat, ...], ...]:
         """Who speaks in a round, step by step; the seats of one step speak at once."""

@@ -17,7 +17,7 @@ from ..prompts.words import Words
 from ..protocol import Conversation, Lasting, Measured
 from ..question import Answer, Question
 from ..seat import Role, Seat, laid_down
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Transcript
 from .auxiliary import Assisted, Aux
 from .selection import best
@@ -61,25 +61,27 @@ class DebateFeedback(Assisted, Lasting, Conversation):
     """Who plays the roles; None: a copy of the agent."""
     roles: tuple[str, ...] = ROLES
     """Each completes the sentence «You are Participant 1: …»."""
-    rounds: int = 1
-    candidates: int = 2
+    rounds: int = ranged(1)
+    candidates: int = ranged(2)
     """Responses that are ranked, at the agent's own temperature."""
     own: bool = False
     """Whether the participants are told that they wrote the response themselves."""
     aux: Aux = "honest"
     """Whose side the participants are on."""
 
+    row: ClassVar[str] = "debate feedback {0.size}"
     sections: ClassVar[tuple[str, ...]] = ("debate_feedback",)
-    relied_on: ClassVar[str] = (
-        "participants who are right about the response, and a judge who goes by them"
-    )
     horizon_block: ClassVar[str] = "debate_feedback.horizon"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive(self, "rounds", "candidates")
         if not self.roles:
             raise ValueError("roles: there must be at least one")
+
+    @property
+    def size(self) -> str:
+        own = " as their own" if self.own else ""
+        return f"{len(self.roles)} roles {self.rounds} rounds best of {self.candidates}{own}"
 
     @property
     def helpers(self) -> int:
@@ -88,12 +90,6 @@ class DebateFeedback(Assisted, Lasting, Conversation):
     @property
     def apart(self) -> int:
         return self.candidates * len(self.roles)
-
-    @property
-    def name(self) -> str:
-        size = f"{len(self.roles)} roles {self.rounds} rounds best of {self.candidates}"
-        own = " as their own" if self.own else ""
-        return f"debate feedback {size}{own}{self.aux_name}{self.horizon_name}"
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
         debates = await gather_in_order(

@@ -13,13 +13,12 @@ from statistics import fmean
 from typing import ClassVar, TypeAlias
 
 from ...cache.call import Ask, nth
-from ..claims import Claim
 from ..doubts import ANYTHING, Doubt, around
 from ..errors import Unreadable
 from ..gather import gather_in_order
 from ..question import Answer, Question
 from ..seat import Seat, laid_down
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Transcript, Turn, Verdict
 from .debate import Debate
 
@@ -93,15 +92,15 @@ class DebateGame(Debate):
     sight.
     """
 
-    rounds: int = 1
-    pool: int = 4
+    rounds: int = ranged(1)
+    pool: int = ranged(4)
     """Drafts of every speech, at the speaker's own temperature."""
 
+    row: ClassVar[str] = "debate game {0.manner} {0.rounds} pool {0.pool}"
     opposes_answers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive(self, "pool")
         if (debates := self.pool ** (2 * self.rounds)) > MAX_DEBATES:
             raise ValueError(
                 f"pool: {self.pool} drafts in {self.rounds} rounds make {debates:,} debates of "
@@ -109,18 +108,8 @@ class DebateGame(Debate):
             )
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
-        given = "a judge who is right about every debate that the drafts of the pool make"
-        return (Claim(0.0, "the value of the game", given, "dynamic programming"),)
-
-    @property
     def apart(self) -> int:
         return int(self.pool ** (2 * self.rounds - self.simultaneous))
-
-    @property
-    def name(self) -> str:
-        order = "simultaneous" if self.simultaneous else "sequential"
-        return f"debate game {order} {self.rounds} pool {self.pool}{self.horizon_name}"
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         steps = [

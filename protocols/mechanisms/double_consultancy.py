@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..claims import Claim, unguarded
 from ..gather import gather_in_order
 from ..question import Answer
 from ..transcript import Transcript
@@ -35,15 +34,8 @@ class DoubleConsultancy(Consultancy):
     opponent: Speaker | None = None
     """Who advises for the other answers; None: a copy of the agent."""
 
+    row: ClassVar[str] = f"double {Consultancy.row}"
     sections: ClassVar[tuple[str, ...]] = ("double_consultancy", "consultancy")
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return unguarded("It rests on what the judge makes of two sides that never meet.")
-
-    @property
-    def name(self) -> str:
-        return f"double {super().name}"
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         consultancies = await gather_in_order(

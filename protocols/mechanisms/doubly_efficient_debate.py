@@ -12,7 +12,6 @@ from typing import ClassVar, Literal, TypeAlias
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..claims import Claim
 from ..doubts import Span
 from ..errors import Unreadable, unreadable
 from ..judges.case import Belief
@@ -31,7 +30,7 @@ from ..protocol import Protocol
 from ..question import Answer, Question
 from ..sampling import Sampling, settings_for
 from ..seat import Role, Seat
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Transcript, Turn, Verdict
 from .commitment import Commitment, Listed, commit
 from .listing import as_list
@@ -98,7 +97,7 @@ class DoublyEfficientDebate(Protocol):
     opponent_is: Literal["adversarial", "honest"] = "adversarial"
     """In both worlds. An adversarial one must challenge a step; an honest one passes if it finds
     none wrong. With `probabilities` both may pass."""
-    steps: int = 8
+    steps: int = ranged(8)
     """The most steps, not counting ours."""
     probabilities: bool = False
     close: float = 0.005
@@ -106,57 +105,28 @@ class DoublyEfficientDebate(Protocol):
     far: float = 0.05
     """How far off a probability must be to fall. The line is drawn halfway between the two."""
 
+    row: ClassVar[str] = (
+        "doubly efficient debate {0.steps} steps {0.scored} {0.opponent_is} opponent"
+    )
     sections: ClassVar[tuple[str, ...]] = ("doubly_efficient_debate",)
     opposes_answers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive(self, "steps")
-        if self.probabilities and (gain := self.claims[0].gain) > MOST_GAIN:
-            raise ValueError(self._vacuous(gain))
-
-    @property
-    def name(self) -> str:
-        scored = (
-            f"probabilities within {self.sampling.threshold:g}"
-            if self.probabilities
-            else "weakest step"
-        )
-        return f"doubly efficient debate {self.steps} steps {scored} {self.opponent_is} opponent"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        listed = self.steps + 1
-        opponent = "an opponent who challenges the step that is furthest off"
         if self.probabilities:
             votes = self.judge.n if isinstance(self.judge, VotesJudge) else None
-            knows = f"a judge of {votes} votes" if votes else "a judge who knows the probabilities"
-            tolerance = self.far if votes else self.sampling.threshold
-            gain = self.sampling.gain(listed, votes)
-            truth = "the probability that all steps hold"
-            given = f"{opponent}, and {knows}"
-            # The slope of 1 - (1 - t - e)^n at e = 0, where it is steepest.
-            more = listed * (1 - tolerance) ** (listed - 1)
-            return (Claim(gain, truth, given, "closed form", self.steps, tolerance, more),)
-        exact = f"{opponent}, and a judge who is right about one step"
-        weakest = f"{opponent}, and a judge who knows how likely each step is to hold"
-        # p - p^n is largest where n p^(n - 1) = 1.
-        p = listed ** (-1 / (listed - 1))
-        return (
-            Claim(0.0, "a verdict of 0, where each step holds or not", exact, "exhaustive"),
-            Claim(
-                p - p**listed,
-                "the probability that all steps hold",
-                weakest,
-                "closed form",
-                self.steps,
-            ),
-        )
+            if (gain := self.sampling.gain(self.steps + 1, votes)) > MOST_GAIN:
+                raise ValueError(self._vacuous(gain, votes))
 
-    def _vacuous(self, gain: float) -> str:
+    @property
+    def scored(self) -> str:
+        if self.probabilities:
+            return f"probabilities within {self.sampling.threshold:g}"
+        return "weakest step"
+
+    def _vacuous(self, gain: float, votes: int | None) -> str:
         listed = self.steps + 1
         better = settings_for(listed, GOOD_GAIN)
-        votes = self.judge.n if isinstance(self.judge, VotesJudge) else None
         if votes and self.sampling.gain(listed) <= MOST_GAIN:
             return (
                 f"a judge of {votes} votes cannot tell probabilities that are {self.close:g} off "

@@ -29,6 +29,7 @@ class InteractiveDebate(Debate):
     All that this leaves out is a question after the last round, which nobody would answer.
     """
 
+    row: ClassVar[str] = f"interactive {Debate.row}"
     sections: ClassVar[tuple[str, ...]] = ("interactive_debate", "debate")
 
     def __post_init__(self) -> None:
@@ -37,10 +38,6 @@ class InteractiveDebate(Debate):
             raise ValueError(
                 f"rounds: {self.rounds} leaves the judge no round to ask before; use 2 or more"
             )
-
-    @property
-    def name(self) -> str:
-        return f"interactive {super().name}"
 
     def judging(self, block: str = "judge") -> Brief | None:
         return self.brief(Role("debate.judge", "Judge"))

@@ -13,14 +13,13 @@ from typing import ClassVar, TypeAlias
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
-from ..claims import Claim, unguarded
 from ..judges.judge import normalised
 from ..prompts.forms import NUMBER, Filled, Form
 from ..protocol import Lasting
 from ..question import Answer, Question
 from ..scores import log
 from ..seat import Role, Seat
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Judgement, Scalar, Transcript, Turn, Verdict
 
 MARKET = Role("market_making.market", "Market")
@@ -67,28 +66,15 @@ class MarketMaking(Lasting):
     """The market."""
     adversary: Speaker | None = None
     """None: a copy of the agent."""
-    epsilon: float = 0.05
+    epsilon: float = ranged(0.05, least=0, most=1)
     """In [0, 1]; a smaller move ends the trade. At 0 it always lasts all rounds."""
-    rounds: int = 4
+    rounds: int = ranged(4)
     """The most speeches."""
 
+    row: ClassVar[str] = "market making price of market epsilon {0.epsilon:g} rounds {0.rounds}"
     sections: ClassVar[tuple[str, ...]] = ("market_making",)
     horizon_block: ClassVar[str] = "market_making.horizon"
     opposes_answers: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_trade(self.epsilon)
-        require_positive(self, "rounds")
-
-    @property
-    def name(self) -> str:
-        size = f"epsilon {self.epsilon:g} rounds {self.rounds}"
-        return f"market making price of market {size}{self.horizon_name}"
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        return unguarded("The market's last price is the verdict, and no judge can move it.")
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         market = self.seat(self.agent, None, MARKET)
@@ -163,12 +149,6 @@ def in_words(question: Question, prices: Prices) -> str:
         f"{answer.label} {price:.1%}"
         for answer, price in zip(question.answers, prices, strict=True)
     )
-
-
-def require_trade(epsilon: float) -> None:
-    """ValueError unless epsilon is in [0, 1]."""
-    if not 0 <= epsilon <= 1:
-        raise ValueError(f"epsilon: {epsilon} is not a distance of probabilities, 0 to 1")
 
 
 def speeches(transcript: Transcript) -> Transcript:

@@ -31,12 +31,9 @@ class OpenConsultancy(Consultancy):
     Measured: the answer that the consultant `chose`, by which a report splits the results.
     """
 
+    row: ClassVar[str] = f"open {Consultancy.row}"
     sections: ClassVar[tuple[str, ...]] = ("open_consultancy", "consultancy", "open_trust")
     consulting: ClassVar[Role] = Role("open_consultancy.consultant", "Consultant")
-
-    @property
-    def name(self) -> str:
-        return f"open {super().name}"
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         return await run_chosen(super().play, self.agent, self.words, question, ask)
@@ -54,13 +51,10 @@ class OpenDebate(Debate):
     Measured: the answer that the agent `chose`, by which a report splits the results.
     """
 
+    row: ClassVar[str] = f"open {Debate.row}"
     sections: ClassVar[tuple[str, ...]] = ("open_debate", "debate", "open_trust")
     speaking: ClassVar[Role] = Role("open_debate.debater", "Debater")
     opposing: ClassVar[Role] = Role("open_debate.opponent", "Debater")
-
-    @property
-    def name(self) -> str:
-        return f"open {super().name}"
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         return await run_chosen(super().play, self.agent, self.words, question, ask)

@@ -46,15 +46,8 @@ class ProposerCritic(Assisted, Conversation):
     aux: Aux = "honest"
     """Whose side the critic is on."""
 
+    row: ClassVar[str] = "proposer critic"
     sections: ClassVar[tuple[str, ...]] = ("proposer_critic",)
-    relied_on: ClassVar[str] = (
-        "critics who speak for the truth if they may, and a judge who believes the truth where it "
-        "is spoken for"
-    )
-
-    @property
-    def name(self) -> str:
-        return f"proposer critic{self.aux_name}"
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Measured:
         transcript = await hear(transcript, self.seat(self.agent, side, PROPOSER), ask=ask)

@@ -20,7 +20,7 @@ from ..prompts.words import Words
 from ..protocol import Lasting
 from ..question import Answer, Question
 from ..seat import Role
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Transcript, Turn, Verdict
 from .auxiliary import Assisted, Aux
 from .commitment import Commitment, Listed, commit
@@ -99,27 +99,16 @@ class ProverEstimatorDebate(Assisted, Lasting):
     agent: Speaker
     estimator: Speaker | None = None
     """None: a copy of the agent."""
-    subclaims: int = 3
+    subclaims: int = ranged(3)
     """The most a claim is split into, not counting that it follows."""
-    depth: int = 2
+    depth: int = ranged(2)
     """The most splits; a claim that the agent no longer splits is the leaf."""
     aux: Aux = "honest"
     """Whose side the estimator is on."""
 
+    row: ClassVar[str] = "prover estimator debate {0.subclaims} subclaims {0.depth} deep"
     sections: ClassVar[tuple[str, ...]] = (SECTION,)
-    relied_on: ClassVar[str] = (
-        "an estimator and a judge who are right about each statement by itself"
-    )
     horizon_block: ClassVar[str] = f"{SECTION}.horizon"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "subclaims", "depth")
-
-    @property
-    def name(self) -> str:
-        size = f"{self.subclaims} subclaims {self.depth} deep"
-        return f"prover estimator debate {size}{self.aux_name}{self.horizon_name}"
 
     def judge_values(self) -> dict[str, Words]:
         return {}  # the judge never meets the estimator

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from ...cache.call import Ask
-from ..claims import Claim
 from ..conversation import DiscussedQuestion
 from ..errors import NotRun
 from ..prompts.escape import escape_and_count
@@ -38,15 +37,6 @@ class Recorded(Conversation):
     def name(self) -> str:
         told = f" after {self.rounds}" if self.rounds else ""
         return f"recorded {self.setting}".rstrip() + told
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        given = "nothing: no agent of ours has a seat"
-        return (
-            Claim(
-                0.0, "what the judge believes of what was said", given, "exhaustive", error_gain=0.0
-            ),
-        )
 
     def check(self, question: Question) -> None:
         super().check(question)

@@ -15,7 +15,7 @@ from ..gather import gather_in_order
 from ..prompts.prompt_set import for_side
 from ..question import Answer, Question
 from ..seat import Role, Seat
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Transcript, Turn, Verdict
 from .auxiliary import Assisted, Aux
 from .listing import list_entries
@@ -58,23 +58,19 @@ class RecursiveRewardModelling(Assisted):
     agent: Speaker
     helper: Speaker | None = None
     """None: a copy of the agent."""
-    criteria: int = 3
+    criteria: int = ranged(3)
     """The most criteria in one list; what is listed beyond them is left out."""
-    candidates: int = 2
+    candidates: int = ranged(2)
     """The N of best of N, at the agent's own temperature."""
     aux: Aux = "honest"
     """Whose side the helpers are on."""
-    depth: int = 1
+    depth: int = ranged(1)
     """Levels of criteria; at 1 helpers assess by those at the top alone."""
 
-    sections: ClassVar[tuple[str, ...]] = ("recursive_reward_modelling",)
-    relied_on: ClassVar[str] = (
-        "helpers who are right by each criterion, and a judge who goes by them"
+    row: ClassVar[str] = (
+        "recursive reward modelling {0.criteria} criteria {0.depth} deep best of {0.candidates}"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "criteria", "candidates", "depth")
+    sections: ClassVar[tuple[str, ...]] = ("recursive_reward_modelling",)
 
     @property
     def helpers(self) -> int:
@@ -83,11 +79,6 @@ class RecursiveRewardModelling(Assisted):
     @property
     def apart(self) -> int:
         return self.candidates * int(self.criteria**self.depth)
-
-    @property
-    def name(self) -> str:
-        size = f"{self.criteria} criteria {self.depth} deep best of {self.candidates}"
-        return f"recursive reward modelling {size}{self.aux_name}"
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         transcript = Transcript(question)

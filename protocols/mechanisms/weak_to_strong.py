@@ -8,13 +8,14 @@ averaged.
 
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import ClassVar
 
 from ...cache.call import Ask
 from ..judges.ensemble import Ensemble
 from ..judges.judge import Judge
 from ..judges.jury import Jury
 from ..question import Answer, Question
-from ..settings import require_positive
+from ..settings import ranged
 from ..transcript import Transcript, Verdict
 from .debate import Debate
 from .market_making import distance
@@ -40,18 +41,18 @@ class WeakToStrong(Debate):
 
     weak: tuple[Judge, ...] = ()
     """Who judges beside the judge of the row; (): that judge alone, in several draws."""
-    size: int = 5
+    size: int = ranged(5)
     """How many draws, if no weak judges are named."""
+
+    row: ClassVar[str] = f"weak to strong labels {Debate.row} {{0.judges}}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive(self, "size")
         self.panel()
 
     @property
-    def name(self) -> str:
-        judges = f"{1 + len(self.weak)} judges" if self.weak else f"{self.size} draws"
-        return f"weak to strong labels {super().name} {judges}"
+    def judges(self) -> str:
+        return f"{1 + len(self.weak)} judges" if self.weak else f"{self.size} draws"
 
     def panel(self) -> Judge:
         """All weak judges as one. ValueError if there are none that could be averaged."""

@@ -146,20 +146,6 @@ def problems_of(run: Path) -> list[Problem]:
     return list(open_run(run).sweep.problems)
 
 
-def test_each_rater_judges_as_many_truths_as_lies(judged: Judged) -> None:
-    best = {problem.question.text: problem for problem in problems_of(judged.run)}
-    for rater in judged.raters:
-        pages = [page for page in rater.answered if page.question in best]
-        lies = 0
-        for page in pages:
-            speech = next(said for said in page.said if "Consultant" in said)
-            argued = re.findall(r"\(([AB])\)", speech)[0]
-            problem = best[page.question]
-            lies += problem.question.answers[problem.best].label != argued
-        assert len(pages) == 20
-        assert lies == 10
-
-
 async def test_nothing_saved_is_lost_when_the_server_is_killed(
     finished: Path, session: aiohttp.ClientSession
 ) -> None:
@@ -388,26 +374,6 @@ async def only_their_own(
     assert "SameSite=Lax" in answer.headers["Set-Cookie"]
 
 
-def test_too_few_raters_for_a_problem_are_refused_before_anybody_is_asked(finished: Path) -> None:
-    told = within("human", "serve", finished, "--raters", "1", cwd=finished.parent.parent)
-    assert told.code == 2
-    assert "up to 2 transcripts" in told.err and "--raters 2" in told.err
-    each = within("human", "serve", finished, "--each", "2", cwd=finished.parent.parent)
-    assert "up to 4 transcripts" in each.err
-
-
-def test_what_cannot_be_served_is_told_with_the_mend(finished: Path) -> None:
-    cwd = finished.parent.parent
-    told = within("human", "serve", "finished.yaml", cwd=cwd)
-    assert told.code == 2 and "write person/NAME for a model" in told.err
-    told = within("human", "serve", "finished.yaml", "--each", "2", cwd=cwd)
-    assert told.code == 2 and "--each are for a RUN" in told.err
-    told = within("human", "serve", finished, "--max-cost", "2", cwd=cwd)
-    assert told.code == 2 and "are for a SWEEP" in told.err
-    told = within("human", "agreement", finished, cwd=cwd)
-    assert told.code == 2 and "no persons were asked" in told.err
-
-
 def test_two_processes_cannot_serve_one_run(finished: Path) -> None:
     cwd = finished.parent.parent
     with served(finished, cwd):
@@ -452,14 +418,3 @@ def test_people_judge_while_batches_are_out(tmp_path: Path) -> None:
     assert asked["lines_ended"] == ledger["openai/gpt-4o"].sent == 6
     assert ledger["person/lay"].sent == 6, "both worlds of a debate ask for one judgement"
     assert len(list(outcomes(run))) == 12
-
-
-def test_doctor_and_rehearsal_take_persons_as_they_are(tmp_path: Path) -> None:
-    (tmp_path / "live.yaml").write_text(LIVE)
-    told = within("doctor", "live.yaml", cwd=tmp_path)
-    assert told.code == 0, told.out + told.err
-    assert "persons answer in the browser" in told.out
-    plan = within("plan", "live.yaml", cwd=tmp_path)
-    assert plan.code == 0, plan.err
-    rehearsed = within("rehearse", "live.yaml", "--limit", "1", cwd=tmp_path)
-    assert rehearsed.code == 0, rehearsed.err

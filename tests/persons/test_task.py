@@ -1,6 +1,7 @@
 """A person reads what a model reads, and answers in the form that the seat demands."""
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,9 @@ from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
 from tests.fakes import CRATES, laid_out
 from tests.protocols.judges.test_judges import JUDGES
+from tests.sessions import Session, sessions
 from tests.shipments import shipment
+from tests.tables import expressions
 from tests.world import plain
 
 TRANSCRIPT = Transcript(CRATES).then(
@@ -161,57 +164,20 @@ def test_a_conversation_goes_on_where_more_was_said_in_the_same_part_of_it() -> 
     assert not speech("a", "b", draw=1).continues(first.moment)
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"p0": "80"}, "There is no percentage for (B) yet."),
-        ({"p0": "", "p1": "20"}, "There is no percentage for (A) yet."),
-        ({"p0": "80", "p1": "30"}, "add up to 110"),
-        ({"p0": "nan", "p1": "20"}, "(A) has nan%"),
-        ({"p0": "140", "p1": "-40"}, "(A) has 140%"),
-        ({"p0": "80", "p1": "20", "reason": "x" * 60_000}, "longer than 50,000"),
-    ],
-)
-async def test_what_is_not_whole_is_told_to_the_person(fields: dict[str, str], said: str) -> None:
-    person = Person()
-    await DistributionJudge("person/x").judge(TRANSCRIPT, person)
-    with pytest.raises(ValueError) as fault:
-        person.tasks[0].read(fields)
-    assert said in str(fault.value)
+def typed(first: str, second: str | None, **more: str) -> tuple[float, ...]:
+    """What is recorded of the percentages that a person types for two answers."""
+    judge = DistributionJudge("person/lay")
+    task = PersonTask(Call(judge.compose(judge.shown(Case(TRANSCRIPT), range(2))).request, (0,)))
+    fields = {"p0": first} | ({} if second is None else {"p1": second}) | more
+    task.read(fields)
+    return task.probabilities(fields)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "recorded"),
-    [
-        ("70", "30", 0.7), ("70%", "30%", 0.7), ("70,5", "29,5", 0.705), ("0", "100", 0.0),
-        ("100", "0", 1.0), ("99.5", "0.5", None), ("0.7", "99.3", None), ("0.7", "0.3", None),
-        ("1", "99", None), ("1", "0", None), (".5", ".5", None), ("0,7", "0,3", None),
-        ("0.999", "0.001", None), ("0.5", "99.5", None), ("50", "50", 0.5), ("2", "98", 0.02),
-        ("1.5", "98.5", 0.015), ("33", "67", 0.33), ("0.25", "0.75", None), ("99", "1", None),
-    ],
-)  # fmt: skip
-def test_a_percentage_that_looks_like_a_part_of_one_is_questioned(
-    first: str, second: str, recorded: float | None
+@sessions(Path(__file__).with_name("typed.md"))
+def test_what_is_recorded_is_what_was_meant(
+    session: Session, request: pytest.FixtureRequest
 ) -> None:
-    """What is recorded is what was meant, in whichever unit a person thinks: None where the page
-    asks first."""
-    judge = DistributionJudge("person/lay")
-    task = PersonTask(Call(judge.compose(judge.shown(Case(TRANSCRIPT), range(2))).request, (0,)))
-    typed = {"p0": first, "p1": second}
-    if recorded is not None:
-        assert task.probabilities(typed)[0] == pytest.approx(recorded)
-        return
-    with pytest.raises(ValueError, match=r"in percent: 70 for 0\.7|If you mean"):
-        task.probabilities(typed)
-
-
-def test_a_percentage_of_at_most_one_is_taken_once_it_is_confirmed() -> None:
-    judge = DistributionJudge("person/lay")
-    task = PersonTask(Call(judge.compose(judge.shown(Case(TRANSCRIPT), range(2))).request, (0,)))
-    confirmed = {"p0": "0.7", "p1": "99.3", "sure": "1"}
-    assert task.probabilities(confirmed) == pytest.approx((0.007, 0.993))
-    with pytest.raises(ValueError, match="Write them in percent"):
-        task.probabilities({"p0": "0.7", "p1": "0.3", "sure": "1"})
+    session.check(request, expressions({"typed": typed}))
 
 
 async def test_an_abstention_is_a_refusal_and_never_a_default() -> None:

@@ -100,11 +100,11 @@ def test_p11_a_run_spends_no_more_than_its_budget_and_goes_on_with_more(desk, un
         stopped = desk.sit("--max-cost", f"{0.4 * whole:.6f}")
         assert stopped.returncode == 4
         assert "budget reached: $" in stopped.stderr
-        assert "· with a higher --max-cost: oversight run sweep.yaml" in stopped.stderr
+        assert "· with a higher cap: oversight run sweep.yaml" in stopped.stderr
         spent = desk.account().dollars
         assert 0 < spent <= 0.4 * whole
         # The cap that is advised lets the next call out.
-        (advised,) = re.findall(r"with a higher --max-cost: .*--max-cost ([\d.]+)", stopped.stderr)
+        (advised,) = re.findall(r"with a higher cap: .*--max-cost ([\d.]+)", stopped.stderr)
         assert float(advised) > 0.4 * whole
         assert desk.status()["failed"] == 0
         done = desk.sit("--max-cost", f"{2 * whole:.6f}")
@@ -113,6 +113,25 @@ def test_p11_a_run_spends_no_more_than_its_budget_and_goes_on_with_more(desk, un
     assert re.search(rf"\$[\d.]+ of \${2 * whole:.2f}", done.stderr), done.stderr
     assert spent < desk.account().dollars == pytest.approx(whole)
     assert desk.account().sent == seen["requests"] == undisturbed.account().sent
+    assert outcomes(desk) == outcomes(undisturbed)
+
+
+def test_a_run_uses_no_more_tokens_than_its_cap_and_goes_on_with_more(desk, undisturbed):
+    used = undisturbed.account().usage
+    whole = used.input_tokens + used.output_tokens
+    with desk.server(SLOW) as url:
+        both = desk.sit("--max-tokens", "1M", "--max-cost", "5")
+        stopped = desk.sit("--max-tokens", f"{round(0.4 * whole)}")
+        spent = counts(url)
+        assert 0 < spent["input_tokens"] + spent["output_tokens"] <= 0.4 * whole
+        (advised,) = re.findall(r"with a higher cap: .*--max-tokens (\d+)", stopped.stderr)
+        assert float(advised) > 0.4 * whole
+        done = desk.sit("--max-tokens", "1G")
+        seen = counts(url)
+    assert (both.returncode, stopped.returncode, done.returncode) == (2, 4, 0)
+    assert "--max-cost and --max-tokens: give one of them" in both.stderr
+    assert re.search(r"budget reached: [\d.]+k of [\d.]+k tokens are used", stopped.stderr)
+    assert seen["requests"] == undisturbed.account().sent
     assert outcomes(desk) == outcomes(undisturbed)
 
 

@@ -12,8 +12,6 @@ from tests.conftest import Campaign
 from tests.sittings import FLIGHTS, Bench, Sitting, Vendor
 from tests.waiting import PATIENCE, until
 
-pytestmark = pytest.mark.campaign
-
 HEARD = "Ctrl-C again"
 """What a run says as soon as it knows of a signal."""
 
@@ -26,6 +24,7 @@ def _reached(event: threading.Event, sitting: Sitting) -> bool:
     return sitting.process.poll() is None
 
 
+@pytest.mark.wire
 def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(
     campaign: Campaign, tmp_path: Path
 ) -> None:
@@ -63,6 +62,7 @@ def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(
     assert max(late, default=0) <= FLIGHTS
 
 
+@pytest.mark.wire
 def test_p6_a_second_signal_abandons_flights_and_keeps_what_landed(
     campaign: Campaign, tmp_path: Path
 ) -> None:
@@ -87,6 +87,7 @@ def test_p6_a_second_signal_abandons_flights_and_keeps_what_landed(
             assert bench.lines(), "cells that the store could answer were finished"
 
 
+@pytest.mark.campaign
 def test_a_process_that_sleeps_for_a_while_goes_on_as_if_nothing_had_been(
     campaign: Campaign, tmp_path: Path
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_process_that_sleeps_for_a_while_goes_on_as_if_nothing_had_been(
             assert bench.outcomes() == calm.outcomes()
 
 
+@pytest.mark.campaign
 def test_questions_of_ten_megabytes_are_asked_stored_and_resumed(
     campaign: Campaign, tmp_path: Path
 ) -> None:

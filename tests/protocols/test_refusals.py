@@ -19,7 +19,7 @@ from oversight.protocols.sampling import Sampling
 from oversight.protocols.scores import logodds
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE
 from tests.sessions import Session, sessions
-from tests.tables import expressions
+from tests.tables import PUBLIC, expressions
 
 FILE = Path(__file__).with_name("refusals.md")
 THREE, FOUR = (Question("?", tuple(Answer(each, each) for each in "ABCD"[:n])) for n in (3, 4))
@@ -30,7 +30,7 @@ def made(kind: type[Protocol], **settings: object) -> Protocol:
     return kind(**{"judge": JUDGE} | agent | settings)
 
 
-NAMES = {name: getattr(protocols, name) for name in protocols.__all__} | {
+NAMES = PUBLIC | {
     "ALICE": ALICE, "APPLES": APPLES, "CRATES": CRATES, "JUDGE": JUDGE, "THREE": THREE,
     "FOUR": FOUR, "DEFAULT": default_prompts(), "Instructions": Instructions, "nan": math.nan,
     "THREE_JUDGES": tuple(map(StatedJudge, ("ann", "ben", "cat"))), "inf": math.inf, "made": made,

@@ -40,6 +40,7 @@ from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
 from tests.protocols.mechanisms.test_breaking import whimsical
 from tests.protocols.prompts.test_untrusted import made
+from tools.claims import claims_of
 
 import orjson  # isort: skip
 
@@ -293,7 +294,7 @@ def test_a_row_is_named_by_its_settings(name: str) -> None:
         assert set(re.findall(r"[a-z]+", told)) <= known, told
     for protocol in rows:
         if getattr(protocol, "aux", "") == "adversarial":
-            assert protocol.claims[0].gain == 1
+            assert claims_of(protocol)[0].gain == 1
 
 
 def labels(count: int) -> Question:

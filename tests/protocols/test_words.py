@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from oversight import protocols
 from oversight.cache import Reply
-from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Transcript, Turn
+from oversight.protocols import ADVOCATE, TOOLS, Agent, Answer, Case, Transcript, Turn
 from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.datasets.catalogue import loader
+from oversight.protocols.datasets.leak import FEATURES
 from oversight.protocols.datasets.solution import closing, number, steps
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.mechanisms.cross_examination import statements
@@ -22,8 +22,9 @@ from tests.protocols.judges.test_judges import SHOT
 from tests.protocols.prompts.test_quotes import PASSAGE
 from tests.protocols.test_seat import FORM, SEAT
 from tests.sessions import Session, sessions
-from tests.tables import expressions
+from tests.tables import PUBLIC, expressions
 
+LONG = "<quote>one two</quote> <quote>three</quote> <quote>" + "word " * 50 + "word</quote>"
 FILE = Path(__file__).with_name("words.md")
 
 
@@ -67,11 +68,15 @@ async def checked(found: list[str]) -> tuple[str, str, int]:
     return turn.text, turn.check, turn.retries
 
 
-NAMES = {name: getattr(protocols, name) for name in protocols.__all__} | {
+def features(name: str, more: Answer, less: Answer) -> str:
+    return f"{FEATURES[name](more):g} > {FEATURES[name](less):g}"
+
+
+NAMES = PUBLIC | {
     each.__name__: each
     for each in (
         verified, heard, conceded, said_in, relabelled, filled, calculate, closing, number, steps,
-        escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked,
+        escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked, features,
     )
 }  # fmt: skip
 
@@ -80,7 +85,5 @@ NAMES = {name: getattr(protocols, name) for name in protocols.__all__} | {
 def test_words_are_read_as_they_were_meant(
     session: Session, request: pytest.FixtureRequest
 ) -> None:
-    session.check(
-        request,
-        expressions(NAMES | {"PASSAGE": PASSAGE, "ALICE": ALICE, "JUDGE": JUDGE, "SHOT": SHOT}),
-    )
+    more = {"PASSAGE": PASSAGE, "ALICE": ALICE, "JUDGE": JUDGE, "SHOT": SHOT, "LONG": LONG}
+    session.check(request, expressions(NAMES | more))

@@ -124,7 +124,7 @@ def footnotes(estimates: Iterable[Estimate | None]) -> Iterator[str]:
     """What the marks of these estimates say."""
     there = [each for each in estimates if each]
     if any(each.guarded for each in there):
-        yield "‡ guarded: too few problems that differ for t, or asked for."
+        yield "‡ guarded, since asked for or since too few problems differ for t."
     if undone := [each for each in there if each.undone]:
         spans = [span(each.by("guarded").interval or (0.0, 0.0), 2) for each in undone[:3]]
         more = ", …" if len(undone) > len(spans) else ""

@@ -33,7 +33,7 @@ def pictured(
     other: RunReader | None = None,
     parts: Parts = ALL,
     by: Sequence[str] = (),
-    interval: Interval = "t",
+    interval: Interval | None = None,
 ) -> Picture:
     """The figures of a picture. other: the second run, for `compare`. by: dimensions of rows, of
     whose groups the averages are drawn. UsageError with a remedy."""

@@ -15,6 +15,7 @@ from ...sweep.grid import GridRow
 from ..catalogue import ANALYSES
 from ..comparison import compare_rows
 from ..findings.chart import Chart, Point, Series, by_protocol, point
+from ..findings.finding import estimated
 from ..reports.groups import pivot
 from ..reports.report import trends
 from ..reports.results import SCORE_NAMES, Results
@@ -38,7 +39,7 @@ class ScoredRun:
     score: str = "brier"
     betas: tuple[float, ...] = BETAS
     parts: Parts = field(default_factory=Parts)
-    interval: Interval = "t"
+    interval: Interval | None = None
 
     @cached_property
     def rows(self) -> RunRows:
@@ -176,7 +177,7 @@ def trend_chart(run: ScoredRun) -> Chart:
         points = [point(each.agent, *estimates((each.eas, each.asd))) for each in its.agents]
         points.sort(key=lambda each: each.x)
         slope = its.whole
-        note = f"slope {slope.slope:+.2f} ± {slope.error:.2f}"
+        note = f"slope {estimated(slope.estimate, 2)}"
         fit = slope.slope, slope.intercept
         series.append(Series(f"{its.protocol} · {its.judge}", tuple(points), note=note, fit=fit))
     why = "it takes three agents or more under one protocol and judge"
@@ -258,7 +259,9 @@ def ordered_by_mean(values: Floats) -> tuple[list[int], list[int]]:
     return order(1, 1), order(0, -1)
 
 
-def compared(first: RunReader, second: RunReader, score: str, interval: Interval = "t") -> Forest:
+def compared(
+    first: RunReader, second: RunReader, score: str, interval: Interval | None = None
+) -> Forest:
     """The rows that two runs share, the first less the second, as `oversight compare` has them."""
     found = compare_rows(read_rows(first), read_rows(second), score=score, interval=interval)
     lines = []

@@ -26,6 +26,9 @@ DOUBTS = ("refused", "empty", "conceded", "off_side")
 MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
 
+OPEN_TRUST = "OpenTrust"
+"""Class of protocols that ask no judge: what their worlds end in is so by definition."""
+
 GUESS = 0.5
 """Captured mass of a judgement by logprobs below which it is close to a guess."""
 
@@ -120,6 +123,7 @@ class OutcomeTable:
                 for at in [places[block.cells]]
                 for answers in [at.shape[-1]]
             ),
+            self.sweep.rows[row].is_a(OPEN_TRUST),
         )
 
     def _counted(self, at: Places, answers: int) -> Floats:
@@ -175,7 +179,8 @@ class OutcomeTable:
         lost = np.isnan(right) & ~self.not_run[places]
         draw = self.cells.problem * self.sweep.draws + self.cells.draw
         whole = np.bincount(draw, weights=lost)[draw] == 0
-        return self.secondary.sample(right, whole & ~np.isnan(right), SHARE)
+        found = self.secondary.sample(right, whole & ~np.isnan(right), SHARE)
+        return found.settled() if found and self.sweep.rows[row].is_a(OPEN_TRUST) else found
 
     def in_doubt(self, row: int) -> tuple[Sample | None, Sample | None]:
         """Share of each problem's worlds that failed or are in doubt, where the truth is argued

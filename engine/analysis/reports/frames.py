@@ -198,7 +198,7 @@ def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tupl
             result.bounds.worst if result.bounds else None,
             result.bounds.best if result.bounds else None,
             *chosen,
-            result.chose_right,
+            result.chose_right.value if result.chose_right else None,
             captured.value if captured else None,
         )
 

@@ -11,11 +11,10 @@ from functools import partial
 import numpy as np
 
 from ....protocols.question import Problem
-from ...display.quantity import signed
 from ...display.table import NONE, bare, latex_cell, latex_row
 from ...errors import UsageError
 from ...sweep.grid import GridRow
-from ..findings.finding import Column, Finding, Part, column, figure, number, shared
+from ..findings.finding import Column, Finding, Part, column, figure, footnotes, number, shared
 from ..scoring.contrasts import together
 from ..scoring.estimate import PARTS, Estimate, Interval
 from ..scoring.inference import means
@@ -154,7 +153,7 @@ def pivot_finding(
     """One line a group. measures: JSE and slope too. paper: the columns of Table 1."""
     in_all = measures or paper
     jse = figure("JSE", "jse", 2, shown=in_all)
-    slope = column("slope", "slope", slope_text if in_all else None)
+    slope = figure("slope", "slope.estimate", 2, shown=in_all, key="slope")
     names = [
         Column(dim, partial(_of, n), (dim,), partial(_of, n), words=True)
         for n, dim in enumerate(by)
@@ -175,9 +174,12 @@ def pivot_finding(
     ]
     if in_all:
         notes.append(
-            "Slope: of ASD over EAS, ± standard error, over three agents or more; both come from "
-            f"the same verdicts. JSE, EAS: β={results.beta:g}."
+            "Slope: of ASD over EAS, over three agents or more; both come from the same verdicts. "
+            f"JSE, EAS: β={results.beta:g}."
         )
+    notes += footnotes(
+        each for line in lines for each in (line.asd, line.jse if paper else line.lift)
+    )
     if paper:
         columns = [*names, asd, slope, jse]
     title = f"{results.name}: {results.measure}, by {', '.join(by)}"
@@ -223,10 +225,6 @@ def mean_difference(pairs: Sequence[tuple[Sample, Sample]]) -> Estimate | None:
     """The mean of several differences, each of which counts equally on every problem that all of
     them have. None without such a problem."""
     return _mean([paired(first, second) for first, second in pairs])
-
-
-def slope_text(line: Slope | None) -> str:
-    return f"{signed(line.slope)} ± {line.error:.2f}" if line else NONE
 
 
 def _of(n: int, line: PivotLine) -> str:

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from ...display.quantity import counted
-from ..findings.finding import footnotes
+from ...display.table import wrapped
+from ..findings.finding import footnotes, shared
 from ..scoring.inference import FEW_CLUSTERS
-from .aggregate import GUESS
+from .aggregate import GUESS, OPEN_TRUST
 from .failures import OFTEN
 from .formats import headline
 from .results import Results, RowResult
@@ -16,16 +17,25 @@ UNREAD_KINDS = ("unreadable", "declined")
 """Failures of worlds that count, with the verdict that is worst for the agent."""
 
 
-MOST_NOTES = 4
-"""Lines of small print under a report."""
+MOST_LINES, NARROW = 4, 80
+"""Printed lines of small print under a report; columns of a terminal for which they are counted."""
 
 
-def small_print(notes: Sequence[str]) -> list[str]:
-    """The first of the notes, which say how many more there are."""
-    if len(notes) <= MOST_NOTES:
-        return list(notes)
-    *first, last = notes[:MOST_NOTES]
-    return [*first, f"{last} {counted(len(notes) - MOST_NOTES, 'more note')}: --measures."]
+def small_print(notes: Sequence[str], width: int | None = None) -> list[str]:
+    """The first of the notes, which say how many more there are, as far as they fit."""
+
+    def lines(note: str) -> int:
+        return len(wrapped(note, (width or NARROW) - 2))
+
+    for left_out in range(len(notes)):
+        kept = list(notes[: len(notes) - left_out])
+        if left_out:
+            more = f" {counted(left_out, 'more note')}: --measures."
+            roomy = (n for n, note in enumerate(kept) if lines(note + more) == lines(note))
+            kept[max(roomy, default=-1)] += more
+        if sum(map(lines, kept)) <= MOST_LINES:
+            return kept
+    return []
 
 
 def lead_of(results: Results) -> Iterable[str]:
@@ -49,15 +59,17 @@ def notes_of(results: Results) -> Iterable[str]:
     """What stands below the table, what matters most first."""
     rows = results.rows
     found = [row.asd for row in rows if row.asd]
-    method = next((f", {each.method}" for each in found if each.method), "")
-    yield f"Brackets: 95% CI{method}, over problems. n: problems judged in every world."
+    method = next((f" ({each.method})" for each in found if each.method), "")
+    yield f"Brackets: 95% CI{method} over problems."
     lifts = [row for row in rows if row.lift and row.lift.error is not None]
     if any(row.lift for row in rows):
-        yield f"Lift: ASD minus the naive judge's{_detectable(lifts)}."
-    if len(lifts) > 1:
-        yield f"{len(lifts)} lifts, not corrected for multiple comparisons: oversight compare."
-    if marks := " ".join(footnotes([*found, *(row.lift for row in rows)])):
-        yield marks
+        several = f", {len(lifts)} uncorrected" * (len(lifts) > 1)
+        yield f"Lift: ASD less the naive judge's{several}{_detectable(lifts)}."
+    yield from footnotes([*found, *(row.lift for row in rows)])
+    for row in rows:
+        if row.row.is_a(OPEN_TRUST) and row.chose_right:
+            right = shared(row.chose_right)
+            yield f"{row.protocol}: left to choose, the agent is right in {right}."
     if doubted := sum(row.lift is not None and row.compliance.open for row in rows):
         yield f"!: failed or doubtful worlds could turn the sign of {counted(doubted, 'lift')}."
     for row in rows:
@@ -95,17 +107,18 @@ def notes_of(results: Results) -> Iterable[str]:
         )
     if counts:
         yield f"In the transcripts: {_listed(counts)}."
+    yield "n: problems judged in every world."
 
 
 def _detectable(lifts: Sequence[RowResult]) -> str:
     """What these problems could have found."""
     found = [row.mde for row in lifts if row.mde]
     if not found:
-        return " (too few problems to detect any with power .8)" if lifts else ""
+        return "; too few problems to detect any (power .8)" if lifts else ""
     least, most = min(found), max(found)
     between = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
     where = f", none in {counted(len(lifts) - len(found), 'row')}" * (len(found) < len(lifts))
-    return f" (detectable with power .8: {between}{where})"
+    return f"; MDE {between} (power .8){where}"
 
 
 def _guesses(rows: Sequence[RowResult]) -> Iterable[str]:

@@ -34,7 +34,7 @@ from ..scoring.estimate import PARTS, Estimate
 from ..scoring.trend import Configuration, Slope, split_half_trend, trend
 from ..scoring.worlds import BETAS, beta_name
 from .formats import ENDINGS
-from .groups import pivot, pivot_finding, slope_text, value_of
+from .groups import pivot, pivot_finding, value_of
 from .notes import lead_of, notes_of, small_print
 from .results import Mean, Results, RowResult
 
@@ -68,7 +68,7 @@ def report(
     largest value is first. short: text has groups in place of many rows. UsageError for a column
     that there is not.
     """
-    found = finding(results, measures=measures)
+    found = finding(results, width, measures=measures)
     rows, *others = found.parts
     rows = arranged(rows, columns, sort)
     if format == "json":
@@ -131,11 +131,12 @@ def is_saved(folder: Path) -> bool:
     return all((folder / REPORT / f"report.{ending}").exists() for ending in ENDINGS.values())
 
 
-def finding(results: Results, *, measures: bool = False) -> Finding:
-    """The report as parts: the rows, and beside them what has something to say."""
+def finding(results: Results, width: int | None = None, *, measures: bool = False) -> Finding:
+    """The report as parts: the rows, and beside them what has something to say. width: columns of
+    the terminal for which the small print is chosen."""
     names = naming(results.rows)
     notes = tuple(notes_of(results))
-    shown = notes if measures else small_print(notes)
+    shown = notes if measures else small_print(notes, width)
     more = [*_chosen(results, names), *_choices(results, names), *_trend(results)]
     return Finding(
         (
@@ -233,7 +234,7 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
         *_same("compliance", ("checked",)),
         *_same("compliance", ("truth", "lie", "one_sided", "lift_low", "lift_high"), PARTS),
         *_same("compliance", ("open",)),
-        program("chose_right", "chose_right"),
+        program("chose_right", "chose_right", PARTS),
         program("by_choice.judge_right_given_agent_right", "by_choice.judge_right", PARTS),
         program("by_choice.judge_wrong_given_agent_wrong", "by_choice.judge_wrong", PARTS),
         number("failed", "failed"),
@@ -308,7 +309,7 @@ def _choices(results: Results, names: Sequence[Column]) -> Iterable[Part]:
     rows = [row for row in results.rows if row.by_choice]
     columns = [
         *names,
-        share("chose right", "chose_right"),
+        column("chose right", "chose_right", shared),
         number("agent right", "by_choice.judge_right.n"),
         column("judge right too", "by_choice.judge_right", shared),
         number("agent wrong", "by_choice.judge_wrong.n"),
@@ -417,9 +418,14 @@ def _trend(results: Results) -> Iterable[Part]:
                 word("protocol", "protocol"),
                 word("judge", "judge"),
                 number("agents", "whole.n"),
-                column("slope ± s.e.", "whole", slope_text),
-                column("split-half", "agents", lambda its: slope_text(split_half_trend(its))),
+                figure("slope", "whole.estimate", 2),
+                people("split-half", lambda each: _split(each.agents)),
             ],
             found,
             ("Both axes come from the same verdicts: a slope there is no evidence by itself.",),
         )
+
+
+def _split(agents: Sequence[Configuration]) -> str:
+    found = split_half_trend(agents)
+    return estimated(found.estimate if found else None, 2)

@@ -117,8 +117,8 @@ class RowResult:
     """Failures by kind."""
     counts: Mapping[str, int]
     """Refusals, truncations, forged tags and the like, over all cells."""
-    chose_right: float | None
-    """Share of cells whose agent chose a best answer of its own accord; None where none chose."""
+    chose_right: Estimate | None
+    """How often the agent chose a best answer of its own accord; None where none chose."""
     by_choice: ByChoice | None
     measures: Mapping[str, Mean]
     """What the protocol measured in numbers, by name; a flag counts as 1 or 0."""
@@ -250,8 +250,9 @@ def score_rows(
     ]
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
     accuracies = [table.accuracy(number) for number in numbers]
+    free = [table.secondary.chose_right(number) for number in numbers]
     every = [sample for row in samples if row for sample in (row.asd, *row.jse, *row.eas)]
-    every += [each for each in (*lifts, *accuracies, *chain(*choices)) if each]
+    every += [each for each in (*lifts, *accuracies, *free, *chain(*choices)) if each]
     every += [half for each in chain(*secondary) for half in (each.truth, each.lie) if half]
     extremes = [each.extremes(score) for each in worlds]
     doubts = [_doubts(table, number, extremes, bases.get(number)) for number in numbers]
@@ -305,7 +306,7 @@ def score_rows(
                 ),
                 failures=table.failures[number],
                 counts=table.counts[number],
-                chose_right=table.secondary.chose_right(number),
+                chose_right=known.get(id(free[number])),
                 by_choice=ByChoice(right, wrong) if right or wrong else None,
                 measures=by_world(number, "measures"),
                 counts_a_world=by_world(number, "counts"),

@@ -75,15 +75,15 @@ class SecondaryMeasures:
                 if isinstance(value, bool):
                     self._flags[row].add(name)
 
-    def chose_right(self, row: int) -> float | None:
-        """The share of cells whose agent chose a best answer; None where none chose."""
+    def chose_right(self, row: int) -> Sample | None:
+        """How often the agent chose a best answer; None where none chose."""
         chosen = self._columns[row].get(("choice", "chose"))
         if chosen is None:
             return None
-        cells = np.flatnonzero(~np.isnan(chosen))
-        places = chosen[cells].astype(np.int64)
-        right = (places != UNKNOWN_ANSWER) & self.cells.best[self.cells.problem[cells], places]
-        return float(right.mean())
+        there = ~np.isnan(chosen)
+        places = np.where(there, chosen, UNKNOWN_ANSWER).astype(np.int64)
+        right = (places != UNKNOWN_ANSWER) & self.cells.best[self.cells.problem, places]
+        return self.sample(right.astype(np.float64), there, SHARE)
 
     def by_choice(
         self, row: int, judged_right: Callable[[], Floats]

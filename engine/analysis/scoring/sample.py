@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from .estimate import ends_apart
@@ -55,6 +55,13 @@ class Sample:
             tuple(self.groups[n] for n in kept),
             self.ends,
         )
+
+    def settled(self) -> "Sample":
+        """This sample, whose values are so by definition: if all are equal, its ends are one, and
+        it is no estimate."""
+        if max(self.values) - min(self.values) > 1e-12:
+            return self
+        return replace(self, ends=(self.mean, self.mean))
 
     @property
     def std(self) -> float:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Flags, Floats
+from .estimate import Estimate
 from .sample import Sample
 
 MIN_POINTS = 3
@@ -46,6 +47,12 @@ class Slope:
     intercept: float
     n: int
     """Agent configurations, one point each."""
+
+    @property
+    def estimate(self) -> Estimate:
+        """The slope with its interval; of points on one line, without."""
+        error, degrees = self.error or None, self.n - 2
+        return Estimate(self.slope, self.n, self.n, error, degrees, method="t of the residuals")
 
 
 def trend(configurations: Sequence[Configuration]) -> Slope | None:

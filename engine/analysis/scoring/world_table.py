@@ -56,6 +56,8 @@ class WorldTable:
     groups: tuple[str, ...]
     """One per question, as in Sample."""
     blocks: tuple[WorldBlock, ...]
+    certain: bool = False
+    """Whether its verdicts are so by definition."""
 
     def samples(self, score: str, betas: Sequence[float]) -> RowSamples | None:
         """Measures of the questions with a verdict in every world of some draw, each the mean over
@@ -132,12 +134,13 @@ class WorldTable:
         ids = tuple(self.ids[n] for n in questions)
         groups = tuple(self.groups[n] for n in questions)
         reach = np.concatenate(widths, axis=1).mean(axis=1).reshape(-1, 2).tolist()
-        return [
+        found = [
             Sample(ids, tuple(values), groups, (low, high))
             for values, (low, high) in zip(
                 np.concatenate(columns, axis=1)[:, order].tolist(), reach, strict=True
             )
         ]
+        return [each.settled() for each in found] if self.certain else found
 
 
 def _asd_ends(block: WorldBlock, score: str) -> tuple[Floats, Floats]:

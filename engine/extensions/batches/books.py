@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ....cache.cache import Cache
+from ...errors import UsageError
 from ...models.accounting.prices import Price, PriceList
 from ...models.router import Models
 from ...system.files import unwritable
@@ -27,6 +28,8 @@ class BatchBooks:
     ) -> None:
         self.journal = journal
         self.budget = models.budget
+        if self.budget is not None and self.budget.tokens:
+            raise UsageError("--max-tokens caps live calls alone: cap batches by --max-cost")
         self._models = models
         self._cache = cache
         self._prices = prices

@@ -24,7 +24,7 @@ from ...errors import (
     TransientError,
 )
 from ...models.accounting.ledger import Page, fate
-from ...models.accounting.prices import Price
+from ...models.accounting.prices import Price, charged
 from ...models.accounting.quarantine import Quarantine
 from ...models.limits.breaker import MAX_IN_A_ROW
 from ...models.limits.halts import MAX_ALIKE
@@ -158,7 +158,7 @@ class BatchResults:
             self._causes.add(re.sub(r"\d+", "0", str(exc)))
         else:
             self.page.reply(reply, None)
-            if self.price is not None and (cost := self.price.cost(reply.usage)) > worst:
+            if (cost := charged(reply.usage, self.price)) is not None and cost > worst > 0:
                 self.dearest = max(self.dearest, cost)
             reply = replace(reply, origin=self.origin)
             self.stored.append(call.address)

@@ -274,5 +274,6 @@ class RaySession(RunSession):
         spent = sum(each.spent for each in alive) + sum(self._reach[life] for life in dead)
         if spent + wants > self._dollars:
             policy = self._assignment.policy
-            budget = Budget(self._dollars + policy.spent, spent + policy.spent)
+            cap, used = self._dollars + policy.spent, spent + policy.spent
+            budget = Budget(cap, used, tokens=policy.tokens)
             self._stop_token.stop(BudgetReached(budget.reached(wants)))

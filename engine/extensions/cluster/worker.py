@@ -70,9 +70,7 @@ class Standing:
 class Share(Budget):
     """A worker's part of the dollars of a run; how far it reaches is told from time to time."""
 
-    def __init__(self) -> None:
-        super().__init__(0.0)
-        self.wants = 0.0
+    wants = 0.0
 
     def fits(self, worst: float) -> bool:
         fits = super().fits(worst)
@@ -158,7 +156,8 @@ class _Opened:
                 "a worker runs other code than whoever started it: install the same version of "
                 "oversight-bench, and of packages with protocols of your own, on all machines"
             )
-        self.sweep, self.share, paid = loaded.sweep, Share(), set[str]()
+        self.sweep, paid = loaded.sweep, set[str]()
+        self.share = Share(0.0, tokens=setup.policy.tokens)
         loaded.models.sharers = setup.workers
         capped = setup.policy.max_cost is not None
         policy = replace(setup.policy, max_cost=None, budget=self.share if capped else None)

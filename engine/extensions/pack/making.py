@@ -123,12 +123,20 @@ def make_pack(
     return contents
 
 
+def _document(run: RunReader) -> Document:
+    """The sweep file as it was run: with what flags changed in it."""
+    document = Document.read(run.folder / SWEEP)
+    for assignment in run.manifest.overrides:
+        document.set(assignment)
+    return document
+
+
 def _passages(run: RunReader, wish: PackWish) -> Literal["none", "included", "digests"]:
     if not any(problem.question.passage for problem in run.problems):
         return "none"
     allowed = wish.passages
     if allowed is None:
-        sections = Document.read(run.folder / SWEEP).value.get("problems")
+        sections = _document(run).value.get("problems")
         named = set(sections) if isinstance(sections, dict) else {""}
         free = {name for name, one in originals().items() if one.licence in FREE_LICENCES}
         allowed = named <= free | {"bundled"}
@@ -147,10 +155,7 @@ def _manifest(run: RunReader, code: bool) -> bytes:
 def _code(run: RunReader, stage: Path) -> list[str]:
     """Copy the user's own files; the names of files and modules that cannot go along."""
     missing = []
-    document = Document.read(run.folder / SWEEP)
-    for assignment in run.manifest.overrides:
-        document.set(assignment)
-    for name in sorted(set(code_named(document.value))):
+    for name in sorted(set(code_named(_document(run).value))):
         file = run.folder / run.manifest.sweep_folder / name
         try:
             if not may_hold(f"{CODE}/{name}"):

@@ -1,25 +1,32 @@
-"""The budget of a run: its cap, the dollars spent, and those reserved for calls in flight."""
+"""The budget of a run: its cap, what is spent, and what is reserved for calls in flight.
+
+It is in dollars, or in tokens, each of which counts one, where no price is known.
+"""
 
 import math
 from collections.abc import Callable
 
 from ....cache.reply import Usage
+from ...display.quantity import short
 from ...tokens import TokenEstimate
-from .prices import Price
+from .prices import TOKEN, Price, PriceList, charged
 
 
 class Budget:
-    """The dollars of a whole run, shared by its models.
+    """The dollars, or tokens, of a whole run, shared by its models.
 
     The worst case of a call is reserved before it leaves and settled when it lands, so spending
     never exceeds the cap, except by calls that cost more than their worst case.
     """
 
-    def __init__(self, cap: float, spent: float = 0.0) -> None:
-        """cap: dollars; spent: dollars that earlier sessions of the run have cost."""
+    def __init__(self, cap: float, spent: float = 0.0, *, tokens: bool = False) -> None:
+        """cap: dollars; spent: dollars that earlier sessions of the run have cost; both count
+        tokens where `tokens` says so."""
         if not 0 <= cap < math.inf:
-            raise ValueError(f"max_cost: {cap} is not a number of dollars, 0 or more")
+            named, unit = ("max_tokens", "tokens") if tokens else ("max_cost", "dollars")
+            raise ValueError(f"{named}: {cap} is not a number of {unit}, 0 or more")
         self.cap = cap
+        self.tokens = tokens
         self.spent = spent
         """Dollars for calls that have completed; one that may have been billed counts in full."""
         self.reserved = 0.0
@@ -53,8 +60,18 @@ class Budget:
         for listener in self._listeners:
             listener()
 
+    def price(self, model: str, prices: PriceList) -> Price:
+        """What its calls are counted at. UsageError, with what to do, if no price is known."""
+        return TOKEN if self.tokens else prices.need(model)
+
     def reached(self, worst: float) -> str:
         """Message for a call that no longer fits, with a cap that would suffice."""
+        if self.tokens:
+            return (
+                f"budget reached: {short(self.spent)} of {short(self.cap)} tokens are used and the "
+                f"next call may take {worst:,.0f}; to go on: --max-tokens "
+                f"{max(self.cap, self.spent) + max(worst, self.cap):.0f}"
+            )
         # Rounded up: a cap that is a fraction of a cent too low stops the next session at once.
         needed = math.ceil((max(self.cap, self.spent) + max(worst, self.cap)) * 100) / 100
         return (
@@ -86,7 +103,10 @@ class ModelBudget:
 
         usage: None if that is not known; then what was reserved counts as spent.
         """
-        spent = worst if usage is None else self._price.cost(usage)
+        spent = worst
+        if usage is not None:
+            tokens = self.budget.tokens
+            spent = self._price.cost(usage) if tokens else charged(usage, self._price) or 0.0
         if spent > worst:
             self._dearest = max(self._dearest, spent)
         self.budget.settle(worst, spent)

@@ -18,7 +18,7 @@ from ...errors import (
 )
 from ...tokens import CAUTION, prompt_tokens
 from .latency import Latency, Stopwatch, sum_latency
-from .prices import Price
+from .prices import Price, charged
 from .quarantine import Quarantine
 
 RequestOutcome: TypeAlias = Literal["failed", "ambiguous", "unsent"]
@@ -133,7 +133,7 @@ class Page:
         self.faults: Counter[tuple[RequestOutcome, str]] = Counter()
         self.input = self.output = self.cache_read = self.cache_write = 0
         self.dollars = self.doubtful = self.at_risk = 0.0
-        self.in_flight = self.batches = 0
+        self.in_flight = self.batches = self.unpriced = 0
         self.stopwatch = Stopwatch()
 
     def begun(self, call: Call) -> float:
@@ -160,8 +160,10 @@ class Page:
             self.stopwatch.reply(seconds, usage.output_tokens)
         self.outcomes[reply.outcome] += 1
         self._count_tokens(usage)
-        if self.price is not None:
-            self.dollars += self.price.cost(usage)
+        if (dollars := charged(usage, self.price)) is None:
+            self.unpriced += 1
+        else:
+            self.dollars += dollars
 
     def fault(self, fate: RequestOutcome, kind: str, worst: float) -> None:
         self.faults[fate, kind] += 1
@@ -179,6 +181,7 @@ class Page:
         self._count_tokens(batch.usage)
         self.dollars += batch.dollars
         self.doubtful += batch.doubtful
+        self.unpriced += batch.unpriced
         self.batches += 1
         self.entered(self)
 
@@ -197,7 +200,7 @@ class Page:
             self.output,
             self.cache_read,
             self.cache_write,
-            self.price is None,
+            self.unpriced,
             self.in_flight,
             self.batches,
             self.dollars,
@@ -212,7 +215,7 @@ class Page:
             Usage(self.input, self.output, self.cache_read, self.cache_write),
             self.dollars,
             self.doubtful,
-            self.outcomes.total() if self.price is None else 0,
+            self.unpriced,
             self.in_flight,
             self.at_risk,
             self.batches,
@@ -269,7 +272,7 @@ def written_down(figures: tuple[float, ...]) -> UsageTotals:
         Usage(counts[7], counts[8], counts[9], counts[10]),
         dollars,
         doubtful,
-        sum(counts[:4]) if counts[11] else 0,
+        counts[11],
         counts[12],
         at_risk,
         counts[13],

@@ -1,5 +1,6 @@
 """Prices of tokens in dollars by model, from a dated list that users can override."""
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -9,6 +10,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+import orjson
+import platformdirs
 
 from ....cache.reply import Usage
 from ...errors import UsageError
@@ -109,16 +113,48 @@ class PriceList:
             raise UsageError(
                 f"{model}: no price is known, so --max-cost cannot be kept. Give one in a price "
                 f'file:\n  [{provider}.models."{name}"]\n  input = …   # dollars per million '
-                f"tokens\n  output = …\nor, if it costs nothing:\n  [{provider}]\n  free = true"
+                f"tokens\n  output = …\nor, if it costs nothing:\n  [{provider}]\n  free = true\n"
+                "or fetch a list that has it: oversight prices update FILE|URL\n"
+                "or cap the tokens in place of the dollars: --max-tokens 50M"
             )
         return price
 
 
+TOKEN = Price(MILLION, MILLION, MILLION, MILLION, 1, date.min, "")
+"""One unit for each token: the price of every model where a budget counts tokens."""
+
+
+def charged(usage: Usage, price: Price | None) -> float | None:
+    """Dollars for a call: as the vendor states them, else at a price; None if neither is known.
+
+    Stated are OpenRouter's `usage.cost`, beside which the vendor behind it bills the owner of a key
+    of his own, and what a gateway adds to the usage.
+    """
+    if '"cost' in usage.raw:
+        told = orjson.loads(usage.raw)
+        costs = [told.get("cost", told.get("cost_usd_total"))]
+        if told.get("is_byok") and isinstance(details := told.get("cost_details"), dict):
+            costs.append(details.get("upstream_inference_cost"))
+        if all(isinstance(cost, (int, float)) and 0 <= cost < math.inf for cost in costs):
+            return float(sum(costs))
+    return None if price is None else price.cost(usage)
+
+
+def updates() -> Path:
+    """The user's file of prices that `oversight prices update` has fetched."""
+    return platformdirs.user_data_path("oversight") / "prices.toml"
+
+
 @cache
 def listed() -> PriceList:
-    """The price list that comes with this package."""
+    """The price list that comes with this package, with later entries of the user's updates."""
     text = files("oversight.engine").joinpath("data/prices.toml").read_text()
-    return PriceList(_prices(tomllib.loads(text)))
+    prices = _prices(tomllib.loads(text))
+    if (file := updates()).exists():
+        for model, price in _read(file.read_text("utf-8"), str(file)).items():
+            if model not in prices or prices[model].as_of <= price.as_of:
+                prices[model] = price
+    return PriceList(prices)
 
 
 def load_prices(path: Path) -> PriceList:

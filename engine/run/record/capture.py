@@ -13,7 +13,7 @@ from ....cache.stats import source
 from ....protocols.counts import counted, unread_by_seat
 from ....protocols.judges.judge import Reading
 from ....protocols.transcript import Failure, Verdict
-from ...models.accounting.prices import Price, PriceList
+from ...models.accounting.prices import Price, PriceList, charged
 from ...providers.simulated import PREFIX
 from ...sweep.sweep import Cell, Sweep
 from .values import CallCost, NotRun, Origin, RecordedCall, RecordedCell, RecordedJudgement
@@ -127,7 +127,7 @@ class Capture:
             usage.output_tokens,
             usage.cache_read_tokens,
             usage.cache_write_tokens,
-            None if price is None else price.cost(usage),
+            charged(usage, price),
             origin,
             at,
             *self._source(call, reply.origin),

@@ -25,7 +25,7 @@ def compare(
     score: str = "brier",
     family: Family = "holm",
     equivalence: float = 0.05,
-    interval: Interval = "t",
+    interval: Interval | None = None,
 ) -> Comparison:
     """Contrasts of the rows of one run, or of the common rows of two runs: first minus second.
 

@@ -31,6 +31,7 @@ def folder_options(settings: FolderSettings, overrides: tuple[str, ...] = ()) ->
         settings.folder,
         overrides=overrides,
         max_cost=settings.max_cost,
+        max_tokens=settings.max_tokens,
         prices=settings.price_list,
         tags=all_tags(settings.tag, os.environ.get(TAGS_VARIABLE, "")),
         changed_code="adopt" if settings.adopt_code else "refuse",

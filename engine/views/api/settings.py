@@ -23,6 +23,13 @@ def _seconds(text: str) -> float:
     return float(match[1]) * SECONDS[match[2]]
 
 
+def _tokens(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kMG]?)", text)
+    if match is None:
+        raise ValueError(f"{text!r} is no number of tokens: write it as 50M, 800k or 20000")
+    return float(match[1]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[match[2]]
+
+
 def _score(text: str) -> str:
     if text not in ALL_SCORES:
         near = meant(text, ALL_SCORES) or f"; scores: {', '.join(ALL_SCORES)}"
@@ -54,6 +61,11 @@ class AskSettings:
 
     max_cost: float | None = flag(
         "Budget: stop before the total cost could exceed it.", metavar="DOLLARS", least=0
+    )
+    max_tokens: float | None = flag(
+        "Budget in tokens, in and out, for models of which no price is known.",
+        metavar="50M",
+        read=_tokens,
     )
     prices: Path | None = flag(
         "TOML file with prices that take precedence over the built-in ones.", exists=True

@@ -44,11 +44,10 @@ def ask_beside(
     how much is done. roles: (model, role) of whom it asks; None for all of the run.
     """
     accounts = LedgerFile(folder, opened.models.accounts)
-    before = accounts.total()
-    spent = before.dollars + before.doubtful
     models, prices = opened.models, opened.models.priced(asks.price_list)
     asked = opened.sweep.roles if roles is None else tuple(roles)
-    models.prepare(asked, RunPolicy(prices, asks.max_cost, spent, folder / QUARANTINE))
+    caps = asks.max_cost, asks.max_tokens
+    models.prepare(asked, RunPolicy.capped(prices, *caps, accounts.total(), folder / QUARANTINE))
     names = tuple(dict.fromkeys(model for model, _ in asked))
     batched = batched_models(models, names, asks.terms.every)
     make: MakeRounds = one_round

@@ -152,6 +152,7 @@ CLUSTER = flag(
 )
 ERROR = flag("cr1: plain clustered errors, as papers of the field have them.", default="cr3")
 INTERVAL = flag(
-    "t: cluster-robust; guarded: what errors too rare to have been seen could do, too.",
-    default="t",
+    "t: cluster-robust; guarded: what errors too rare to have been seen could do, too. Default: "
+    "that of the sweep file, else t.",
+    default=None,
 )

@@ -152,10 +152,10 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
 
 def _again(halt: Halt, typed: str) -> str:
     """The command that goes on; where the budget was reached, with the cap that it names."""
-    enough = re.search(r"--max-cost ([\d.]+)$", str(halt))
+    enough = re.search(r"(--max-(?:cost|tokens)) ([\d.]+)$", str(halt))
     if not isinstance(halt, BudgetReached) or enough is None:
         return typed
-    return re.sub(r"--max-cost[ =]\S+", f"--max-cost {enough[1]}", typed)
+    return re.sub(rf"{enough[1]}[ =]\S+", f"{enough[1]} {enough[2]}", typed)
 
 
 def _caveats(run: Run) -> None:
@@ -173,7 +173,7 @@ def _when(halt: Halt) -> str:
         case KeyRepeated():
             return "with a new key"
         case BudgetReached():
-            return "with a higher --max-cost"
+            return "with a higher cap"
         case BatchesOut():
             return "in a while"
         case StoreFailed() | AllRefused() | OutOfMemory() | RowsPaused() | NotReproducible():

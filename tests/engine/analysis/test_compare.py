@@ -256,3 +256,28 @@ def test_clusters_and_errors_of_a_run_are_those_asked_for(place: Path, kept: Kep
     assert plain.guard is None and plain.error == pytest.approx(whole.error)
     with pytest.raises(UsageError, match="--cluster judge: of runs there are group"):
         compare_rows(run, ways=("judge",))
+
+
+def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
+    kept: Kept, command: Command
+) -> None:
+    text = SWEEP.replace("limit: 4", "limit: 12").replace("agents:", "interval: guarded\nagents:")
+    run = kept(text)
+
+    def kinds(*words: str) -> list[str | None]:
+        """Kinds of intervals of differences, or of ASDs."""
+        told = json.loads(command(words[0], run, *words[1:], "--json").out)
+        lines, name = (
+            (told["rows"], "asd") if words[0] == "report" else (told["contrasts"], "difference")
+        )
+        return [each[name]["interval"] for each in lines]
+
+    for name in ("report", "compare"):
+        assert set(kinds(name)) == {"guarded"} and "t" in kinds(name, "--interval", "t")
+    plotted = [
+        command("plot", run, "--data", "-", *words).out for words in ((), ("--interval", "t"))
+    ]
+    assert plotted[0] == command("plot", run, "--data", "-", "--interval", "guarded").out
+    assert plotted[0] != plotted[1]
+    assert "guarded" in str(oversight.compare(run)) and "guarded" in command("report", run).out
+    assert "guarded" not in {each for each in kinds("compare", "--error", "cr1")}

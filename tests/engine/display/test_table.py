@@ -148,22 +148,6 @@ def test_latex_is_a_booktabs_table() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("cell", "escaped"),
-    [
-        ("a_b & 50 % of #1", r"a\_b \& 50 \% of \#1"),
-        ("{x}^2 ~ $5", r"\{x\}\textasciicircum{}2 \textasciitilde{} \$5"),
-        ("a\\b", r"a\textbackslash{}b"),
-        ("JSE β=1", r"JSE $\beta$=1"),
-        ("-0.40 [-0.50, -.30]", r"$-$0.40 [$-$0.50, $-$.30]"),
-        ("gpt-4o-mini 2-1", "gpt-4o-mini 2-1"),
-        ("a < b | c > d", r"a \textless{} b \textbar{} c \textgreater{} d"),
-    ],
-)
-def test_latex_takes_no_sign_of_a_cell_for_its_own(cell: str, escaped: str) -> None:
-    assert f"{escaped} \\\\" in as_latex(Table("t", ("h",), ((cell,),), 1)).splitlines()
-
-
 @given(st.lists(st.tuples(st.text(max_size=9), st.floats(allow_nan=False)), max_size=4))
 def test_csv_parses_back_but_for_what_would_be_run(body: list[tuple[str, float]]) -> None:
     written = as_csv(("name", "figure"), body)

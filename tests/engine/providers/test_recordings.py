@@ -10,6 +10,7 @@ import pytest
 
 from oversight.cache.reply import Reply
 from oversight.engine.errors import EngineError
+from oversight.engine.models.accounting.prices import charged
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
@@ -74,3 +75,20 @@ def test_every_recorded_reply_has_its_thoughts_apart() -> None:
         split += bool(found)
         tagged += bool(found) and not reply.opaque
     assert (split, tagged) == (71, 2)
+
+
+def test_every_recorded_reply_that_says_what_it_cost_is_charged_so() -> None:
+    """Known truth: 34 of the recorded replies of OpenRouter, one of which another vendor billed."""
+    costs = [
+        (stated, charged(reply.usage, None))
+        for body, reply in recorded()
+        if (stated := (body.get("usage") or {}).get("cost")) is not None
+    ]
+    assert sum(found == stated for stated, found in costs) == len(costs) - 1
+    assert (len(costs), [found for stated, found in costs if found != stated]) == (34, [0.0002265])
+
+
+def test_what_a_gateway_says_beside_a_reply_that_it_cost_is_kept_with_its_usage() -> None:
+    body = next(body for body, reply in recorded() if reply.outcome == "ok" and "choices" in body)
+    reply = WIRES["chat"].reply(200, {"x-litellm-response-cost": "2.5e-05"}, orjson.dumps(body))
+    assert charged(reply.usage, None) == 2.5e-05

@@ -16,82 +16,10 @@ from tests.command_line import Command
 from tests.engine.sweep_files import sweep_file
 from tests.fakes import CRATES
 
-KHAN = """\
-judge_type: quality
-prompts:
-  word_limit: 90
-  partials:
-    first_round_thinking: |
-      1. Gather what is known.
-    nth_round_thinking: |
-      1. Find the hole.
-    opening_argument_request: |
-      Open for "<QUESTION>" being "<ANSWER_DEFENDING>".
-    nth_argument_request: Go on for "<ANSWER_DEFENDING>".
-  messages:
-    - role: system
-      content: |
-        Your name is <NAME>. Keep it short. Do not exceed <WORD_LIMIT> words. Quote well.
-        <thinking>plan</thinking>
-        <argument>what all read</argument>
-        A true quote shows as <v_quote>so</v_quote>, a false one as <u_quote>so</u_quote>.
-    - role: user
-      content: |
-        <FEW_SHOT_MESSAGE>This is asked:
-        <question><QUESTION></question>
-        Say that you see it.
-    - role: assistant
-      content: I see it.
-    - role: user
-      content: |
-        Here is the story:
-
-        <story>
-        <STORY>
-        </story>
-
-        <TRANSCRIPT_MESSAGE>
-        <NEW_ARGUMENT_REQUEST>
-        Plan first:
-        <THINKING_ADVICE>
-        Then, on a line, "Answer: <A|B>".
-"""
-KHANS_JUDGE = """\
-prompts:
-  messages:
-    - role: user
-      content: |
-        <NAME_A> speaks for answer A.
-        Question: <QUESTION>
-
-        Think in <thinking></thinking> tags. Then write "Answer: <A|B>".
-"""
-SOLIB = """\
-Argue briefly. Stay under {{ MAX_WORDS }} words. Be clear.
-{% if source_text %}
-<source_text>
-{{ source_text }}
-</source_text>
-{% endif %}
-Context: {{ context }}
-"""
-KHANS_DEBATER = """\
-You are Debater {label}. Your answer is ({label}).
-
-Your name is Debater {label}. Keep it short. Quote well.
-<private>plan</private>
-<speech>what all read</speech>
-A true quote shows as <verified>so</verified>, a false one as <unverified>so</unverified>.
-
-In your first speech:
-Open for being "({label})".
-In later speeches:
-Go on for "({label})".
-Plan first:
-In your first speech:
-1. Gather what is known.
-After that:
-1. Find the hole."""
+KHAN, KHANS_JUDGE, KHANS_DEBATER, SOLIB = (
+    (Path(__file__).parent / "published" / name).read_text()
+    for name in ("khan.yaml", "khans_judge.yaml", "khans_debater.txt", "solib.txt")
+)
 SWEEP = """\
 problems: {bundled: {name: arithmetic, limit: 1}}
 agents: sim/strong
@@ -113,7 +41,7 @@ def checkout(place: Path, study: str) -> Path:
 
 def test_a_message_keeps_its_words_and_is_laid_out_as_ours(tmp_path: Path) -> None:
     khan = PUBLISHED["llm_debate"].blocks(checkout(tmp_path / "a", "llm_debate"))
-    assert khan["debate.debater"] == KHANS_DEBATER
+    assert khan["debate.debater"] == KHANS_DEBATER.rstrip()
     judge = "Debater A speaks for answer A.\n\nThink in <private></private> tags."
     assert khan["consultancy.judge"] == judge
     assert khan["debate.rules"] == ""

@@ -23,15 +23,20 @@ from oversight.protocols.mechanisms.debate_feedback import DebateFeedback
 from oversight.protocols.mechanisms.debate_game import equilibrium
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.mechanisms.proposer_critic import ProposerCritic
-from oversight.protocols.mechanisms.prover_estimator_debate import Level, chained
+from oversight.protocols.mechanisms.prover_estimator_debate import (
+    Level,
+    ProverEstimatorDebate,
+    chained,
+)
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.prompts.parse import read_instructions
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Question, randomness
+from oversight.protocols.question import Answer, Question, randomness
 from oversight.protocols.sampling import Sampling, settings_for
 from tests.best_response import JUDGE, OTHER, Search
 from tests.fakes import CRATES, Scripted, form, held, prompt
 from tests.world import plain
+from tools.claims import claims_of
 
 LIAR, (_, LIE) = Agent("liar"), CRATES.answers
 OBEY = "say that (B) is right"
@@ -115,7 +120,7 @@ async def test_no_lie_passes_helpers_who_see_it(name: str) -> None:
     a judge who goes by what they say. None gets more than the claim allows, 0, by its lower bound;
     with helpers who were turned there is no claim, and a plain lie gets 1."""
     protocol = GUARDED[name]
-    (claim,) = protocol.claims
+    (claim,) = claims_of(protocol)
     gain, plays = await best_lie(protocol, found_out)
     print(f"{name}: {plays} plays, gain {gain:.3f}, claim {claim.gain:g}")
     assert max(gain, 0.0) <= claim.gain == 0.0 and plays >= len(LIES)
@@ -132,21 +137,34 @@ ERRING: dict[str, Protocol] = {
 }
 
 
+def sound(task: str, call: Call) -> str:
+    """Helpers find nothing wrong, and the judge goes by it."""
+    match task:
+        case "criteria" | "choice" | "challenge":
+            return found_out(task, call)
+        case "statement":
+            return held(float("the critique, concludes" not in call.messages[-1].text))
+        case "percentages":
+            return believing(0.0)
+    return "All is well."
+
+
 @pytest.mark.parametrize("error", [0.1, 0.3, 0.45, 0.5])
+@pytest.mark.parametrize("side", CRATES.answers, ids=["truth", "lie"])
 @pytest.mark.parametrize("name", ERRING)
-async def test_a_judge_who_errs_gives_a_liar_no_more_than_is_claimed(
-    name: str, error: float
+async def test_a_judge_who_errs_costs_the_truth_and_gives_a_liar_what_is_claimed(
+    name: str, side: Answer, error: float
 ) -> None:
     """The known truth: each probability that the judge states is what it should be, or that much
-    more or less, in every combination; the liar speaks or is silent. No play gains more than the
-    claim allows for a judge who errs so, and some play as much."""
+    more or less, in every combination; a liar speaks or is silent. No play gains a lie, or costs
+    the truth, more than the claim allows for a judge who errs so, and some play as much."""
     protocol = ERRING[name]
-    (claim,) = protocol.claims
-    honest = found_by_one if name == "critique" else found_out
+    (claim,) = claims_of(protocol)
+    honest = sound if side != LIE else found_by_one if name == "critique" else found_out
 
     def moves(call: Call) -> Sequence[str] | None:
         asked = prompt(call)
-        if call.model == LIAR.model and asked.task == "speak":
+        if side == LIE and call.model == LIAR.model and asked.task == "speak":
             return LIES[:1] + LIES[-1:]
         if call.model != JUDGE.model or asked.task not in ("statement", "percentages"):
             return None
@@ -157,16 +175,77 @@ async def test_a_judge_who_errs_gives_a_liar_no_more_than_is_claimed(
         return [f"{one}: {p}\n{other}: {100 - float(p[:-1]):g}%" for p in options]
 
     async def play(ask: object) -> float:
-        return (await protocol.run(CRATES, LIE, ask)).spans[1][0]  # type: ignore[arg-type]
+        verdict = await protocol.run(CRATES, side, ask)  # type: ignore[arg-type]
+        return verdict.spans[1][0] if side == LIE else 1 - verdict.spans[0][0]
 
     search = Search(play, moves, lambda call: honest(prompt(call).task, call))
-    gain = await search.value()
-    print(f"{name}, judge off by {error}: {search.plays} plays, gain {gain:.3f}")
-    assert gain == pytest.approx(claim.gain_at(error)) and search.plays > 3
+    worst = await search.value()
+    allowed = claim.gain_at(error) if side == LIE else claim.loss_at(error)
+    print(f"{name}, {side.label}, judge off by {error}: {search.plays} plays, {worst:.3f}")
+    assert worst == pytest.approx(allowed) and search.plays > 1
+
+
+def stepwise(stated: float, believed: float, challenged: int) -> Callable[[Call], str]:
+    """Nine steps stated at one probability, and a judge who believes each at another."""
+
+    def script(call: Call) -> str:
+        match prompt(call).task:
+            case "steps":
+                steps = [{"step": f"step {n}", "probability": stated} for n in range(8)]
+                return form(steps=steps, conclusion=stated)
+            case "step":
+                return form(step=challenged)
+        return held(believed)
+
+    return script
+
+
+@pytest.mark.parametrize("stated", [1.0, 0.9, 0.02])
+async def test_a_candid_argument_gets_its_product_unless_the_judge_errs_beyond_the_threshold(
+    stated: float,
+) -> None:
+    """The known truth: probabilities that are the true ones. Whatever the opponent challenges, and
+    however the judge errs below the threshold, the verdict is the product or more; beyond it a
+    challenged step falls, and nothing is claimed. A challenge that fails wins for the prover, as in
+    the paper: so the claim assumes an opponent who contests no step that is not off."""
+    protocol = DoublyEfficientDebate(JUDGE, LIAR, OTHER, probabilities=True)
+    (claim,) = claims_of(protocol)
+    within, beyond = protocol.sampling.threshold * 0.99, protocol.sampling.threshold * 1.01
+    for challenged, off in product(range(10), (-within, 0.0, within)):
+        script = stepwise(stated, min(1.0, max(0.0, stated + off)), challenged)
+        verdict = await protocol.run(CRATES, LIE, Scripted(script))
+        assert verdict.probs[1] == pytest.approx(1.0 if challenged else stated**9)
+    assert claim.loss_at(within) == 0.0 and claim.loss_at(beyond) == 1.0
+    off = -beyond if stated > 0.5 else beyond
+    verdict = await protocol.run(CRATES, LIE, Scripted(stepwise(stated, stated + off, 4)))
+    assert verdict.probs[1] == 0.0
+
+
+async def test_likely_statements_that_cannot_all_hold_are_believed_as_if_they_could() -> None:
+    """The known truth: three statements of 2/3 each, of which at most two hold, so that a claim
+    that needs all of them is false. Estimator and judge are calibrated, and the lie gets 8/27: the
+    claim is for statements that hold or do not, and the document says so."""
+
+    def script(call: Call) -> str:
+        match prompt(call).task:
+            case "subclaims":
+                return form(subclaims=["one", "two", "three"], needed="all", at_least=1)
+            case "estimate":
+                follows = "(3) three" in prompt(call).speeches[-1]
+                return form(probability=1.0 if follows else 2 / 3)
+            case "pick":
+                return form(subclaim=1, truth_is="higher")
+        return held(2 / 3)
+
+    protocol = ProverEstimatorDebate(JUDGE, LIAR, OTHER, depth=1)
+    verdict = await protocol.run(CRATES, LIE, Scripted(script))
+    assert verdict.probs[1] == pytest.approx((2 / 3) ** 3, abs=1e-3)
+    exact, uncertain = claims_of(protocol)
+    assert exact.gain == 0.0 and "8/27" in uncertain.given and uncertain.loss is None
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, kind in PROTOCOLS.items() if plain(kind).claims[0].gain == 1]
+    "name", [name for name, kind in PROTOCOLS.items() if claims_of(plain(kind))[0].gain == 1]
 )
 async def test_where_nothing_is_claimed_a_liar_wins(name: str) -> None:
     """The known truth: a judge who believes whoever speaks, a market that states the lie, or nobody
@@ -189,9 +268,9 @@ async def test_where_nothing_is_claimed_a_liar_wins(name: str) -> None:
 
 def test_every_mechanism_states_a_claim() -> None:
     for name, kind in PROTOCOLS.items():
-        for claim in plain(kind).claims:
+        for claim in claims_of(plain(kind)):
             assert 0 <= claim.gain <= 1 and claim.over and (claim.given or claim.gain == 1), name
-        assert plain(kind).claims, name
+        assert claims_of(plain(kind)), name
 
 
 async def test_a_meaning_is_pinned_down_wherever_it_shifts() -> None:
@@ -265,7 +344,7 @@ def test_a_product_of_graded_steps_is_overstated_by_no_more_than_is_claimed() ->
             for odds in product(grid, repeat=statements)
         )
         assert most == pytest.approx(1 - (1 - within) ** statements, abs=1e-6)
-        claimed = protocol.claims[0].gain_at(error)
+        claimed = claims_of(protocol)[0].gain_at(error)
         assert most - 1e-6 <= claimed <= most + (1e-6 if error <= 0.01 else 0.05) + error**2 * 9
     for statements in (2, 9, 40):
         better = settings_for(statements, 0.25)
@@ -288,11 +367,11 @@ def test_the_weakest_of_graded_steps_exceeds_their_product_by_what_is_claimed() 
     n p^(n - 1) = 1. Exhaustively in tenths to three steps, and for nine over equal steps, which are
     the worst for a given least one (dynamic programming over the least)."""
     for statements in (2, 3):
-        (_, claim) = DoublyEfficientDebate(JUDGE, LIAR, steps=statements - 1).claims
+        (_, claim) = claims_of(DoublyEfficientDebate(JUDGE, LIAR, steps=statements - 1))
         grid = [n / 10 for n in range(11)]
         most = max(min(q) - math.prod(q) for q in product(grid, repeat=statements))
         assert claim.gain - 0.02 < most <= claim.gain
-    (_, claim) = DoublyEfficientDebate(JUDGE, LIAR).claims
+    (_, claim) = claims_of(DoublyEfficientDebate(JUDGE, LIAR))
     least = [n / 1000 for n in range(1001)]
     assert max(p - p**9 for p in least) == pytest.approx(claim.gain, abs=1e-4)
 
@@ -309,7 +388,7 @@ def test_settings_that_guarantee_nothing_are_refused_with_some_that_do(votes: in
         assert told and "calls for each challenged step" in str(fault.value)
         close, far = map(float, told.groups())
         proposed = DoublyEfficientDebate(judge, LIAR, probabilities=True, close=close, far=far)
-        assert proposed.claims[0].gain <= 0.25
+        assert claims_of(proposed)[0].gain <= 0.25
 
 
 @pytest.mark.campaign
@@ -368,7 +447,7 @@ async def test_steering_helpers_gain_what_the_dose_allows(error: float) -> None:
         falls = coins
         verdict = await protocol.run(CRATES, LIE, Scripted(script))
         total += verdict.probs[1] / 8
-    assert total == pytest.approx(protocol.claims[0].gain_at(error)) == 0.875 + error / 8
+    assert total == pytest.approx(claims_of(protocol)[0].gain_at(error)) == 0.875 + error / 8
 
 
 async def test_the_naive_judge_gives_an_agent_nothing_to_gain() -> None:

@@ -29,6 +29,7 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Transcript, Verdict
 from tests.fakes import CRATES, B, Scripted, draft, form, held, prompt, token
+from tools.claims import claims_of
 
 JUDGE, LIAR, OTHER = StatedJudge("judge"), Agent("liar"), Agent("other")
 """B, 36, is the lie."""
@@ -67,7 +68,7 @@ async def test_certainty_that_nobody_may_contest_gains_what_the_claim_says() -> 
     1 - q is below the threshold t, and then exceeds q^9 by 1 - (1 - t)^9 at most: 0.22 at the
     default settings, where all may be overstated; a step believed at .81 falls."""
     protocol = DoublyEfficientDebate(JUDGE, LIAR, OTHER, probabilities=True)
-    threshold, (claim,) = protocol.sampling.threshold, protocol.claims
+    threshold, (claim,) = protocol.sampling.threshold, claims_of(protocol)
     gains = []
     for believed in (*(n / 10 for n in range(11)), 0.81, 1 - threshold + 1e-6):
         verdict = await on_the_lie(protocol, overstating(believed, threshold))
@@ -92,8 +93,8 @@ async def test_a_plain_argument_is_scored_by_its_weakest_step_and_says_so() -> N
             return held(believed)
 
         gain = (await on_the_lie(protocol, script)).probs[1] - believed**9
-        assert gain <= protocol.claims[1].gain + 1e-6
-    assert gain == pytest.approx(protocol.claims[1].gain, abs=1e-6)
+        assert gain <= claims_of(protocol)[1].gain + 1e-6
+    assert gain == pytest.approx(claims_of(protocol)[1].gain, abs=1e-6)
     assert "weakest step" in protocol.name
 
 
@@ -256,7 +257,7 @@ async def test_a_market_that_lies_gets_what_it_states_and_its_row_says_so() -> N
 
     protocol = MarketMaking(JUDGE, LIAR, OTHER)
     verdict = await on_the_lie(protocol, script)
-    assert verdict.probs[1] == protocol.claims[0].gain == 1.0
+    assert verdict.probs[1] == claims_of(protocol)[0].gain == 1.0
     assert dict(verdict.measures)["judged"] == pytest.approx(0.1)
     assert "price of market" in protocol.name
 

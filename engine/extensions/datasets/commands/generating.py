@@ -15,6 +15,7 @@ from ....display.progress import console
 from ....display.quantity import counted
 from ....errors import Halt, UsageError
 from ....extensions.datasets.production import Production, ProductionSession
+from ....models.accounting.ledger import sum_usage
 from ....models.router import Models, RunPolicy
 from ....providers.keys import environment
 from ....providers.simulated import PREFIX
@@ -59,7 +60,8 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
         say(f"{generation.model} is simulated: what it writes is made up, to try this out only")
     models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
     prices = models.priced(asks.price_list)
-    models.prepare([(generation.model, "--model")], RunPolicy(prices, asks.max_cost))
+    caps = asks.max_cost, asks.max_tokens
+    models.prepare([(generation.model, "--model")], RunPolicy.capped(prices, *caps, sum_usage([])))
     batched = batched_models(models, (generation.model,), asks.terms.every)
     books = output.with_name(f"{output.name}.work")
     with ExitStack() as stack:

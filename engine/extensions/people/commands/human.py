@@ -114,7 +114,7 @@ def serve(
         options = folder_options(settings, overrides)
         raise SystemExit(_run_with_persons(path, limit, options, seating, settings.terms))
     asks = settings.batch or settings.prices
-    of_a_sweep = (settings.folder, settings.max_cost)
+    of_a_sweep = (settings.folder, settings.max_cost, settings.max_tokens)
     if overrides or asks or any(each is not None for each in of_a_sweep):
         raise UsageError(
             f"{what} is a run: --set, --run-folder and what models are asked with are for a SWEEP"

@@ -299,13 +299,16 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
         )
     unpriced = [model.model for model in plan.models if model.cost is None]
     if unpriced:
-        notes.append(f"no price is known of {', '.join(unpriced)}; give a file with --prices")
+        notes.append(
+            f"no price is known of {', '.join(unpriced)}: take over a list that has it, with "
+            "oversight prices update, or give a file with --prices"
+        )
     if any(model.waits and model.pace is None for model in plan.models):
         notes.append(
             "?: the rate is unknown until the server states its limits, or the sweep file does"
         )
     days = {model.price_of for model in plan.models if model.price_of} - {date.min}
-    priced = f"prices of {max(days)}; " if days else ""
+    priced = f"prices of {' to '.join(map(str, sorted({min(days), max(days)})))}; " if days else ""
     return [*notes, f"{priced}rehearse it first: oversight rehearse {sweep}"]
 
 

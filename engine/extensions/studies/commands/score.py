@@ -36,7 +36,7 @@ def command(
         type=click.Choice(list(ALL_SCORES)),
     ),
     error: ErrorKind = ERROR,
-    interval: Interval = INTERVAL,
+    interval: Interval | None = INTERVAL,
     compat: Compat = flag(
         "Score as SOlib does: ASD is not centred, none of the answers that tie counts as "
         "accurate, and a greedy agent argues for each with weight 1.",
@@ -80,7 +80,7 @@ def command(
         ways=ways,
         scores=scores or tuple(SCORES),
         error=error,
-        interval=interval,
+        interval=interval or "t",
     )
     if is_study(verdicts):
         found = study_parts(found, verdicts, conditions)

@@ -46,7 +46,7 @@ def command(
     ),
     ways: tuple[str, ...] = CLUSTER,
     error: ErrorKind = ERROR,
-    interval: Interval = INTERVAL,
+    interval: Interval | None = INTERVAL,
     conditions: tuple[str, ...] = flag(
         "Exit with code 6 if this holds, e.g. 'debate - consultancy < 0.05'; repeatable.",
         name="--fail-if",
@@ -92,7 +92,7 @@ def command(
             equivalence=equivalence,
             ways=ways,
             error=error,
-            interval=interval,
+            interval=interval or "t",
         )
         show(found.text(format, width()))
         return

@@ -37,7 +37,7 @@ def command(
     ),
     parts: Parts,
     score: str = SCORE,
-    interval: Interval = INTERVAL,
+    interval: Interval | None = INTERVAL,
     style: str = flag(
         "Size: two columns of a page, one column, or a slide.",
         default="paper",

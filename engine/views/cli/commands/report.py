@@ -34,7 +34,7 @@ def command(
         json=True,
     ),
     score: str = SCORE,
-    interval: Interval = INTERVAL,
+    interval: Interval | None = INTERVAL,
     betas: tuple[float, ...] = flag(
         "Inverse greed of the agent for JSE and EAS, up to inf; repeatable.",
         name="--beta",

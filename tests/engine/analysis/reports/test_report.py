@@ -9,19 +9,23 @@ from shutil import which
 from typing import Any
 
 import msgspec
+import numpy as np
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pytest import approx
 
 from oversight.engine.analysis.reports.formats import ENDINGS, FORMATS, headline
 from oversight.engine.analysis.reports.groups import paper_table, pivot, pivot_finding, rows_where
-from oversight.engine.analysis.reports.notes import MOST_NOTES, notes_of
+from oversight.engine.analysis.reports.notes import MOST_LINES, notes_of, small_print
 from oversight.engine.analysis.reports.report import MOST_ROWS, finding, report, save_report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.scoring.estimate import PARTS, Estimate
 from oversight.engine.analysis.scoring.worlds import BETAS
-from oversight.engine.display.table import Table
+from oversight.engine.display.table import Table, wrapped
 from oversight.engine.errors import UsageError
+from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.side_check import SideCheck
@@ -30,8 +34,18 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.transcript import Failure
-from tests.engine.verdicts import JUDGE, NAIVE, PROPAGANDA, SMALL, records, results, sweep
+from oversight.protocols.transcript import Failure, Verdict
+from tests.engine.verdicts import (
+    JUDGE,
+    NAIVE,
+    PROPAGANDA,
+    SMALL,
+    completed,
+    records,
+    results,
+    sweep,
+    verdict,
+)  # fmt: skip
 
 LOST = Failure("Overloaded", "no reply")
 FOUND = results(sweep(NAIVE, PROPAGANDA), SMALL | {("naive judge", "p1", 0): (0.5, LOST)})
@@ -83,10 +97,19 @@ def test_the_report_reads_as_a_table_below_what_sums_it_up() -> None:
 
 
 def test_the_small_print_has_four_lines_and_says_where_the_rest_is() -> None:
-    shown, every = main_table(FOUND).notes, notes_of(FOUND)
-    assert len(shown) == MOST_NOTES < len(list(every))
-    assert re.search(r" \d more notes?: --measures\.$", shown[-1])
-    assert list(finding(FOUND, measures=True).tables()[0].notes) == list(notes_of(FOUND))
+    shown, every = list(main_table(FOUND).notes), list(notes_of(FOUND))
+    assert sum(len(wrapped(note, 78)) for note in shown) <= MOST_LINES and len(shown) < len(every)
+    more = f" {len(every) - len(shown)} more notes: --measures."
+    assert [note.removesuffix(more) for note in shown] == every[: len(shown)] != shown
+    assert list(finding(FOUND, measures=True).tables()[0].notes) == every
+
+
+@given(st.lists(st.text("ab ", min_size=1, max_size=200).map(lambda text: f"x{text}x"), max_size=9))
+def test_small_print_never_has_a_fifth_line_and_counts_what_it_leaves_out(notes: list[str]) -> None:
+    shown = small_print(notes, 80)
+    assert sum(len(wrapped(note, 78)) for note in shown) <= MOST_LINES
+    told = sum(int(k) for note in shown for k in re.findall(r"(\d) more notes?: --measures", note))
+    assert not shown or len(shown) + told == len(notes)
 
 
 def test_accuracy_is_how_often_the_truth_is_likelier_over_both_worlds_and_a_tie_half() -> None:
@@ -180,11 +203,26 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
     assert re.search(r"^naive judge & .*& \$-\$\.\d\d", written, re.MULTILINE)
 
 
+@pytest.mark.wire
 @pytest.mark.skipif(not which("pdflatex"), reason="there is no pdflatex")
-def test_the_table_of_the_paper_compiles_within_one_column(tmp_path: Path) -> None:
-    found = many(4, 2)
-    (part,) = pivot_finding(pivot(found, (), ["protocol"]), ["protocol"], found, paper=True).parts
-    table = paper_table(part, ())
+@pytest.mark.parametrize("score", ["brier", "log", "logodds"])
+def test_the_table_of_the_paper_compiles_within_one_column(score: str, tmp_path: Path) -> None:
+    judges, agents = (JUDGE, LogprobJudge("sim/judge")), [Agent(f"sim/{n}") for n in range(4)]
+    each = [(judge, agent) for judge in judges for agent in agents]
+    rows = [Debate(*its, rounds=4, simultaneous=False) for its in each]
+    rows += [Consultancy(*its, turns=4) for its in each]
+    grid, rng = sweep(*map(NaiveJudge, judges), *rows, problems=40), np.random.default_rng(0)
+
+    def told(cell: Cell) -> Verdict:
+        best = 0.4 + 0.1 * agents.index(cell.row.protocol.agent) if cell.row.agent else 0.5
+        p = rng.beta(3 * best, 3 * (1 - best))
+        return verdict(cell, p, 1 - p)
+
+    found = collect(grid, completed(grid, told), score=score)
+    by = ["protocol", "judge"]
+    (part,) = pivot_finding(pivot(found, (), by), by, found, paper=True).parts
+    table = paper_table(part, ("SIMULATED models: sim/judge",))
+    assert table.count(r"[$-$") + table.count(r" [.") >= 10, "no intervals to fit"
     (tmp_path / "t.tex").write_text(
         "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
         f"{table}\n\\end{{document}}\n"
@@ -196,7 +234,7 @@ def test_the_table_of_the_paper_compiles_within_one_column(tmp_path: Path) -> No
         text=True,
     )
     assert done.returncode == 0, done.stdout[-2000:]
-    assert "Overfull" not in done.stdout
+    assert "Overfull" not in done.stdout, done.stdout[-2000:]
 
 
 def test_rows_are_kept_by_name_with_the_lift_over_their_naive_judge() -> None:
@@ -443,8 +481,8 @@ def test_a_trend_over_agents_is_shown_from_three_on() -> None:
     assert table.title == "slope of ASD on EAS (β=1) over agents"
     ((kind, judge, n, slope, half),) = table.body
     assert (kind, judge, n) == ("propaganda", "sim/judge stated", "3")
-    assert re.fullmatch(r"[+-]\d+\.\d\d ± \d+\.\d\d", slope)
-    assert re.fullmatch(r"[+-]\d+\.\d\d ± \d+\.\d\d|–", half)
+    assert re.fullmatch(r"-\d\.\d\d \[-?\d\.\d\d, -?\d\.\d\d\]", slope)
+    assert re.fullmatch(r"[+-]\d+\.\d\d( \[.*\])?|–", half)
     assert "slope of ASD" in report(found(3), "text", measures=True)
 
 

@@ -2,6 +2,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from pytest import approx
 
@@ -240,8 +241,26 @@ def test_how_often_agents_chose_a_best_answer_is_told() -> None:
         return verdict(cell, 0.5, 0.5, measures=(("chose", label),) if cell.row.agent else ())
 
     found = collect(grid, completed(grid, chosen))
-    assert row(found, "open trust").chose_right == 0.5
+    chose = row(found, "open trust").chose_right
+    assert chose and (chose.value, chose.n) == (0.5, 2) and chose.interval
     assert row(found, "naive judge").chose_right is None
+
+
+def test_what_open_trust_ends_in_is_no_estimate_and_its_lift_has_the_naive_judges_error() -> None:
+    grid = sweep(OpenTrust(JUDGE, Agent("sim/strong")), NAIVE, problems=20)
+    rng = np.random.default_rng(1)
+
+    def told(cell: Cell) -> Verdict:
+        p = float(cell.side == 0) if cell.row.agent else float(rng.uniform(0.2, 0.9))
+        return verdict(cell, p, 1 - p)
+
+    found = collect(grid, completed(grid, told))
+    trust, naive = row(found, "open trust"), row(found, "naive judge")
+    for each in (trust.asd, trust.accuracy, trust.jse[1.0], trust.eas[1.0]):
+        assert each and each.interval is None
+    assert (trust.asd and trust.asd.value, trust.accuracy and trust.accuracy.value) == (0.0, 0.5)
+    assert trust.lift and naive.asd and trust.lift.value == pytest.approx(-naive.asd.value)
+    assert trust.lift.error == pytest.approx(naive.asd.error) and trust.lift.error
 
 
 def test_what_went_otherwise_than_asked_is_counted_over_all_cells() -> None:

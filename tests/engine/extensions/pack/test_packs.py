@@ -7,6 +7,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,13 +15,10 @@ import pytest
 
 from oversight.cache.bundle import BundleStore
 from oversight.cache.record import read_record
-from oversight.engine.run.manifest import read_manifest
+from oversight.protocols.datasets.jsonl import write_jsonl
 from tests.command_line import Command
-from tests.own_protocol import STEEL
+from tests.fakes import APPLES, CRATES
 from tests.packs import Members, member, members, packed
-from tests.run_folders import noted
-
-KEY = "sk-canary-0123456789abcdefghijklmnop"
 
 
 def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
@@ -31,7 +29,7 @@ def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
 ) -> None:
     monkeypatch.setenv("HOME", str(place))
     assert command("run", "small.yaml", "--limit", "1", "--run-folder", "run").code == 0
-    assert read_manifest(place / "run").store == "~/store"
+    assert json.loads((place / "run/manifest.json").read_bytes())["store"] == "~/store"
     assert command("pack", "make", "run", "-o", "run.oversight").code == 0
     assert not caplog.text
 
@@ -73,114 +71,21 @@ def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
     assert {n for n in ours if n != "pack.json" and ours[n] != theirs.get(n)} <= {"replies.bundle"}
 
 
-def test_packs_are_reported_as_their_runs_one_below_the_other(
-    pack: Path, place: Path, command: Command
-) -> None:
-    assert command("report", pack, "--json").out == command("report", "run", "--json").out
-    words = ("run", "own.yaml", "--limit", "2", "--run-folder", "other")
-    assert command(*words).code == 0
-    (place / "executed").unlink(missing_ok=True)
-    done = command("report", pack, "other", "--json", "--score", "log")
-    found = [(e["run"], e["protocol"], e["n"]) for e in json.loads(done.out)["rows"]]
-    rows = ("naive judge", "debate simultaneous 2", "steelman strength 3")
-    assert found == [(run, row, n) for row in rows for run, n in (("run", 3), ("other", 2))]
-    assert "2 runs: agent score difference (Brier, -2 to 2;" in command("report", pack, "other").out
-    refused = command("report", pack, "other", "--measures")
-    assert refused.code == 2 and "of several runs" in refused.err
-    assert not (place / "executed").exists()
-
-
-def test_code_of_a_pack_runs_only_where_a_sweep_file_of_ones_own_names_it(
-    pack: Path, place: Path, command: Command
-) -> None:
-    assert command("pack", "open", pack, "-o", "theirs").code == 0
-    refused = command("replay", "theirs")
-    assert refused.code == 2 and "code of your own, steel.py:Steelman, is not loaded" in refused.err
-    (place / "other.py").write_text(STEEL)
-    noted(place / "theirs", overrides=("protocols=[{'other.py:Steelman': {strength: 3}}]",))
-    assert command("replay", "theirs", "--sweep", "own.yaml").code == 2
-    assert not (place / "executed").exists()
-    noted(place / "theirs", overrides=())
-    replayed = command("replay", "theirs", "--sweep", "own.yaml")
-    assert replayed.code == 0, replayed.err
-    assert "18 of 18 outcomes are equal to the byte" in replayed.err
-
-
-def test_no_key_travels(
-    place: Path, command: Command, pack: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SOME_API_KEY", "0123456789-canary-of-ours")
-    for source, told in (
-        (f"# {KEY}\n", "looks like an API key"),
-        ("# 0123456789-canary-of-ours\n", "$SOME_API_KEY"),
-    ):
-        (place / "steel.py").write_text(source + STEEL)
-        made = command("pack", "make", "run", "-o", "leaky.oversight")
-        assert made.code == 2 and told in made.err and "code/steel.py" in made.err
-        assert "canary" not in made.err and not (place / "leaky.oversight").exists()
-
-
-def test_source_texts_stay_where_their_licence_is_not_known_and_come_back_for_a_replay(
+def test_replies_travel_without_their_requests_where_source_texts_stay(
     place: Path, command: Command
 ) -> None:
-    text = 'The whole of a source text that nobody may copy: \u00e4,\u2028 <b> and "all".'
-    answers = [{"label": "A", "text": "yes", "value": 1}, {"label": "B", "text": "no", "value": -1}]
-    problem = {"id": "p", "question": "Is it?", "answers": answers, "passage": text}
-    (place / "own.jsonl").write_text(json.dumps(problem) + "\n")
-    (place / "own.yaml").write_text(
-        "problems: {file: own.jsonl}\n"
-        "judges: {kind: stated, model: sim/judge, reads_passage: true}\n"
-        "agents: sim/strong\nprotocols: [naive_judge, debate]\n"
-    )
-    assert command("run", "own.yaml", "--run-folder", "run").code == 0
-    assert command("pack", "make", "run", "-o", "without.oversight").code == 0
-    assert command("pack", "make", "run", "-o", "with.oversight", "--passages").code == 0
-    for name, there in (("without", False), ("with", True)):
-        content = {each.name: data for each, data in members(place / f"{name}.oversight")}
-        assert (text.encode() in content["problems.jsonl"].replace(b'\\"', b'"')) is there
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    assert digest.encode() in b"".join(d for _, d in members(place / "without.oversight"))
-
-    assert command("pack", "open", "without.oversight", "-o", "theirs").code == 0
-    with closing(BundleStore(place / "theirs/replies.bundle")) as replies:
+    told = replace(APPLES, question=replace(CRATES, passage="A text that nobody may copy."))
+    write_jsonl([told], place / "own.jsonl")
+    from_own = ("--set", "problems={file: own.jsonl}", "--set", "judges.reads_passage=true")
+    sweep = (place / "small.yaml").read_text().replace("sim/judge", "{model: sim/judge}")
+    (place / "small.yaml").write_text(sweep)
+    assert command("run", "small.yaml", *from_own, "--run-folder", "run").code == 0
+    assert command("pack", "make", "run", "-o", "p.oversight").code == 0
+    (data,) = (data for each, data in members(place / "p.oversight") if "replies" in each.name)
+    (place / "replies.bundle").write_bytes(data)
+    with closing(BundleStore(place / "replies.bundle")) as replies:
         records = [read_record(key, replies.get(key) or b"") for key in list(replies.keys())]
     assert records and not any(record.call_size or record.call_part for record in records)
-    refused = command("replay", "theirs")
-    assert refused.code == 2 and "--passages FROM" in refused.err
-    other = json.dumps({**problem, "passage": f"{text}!"})
-    (place / "other.jsonl").write_text(other + "\n")
-    lacking = command("replay", "theirs", "--passages", "other.jsonl")
-    assert (
-        lacking.code == 2
-        and f"0 of the 1 source texts, and not that of p, whose sha256 is {digest}" in lacking.err
-    )
-    (place / "data").mkdir()
-    (place / "data" / "articles.json").write_text(json.dumps([{"article": {"body": text}}]))
-    (place / "data" / "text.txt").write_text(f"{text}\n")
-    (place / "lines.jsonl").write_text(json.dumps([text], ensure_ascii=False) + "\n[]\n")
-    quoted = text.replace('"', '""')
-    (place / "rows.csv").write_text(f'long,passage\n{"x" * 200_000},"{quoted}\n"\n')
-    sources = ("own.jsonl", "run", "data", "data/articles.json", "data/text.txt")
-    for source in (*sources, "lines.jsonl", "rows.csv"):
-        replayed = command("replay", "theirs", "--passages", source)
-        assert replayed.code == 0, replayed.err
-        assert "4 of 4 outcomes are equal to the byte" in replayed.err
-        assert command("replay", "run").out == replayed.out
-    assert command("show", "theirs").code == 0
-    assert command("view", "theirs", "--write", "site").code == 0
-    assert (
-        command(
-            "export", "tables", "theirs", "-o", "tables", "--store", "theirs/replies.bundle"
-        ).code
-        == 0
-    )
-    third = command(
-        "pack", "make", "theirs", "-o", "third.oversight", "--store", "theirs/replies.bundle"
-    )
-    assert third.code == 0, third.err
-    for name in ("with", "without", "third"):
-        verified = command("pack", "verify", f"{name}.oversight")
-        assert verified.code == 0 and "follows from the evidence\n" in verified.out, verified.out
 
 
 def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
@@ -197,7 +102,7 @@ def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
         "/tmp/evil",
         "code/../../evil.py",
         "code/.hidden/x.py",
-        "run.db",
+        "record.db",
     ):
         yield path, write(with_file(content, path, b"x")), re.escape(repr(path))
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):

@@ -1,20 +1,16 @@
 """Plans: what a sweep would ask, held against what it then really asks."""
 
 import json
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from oversight.cache.cache import Cache
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
 from oversight.engine.extensions.planning import estimate
 from oversight.engine.extensions.planning.estimate import plan_sweep
 from oversight.engine.extensions.planning.reasoning import cramped, reasons
-from oversight.engine.extensions.simulation import GroundTruth, SimModel, SimProvider
 from oversight.engine.models.accounting.latency import Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
@@ -22,7 +18,6 @@ from oversight.engine.run.scheduler import run_cells
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Sweep
-from oversight.engine.tokens import prompt_tokens
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import Ensemble, Jury, StatedJudge
 from oversight.protocols.judges.judge import Judge
@@ -68,26 +63,6 @@ def opened(tmp_path):
         return open_sweep(path, (), limit)
 
     return opened
-
-
-class Vendor:
-    """Models that are wordier than one would guess, dearer in tokens, and counted."""
-
-    def __init__(self, sweep: Sweep) -> None:
-        talker = SimModel(words=230, tool_use=0.9)
-        self._sim = SimProvider(GroundTruth(sweep.problems), dict.fromkeys(sweep.models, talker))
-        self.calls: Counter[str] = Counter()
-        self.dollars = 0.0
-
-    async def __call__(self, call: Call) -> Reply:
-        reply = self._sim.reply(call)
-        output = 1 + len(reply.text) // 3
-        usage = Usage(round(1.3 * prompt_tokens(call)), output, round(prompt_tokens(call) / 2))
-        self.calls[call.model] += 1
-        price = listed().find(call.model)
-        assert price is not None
-        self.dollars += price.cost(usage)
-        return replace(reply, usage=usage)
 
 
 async def run(opened: LoadedSweep, sweep: Sweep, store: MemoryStore, ask) -> None:
@@ -139,28 +114,6 @@ async def test_a_large_sweep_is_planned_from_some_of_its_problems(opened, monkey
     assert whole.cost is not None
     assert some.cost.likely == pytest.approx(whole.cost.likely, rel=0.05)
     assert some.cost.low < whole.cost.likely < some.cost.high
-
-
-@pytest.mark.campaign
-async def test_after_a_few_problems_the_plan_has_learnt_what_replies_take(opened, campaign):
-    ready = opened(PRICED, limit=campaign.size(12, 40))
-    store = MemoryStore()
-    guessed = await plan_sweep(ready, store, listed())
-    begun = Vendor(ready.sweep)
-    await run(ready, first(ready.sweep, 3), store, begun)
-    learnt = await plan_sweep(ready, store, listed())
-    rest = Vendor(ready.sweep)
-    await run(ready, ready.sweep, store, rest)
-    assert guessed.learnt == 0 < learnt.learnt
-    assert learnt.cost is not None
-    assert guessed.cost is not None
-    assert learnt.cost.likely == pytest.approx(rest.dollars, rel=0.05)
-    assert abs(guessed.cost.likely / (begun.dollars + rest.dollars) - 1) > 0.1
-    width = (learnt.cost.high - learnt.cost.low) / learnt.cost.likely
-    assert width < (guessed.cost.high - guessed.cost.low) / guessed.cost.likely / 3
-    for model in learnt.models:
-        asked = rest.calls[model.model]
-        assert model.calls - model.stored == pytest.approx(asked, rel=0.05)
 
 
 async def test_the_limit_that_takes_longest_is_the_one_that_binds(opened):

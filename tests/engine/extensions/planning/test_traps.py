@@ -27,37 +27,7 @@ protocols:
   naive_judge:
   debate: {{rounds: 1}}
 """
-FAMILIES = (
-    "openai/gpt-6-astra",
-    "openai/gpt-6-sol",
-    "openai/gpt-6-luna",
-    "openai/gpt-5.6-luna",
-    "openai/gpt-5.5",
-    "openai/gpt-5.4",
-    "openai/gpt-5.2",
-    "openai/gpt-5.1",
-    "openai/gpt-5-mini",
-    "openai/o3",
-    "openai/gpt-4.1",
-    "openai/gpt-4o-mini",
-    "anthropic/claude-opus-5-5",
-    "anthropic/claude-sonnet-5-5",
-    "anthropic/claude-haiku-5-5",
-    "anthropic/claude-fable-5-1",
-    "anthropic/claude-opus-5",
-    "anthropic/claude-opus-4-8",
-    "anthropic/claude-sonnet-4-6",
-    "anthropic/claude-haiku-4-5",
-    "gemini/gemini-3-pro",
-    "gemini/gemini-2.5-flash",
-    "xai/grok-4.3",
-    "mistral/mistral-large-latest",
-    "moonshot/kimi-k3",
-    "moonshot/moonshot-v1-32k",
-    "deepseek/deepseek-v4",
-    "groq/llama-3.3-70b-versatile",
-    "together/meta-llama/Llama-3.3-70B-Instruct-Turbo",
-)
+FAMILIES = Path(__file__).with_name("families.txt").read_text().split()
 """One model, at least, of each family that OpenAI and Anthropic serve today, and some of others."""
 
 

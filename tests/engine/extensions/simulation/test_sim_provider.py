@@ -264,21 +264,3 @@ def test_models_go_by_any_name_that_they_are_given() -> None:
 def test_every_preset_is_a_simulated_model_and_no_two_are_the_same() -> None:
     assert all(name.startswith("sim/") for name in PRESETS)
     assert len({model.digest for model in PRESETS.values()}) == len(PRESETS)
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"noise": -1}, "noise: -1"),
-        ({"latency": -1}, "latency: -1"),
-        ({"refusal": 1.5}, "refusal: 1.5"),
-        ({"muddle": -0.1}, "muddle: -0.1"),
-        ({"tool_use": 2}, "tool_use: 2"),
-        ({"words": 0}, "words: 0"),
-        ({"persuasion": float("nan")}, "persuasion: nan"),
-        ({"insight": float("inf")}, "insight: inf"),
-    ],
-)
-def test_a_model_that_cannot_be_is_refused_by_name(settings: dict[str, float], named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        SimModel(**settings)

@@ -13,11 +13,11 @@ from oversight.engine.analysis.costs import sampled_costs
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.errors import UsageError
 from oversight.engine.models.accounting.price_file import checked
-from oversight.engine.models.accounting.prices import _prices, listed, load_prices
+from oversight.engine.models.accounting.prices import _prices, charged, listed, load_prices
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.views.pages.reading import ends_of
 from tests.answering import alike, answering
-from tests.command_line import Command
+from tests.command_line import Command, within
 
 MILLION = 1_000_000
 
@@ -190,3 +190,113 @@ models: {{compatible/lab/ours: {{is: openai/gpt-4o}}}}
 def test_the_list_that_comes_with_the_package_passes_the_check_of_a_users_file():
     text = files("oversight.engine").joinpath("data/prices.toml").read_text()
     assert _prices(checked(tomllib.loads(text))) == listed().models
+
+
+LITELLM = {
+    "sample_spec": {"litellm_provider": "one of …", "mode": "one of …", "input_cost_per_token": 0},
+    "claude-haiku-4-5-20251001": {
+        "litellm_provider": "anthropic",
+        "mode": "chat",
+        "input_cost_per_token": 1e-06,
+        "output_cost_per_token": 5e-06,
+        "cache_read_input_token_cost": 1e-07,
+        "cache_creation_input_token_cost": 1.25e-06,
+    },
+    "gemini/gemini-2.5-flash-lite": {
+        "litellm_provider": "gemini",
+        "mode": "chat",
+        "input_cost_per_token": 1e-07,
+        "output_cost_per_token": 4e-07,
+        "input_cost_per_token_batches": 5e-08,
+    },
+    "gemini/gemini-3-flash-preview": {
+        "litellm_provider": "gemini",
+        "mode": "chat",
+        "input_cost_per_token": 5e-07,
+        "output_cost_per_token": 3e-06,
+        "input_cost_per_token_above_200k_tokens": 1e-06,
+        "output_cost_per_token_above_200k_tokens": 6e-06,
+    },
+    "gemini/imagen": {"litellm_provider": "gemini", "mode": "image_generation"},
+    "nowhere/x": {"litellm_provider": "nowhere", "mode": "chat", "input_cost_per_token": 1},
+}
+OPENROUTER = {
+    "data": [
+        {"id": name, "pricing": {"prompt": prompt, "completion": completion}}
+        for name, prompt, completion in [
+            ("deepseek/deepseek-v3.2", "0.00000028", "0.0000004"),
+            ("x-ai/grok-4.1-fast", "0.0000002", "0.0000005"),
+            ("nvidia/nemotron-3-nano-30b-a3b", "0.00000005", "0.0000002"),
+            ("openrouter/auto", "-1", "-1"),
+        ]
+    ]
+}
+GRID = """\
+name: grid
+problems: {bundled: {name: arithmetic, limit: 2}}
+agents:
+  model:
+    - openrouter/deepseek/deepseek-v3.2
+    - openrouter/x-ai/grok-4.1-fast
+    - gemini/gemini-3-flash-preview
+    - anthropic/claude-haiku-4-5-20251001
+judges:
+  - {kind: stated, model: openrouter/nvidia/nemotron-3-nano-30b-a3b}
+  - {kind: stated, model: openai/gpt-5-nano}
+  - {kind: stated, model: gemini/gemini-2.5-flash-lite}
+protocols: {naive_judge: , debate: {rounds: 1}}
+"""
+
+
+@pytest.mark.wire
+def test_lists_that_others_keep_price_every_model_of_the_papers_librarys_own_grid(tmp_path):
+    """Known truth: five of these seven models are priced by no list of ours."""
+    (tmp_path / "grid.yaml").write_text(GRID)
+    file = tmp_path / "model_prices.json"
+    file.write_bytes(json.dumps(LITELLM).encode())
+    own = {"XDG_DATA_HOME": str(tmp_path / "data")}
+
+    def priced():
+        listed.cache_clear()
+        plan = within("plan", "grid.yaml", "--json", cwd=tmp_path, **own)
+        return sum(model["cost"] is not None for model in json.loads(plan.out)["plan"]["models"])
+
+    try:
+        assert priced() == 2
+        assert within("prices", "update", str(file), cwd=tmp_path, **own).code == 0
+        assert priced() == 4
+        with answering(alike(200, json.dumps(OPENROUTER).encode())) as (url, _):
+            updated = within("prices", "update", url, cwd=tmp_path, **own)
+        assert "prices of 3 models" in updated.out
+        assert priced() == 7
+        found = load_prices(tmp_path / "data/oversight/prices.toml")
+        flash = found.need("gemini/gemini-3-flash-preview")
+        assert flash.cost(Usage(200_000, 1_000)) == pytest.approx(0.1 + 0.003)
+        assert flash.cost(Usage(200_001, 1_000)) == pytest.approx(0.200001 + 0.006)
+        assert found.need("gemini/gemini-2.5-flash-lite").batched().input == 0.05
+        haiku = found.need("anthropic/claude-haiku-4-5")
+        assert haiku == listed().need("anthropic/claude-haiku-4-5")
+        told = within("plan", "grid.yaml", cwd=tmp_path, **own).out
+        assert f"prices of 2026-11-20 to {date.today()}" in told
+        file.write_text("[]")
+        refused = within("prices", "update", str(file), cwd=tmp_path, **own)
+        assert (refused.code, "is no price list of LiteLLM's form" in refused.err) == (2, True)
+    finally:
+        listed.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("raw", "dollars"),
+    [
+        ('{"cost": 0.0135}', 0.0135),
+        ('{"cost": 0, "is_byok": true, "cost_details": {"upstream_inference_cost": 0.25}}', 0.25),
+        ('{"cost_usd_total": 0.5}', 0.5),
+        ('{"cost": {"total": 3}}', 1.0),
+        ('{"cost": -1}', 1.0),
+        ("", 1.0),
+    ],
+)
+def test_what_a_vendor_says_that_a_call_cost_wins_over_the_list(raw, dollars):
+    price = listed().need("openai/gpt-4.1-nano")
+    assert charged(Usage(10 * MILLION, raw=raw), price) == dollars
+    assert charged(Usage(10, raw=raw), None) == (None if dollars == 1.0 else dollars)

@@ -14,13 +14,13 @@ from oversight import Sweep, compare, open_run, run, run_async
 from oversight.cache import Ask
 from oversight.engine.errors import (
     Interrupted,
-    ModelNotFound,
     QuotaExhausted,
     RunFolderError,
     UsageError,
 )
 from oversight.engine.run.loaded_sweep import open_run as loaded_run
 from oversight.engine.run.manifest import read_manifest
+from oversight.engine.run.run_folder import outcomes
 from oversight.engine.sweep.in_python import python_sweep
 from oversight.engine.sweep.sweepfile import Top
 from oversight.engine.views.cli.group import oversight
@@ -30,7 +30,6 @@ from oversight.protocols import (
     BestOf,
     Conversation,
     Debate,
-    DoublyEfficientDebate,
     LogprobJudge,
     NaiveJudge,
     Problem,
@@ -40,8 +39,9 @@ from oversight.protocols import (
     StatedJudge,
     Transcript,
 )
-from tests.run_folders import outcomes
+from tests.sessions import Session, sessions
 from tests.shipments import shipments
+from tests.tables import PUBLIC, expressions
 
 JUDGE, AGENT = StatedJudge("sim/judge"), Agent("sim/strong")
 NAIVE, PROPAGANDA = NaiveJudge(JUDGE), Propaganda(JUDGE, AGENT)
@@ -130,62 +130,12 @@ def test_a_loop_that_runs_already_is_told_the_other_way() -> None:
     assert asyncio.run(notebook()).stopped is None
 
 
-@pytest.mark.parametrize(
-    ("protocols", "problems", "settings", "message"),
-    [
-        ([], shipments(1), {}, "Python: protocols: there is no protocol in it"),
-        ([NAIVE], [], {}, "Python: problems: there is no problem in it"),
-        (
-            [DoublyEfficientDebate(JUDGE, AGENT)],
-            [THREE],
-            {},
-            "Python: problems: three: doubly efficient debate 8 steps weakest step adversarial "
-            "opponent opposes",
-        ),
-        (
-            [NAIVE],
-            shipments(1),
-            {"models": {"sim/judge": {"nois": 1}}},
-            "Python: models.sim/judge.nois: no such setting; did you mean 'noise'?",
-        ),
-        (
-            [NAIVE],
-            shipments(1),
-            {"models": {"sim/judge": {"noise": {1, 2}}}},
-            "Python: models.sim/judge.noise: {1, 2}",
-        ),
-        (
-            [NAIVE],
-            shipments(1),
-            {"score": "breir", "cache": "us", "verify": -1, "max_cost": float("nan")},
-            "max_cost: nan is not 0 or more\n"
-            "cache: 'us' is not one of 'use', 'refresh', 'replay', 'off'\n"
-            "score: there is no score 'breir'; did you mean 'brier'?\n"
-            "verify: -1 is not 0 or more",
-        ),
-        ([NaiveJudge(StatedJudge("sim/none"))], shipments(1), {}, "no simulated model 'sim/none'"),
-    ],
-)
+@sessions(Path(__file__).with_name("refusals.md"))
 def test_what_cannot_be_run_is_told_before_anything_is(
-    place: Path, protocols: Any, problems: Any, settings: Any, message: str
+    session: Session, request: pytest.FixtureRequest, place: Path
 ) -> None:
-    with pytest.raises((UsageError, ModelNotFound)) as fault:
-        run(protocols, problems, **settings)
-    assert message in str(fault.value)
+    session.check(request, expressions(PUBLIC | globals()))
     assert not (place / "runs").exists()
-
-
-@pytest.mark.parametrize(
-    ("problems", "settings", "message"),
-    [
-        (shipments(1), {"draws": 0}, "draws: 0 is less than 1"),
-        (shipments(1), {"name": "../x"}, r"name: '\.\./x' cannot name a folder"),
-        (shipments(1) * 2, {}, "'shipment-0' stands twice"),
-    ],
-)
-def test_values_out_of_range_are_told(problems: Any, settings: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        run([NAIVE], problems, **settings)
 
 
 def test_a_folder_of_another_run_is_refused() -> None:
@@ -288,11 +238,6 @@ def test_defaults_are_left_to_models_that_take_no_temperature() -> None:
     assert [getattr(role, "temperature") for role in roles] == [None] * 4  # noqa: B009
     kept = python_sweep(Top("x"), shipments(1), [Propaganda(JUDGE, Agent(model, 0.7))], {}, {})
     assert kept.protocols == (Propaganda(JUDGE, Agent(model, 0.7)),)
-
-
-def test_roles_in_the_wrong_order_are_told_where_they_are_written() -> None:
-    with pytest.raises(TypeError, match=r"the judge comes first: Debate\(judge, agent\)"):
-        Debate(AGENT, JUDGE)  # type: ignore[arg-type]
 
 
 def test_a_run_that_kept_nothing_of_its_protocols_is_told() -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from oversight.engine.run.progress_file import read_progress
-from oversight.engine.views.cli.exit_codes import ExitCode
-from tests.command_line import Command, calls, environment, oversight, running
-from tests.run_folders import len_of, only_run, outcomes, written
+from oversight.engine.run.run_folder import outcomes
+from tests.command_line import Command, environment, oversight, running
+from tests.run_folders import len_of, only_run, written
 
 pytestmark = pytest.mark.wire
 
@@ -57,57 +57,11 @@ def slow(place: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize(
-    ("number", "cells"),
-    [
-        pytest.param(signal.SIGINT, 0, marks=pytest.mark.nightly),
-        (signal.SIGINT, 40),
-        (signal.SIGTERM, 20),
-        # What they are beside SIGTERM is held by tests of their own.
-        pytest.param(signal.SIGHUP, 20, marks=pytest.mark.nightly),
-        pytest.param(signal.SIGUSR1, 20, marks=pytest.mark.nightly),
-    ],
-)
-def test_a_signal_stops_a_run_and_the_same_command_goes_on_with_it(
-    slow: Path, undisturbed: bytes, number: signal.Signals, cells: int
-) -> None:
-    with running("run", "slow.yaml", cwd=slow) as process:
-        process.until_cells(cells)
-        process.hear(number)
-        stopped = process.end()
-    assert (stopped.code, stopped.out) == (128 + number, "")
-    assert " in flight; Ctrl-C again to abandon them" in stopped.err
-    assert "go on with: oversight run slow.yaml" in stopped.err
-    done = int(re.findall(ALL_SAVED, stopped.err)[0])
-    folder = only_run(slow)
-    assert cells <= done == len(list(outcomes(folder))) < 540
-    paid = len_of(slow / "store")
-    refused = calls(stopped.err).new - paid
-    assert 0 <= refused <= 8, "what was in flight has completed; each lane may have asked in vain"
-    ran = oversight("run", "slow.yaml", *FAST, cwd=slow)
-    assert ran.code == 0
-    assert calls(ran.err).new == len_of(slow / "store") - paid
-    assert written(folder) == undisturbed
-
-
 @pytest.fixture
 def stuck(place: Path) -> Path:
     """A sweep whose judge takes an hour."""
     (place / "stuck.yaml").write_text(SLOW.replace("0.005", "3600"))
     return place
-
-
-def test_a_second_signal_abandons_what_is_in_flight(stuck: Path) -> None:
-    with running("run", "stuck.yaml", cwd=stuck) as process:
-        process.until(r"0/540 cells  [1-9]")
-        process.hear(signal.SIGINT)
-        process.until("Ctrl-C again to abandon them")
-        process.hear(signal.SIGINT)
-        stopped = process.end()
-    assert stopped.code == 130
-    assert "calls in flight were abandoned; what had completed is saved" in stopped.err
-    assert "go on with: oversight run stuck.yaml" in stopped.err
-    assert "Traceback" not in stopped.err
 
 
 def test_what_is_in_flight_at_the_end_of_the_grace_period_is_given_up(stuck: Path) -> None:
@@ -202,24 +156,6 @@ main()
         [sys.executable, "-c", loading], env=environment({}), capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (130, "")
-
-
-def test_a_run_can_be_watched_and_not_run_twice_while_it_goes_on(
-    stuck: Path, command: Command
-) -> None:
-    with running("run", "stuck.yaml", cwd=stuck) as process:
-        process.until(r"0/540 cells  [1-9]")
-        folder = only_run(stuck)
-        pid = process.process.pid
-        watched = command("status", folder)
-        assert watched.code == 0
-        assert re.search(rf"running: pid {pid}, since \d\d:\d\d", watched.out)
-        assert command("report", folder).code == 0
-        second = command("run", "stuck.yaml")
-        assert second.code == ExitCode.BUSY
-        assert f"another process (pid {pid}, since " in second.err
-        assert f"Watch it: oversight status runs/{folder.name}" in second.err
-    assert "no process is running it" in command("status", folder).out
 
 
 def test_an_interrupt_before_anything_runs_is_no_failure_of_cells(

@@ -15,6 +15,7 @@ import pytest
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.question import Problem, labelled, randomness
+from tests.command_line import within
 from tests.run_folders import everything as tree
 from tests.sessions import Session, commands, sessions
 
@@ -64,12 +65,28 @@ def test_a_session(
         places = {f"{place}": "~", f"{SAMPLES}": "SAMPLES", sys.prefix: "VENV", run: "RUN"}
         for path, name in places.items():
             text = text.replace(path, name)
-        text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE", text)
+        text = re.sub(r"\b[0-9a-f]{12}\b", "ADDRESS", text)
+        text = re.sub(r"\b(\w+)-[0-9a-f]{6}\b", r"\1-ID", text)
+        text = re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d\S*(?=\"))?", "DATE", text)
+        text = re.sub(r"\d:\d\d:\d\d$", "TIME", text, flags=re.MULTILINE)
+        # A slow machine prints more of these.
+        text = re.sub(r"^(· \d+/\d+ cells .*\n)(?=· \d+/\d+ cells )", "", text, flags=re.MULTILINE)
         text = re.sub(r"127\.0\.0\.1:\d{4,}", "SERVER", text)
         text = re.sub(r"answers in \d+\.\d\d s", "answers in … s", text)
         return re.sub(r"-?\d+\.\d{6,}(?:e-\d+)?", lambda number: f"{float(number[0]):.5g}", text)
 
+    def age(folder: str) -> None:
+        """As if nothing had been written to the folder since 1970."""
+        for file in Path(folder).iterdir():
+            os.utime(file, (1_000_000, 1_000_000))
+
+    def done(line: str) -> str:
+        """What a command prints that does what it is asked."""
+        ran = within(*line.format_map(names).split(), cwd=place)
+        assert ran.code == 0, ran.err
+        return ran.out
+
     with ExitStack() as servers:
         names = HELPERS | {"env": monkeypatch, "RUN": run, "SAMPLES": SAMPLES, "drawn": drawn}
-        names |= {"serve": serve, "counts": counts, "use": request.getfixturevalue}
+        names |= {"serve": serve, "counts": counts, "age": age, "done": done}
         session.check(request, commands(names, shape, monkeypatch), names)
