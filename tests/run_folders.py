@@ -128,13 +128,13 @@ def cut(folder: Path, cells: int) -> None:
 
 def with_failures(folder: Path, kind: str, places: set[int]) -> bytes:
     """Put failures in place of outcomes, as if a provider had been down; the lines before."""
-    before = written(folder)
+    before = b"".join(recorded(folder))
     with RunTables.open(folder) as tables:
         cells = list(tables.cells(places))
     with closing(RunDatabase(folder)) as database:
         failure = Failure(kind, "for a while")
         database.write([structs.replace(cell, outcome=failure) for cell in cells])
-    (folder / "outcomes.jsonl").unlink()
+    (folder / "outcomes.jsonl").unlink(missing_ok=True)
     return before
 
 

@@ -135,9 +135,10 @@ class Outcomes:
         return {each.place: each for each in self._read(rows)}
 
     def since(self, landed: int) -> Iterator[tuple[int, OutcomeRecord]]:
-        """What has completed after the outcome of this number, in that order, each with its own;
-        0 for all."""
-        rows = self._tables.fetched(f"{_COLUMNS} AND landed > ? ORDER BY landed", landed)
+        """What has completed after the outcome of this number, in that order, each with its own; 0
+        for all, in the order of the sweep: the last bit of a sum depends on the order."""
+        order = "landed" if landed else "place"
+        rows = self._tables.fetched(f"{_COLUMNS} AND landed > ? ORDER BY {order}", landed)
         return zip([row[-1] for row in rows], self._read(iter(rows)), strict=True)
 
     def _read(self, rows: Iterator[Any]) -> Iterator[OutcomeRecord]:

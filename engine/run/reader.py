@@ -214,7 +214,8 @@ class Follower:
         self._forgotten: object = None
 
     def new(self) -> list[OutcomeRecord]:
-        """The outcomes since the last call, in the order in which they landed. RunFolderError."""
+        """The outcomes since the last call, in the order in which they landed; at first all, in the
+        order of the sweep. RunFolderError."""
         tables = self._run.tables
         forgotten = tables.setting("forgotten")
         if forgotten != self._forgotten and self._landed:
@@ -223,7 +224,7 @@ class Follower:
         self._forgotten = forgotten
         found = list(Outcomes(tables).since(self._landed))
         if found:
-            self._landed = found[-1][0]
+            self._landed = max(number for number, _ in found)
         return [record for _, record in found]
 
 

@@ -53,8 +53,8 @@ async def rebuild(
     loaded = open_sweep(own or folder / SWEEP, words, limit)
     if known is not None and known.identity != loaded.sweep.identity:
         raise UsageError(
-            f"{folder} was a run of another sweep than {own or folder / SWEEP} is: name what it was "
-            "started with, --set and --limit too"
+            f"{folder} was a run of another sweep than {own or folder / SWEEP} is: name what it "
+            "was started with, --set and --limit too"
         )
     named = store_name(store or (known.store if known else None))
     with closing(open_store(named)) as replies:

@@ -26,6 +26,7 @@ from ...analysis.rows import read_rows
 from ...errors import EngineError
 from ...run.outcome import read_outcome
 from ...run.reader import RunReader
+from ...run.record.cells import replied
 from ...run.record.export import said, took
 from ...run.record.values import RecordedCell
 from ...run.recorded import REPLIES
@@ -99,9 +100,14 @@ def _contradictions(run: RunReader) -> Iterator[str]:
         file = run.folder / REPLIES
         replies = stack.enter_context(closing(BundleStore(file))) if file.exists() else None
         packed = zip(whole_lines(run.folder / SAID), whole_lines(run.folder / TOOK), strict=True)
+        known: dict[str, int] = {}
         for cell, ended in _cells(run):
             place = cell.place
-            if next(packed) != (said(cell), took(cell)):
+            same = [
+                known.setdefault(call.address, hash(replied(call))) == hash(replied(call))
+                for call in cell.calls
+            ]
+            if next(packed) != (said(cell), took(cell)) or not all(same):
                 yield f"{SAID}: {named(run, place)}: it contradicts the cells before it"
             if not outcomes or outcomes.pop(0) != ended:
                 yield f"{OUTCOMES}: {named(run, place)}: it is not what {SAID} makes"

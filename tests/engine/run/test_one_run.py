@@ -11,10 +11,10 @@ from examples.metrics import MEASURED, Metrics
 from oversight import run as run_from_python
 from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, UsageError
+from oversight.engine.run import group_commit
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.observer import Observer
 from oversight.engine.run.reader import RunReader
-from oversight.engine.run.record import group_commit
 from oversight.engine.run.record.values import RecordedCell
 from oversight.engine.run.run import Run, RunOptions
 from oversight.engine.stop import StopToken

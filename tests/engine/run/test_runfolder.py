@@ -96,7 +96,7 @@ def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_ag
         run.forget_failures()
         land(run, [CELLS[5]])
         assert not again
-        assert [each.place for each in follower.new()] == [0, 1, 2, 3, 7, 5]
+        assert [each.place for each in follower.new()] == [0, 1, 2, 3, 5, 7]
         assert len(again) == 1
 
 
