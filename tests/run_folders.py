@@ -80,7 +80,7 @@ def moved(run: Path, before: Path, place: Path) -> None:
     manifest = read_manifest(run)
     with closing(RunDatabase(run)) as database:
         named = replace(manifest, store=manifest.store.replace(str(before), str(place)))
-        database.set_meta("manifest", encoded(named))
+        database.tell("manifest", encoded(named))
     # Its store has another name now.
     note(run, manifest.id, str(place / "store"), left=True)
 
@@ -105,7 +105,7 @@ def noted(folder: Path, **changed: object) -> None:
     """Change what the manifest of a run says."""
     with closing(RunDatabase(folder)) as database:
         told = replace(read_manifest(folder), **changed)  # type: ignore[arg-type]
-        database.set_meta("manifest", encoded(told))
+        database.tell("manifest", encoded(told))
 
 
 def edited(folder: Path, statement: str) -> None:

@@ -11,7 +11,6 @@ import orjson
 from ..errors import RunFolderError
 from ..providers.capabilities import Api
 from ..system.files import refuse_links_within
-from .record.errors import RunDamaged
 from .record.tables import RunTables
 
 if TYPE_CHECKING:
@@ -127,10 +126,7 @@ def decoded(content: bytes, named: Path) -> Manifest:
 
 def manifest_in(tables: RunTables) -> Manifest:
     """The manifest of a run. RunFolderError."""
-    content = tables.setting("manifest")
-    if not isinstance(content, bytes):
-        raise RunDamaged(tables.file, "it has no manifest")
-    return decoded(content, tables.file)
+    return decoded(tables.told("manifest"), tables.file)
 
 
 def read_manifest(folder: Path) -> Manifest:

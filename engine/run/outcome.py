@@ -9,7 +9,8 @@ import orjson
 
 from ...protocols.counts import counted, unread_by_seat
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
-from .record.cells import read_figures, unpacked_floats
+from .record.cells import crc_of, read_figures, unpacked_floats
+from .record.errors import RunDamaged
 from .record.tables import RunTables, damage_named, sound
 from .record.values import are_probabilities
 
@@ -120,10 +121,12 @@ class Outcomes:
 
     def __init__(self, tables: RunTables) -> None:
         self._tables = tables
-        self._rows: dict[int, tuple[str, str, str]] = {
-            row: (kind, agent, judge)
-            for row, kind, agent, judge in tables.query("SELECT row, kind, agent, judge FROM rows")
-        }
+        self._rows: dict[int, tuple[str, str, str]] = {}
+        for *told, crc in tables.query("SELECT row, kind, agent, judge, address, crc FROM rows"):
+            if crc_of(*told) != crc:
+                raise RunDamaged(tables.file, f"row {told[0]} was changed")
+            row, kind, agent, judge, _ = told
+            self._rows[row] = kind, agent, judge
 
     def all(self) -> Iterator[OutcomeRecord]:
         """Every outcome that has completed, in the order of the sweep."""

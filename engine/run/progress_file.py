@@ -47,7 +47,7 @@ class ProgressNotes(Observer):
 
     def _note(self, now: Snapshot) -> None:
         try:
-            self._database.set_meta("progress", orjson.dumps(now))
+            self._database.tell("progress", orjson.dumps(now))
         except RunFolderError:
             return
 
@@ -56,7 +56,7 @@ def read_progress(folder: Path) -> dict[str, Any]:
     """The last state written; empty if there is none that can be read."""
     try:
         with RunTables.open(folder) as tables:
-            told = orjson.loads(tables.setting("progress") or b"{}")
+            told = orjson.loads(tables.told("progress") or b"{}")
     except (RunFolderError, orjson.JSONDecodeError):
         return {}
     return told if isinstance(told, dict) else {}

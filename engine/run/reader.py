@@ -88,7 +88,7 @@ class RunReader:
     def sweep(self) -> Grid:
         """Its sweep as data: problems, rows with their settings, draws."""
         try:
-            grid = read_grid(self.tables.setting("grid") or b"", self.problems)
+            grid = read_grid(self.tables.told("grid"), self.problems)
         except ValueError as exc:
             raise RunDamaged(self.folder / RUN_DB, str(exc)) from exc
         if not 0 < grid.size == self.manifest.cells <= MAX_CELLS:

@@ -244,7 +244,7 @@ class RunFolder:
         """Record the number of replies in the store, and the store's id. RunFolderError."""
         known = store_id or self.manifest.store_id
         self.manifest = replace(self.manifest, replies=replies, store_id=known)
-        self.database.set_meta("manifest", encoded(self.manifest))
+        self.database.tell("manifest", encoded(self.manifest))
 
     def _landed(self, cells: Iterable[RecordedCell]) -> None:
         for cell in cells:
@@ -286,7 +286,7 @@ class RunFolder:
             known = manifest_in(database)
             self.manifest = self._resume(known)
             if self.manifest != known:
-                database.set_meta("manifest", encoded(self.manifest))
+                database.tell("manifest", encoded(self.manifest))
         # With its problems a folder is whole without the data set, wherever it is taken.
         database.problems = self._grid.problems
 

@@ -88,10 +88,10 @@ class RunDatabase(RunTables):
             self.db.close()
 
     def begin(
-        self, problems: Sequence[Problem], rows: Sequence[GridRow], meta: Mapping[str, Any]
+        self, problems: Sequence[Problem], rows: Sequence[GridRow], meta: Mapping[str, bytes]
     ) -> None:
         """Make the tables, and say what the run is about: whole, or not at all. DatasetError for
-        problems that could not be read back."""
+        problems that could not be read back. meta: what `told` gives back, by name."""
         self._packing = Packing()
         passages: dict[str, int] = {}
         for problem in problems:
@@ -105,26 +105,31 @@ class RunDatabase(RunTables):
         with self._transaction():
             make_tables(self.db)
             self._restore()
-            self.db.executemany("INSERT INTO meta VALUES(?,?)", meta.items())
+            self.db.executemany(
+                "INSERT INTO meta VALUES(?,?)",
+                [(name, self._packing.pack(told)) for name, told in meta.items()],
+            )
             self.db.executemany(
                 "INSERT INTO passages VALUES(?,?)",
                 [(n, self._packing.pack(text.encode())) for text, n in passages.items()],
             )
             self.db.executemany("INSERT INTO problems VALUES(?,?,?,?)", described)
             self.db.executemany(
-                "INSERT INTO rows VALUES(?,?,?,?,?)",
+                "INSERT INTO rows VALUES(?,?,?,?,?,?)",
                 [
-                    (n, row.kind, row.agent, row.judge, bytes.fromhex(row.address))
+                    (*told, crc_of(*told))
                     for n, row in enumerate(rows)
+                    for told in [(n, row.kind, row.agent, row.judge, bytes.fromhex(row.address))]
                 ],
             )
         self.empty = False
         self._log()
 
-    def set_meta(self, name: str, value: str | bytes | int) -> None:
+    def tell(self, name: str, value: bytes) -> None:
         """Keep something about the run under a name, in place of what it was."""
         with self._transaction():
-            self.db.execute("INSERT OR REPLACE INTO meta VALUES(?,?)", (name, value))
+            packed = Packing().pack(value)
+            self.db.execute("INSERT OR REPLACE INTO meta VALUES(?,?)", (name, packed))
 
     def write(self, cells: Iterable[RecordedCell]) -> None:
         """Record cells, each in place of what was known of it, in one transaction."""

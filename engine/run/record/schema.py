@@ -1,6 +1,6 @@
 """The tables of `run.db`, and opening the file: for its one writer, or to be read.
 
-    meta       what the run is, where it stands, its sweep as data: JSON by name
+    meta       what the run is and its sweep as data, both packed; where it stands, as JSON
     problems   as lines of problems.jsonl, each with its number; passages that several share, once
     rows       the names of the grid's rows
     parts      for what a call was asked: role, seat, turns heard
@@ -43,7 +43,7 @@ TABLES = (
     "CREATE TABLE problems(problem INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
     " passage INTEGER, body BLOB NOT NULL)",
     "CREATE TABLE rows(row INTEGER PRIMARY KEY, kind TEXT NOT NULL, agent TEXT NOT NULL,"
-    " judge TEXT NOT NULL, address BLOB NOT NULL)",
+    " judge TEXT NOT NULL, address BLOB NOT NULL, crc INTEGER NOT NULL)",
     "CREATE TABLE parts(part INTEGER PRIMARY KEY, role TEXT NOT NULL, seat TEXT NOT NULL,"
     " heard INTEGER NOT NULL, UNIQUE(role, seat, heard))",
     "CREATE TABLE endpoints(endpoint INTEGER PRIMARY KEY, model TEXT NOT NULL,"

@@ -66,6 +66,11 @@ class RunTables:
         found = self.fetched("SELECT value FROM meta WHERE name=?", name)
         return found[0][0] if found else None
 
+    def told(self, name: str) -> bytes:
+        """What was kept about the run under a name; empty if nothing was. RunDamaged."""
+        packed = self.setting(name)
+        return b"" if packed is None else self.unpacked(packed)
+
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """By number. DatasetError for one that is none."""

@@ -146,12 +146,12 @@ def test_links_pipes_and_false_claims_are_refused_by_name(run: Path, place: Path
     (run / RUN_DB).unlink()
     (run / RUN_DB).write_bytes(kept)
     with RunReader(run) as reader:
-        grid, cells = json.loads(reader.tables.setting("grid")), reader.manifest.cells
+        grid, cells = json.loads(reader.tables.told("grid")), reader.manifest.cells
 
     def claimed(cells: int, **changed: object) -> None:
         noted(run, cells=cells)
         with closing(RunDatabase(run)) as database:
-            database.set_meta("grid", json.dumps(grid | changed))
+            database.tell("grid", json.dumps(grid | changed).encode())
 
     claimed(72 * 10**9, draws=2 * 10**9)
     with pytest.raises(RunFolderError, match="at most 50,000,000"):

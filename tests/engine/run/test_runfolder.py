@@ -147,7 +147,7 @@ def test_a_manifest_that_is_none_is_told(half: Path, content: bytes | None, mess
     if content is None:
         content = encoded(read_manifest(half)).replace(b'"rows": {', b'"rows": 5, "codes": {')
     with closing(RunDatabase(half)) as database:
-        database.set_meta("manifest", content)
+        database.tell("manifest", content)
     told = refused(half)
     assert told.startswith(f"{half / RUN_DB}: its manifest is damaged: ") and message in told
 

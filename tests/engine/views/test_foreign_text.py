@@ -26,13 +26,13 @@ def planted(folder: Path) -> None:
     """The folder with such a name wherever a name may stand."""
     noted(folder, name=NAME, tags={NAME: NAME})
     with RunReader(folder) as run:
-        told = json.loads(run.tables.setting("grid"))
+        told = json.loads(run.tables.told("grid"))
     for number, row in enumerate(told["rows"]):
         row |= {"kind": f"{row['kind']} {number}{NAME}", "label": f"{number}{NAME}"}
         row |= {"agent": f"{row['agent']}{NAME}" if row["agent"] else "", "judge": NAME}
     with closing(RunDatabase(folder)) as database:
-        database.set_meta("grid", json.dumps(told))
-        database.set_meta("progress", json.dumps({"awaited": NAME, "note": NAME}))
+        database.tell("grid", json.dumps(told).encode())
+        database.tell("progress", json.dumps({"awaited": NAME, "note": NAME}).encode())
 
 
 def test_no_command_prints_them_as_they_are(finished: Finished, command: Command) -> None:

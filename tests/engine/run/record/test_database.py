@@ -111,7 +111,7 @@ def left_out(place: int) -> RecordedCell:
 def opened(folder: Path, rows: Sequence[GridRow] = ROWS) -> RunDatabase:
     database = RunDatabase(folder)
     if database.empty:
-        database.begin(PROBLEMS, rows, {"name": "s"})
+        database.begin(PROBLEMS, rows, {"name": b"s"})
     return database
 
 
@@ -140,7 +140,7 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         assert tables.problems == tuple(PROBLEMS)
         rows = tables.query("SELECT kind, agent, judge, lower(hex(address)) FROM rows")
         assert list(rows) == [(row.kind, row.agent, row.judge, row.address) for row in ROWS]
-        assert tables.setting("name") == "s"
+        assert tables.told("name") == b"s"
         assert sorted(tables.statuses()) == [(0, 0), (1, 1), (4, 2), (5, 0)]
         assert tables.count() == (4, 1)
         assert [cell.place for cell in tables.cells([5, 3, 0])] == [0, 5]
