@@ -12,7 +12,6 @@ EngineError
 │   ├── KeyRepeated         a whole, billed reply repeats the key: it cannot be stored
 │   ├── ModelNotFound       the provider does not know the model, or it lacks a needed ability
 │   ├── RowsPaused          rows whose first cells all failed for one cause were not gone on with
-│   ├── NotReproducible     a protocol that composes other calls each time it is run
 │   ├── AllRefused          the first calls to a model were all refused for the same reason
 │   ├── ProviderDown        the breaker stayed open too long, or the server demands a long wait
 │   ├── BudgetReached       the next call could exceed --max-cost
@@ -37,7 +36,7 @@ EngineError
         └── UnrecognizedReply  a whole, billed answer of a kind that this program does not know
 """
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class EngineError(Exception):
@@ -47,6 +46,11 @@ class EngineError(Exception):
     """Its name in outcomes and ledgers. It stays when the class is renamed: files outlive code."""
     sent = True
     """Whether a server saw the request that failed, where there was one."""
+
+    def unsent(self) -> Self:
+        """This error, for a request that no server saw."""
+        self.sent = False
+        return self
 
 
 class UsageError(EngineError):
@@ -105,10 +109,6 @@ class ModelNotFound(Halt):
 
 class RowsPaused(Halt):
     slug = "RowsPaused"
-
-
-class NotReproducible(Halt):
-    slug = "NotReproducible"
 
 
 class AllRefused(Halt):

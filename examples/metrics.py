@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from oversight.engine.display.progress import Snapshot
+from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.observer import Observer
 from oversight.engine.run.run import Run, RunOptions
@@ -64,5 +65,5 @@ class Metrics(Observer):
 
 if __name__ == "__main__":
     with Run.open(open_sweep(Path(sys.argv[1])), RunOptions(store_name(None))) as run:
-        halt = asyncio.run(run.execute(Metrics(int(sys.argv[2]))))
+        halt = asyncio.run(execute(run, Metrics(int(sys.argv[2]))))
         sys.exit(str(halt) if halt else 0)

@@ -60,6 +60,7 @@ from .mechanisms.recursive_reward_modelling import (
 from .mechanisms.weak_to_strong import WeakToStrong as WeakToStrong
 from .prompts.words import Words as Words
 from .protocol import Conversation as Conversation
+from .protocol import Lasting as Lasting
 from .protocol import Measured as Measured
 from .protocol import Protocol as Protocol
 from .question import Answer as Answer
@@ -67,6 +68,7 @@ from .question import Problem as Problem
 from .question import Question as Question
 from .question import labelled as labelled
 from .scores import SCORES as SCORES
+from .seat import Role as Role
 from .seat import Seat as Seat
 from .seat import hear as hear
 from .transcript import Failure as Failure

@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, ClassVar, Literal, Self, TypeAlias, final, get_args
@@ -13,7 +13,7 @@ from .agents.agent import Brief, Speaker
 from .doubts import ANYTHING, Doubt, hull, readings
 from .gather import gather_in_order
 from .judges.judge import Judge
-from .prompts.prompt_set import PromptSet, default_prompts, placeholders
+from .prompts.prompt_set import PromptSet, add_section, default_prompts, placeholders
 from .prompts.words import Words
 from .question import Answer, Problem, Question
 from .scores import ALL_SCORES
@@ -40,6 +40,9 @@ class Protocol(ABC):
     sections: ClassVar[tuple[str, ...]] = ()
     """Sections of the prompt set that it reads: first its own, which has its rules. Empty for a
     protocol that brings its words along in Briefs of its own."""
+    blocks: ClassVar[Mapping[str, str]] = {}
+    """The words of its section, by block, where it brings its own: `rules`, `judge`, what each of
+    its roles reads and, if it is Lasting, `horizon`. Ours are in `prompts/default.yaml`."""
     ignores: ClassVar[frozenset[str]] = frozenset()
     """Axes of a sweep that change nothing here: `judge` for a protocol that asks none."""
     row: ClassVar[str] = ""
@@ -55,6 +58,9 @@ class Protocol(ABC):
                 f"{cls.__name__} defines run, which settles what could not be read for every "
                 "protocol: call it play, with the same parameters"
             )
+
+        if "blocks" in vars(cls):
+            add_section(cls.sections[0], cls.__qualname__, cls.blocks)
 
     def __post_init__(self) -> None:
         """TypeError for roles in the wrong order; ValueError for a setting out of its range. A

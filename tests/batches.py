@@ -18,12 +18,10 @@ from oversight.engine.extensions.mock.rehearsed import actors, staged
 from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.run.batch_terms import BatchTerms
-from oversight.engine.run.batching import executor_for
-from oversight.engine.run.executor import Assignment
+from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.run import Run, RunOptions
-from oversight.engine.run.session import MakeExecutor, RunSession
 from oversight.engine.sweep.sweepfile import SweepFile
 from tests.engine.sweep_files import sweep_file
 from tests.run_folders import outcomes
@@ -56,7 +54,7 @@ class RunEnd:
     """How a sitting ended."""
 
     halt: Halt | None
-    session: RunSession
+    run: Run
     folder: Path
 
     @cached_property
@@ -65,7 +63,7 @@ class RunEnd:
 
     @cached_property
     def records(self) -> list[OutcomeRecord]:
-        return list(outcomes(self.folder))
+        return outcomes(self.folder)
 
     @cached_property
     def account(self) -> UsageTotals:
@@ -110,23 +108,14 @@ class BatchBench:
         terms: BatchTerms = BATCHED,
         loaded: LoadedSweep | None = None,
         store: str = "",
-        executor: MakeExecutor | None = None,
         **options: Any,
     ) -> RunEnd:
         """Start a run, or go on with it. store: its URL; empty for a folder of the run's own."""
         loaded = loaded or self.loaded(server.url)
         folder = self.folder / name
-        made: list[RunSession] = []
         store = store or str(self.folder / f"{name}-store")
-        executor = executor or executor_for(loaded, terms)
-
-        def make(assignment: Assignment) -> RunSession:
-            made.append(executor(assignment))
-            return made[-1]
-
-        with Run.open(loaded, RunOptions(store, folder, **options)) as run:
-            halt = await run.execute(executor=make)
-        return RunEnd(halt, made[-1] if made else None, folder)  # type: ignore[arg-type]
+        with Run.open(loaded, RunOptions(store, folder, terms=terms, **options)) as run:
+            return RunEnd(await execute(run), run, folder)
 
     async def live(self) -> RunEnd:
         """The whole of it asked live, as it is compared with; asked once for all equal benches."""
@@ -159,9 +148,9 @@ async def stopped_once_out(bench: BatchBench, server: MockServer) -> RunEnd:
 
 
 def waves(went: RunEnd) -> int:
-    rounds = went.session.rounds
-    assert isinstance(rounds, BatchRounds)
-    return rounds.waves
+    deferred = went.run.session.deferred
+    assert isinstance(deferred, BatchRounds)
+    return deferred.waves
 
 
 def lines(counts: Mapping[str, int], *fates: str) -> int:

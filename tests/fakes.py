@@ -3,14 +3,20 @@
 import asyncio
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import orjson
 
-from oversight.cache.call import Call, Message
+from oversight.cache.call import Ask, Call, Message
 from oversight.cache.reply import Reply, Token
+from oversight.engine.run.lanes import run_lanes
+from oversight.engine.run.order import Plain
+from oversight.engine.run.scheduler import CellOutcome, attempt
+from oversight.engine.stop import StopToken
+from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.prompts.parse import find_statement
@@ -41,6 +47,20 @@ class Scripted:
     def distinct(self) -> int:
         """How many different calls were asked: what a cache would pay for."""
         return len({call.address for call in self.calls})
+
+
+def run_cells(
+    cells: Iterable[Cell],
+    ask: Ask,
+    keep: Callable[[Cell, CellOutcome], None],
+    *,
+    lanes: int,
+    stop_token: StopToken,
+    waits: Callable[[], bool] = lambda: True,
+) -> Awaitable[None]:
+    """Run cells one after the other, as `run_lanes` does."""
+    work = partial(attempt, ask=ask)
+    return run_lanes(Plain(cells), work, keep, lanes=lanes, stop_token=stop_token, waits=waits)
 
 
 def token(text: str, probability: float, **others: float) -> Token:

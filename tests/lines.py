@@ -21,10 +21,10 @@ from oversight.engine.extensions.mock import (
 from oversight.engine.extensions.mock.anthropic_server_wire import AnthropicServerWire
 from oversight.engine.extensions.mock.openai_server_wire import OpenAIServerWire
 from oversight.engine.extensions.mock.responses_server_wire import ResponsesServerWire
-from oversight.engine.providers.aiohttp_transport import AiohttpTransport
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.catalogue import connect
-from oversight.engine.providers.pool import ConnectionPool
+from oversight.engine.providers.http_client import HttpClient
+from oversight.engine.providers.plain_transport import PlainTransport
 from oversight.engine.providers.provider import HttpProvider, OnLimits, Provider
 from oversight.engine.providers.settings import Settings
 
@@ -34,10 +34,9 @@ Line = Callable[[Settings, OnLimits | None], Provider]
 
 def plain_anthropic(settings: Settings, on_limits: OnLimits | None) -> Provider:
     wire = AnthropicWire()
-    pool = ConnectionPool(settings, keep_alive=4.0)
-    auth = wire.auth(settings.key)
-    transport = AiohttpTransport(settings.provider, settings.base_url, auth, pool)
-    return HttpProvider(wire, transport, deadline=settings.deadline, on_limits=on_limits)
+    client = HttpClient(settings, keep_alive=4.0)
+    transport = PlainTransport(settings.base_url, wire.auth(settings.key), client)
+    return HttpProvider(wire, lambda: transport, on_limits)
 
 
 def responses(settings: Settings, on_limits: OnLimits | None) -> Provider:

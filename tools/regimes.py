@@ -15,19 +15,16 @@ import numpy as np
 
 from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
 from oversight.engine.analysis.scoring.arrays import Floats, Places
+from oversight.engine.analysis.scoring.asd import scored
 from oversight.engine.analysis.scoring.calibration import auroc, bars
-from oversight.engine.analysis.scoring.contrasts import contrasts, decided, rank_sets, unpaired
+from oversight.engine.analysis.scoring.contrasts import contrasts, rank_sets
 from oversight.engine.analysis.scoring.estimate import Ends, Estimate
-from oversight.engine.analysis.scoring.inference import mean_of
+from oversight.engine.analysis.scoring.inference import Influences, mean_of, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.power import Spread as Variances
 from oversight.engine.analysis.scoring.power import mde
 from oversight.engine.analysis.scoring.ratios import gap_recovered
-from oversight.engine.analysis.scoring.sample import Sample
-from oversight.engine.analysis.scoring.unpaired import scored
 from oversight.engine.analysis.scoring.verdict_measures import apart
-from oversight.engine.analysis.scoring.world_table import WorldBlock, WorldTable
-from oversight.engine.analysis.scoring.worlds import Worlds
 
 Kind: TypeAlias = Literal["coverage", "size", "power"]
 Draw: TypeAlias = Callable[[np.random.Generator], float | None]
@@ -84,10 +81,10 @@ def _check(
     return Check(quantity, regime, kind, partial(draw, *of))
 
 
-def _sample(values: Floats, ends: Ends = ASD, of: Sequence[str] = ()) -> Sample:
+def _sample(values: Floats, ends: Ends = ASD, of: Sequence[str] = ()) -> Influences:
     held = np.clip(values, *ends)
     ids = tuple(map(str, range(len(held))))
-    return Sample(ids, tuple(held.tolist()), tuple(of), ends)
+    return of_questions(ids, held, tuple(of), ends)
 
 
 def _covers(found: Estimate | None, truth: float) -> float | None:
@@ -122,7 +119,7 @@ def _two_samples(rng: np.random.Generator) -> float | None:
         mean_of(_rare(rng, 60, 0.05), {"problem": np.arange(start, start + 60)}, ASD)
         for start in (0, 60)
     )
-    (found,) = decided([unpaired("a", "b", one, two)])
+    (found,) = contrasts({"a": one, "b": two})
     return _covers(found.estimate, 0.0)
 
 
@@ -191,11 +188,14 @@ def _bounds(n: int, rng: np.random.Generator) -> float | None:
     """Worlds fail where the judge would have been surely wrong."""
     truth = (-0.02 * 0.99 - 2 * 0.01) + 1.62 * 0.99
     lost = rng.random((n, 2)) < 0.01
-    verdicts = np.tile(np.array([[0.9, 0.1], [0.9, 0.1]]), (n, 1, 1, 1))
-    verdicts[lost[:, None]] = np.nan
-    worlds = Worlds(verdicts, np.tile((1.0, -1.0), (n, 1, 1)))
-    block = WorldBlock(np.arange(n), worlds, lost[:, None])
-    found = WorldTable(tuple(map(str, range(n))), ("",) * n, (block,)).bounds("brier")
+    every = (
+        Judgement(
+            k, (1.0, -1.0), tuple(None if it else (0.9, 0.1) for it in its), {"problem": str(k)}
+        )
+        for k, its in enumerate(lost.tolist())
+    )
+    its = scored(Judgements.of(every), "brier")
+    found = its and its.bounds()
     if found is None or found.interval is None:
         return None
     return float(found.interval[0] <= truth <= found.interval[1])

@@ -31,7 +31,7 @@ def calibration_finding(run: RunRows, rows: Sequence[int] | None = None) -> Find
     cells = run.table.cells
     by_judge: dict[str, list[int]] = {}
     for n in range(len(run.names)) if rows is None else rows:
-        by_judge.setdefault(run.sweep.rows[n].judge, []).append(n)
+        by_judge.setdefault(run.sweep.rows[n].shown_judge, []).append(n)
     right = cells.best[cells.problem, 0].astype(np.float64)
     clusters = run.cell_clusters
     lines, series = list[Bar](), list[Series]()
@@ -85,27 +85,23 @@ def worlds_finding(run: RunRows, rows: Sequence[int] | None = None) -> Finding:
     problem with two answers and a verdict in both worlds."""
     lines, series = list[WorldsLine](), list[Series]()
     cells, problems = run.table.cells, run.sweep.problems
-    blocks = [block for block in cells.blocks if block.values.shape[1] == 2]
+    two = np.flatnonzero((cells.answers[cells.problem] == 2) & (cells.side == 0))
     for n in range(len(run.names)) if rows is None else rows:
-        for block in blocks:
-            verdicts = run.table.probs[cells.places(n)[block.cells]][..., :2]
-            argued = np.diagonal(verdicts, axis1=-2, axis2=-1)
-            best = block.values.argmax(axis=1)[:, None, None]
-            truth, lie = (
-                np.take_along_axis(argued, place, axis=-1)[..., 0] for place in (best, 1 - best)
-            )
-            at, draw = np.nonzero(~np.isnan(truth + lie))
-            if not len(at):
-                continue
-            both: Floats = np.stack((truth[at, draw], lie[at, draw]))
-            higher = (np.sign(both[0] - both[1]) + 1) / 2
-            of = run.cell_clusters[block.cells[at, 0, 0]]
-            codes = np.unique(of, return_inverse=True)[1]
-            figures = means(np.vstack((both, higher)), codes, [(0.0, 1.0)] * 3)
-            lines.append(WorldsLine(run.names[n], len(at), *figures))
-            ids = (problems[k].id for k in block.problems[at].tolist())
-            points = (Point(id, *each) for id, each in zip(ids, both[::-1].T.tolist(), strict=True))
-            series.append(Series(run.names[n], tuple(points)))
+        argued = run.table.probs[cells.places(n), cells.side]
+        first = two[~np.isnan(argued[two] + argued[two + 1])]
+        if not len(first):
+            continue
+        at = cells.problem[first]
+        best = cells.values[at, :2].argmax(axis=1)
+        truth, lie = argued[first + best], argued[first + 1 - best]
+        both: Floats = np.stack((truth, lie))
+        higher = (np.sign(truth - lie) + 1) / 2
+        codes = np.unique(run.cell_clusters[first], return_inverse=True)[1]
+        figures = means(np.vstack((both, higher)), codes, [(0.0, 1.0)] * 3)
+        lines.append(WorldsLine(run.names[n], len(at), *figures))
+        ids = (problems[k].id for k in at.tolist())
+        points = (Point(id, *each) for id, each in zip(ids, both[::-1].T.tolist(), strict=True))
+        series.append(Series(run.names[n], tuple(points)))
     title = "worlds: how probable the judge finds the answer that is argued for"
     columns = [
         word("row", "row"),

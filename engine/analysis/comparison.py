@@ -182,7 +182,6 @@ def _compared(
     said: "_Said",
 ) -> Comparison:
     clustered = [run.clustered(score, ways) for run in runs]
-    tables = {place: runs[place[0]].table.worlds(place[1]) for place in names}
     samples = {
         names[place]: measured
         for place in sorted({place for pair in places for place in pair})
@@ -206,7 +205,8 @@ def _compared(
     number = {place: n for n, place in enumerate(names)}
     numbers = [(number[one], number[two]) for one, two in complete]
     flips = flips_between(runs, numbers)
-    bounds = difference_bounds([each.extremes(score) for each in tables.values()], numbers)
+    verdicts = [runs[run].table.scored(row, score) for run, row in names]
+    bounds = difference_bounds([its.extremes if its else None for its in verdicts], numbers)
     few = len(tested) <= DETAILED
     dropped = len(places) - len(complete)
     left_out = f"{dropped:,} contrasts are left out: their rows share too few problems."

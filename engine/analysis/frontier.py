@@ -18,7 +18,6 @@ from .scoring.arrays import Flags, Floats
 from .scoring.contrasts import Contrast, contrasts, shared_samples
 from .scoring.estimate import Estimate, exact
 from .scoring.inference import estimates
-from .scoring.sample import paired
 
 CHEAPER = 1e-12
 """Costs closer than this count as equal."""
@@ -158,8 +157,7 @@ def frontier_finding(
     naive = {run.names[one]: run.names[two] for one, two in baselines(rows).items()}
     lifted = all(naive.get(name) in shared for name in shared)
     worths = {
-        name: paired(sample, shared[naive[name]]) if lifted else sample
-        for name, sample in shared.items()
+        name: sample - shared[naive[name]] if lifted else sample for name, sample in shared.items()
     }
     worth = dict(zip(worths, estimates(list(worths.values())), strict=True))
     if lifted:

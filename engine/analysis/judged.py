@@ -4,25 +4,26 @@ the frontier of what a judgement costs against what it is worth."""
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
 from ..errors import UsageError
-from ..system.entry_points import JUDGEMENTS_GROUP, load_registered, registered
+from ..system.entry_points import JUDGEMENTS_GROUP, load_one, registered
 from .comparison import contrast_columns
 from .findings.finding import Finding, Part, figure, footnotes, number, program
 from .frontier import frontier_part, frontier_points
 from .reports.results import SCORE_NAMES
 from .reports.scored import by_setting, ways_of
 from .reports.verdicts import parsed, told_apart
-from .scoring.contrasts import Contrast, Family, decided, unpaired
+from .scoring.asd import scored
+from .scoring.contrasts import Contrast, Family, contrasts
 from .scoring.estimate import Interval
 from .scoring.inference import ErrorKind, Influences, mean_of
 from .scoring.judgements import Judgement, Judgements
 from .scoring.power import Spread
-from .scoring.unpaired import scored
 from .statement import read_pair
 
 TABLE = ".jsonl"
@@ -58,11 +59,8 @@ class JudgementSource(ABC):
 
 
 def _sources() -> Iterator[JudgementSource]:
-    for name in registered(JUDGEMENTS_GROUP):
-        found = load_registered(JUDGEMENTS_GROUP, name)
-        if not isinstance(found, JudgementSource):
-            raise UsageError(f"{name}: {found!r} is no {JudgementSource.__name__}")
-        yield found
+    names = registered(JUDGEMENTS_GROUP)
+    return (load_one(JUDGEMENTS_GROUP, name, JudgementSource) for name in names)
 
 
 def lines_of(*files: Path) -> Judgements:
@@ -131,10 +129,11 @@ def compare_tables(
         )
     pairs = [_pair(words, rows) for words in named] or list(combinations(rows, 2))
     try:
-        found = [unpaired(one, two, rows[one], rows[two], error, interval) for one, two in pairs]
         lines = [
             JudgedContrast(each, _shared(rows[each.first], rows[each.second]))
-            for each in decided(found, family, equivalence)
+            for each in contrasts(
+                rows, pairs, family=family, equivalence=equivalence, error=error, interval=interval
+            )
         ]
     except ValueError as exc:
         raise UsageError(f"{', '.join(map(str, files))}: {exc}") from exc
@@ -184,7 +183,7 @@ def table_frontier(
     points = frontier_points(
         costs,
         {name: its.estimate() for name, its in rows.items()},
-        lambda pairs: decided([unpaired(a, b, rows[a], rows[b]) for a, b in pairs]),
+        partial(contrasts, rows),
     )
     part = frontier_part(
         f"frontier: ASD ({SCORE_NAMES[score]}) against the cost of a judgement",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...protocols.scores import RANGES, applicable
+from ...protocols.scores import RANGES
 from .findings.finding import (
     Finding,
     Part,
@@ -24,6 +24,7 @@ from .findings.finding import (
 )
 from .rows import RunRows, against_naive
 from .scoring.arrays import Flags, Floats
+from .scoring.asd import Scored
 from .scoring.calibration import (
     Auroc,
     Calibration,
@@ -32,16 +33,15 @@ from .scoring.calibration import (
     fails_loudly,
 )
 from .scoring.estimate import Estimate
-from .scoring.inference import means
+from .scoring.inference import means, of_questions
 from .scoring.ratios import gap_recovered
-from .scoring.sample import Sample
 from .scoring.verdict_measures import (
     Apart,
     Flips,
     apart,
     flips,
 )
-from .scoring.worlds import asd_ends, asd_weights
+from .scoring.worlds import asd_ends
 
 COVERAGE = 0.8
 """Share of verdicts, the most confident first, over which `accuracy_when_sure` is taken."""
@@ -91,16 +91,15 @@ def _measured(run: RunRows, row: int, naive: int | None, score: str) -> VerdictM
     index = run.table.cells
     verdicts = run.table.probs[index.places(row)]
     has_verdict: Flags = ~np.isnan(verdicts[:, 0])
-    rewards = _rewards(run, row, score)
+    its = run.table.scored(row, score)
+    rewards = _rewards(run, its)
     right = run.table.judged_right(row)
     clusters = run.cell_clusters
     squares = gained = 0.0
-    for block in run.table.worlds(row).admitting(score):
-        earned = block.worlds.agent_scores(score)[block.whole]
-        values = np.broadcast_to(block.worlds.values, block.doubtful.shape)[block.whole]
-        weights = asd_weights(values)
-        gained += float((weights * earned).sum())
-        squares += float(np.square(weights).sum())
+    if its:
+        weight, own = its.weight[its.whole], its.own[its.whole]
+        gained = float(np.where(weight == 0, 0.0, weight * own).sum())
+        squares = float(np.square(weight).sum())
     largest = np.fmax.reduce(verdicts, axis=1, initial=-np.inf)
     any_verdicts = has_verdict.any()
     return VerdictMeasures(
@@ -140,22 +139,21 @@ def _redrawn(run: RunRows, alone: Floats) -> Flips | None:
 
 
 def _gap(run: RunRows, row: int, naive: int, score: str) -> Estimate | None:
-    ours, theirs = (run.table.worlds(n).samples(score, ()) for n in (row, naive))
-    if ours is None or theirs is None:
+    ours, theirs = (run.asd(score).get(run.names[n]) for n in (row, naive))
+    if not (ours and theirs and ours.questions and theirs.questions):
         return None
     values = {problem.id: problem.values for problem in run.sweep.problems}
-    most = tuple(float(asd_ends(values[id], RANGES[score])[1]) for id in ours.asd.questions)
+    most = [float(asd_ends(values[id], RANGES[score])[1]) for id in ours.questions]
     mean = sum(most) / len(most)
-    best = Sample(ours.asd.questions, most, ours.asd.groups, (mean, mean))
-    return gap_recovered(ours.asd, theirs.asd, best)
+    return gap_recovered(ours, theirs, of_questions(ours.questions, most, ours.ways, (mean, mean)))
 
 
-def _rewards(run: RunRows, row: int, score: str) -> Floats:
+def _rewards(run: RunRows, its: Scored | None) -> Floats:
     """Agent score of the side argued for in each cell; NaN without a verdict."""
     rewards: Floats = np.full(len(run.table.cells.problem), np.nan)
-    for block, cells in zip(run.table.worlds(row).blocks, run.table.cells.blocks, strict=True):
-        if score in applicable(cells.values.shape[1]):
-            rewards[cells.cells] = block.worlds.agent_scores(score)
+    if its:
+        of, world = np.nonzero(its.every.ran)
+        rewards[its.every.line[of] + world] = its.own[of, world]
     return rewards
 
 

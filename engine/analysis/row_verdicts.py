@@ -7,13 +7,12 @@ import numpy as np
 
 from .rows import RunRows
 from .scoring.arrays import Floats, codes_of
-from .scoring.bounds import bounded
+from .scoring.asd import bounded
 from .scoring.estimate import Ends, ends_apart
-from .scoring.inference import means
-from .scoring.sample import Sample
+from .scoring.inference import Influences, means
 from .scoring.verdict_measures import Flips
 
-Extremes = tuple[Sample, Sample] | None
+Extremes = tuple[Influences, Influences] | None
 """Least and most ASD of the questions of a row."""
 
 
@@ -62,18 +61,21 @@ def difference_bounds(
     clusters = {
         id: cluster
         for least in (row[0] for row in rows if row)
-        for id, cluster in zip(least.questions, least.clusters, strict=True)
+        for id, cluster in zip(least.questions, least.ways["problem"].tolist(), strict=False)
     }
     of = codes_of(list(clusters.values()))
     place = {id: n for n, id in enumerate(clusters)}
     low, high = np.full((2, len(rows), len(place)), np.nan)
     for n, row in enumerate(rows):
-        if row:
+        if row and row[0].questions:
             at = [place[id] for id in row[0].questions]
             low[n, at], high[n, at] = row[0].values, row[1].values
     found = []
     for one, two in pairs:
         both = ~(np.isnan(low[one]) | np.isnan(low[two]))
+        if not both.any():
+            found.append(DifferenceBounds(0, np.nan, np.nan, None))
+            continue
         least, most = low[one, both] - high[two, both], high[one, both] - low[two, both]
         interval, first, second = None, rows[one], rows[two]
         if first and second and (most - least).max(initial=0.0) > 1e-9:

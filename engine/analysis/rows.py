@@ -1,7 +1,7 @@
 """Rows of a run for comparison: short names, measures, and lookup by name."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from threading import Lock
@@ -18,7 +18,7 @@ from .reports.aggregate import OutcomeTable
 from .reports.results import Results, score_rows
 from .scoring.arrays import Floats, Places, codes_of
 from .scoring.estimate import Interval
-from .scoring.sample import Sample
+from .scoring.inference import Influences, of_questions
 from .scoring.worlds import BETAS
 
 MAX_LISTED = 12
@@ -33,7 +33,7 @@ class RunRows:
     table: OutcomeTable
     names: tuple[str, ...]
     """One per row, unique."""
-    _asd: dict[str, dict[str, Sample]] = field(default_factory=dict, repr=False, compare=False)
+    _asd: dict[str, dict[str, Influences]] = field(default_factory=dict, repr=False, compare=False)
     """By score, once it was asked for."""
     _results: dict[object, Results] = field(default_factory=dict, repr=False, compare=False)
     """By score, betas and interval, once they were asked for."""
@@ -46,12 +46,11 @@ class RunRows:
     def sweep(self) -> Grid:
         return self.run.sweep
 
-    def asd(self, score: str) -> dict[str, Sample]:
+    def asd(self, score: str) -> dict[str, Influences]:
         """ASD by row name, of every row with a complete problem."""
         if score not in self._asd:
-            measured = (self.table.worlds(n).samples(score, ()) for n in range(len(self.names)))
-            pairs = zip(self.names, measured, strict=True)
-            self._asd[score] = {name: samples.asd for name, samples in pairs if samples}
+            every = ((name, self.table.scored(n, score)) for n, name in enumerate(self.names))
+            self._asd[score] = {name: its.asd for name, its in every if its and its.asd}
         return self._asd[score]
 
     def results(
@@ -72,13 +71,17 @@ class RunRows:
             )
         return self._results[score, betas, interval]
 
-    def clustered(self, score: str, ways: Sequence[str]) -> dict[str, Sample]:
+    def clustered(self, score: str, ways: Sequence[str]) -> dict[str, Influences]:
         """`asd`, with problems by their groups or each by itself. UsageError for other ways."""
         match tuple(ways):
             case () | ("problem",):
                 return self.asd(score)
             case ("question",):
-                return {name: replace(its, groups=()) for name, its in self.asd(score).items()}
+                return {
+                    name: of_questions(its.questions, its.values, ends=its.ends)
+                    for name, its in self.asd(score).items()
+                    if its.questions
+                }
         raise UsageError(
             f"--cluster {','.join(ways)}: of runs there are group, the default, and question"
         )
@@ -88,7 +91,7 @@ class RunRows:
         found: Floats = np.full((len(self.sweep.problems), len(self.names)), np.nan)
         place = {problem.id: n for n, problem in enumerate(self.sweep.problems)}
         for row, name in enumerate(self.names):
-            if its := self.asd(score).get(name):
+            if (its := self.asd(score).get(name)) and its.questions:
                 found[[place[id] for id in its.questions], row] = its.values
         return found
 

@@ -18,7 +18,7 @@ from ..providers.keys import require_keys
 from ..providers.limit_headers import HeaderLimits
 from ..providers.local_server import LocalServer, local_server, server_load
 from ..providers.provider import Provider
-from ..providers.replicas import HEDGED, Replica, Replicas
+from ..providers.replicas import Replica, Replicas
 from ..providers.settings import Settings
 from ..providers.simulated import PREFIX
 from ..providers.trust import require_trust
@@ -347,8 +347,6 @@ class Models(ModelDirectory):
         return Replicas(
             settings,
             [Replica(one.base_url, connect(one, self._adopt_limits)) for one in each],
-            # Both servers may serve a hedged request; the outcome of the slower one is unknown.
-            lambda model: self._clients[model].page.fault("ambiguous", HEDGED, 0.0),
         )
 
     def _bounded(self, settings: Settings) -> Settings:

@@ -15,7 +15,7 @@ from .openai_wire import OpenAIWire
 from .provider import HttpProvider, OnLimits, Provider
 from .responses_wire import ResponsesWire
 from .settings import Settings
-from .transport import Deferred, Transport
+from .transport import Transport
 from .wire import Wire
 
 WireOf: TypeAlias = Callable[[Settings], Wire]
@@ -161,7 +161,7 @@ def _plain(write: WireOf, settings: Settings, on_limits: OnLimits | None) -> Pro
     wire = write(settings)
     auth = wire.auth(settings.key) if settings.key else {}
     transport = partial(http_transport, settings, settings.base_url, auth)
-    return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, on_limits=on_limits)
+    return HttpProvider(wire, transport, on_limits)
 
 
 def openai_provider(settings: Settings, on_limits: OnLimits | None) -> Provider:
@@ -171,12 +171,11 @@ def openai_provider(settings: Settings, on_limits: OnLimits | None) -> Provider:
 
 def http_transport(settings: Settings, base_url: str, auth: dict[str, str]) -> Transport:
     """The plain transport to an address. auth: headers that every request has."""
-    from .aiohttp_transport import AiohttpTransport
-    from .pool import ConnectionPool
+    from .http_client import HttpClient
+    from .plain_transport import PlainTransport
 
     # Short of the five seconds after which uvicorn, under most such servers, hangs up.
-    pool = ConnectionPool(settings, keep_alive=4.0)
-    return AiohttpTransport(settings.provider, base_url, auth, pool)
+    return PlainTransport(base_url, auth, HttpClient(settings, keep_alive=4.0))
 
 
 def _sdk(
@@ -192,15 +191,13 @@ def _sdk(
     def transport() -> Transport:
         import httpx2
 
-        from .pool import ConnectionPool
+        from .http_client import HttpClient
         from .sdk_transport import SdkTransport
 
-        pool = ConnectionPool(settings, keep_alive=30.0, tls=httpx2.create_ssl_context())
-        return SdkTransport(settings.provider, partial(client, settings), pool, as_tree=as_tree)
+        http = HttpClient(settings, keep_alive=30.0, tls=httpx2.create_ssl_context())
+        return SdkTransport(settings.provider, partial(client, settings), http, as_tree=as_tree)
 
-    return HttpProvider(
-        write(settings), Deferred(transport), deadline=settings.deadline, on_limits=on_limits
-    )
+    return HttpProvider(write(settings), transport, on_limits)
 
 
 def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:

@@ -1,138 +1,215 @@
-"""A connection to a server: it counts its answers, and reads the plain ones itself.
+"""A connection to a server: one request out at a time, and its answer, parsed by llhttp.
 
-aiohttp's parser makes a stream, a queue and some callbacks for each answer: a fifth of the time of
-an exchange. Most answers of model servers are of one kind, a few kilobytes of known length, and
-are read here in one step. Any other answer goes to aiohttp's parser, from its first byte.
+HTTP/1.1 does not say which request an answer belongs to. So what comes while no request is out
+ends the connection, and so does anything behind an answer's end.
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from typing import cast
 
-import aiohttp
-from aiohttp.client_proto import ResponseHandler
+import httptools
 
-MAX_HEAD = 2**14
-MAX_PLAIN = 2**18
-"""Bytes of a head, and of an answer, that are read here."""
+from .target import Origin, Target
+from .transport import Response
+
+LATE = 0.5
+"""Seconds; a deadline's timer that is later means that the process was suspended or busy."""
+GRACE = 1.0
+"""Seconds to read, in that case, answers that came in time and are paid for: event loops run timers
+before they read sockets."""
+LARGE = 2**18
+"""Bytes; of answers longer than this only a few are read to their end at one time."""
+MAX_HEAD = 2**16
+"""Bytes of head that an answer may have beside its body."""
 
 
-class PlainAnswer(NamedTuple):
-    status: int
-    headers: Mapping[str, str]
-    """By lower-case name."""
-    body: bytes
+class Came(Response, frozen=True, kw_only=True):
+    """An answer as it came, which nobody has read yet."""
+
+    connection: "Connection"
 
 
-class ServerConnection(ResponseHandler):
-    """aiohttp's connection, with `answer` as the way to the next plain answer."""
+class Answer(asyncio.Future[Came]):
+    """The answer to the request that is out; see `Came`.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop)
+    Cancelling it closes the connection, also when it has come: then nobody will read it."""
+
+    connection: "Connection"
+
+    def cancel(self, msg: object = None) -> bool:
+        self.connection.abort()
+        return super().cancel(msg)
+
+
+class Owner(ABC):
+    """Who opens connections, and is told what becomes of them."""
+
+    cap: int
+    """Maximum size of an answer in bytes."""
+
+    @abstractmethod
+    def came(self, connection: "Connection") -> None:
+        """A whole answer came."""
+
+    @abstractmethod
+    def failed(self, connection: "Connection", answer: Answer, exc: Exception) -> None:
+        """No whole answer came, or not in time."""
+
+    @abstractmethod
+    def unasked(self, connection: "Connection", data: bytes = b"") -> None:
+        """Something came while no request was out, or behind an answer."""
+
+    @abstractmethod
+    def read_large(self, connection: "Connection") -> None:
+        """An answer becomes large: let it wait for its turn."""
+
+    @abstractmethod
+    def lost(self, connection: "Connection") -> None:
+        """It is closed."""
+
+
+class Connection(asyncio.Protocol):
+    """See the module."""
+
+    def __init__(self, owner: Owner, origin: Origin, loop: asyncio.AbstractEventLoop) -> None:
+        self.origin = origin
+        self.time = loop.time
+        self.idle_since = 0.0
+        """Loop time (s)."""
         self.answers = 0
-        """How many have come, those of the server's own accord left out."""
-        self.calls: tuple[str, ...] = ()
-        """Addresses of the last two calls that they were taken for."""
+        """Whole answers so far."""
+        self.spent = False
+        """Whether it must not be used again."""
+        self.calls = ("", "")
+        """What the last two requests were about, for messages."""
+        self.size = 0
+        """Bytes of the present answer so far."""
+        self._owner = owner
         self._loop = loop
-        self._plain: asyncio.Future[PlainAnswer | None] | None = None
-        """Set while an answer is waited for that may be a plain one."""
-        self._came = b""
-        self._head: tuple[int, dict[str, str], int, int] | None = None
+        self._answer: Answer | None = None
+        self._begun = 0
+        self._whole: Came | None = None
+        self._fields: dict[bytes, bytes] = {}
+        self._parts: list[bytes] = []
+        # Called by the parser; those two are methods in C.
+        self.on_header = self._fields.__setitem__
+        self.on_body = self._parts.append
+        self._parser = httptools.HttpResponseParser(self)
 
-    async def answer(self) -> PlainAnswer | None:
-        """The next answer if it is a plain one; if it is not, None, and `read` gives it.
+    def ask(self, target: Target, body: bytes, until: float, about: str = "") -> Answer:
+        """Send a request; the answer fails with an EngineError, or at loop time `until` (s)."""
+        self._answer = answer = Answer(loop=self._loop)
+        answer.connection = self
+        self._begun = self.size = 0
+        self.calls = self.calls[1], about
+        self._timer = self._loop.call_at(until, self._overdue, until)
+        self._transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (target.head, len(body), body))
+        return answer
 
-        Raises nothing of its own: a connection that fails or ends is left to `read`.
-        """
-        if self.transport is None:
-            self._to_parser()
-            return None
-        self._came, self._head = b"", None
-        self._plain = self._loop.create_future()
-        try:
-            plain = await self._plain
-        finally:
-            self._plain = None
-        return plain
+    def rested(self, most: float) -> bool:
+        """Whether it can be used again: it is open, and idle for no longer than `most` seconds."""
+        return not self._transport.is_closing() and self.time() - self.idle_since <= most
 
-    @property
-    def stray(self) -> bytes:
-        """What has come since the last answer, as far as no parser has read it."""
-        return bytes(self._tail)
+    def close(self) -> None:
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def pause(self) -> None:
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        waiting = self._plain
-        if waiting is None or waiting.done():
-            super().data_received(data)
+        if self._answer is None:
+            self._owner.unasked(self, data)
             return
-        self._came = came = self._came + data if self._came else data
-        head = self._head
-        if head is None:
-            end = came.find(b"\r\n\r\n")
-            if end < 0:
-                if len(came) > MAX_HEAD:
-                    self._fall_back(waiting)
+        before, self.size = self.size, self.size + len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.on_message_complete()
+        except httptools.HttpParserError as exc:
+            # What follows a whole answer need not be HTTP.
+            if self._whole is None:
+                # Its traceback would keep what the server has sent.
+                self._fail(exc.with_traceback(None))
                 return
-            head = self._head = plain_head(came, end)
-            if head is None:
-                self._fall_back(waiting)
-                return
-        status, headers, start, whole = head
-        if len(came) == whole:
-            self._came = b""
-            waiting.set_result(PlainAnswer(status, headers, came[start:]))
-        elif len(came) > whole:
-            # More than was asked for: aiohttp's parser takes it apart.
-            self._fall_back(waiting)
+        if self._whole is not None:
+            self._end()
+        elif self.size > self._owner.cap + MAX_HEAD:
+            self._read(200, stays=False)
+            self._end()
+        elif self.size > LARGE >= before:
+            self._owner.read_large(self)
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        if self._plain is not None and not self._plain.done():
-            self._fall_back(self._plain)
-        super().connection_lost(exc)
+    def on_message_begin(self) -> None:
+        self._begun += 1
 
-    def _fall_back(self, waiting: "asyncio.Future[PlainAnswer | None]") -> None:
-        self._plain = None
-        came, self._came = self._came, b""
-        self._to_parser()
-        waiting.set_result(None)
-        if came:
-            super().data_received(came)
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if 100 <= status < 200 and status != 101:
+            # 100, 102 and 103 precede the answer. After 101 no more HTTP follows.
+            self._begun -= 1
+        elif self._whole is None:
+            self._read(status, self._parser.should_keep_alive())
+        self._fields.clear()
+        self._parts.clear()
 
-    def _to_parser(self) -> None:
-        self.set_response_params(read_until_eof=True, auto_decompress=False)
+    def eof_received(self) -> None:
+        """The server hangs up: the end of a body whose length it has not stated."""
+        if self._parts and self._answer is not None:
+            named = {name.lower() for name in self._fields}
+            if not named & {b"content-length", b"transfer-encoding"}:
+                self._read(self._parser.get_status_code(), stays=False)
+        if self._whole is not None:
+            self._end()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        del self._parser, self.on_header, self.on_body  # it holds this object, and this holds it
+        if self._answer is not None:
+            self._fail(exc or ConnectionResetError("the server hung up"))
+        self._owner.lost(self)
 
-def plain_head(came: bytes, end: int) -> tuple[int, dict[str, str], int, int] | None:
-    """Status, headers, and where the body begins and ends; None for a head that is not plain.
+    def _read(self, status: int, stays: bool) -> None:
+        headers = {
+            name.lower().decode("utf-8", "surrogateescape"): value.decode(
+                "utf-8", "surrogateescape"
+            )
+            for name, value in self._fields.items()
+        }
+        self._whole = Came(status, headers, b"".join(self._parts), connection=self)
+        self.spent = not stays
 
-    end: where the empty line begins. Plain: HTTP/1.1, final, of a known length within `MAX_PLAIN`,
-    each header once, the connection kept.
-    """
-    status = came[9:12]
-    if came[:9] != b"HTTP/1.1 " or not status.isdigit() or came[12:13] not in (b" ", b"\r"):
-        return None
-    lines = came[:end].decode("utf-8", "surrogateescape").split("\r\n")
-    headers: dict[str, str] = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        # A space within the name, or a folded line, begins or ends with it.
-        if not colon or not name.isascii() or name.strip() != name or not name:
-            return None
-        headers[name.lower()] = value.strip(" \t")
-    size = headers.get("content-length", "")
-    if (
-        len(headers) != len(lines) - 1
-        or not (size.isascii() and size.isdigit() and len(size) < 8)
-        or "transfer-encoding" in headers
-        or headers.get("connection", "keep-alive").lower() != "keep-alive"
-        or "upgrade" in headers
-        or int(status) < 200
-        or int(status) in aiohttp.helpers.EMPTY_BODY_STATUS_CODES
-    ):
-        return None
-    head = came[:end]
-    if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1 or b"\0" in head:
-        return None
-    start = end + 4
-    whole = start + int(size)
-    return (int(status), headers, start, whole) if whole <= MAX_PLAIN else None
+    def _end(self) -> None:
+        answer, whole = self._answer, self._whole
+        assert answer is not None and whole is not None
+        self._answer = self._whole = None
+        self._parts.clear()
+        self._timer.cancel()
+        self.answers += 1
+        if self._begun > 1:
+            self._owner.unasked(self)
+        self._owner.came(self)
+        if not answer.done():
+            answer.set_result(whole)
+
+    def _fail(self, exc: Exception) -> None:
+        answer, self._answer = self._answer, None
+        self._timer.cancel()
+        self._transport.abort()
+        if answer is not None and not answer.done():
+            self._owner.failed(self, answer, exc)
+
+    def _overdue(self, until: float) -> None:
+        if self._loop.time() - until < LATE:
+            self._fail(TimeoutError())
+        else:
+            self._timer = self._loop.call_later(GRACE, self._fail, TimeoutError())

@@ -8,9 +8,9 @@ for the SETTINGS frame that every HTTP/2 server sends first.
 import asyncio
 import ssl
 
-import aiohttp
-from aiohttp.http_exceptions import HttpProcessingError
-from yarl import URL
+import httptools
+
+from .target import Target
 
 _PATIENCE = 5.0
 """Timeout of one probe, in seconds."""
@@ -28,38 +28,34 @@ _ONLY_HTTP_2 = (
 )
 
 
-async def mix_up(url: URL, failure: Exception) -> str:
+async def mix_up(target: Target, failure: Exception) -> str:
     """What is wrong with the base URL, and the remedy; empty if it is not the cause.
 
     failure: how the first exchange with the server failed.
     """
-    match failure:
-        case aiohttp.ClientConnectorSSLError() if "no application protocol" in str(failure):
+    if isinstance(failure, ssl.SSLError):
+        if "no application protocol" in str(failure):
             return _ONLY_HTTP_2
-        case aiohttp.ClientConnectorSSLError():
-            said = await _answer(url, _HTTP_1 % url.authority.encode(), tls=False)
-            return _NO_TLS if said is not None and said.startswith(b"HTTP/") else ""
-        case aiohttp.ClientConnectorError():
-            return ""
-    if url.scheme == "http" and await _answer(url, b"", tls=True) is not None:
+        said = await _answer(target, _HTTP_1 % target.headers["host"].encode(), tls=False)
+        return _NO_TLS if said is not None and said.startswith(b"HTTP/") else ""
+    if not target.tls and await _answer(target, b"", tls=True) is not None:
         return _ONLY_TLS
-    if isinstance(failure, HttpProcessingError):
-        said = await _answer(url, _HTTP_2, tls=url.scheme == "https")
+    if isinstance(failure, httptools.HttpParserError):
+        said = await _answer(target, _HTTP_2, tls=target.tls)
         return _ONLY_HTTP_2 if said is not None and said[3:4] == bytes((_SETTINGS,)) else ""
     return ""
 
 
-def distrust(url: URL, failure: aiohttp.ClientConnectorCertificateError) -> str:
+def distrusted(target: Target, failure: ssl.SSLCertVerificationError) -> str:
     """Why a certificate is not trusted, and the remedy."""
-    error = failure.certificate_error
-    why = getattr(error, "verify_message", None) or str(error)
+    why = getattr(failure, "verify_message", None) or str(failure)
     return (
-        f"the certificate of {url.origin()} is not to be trusted: {why}; if the server is yours, "
+        f"the certificate of {target.address} is not to be trusted: {why}; if the server is yours, "
         "name a file with its certificate, or with that of who signed it, in SSL_CERT_FILE"
     )
 
 
-async def _answer(url: URL, question: bytes, *, tls: bool) -> bytes | None:
+async def _answer(target: Target, question: bytes, *, tls: bool) -> bytes | None:
     """The first bytes that a server sends; None if the connection fails. Its certificate is not
     verified: no key or prompt is sent to it."""
     context = None
@@ -69,7 +65,7 @@ async def _answer(url: URL, question: bytes, *, tls: bool) -> bytes | None:
         context.set_alpn_protocols(["h2", "http/1.1"])
     try:
         async with asyncio.timeout(_PATIENCE):
-            reader, writer = await asyncio.open_connection(url.host, url.port, ssl=context)
+            reader, writer = await asyncio.open_connection(target.host, target.port, ssl=context)
     except OSError:
         return None
     try:

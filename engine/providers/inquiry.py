@@ -3,14 +3,16 @@
 They are sent before a run or by a checkup, never while a call is under way.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from ..errors import EngineError, Unreachable
+from ..errors import EngineError, Malformed, Unreachable
 from .catalogue import entry
-from .secret import Secret
 from .settings import Settings
+from .target import Target
+from .transport import Response
 
 INQUIRY_TIMEOUT = 20.0
 """Timeout of one request, in seconds."""
@@ -41,33 +43,32 @@ async def inquire(settings: Settings, url: str, body: object = None) -> dict[str
 
 async def fetch(settings: Settings, url: str, body: object = None) -> bytes:
     """What stands at one of the server's URLs. Raises as `inquire`, whatever it is."""
-    import aiohttp
+    answer = await answered(settings, url, body)
+    if answer.status != 200:
+        raise Unanswered(f"{settings.provider} says {answer.status} to {url}")
+    return answer.body
 
-    secret = Secret(settings.key)
+
+async def answered(settings: Settings, url: str, body: object = None) -> Response:
+    """The answer, whatever its status. Raises: Unreachable if none came; Unanswered for one that is
+    too long or broken."""
+    # Not at the top: where the store has all replies, nobody is asked anything.
+    from .http_client import HttpClient
+
     row = entry(settings.provider)
-    headers = dict(row.credentials(settings.key)) if settings.key else {}
+    headers = {"content-type": "application/json"} if body is not None else {}
+    headers |= row.credentials(settings.key) if settings.key else {}
     if row.dated:
         headers["anthropic-version"] = settings.option("version")
+    client = HttpClient(replace(settings, deadline=INQUIRY_TIMEOUT), cap=_CAP)
     try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(INQUIRY_TIMEOUT)) as session,
-            session.request(
-                "GET" if body is None else "POST",
-                url,
-                headers=headers,
-                json=body,
-                proxy=settings.proxy or None,
-                allow_redirects=False,
-            ) as answer,
-        ):
-            if answer.status != 200:
-                raise Unanswered(f"{settings.provider} says {answer.status} to {url}")
-            content = bytearray()
-            async for part in answer.content.iter_any():
-                content += part
-                if len(content) > _CAP:
-                    raise Unanswered(f"{settings.provider} says more than {_CAP:,} bytes at {url}")
-            return bytes(content)
-    except (aiohttp.ClientError, TimeoutError, OSError) as exc:
-        what = secret.hidden_in(f"{type(exc).__name__}: {exc}")
-        raise Unreachable(f"{settings.provider}: no answer from {url}: {what}") from None
+        method = "GET" if body is None else "POST"
+        content = b"" if body is None else orjson.dumps(body)
+        return client.read(await client.send(Target(method, url, headers), content))
+    except Malformed as exc:
+        raise Unanswered(f"{exc} at {url}") from None
+    except EngineError as exc:
+        raise Unreachable(f"{settings.provider}: no answer from {url}: {exc}") from None
+    finally:
+        del headers
+        await client.close()

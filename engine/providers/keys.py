@@ -1,12 +1,12 @@
 """Addresses and keys from the environment and `.env`, which are read in this module only."""
 
 import os
+import urllib.request
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from ipaddress import ip_address, ip_network
 from pathlib import Path
 from types import MappingProxyType
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import orjson
 from dotenv import dotenv_values
@@ -257,7 +257,9 @@ def _proxy(url: str, environment: Mapping[str, str]) -> tuple[str, str]:
         if name.lower().endswith("_proxy")
     }
     parts = urlsplit(url)
-    if any(_direct(parts, rule.strip()) for rule in named.get("no", NONE)[0].split(",")):
+    # Public, and only typeshed lacks it.
+    bypassed = urllib.request.proxy_bypass_environment  # type: ignore[attr-defined]
+    if bypassed(parts.netloc, {"no": named.get("no", NONE)[0]}):
         return NONE
     for kind in (parts.scheme, "all"):
         proxy, variable = named.get(kind, NONE)
@@ -269,26 +271,3 @@ def _proxy(url: str, environment: Mapping[str, str]) -> tuple[str, str]:
                 )
             return proxy, variable
     return NONE
-
-
-def _direct(parts: SplitResult, rule: str) -> bool:
-    """Whether a rule of NO_PROXY applies to an address.
-
-    `*` matches everything; `example.com`, `.example.com` and `*.example.com` are equivalent; a
-    port may follow a name or an address; `10.0.0.0/8` and `fd00::/8` are networks.
-    """
-    host = parts.hostname or ""
-    if rule == "*" or not rule:
-        return bool(rule)
-    try:
-        network = ip_network(rule.strip("[]"), strict=False)
-        return ip_address(host) in network
-    except ValueError:
-        pass  # the host or the rule is a name, or the rule has a port
-    name, colon, port = rule.rpartition(":")
-    if colon and port.isdecimal():
-        if port != str(parts.port or {"http": 80, "https": 443}[parts.scheme]):
-            return False
-        rule = name.strip("[]")
-    name = rule.lower().lstrip("*").lstrip(".")
-    return bool(name) and f".{host}".endswith(f".{name}")

@@ -1,18 +1,19 @@
 """Discovery of the user's own server: its models, slots and context."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
-import orjson
-
-from ..errors import UsageError
+from ..errors import Unreachable, UsageError
+from .inquiry import Unanswered, answered
+from .keys import settings_of
 from .local_server import llamacpp_limits
+from .payload import loaded
+from .settings import Settings
 
-REQUEST_TIMEOUT = 20.0
-"""Timeout (s) of the requests; a server that is still loading a model answers slowly."""
+OWN = "compatible/own"
+"""The provider that a server of the user's is called in a sweep file that is made for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +30,23 @@ class OwnServer:
     """Tokens of one slot; None unless stated."""
 
 
-async def own_server(address: str, key: str = "") -> OwnServer:
+async def own_server(address: str, environment: Mapping[str, str]) -> OwnServer:
     """Ask an OpenAI-compatible server for its models and slots; nothing is generated.
 
-    address: with or without a final `/v1`. Raises UsageError if no such server answers.
+    address: with or without a final `/v1`. environment: may hold a key and a proxy. Raises
+    UsageError if no such server answers.
     """
     base_url = _base_url(address)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
-    async with aiohttp.ClientSession(timeout=timeout, headers=headers, trust_env=True) as client:
-        try:
-            status, answer = await _get(client, f"{base_url}/models")
-            # llama.cpp only; it is beside the OpenAI API, not below `/v1`.
-            _, props = await _get(client, f"{base_url.removesuffix('/v1')}/props")
-        except (aiohttp.ClientError, TimeoutError) as exc:
-            what = f"{type(exc).__name__}: {exc}".rstrip(": ")
-            raise UsageError(
-                f"--local {address}: no server answers there ({what}); start it, or see which port "
-                "it listens on"
-            ) from exc
+    settings = settings_of(OWN, environment, base_url=base_url)
+    try:
+        status, answer = await _told(settings, f"{base_url}/models")
+        # llama.cpp only; it is beside the OpenAI API, not below `/v1`.
+        _, props = await _told(settings, f"{base_url.removesuffix('/v1')}/props")
+    except (Unreachable, Unanswered) as exc:
+        raise UsageError(
+            f"--local {address}: no server answers there ({exc}); start it, or see which port "
+            "it listens on"
+        ) from exc
     if status in (401, 403):
         raise UsageError(
             f"--local {address}: the server wants a key ({status}); put it into "
@@ -66,15 +65,11 @@ async def own_server(address: str, key: str = "") -> OwnServer:
     return OwnServer(base_url, models, limits.slots or None, limits.context or None)
 
 
-async def _get(client: aiohttp.ClientSession, url: str) -> tuple[int, dict[str, Any]]:
+async def _told(settings: Settings, url: str) -> tuple[int, dict[str, Any]]:
     """The status and the JSON object of an answer; empty if it is not an object."""
-    async with client.get(url) as answer:
-        body = await answer.read()
-        try:
-            data = orjson.loads(body) if answer.ok else {}
-        except orjson.JSONDecodeError:
-            data = {}
-        return answer.status, data if isinstance(data, dict) else {}
+    answer = await answered(settings, url)
+    data, _ = loaded(answer.body) if answer.status < 400 else ({}, "")
+    return answer.status, data if isinstance(data, dict) else {}
 
 
 def _base_url(address: str) -> str:

@@ -1,16 +1,16 @@
 """Providers: the `Ask` that sends a call. Limits, retries and the store are wrapped around it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from ...cache.call import Call
 from ...cache.reply import Reply
-from ..errors import EngineError, KeyRepeated, Malformed, OutcomeUnknown
+from ..errors import EngineError, KeyRepeated, Malformed
 from .limit_headers import HeaderLimits
 from .secret import HIDDEN
 from .traces import forget
-from .transport import DEADLINE, NOTHING, Transport
+from .transport import NOTHING, Response, Transport
 from .wire import Wire
 
 OnLimits: TypeAlias = Callable[[str, HeaderLimits], None]
@@ -36,54 +36,60 @@ class Provider(ABC):
 
 
 class HttpProvider(Provider):
-    """A wire over a transport. deadline: seconds for each exchange in total."""
+    """A wire over a transport. A call is `land(call, await start(call))`."""
 
     def __init__(
-        self,
-        wire: Wire,
-        transport: Transport,
-        *,
-        deadline: float = DEADLINE,
-        on_limits: OnLimits | None = None,
+        self, wire: Wire, make: Callable[[], Transport], on_limits: OnLimits | None = None
     ) -> None:
+        """make: makes the transport with the first call, so that a replay loads no client."""
         self._wire = wire
-        self._transport = transport
-        self._deadline = deadline
+        self._make = make
+        self._transport: Transport | None = None
         self._on_limits = on_limits
         self._path = wire.path
         self._headers = wire.headers()
-        self._stated: dict[str, tuple[str | None, ...]] = {}
+        self._stated: dict[str, list[str | None]] = {}
         """By model, the limits as the last answer stated them."""
 
     async def __call__(self, call: Call) -> Reply:
+        return self.land(call, await self.start(call))
+
+    def start(self, call: Call) -> Awaitable[Response]:
+        """Send a call. Raises: as `__call__`."""
+        transport = self._transport
+        if transport is None:
+            transport = self._transport = self._make()
         try:
             body = self._wire.body(call)
-            response = await self._transport.post(self._path, self._headers, body, self._deadline)
-        except OutcomeUnknown:
-            raise
         except EngineError as exc:
-            exc.sent = False
+            exc.unsent()
             raise
-        if (connection := response.connection) is not None:
-            connection.calls = (*connection.calls[-1:], call.address)
-        if self._on_limits is not None:
-            model = call.request.model
-            stated = tuple(map(response.headers.get, self._wire.limit_headers))
-            if stated != self._stated.get(model):
-                self._stated[model] = stated
-                self._on_limits(model, self._wire.limits(response.headers))
+        return transport.post(self._path, self._headers, body, call.address)
+
+    def land(self, call: Call, response: Response) -> Reply:
+        """The reply in an answer to a call. Raises: as `__call__`."""
+        assert self._transport is not None, "it has sent the call"
         try:
-            reply = self._wire.reply(response.status, response.headers, response.body)
+            response = self._transport.read(response)
+            headers = response.headers
+            if self._on_limits is not None:
+                model = call.request.model
+                stated = [headers.get(name) for name in self._wire.limit_headers]
+                if stated != self._stated.get(model):
+                    self._stated[model] = stated
+                    self._on_limits(model, self._wire.limits(headers))
+            reply = self._wire.reply(response.status, headers, response.body)
             require_length(reply, call, self._wire.provider, response.body)
         except BaseException as exc:
             # Do not keep the body in memory while the call waits for its retry.
-            response = NOTHING
+            response, headers = NOTHING, {}
             forget(exc)
             raise
         return keyless(reply, self._wire.provider) if response.repeats_key else reply
 
     async def close(self) -> None:
-        await self._transport.close()
+        if self._transport is not None:
+            await self._transport.close()
 
 
 def require_length(reply: Reply, call: Call, source: str, body: bytes) -> None:

@@ -11,8 +11,7 @@ import asyncio
 import hashlib
 import logging
 import math
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from ...cache.call import Call
@@ -35,13 +34,6 @@ SPREAD = 1.25
 FIRST_PROBE, MAX_PROBE = 5.0, 60.0
 """Seconds until an endpoint that failed is tried again; each further failure doubles them."""
 
-HEDGED = "hedged"
-"""What a request is called that was given up since another endpoint answered first."""
-STRAGGLER = 1.5
-"""A call that takes this many times as long as 95 of 100 is asked elsewhere too."""
-TIMED = 256
-"""The last answers by which that is told; half as many must have come."""
-
 log = logging.getLogger(__name__)
 
 
@@ -51,9 +43,7 @@ class Replica:
     def __init__(self, url: str, provider: Provider) -> None:
         self.url = url
         self.provider = provider
-        self.in_flight = self.most = 0
-        """Calls in flight, and the most that there have been."""
-        self.answered = 0
+        self.in_flight = 0
         self.down_until = -math.inf
         """When it may be tried again (loop time, s), after a failure."""
         self._wait = FIRST_PROBE
@@ -65,7 +55,6 @@ class Replica:
             self._wait = min(2 * self._wait, MAX_PROBE)
 
     def works(self) -> None:
-        self.answered += 1
         self.down_until, self._wait = -math.inf, FIRST_PROBE
 
 
@@ -73,26 +62,13 @@ class Replicas(Provider):
     """An `Ask` over the endpoints of the user's own servers, which bill nothing.
 
     A call that fails at one is asked of the next that works; only when none is left is its error
-    raised. One that takes much longer than others, while another endpoint has less than half of
-    what it has had, is asked there too: the first reply wins, and the other request is given up
-    (Dean and Barroso 2013). Whether all serve the model is checked before its first call:
-    ModelNotFound if some do not.
+    raised. Whether all serve the model is checked before its first call: ModelNotFound if some do
+    not.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        replicas: Sequence[Replica],
-        hedged: Callable[[str], None] = lambda model: None,
-    ) -> None:
-        """settings: of the provider; each replica has the same at its own URL. hedged: called with
-        the model of each request that is sent although another is out."""
+    def __init__(self, settings: Settings, replicas: Sequence[Replica]) -> None:
+        """settings: of the provider; each replica has the same at its own URL."""
         self._settings = settings
-        self._hedged = hedged
-        self._took: deque[float] = deque(maxlen=TIMED)
-        """Seconds of the last answers."""
-        self._long = math.inf
-        """Seconds after which a call is a straggler."""
         self.replicas = tuple(replicas)
         self._trusted: set[str] = set()
         self._checked: dict[str, asyncio.Task[None]] = {}
@@ -111,59 +87,23 @@ class Replicas(Provider):
             replica = self._chosen(call, clock(), tried)
             tried.add(replica)
             try:
-                return await self._hedge(replica, call, tried)
+                return await self._at(replica, call)
             except (Unreachable, Overloaded, OutcomeUnknown) as fault:
                 if isinstance(fault, Malformed) or len(tried) == len(self.replicas):
                     raise
 
-    async def _hedge(self, replica: Replica, call: Call, tried: set[Replica]) -> Reply:
-        """The reply of one endpoint, or that of another which is asked when it takes long."""
-        if self._long == math.inf:
-            return await self._at(replica, call)
-        out = {asyncio.create_task(self._at(replica, call))}
-        try:
-            done, _ = await asyncio.wait(out, timeout=self._long)
-            if not done and (other := self._idle(call, tried)) is not None:
-                tried.add(other)
-                self._hedged(call.request.model)
-                out.add(asyncio.create_task(self._at(other, call)))
-            while True:
-                done, left = await asyncio.wait(out, return_when=asyncio.FIRST_COMPLETED)
-                whole = [each for each in done if each.exception() is None]
-                if whole or not left:
-                    return (whole or [*done])[0].result()
-                out = left
-        finally:
-            for each in out:
-                each.cancel()
-
     async def _at(self, replica: Replica, call: Call) -> Reply:
-        clock = asyncio.get_running_loop().time
-        began = clock()
         replica.in_flight += 1
-        replica.most = max(replica.most, replica.in_flight)
         try:
             reply = await replica.provider(call)
         except (Unreachable, Overloaded, OutcomeUnknown) as fault:
             if not isinstance(fault, Malformed):
-                replica.failed(fault, clock())
+                replica.failed(fault, asyncio.get_running_loop().time())
             raise
         finally:
             replica.in_flight -= 1
         replica.works()
-        self._took.append(clock() - began)
-        if not replica.answered % (TIMED // 8) and len(self._took) >= TIMED // 2:
-            self._long = STRAGGLER * sorted(self._took)[len(self._took) * 95 // 100]
         return reply
-
-    def _idle(self, call: Call, tried: set[Replica]) -> Replica | None:
-        """An endpoint that works and has less than half of what it has had, if there is one."""
-        now = asyncio.get_running_loop().time()
-        for replica in self._order(call):
-            works = replica not in tried and replica.down_until <= now
-            if works and replica.in_flight < replica.most / 2:
-                return replica
-        return None
 
     def trust(self, model: str) -> None:
         """Take it that all endpoints serve a model."""

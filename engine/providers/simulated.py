@@ -13,8 +13,7 @@ from functools import cache
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ...protocols.question import Problem
-from ..errors import UsageError
-from ..system.entry_points import SIMULATION_GROUP, load_registered, registered
+from ..system.entry_points import SIMULATION_GROUP, load_one, registered
 
 PREFIX = "sim/"
 """Prefix of the names of simulated models."""
@@ -70,12 +69,8 @@ class Simulation(ABC):
 @cache
 def simulation() -> Simulation | None:
     """The registered simulation; None where there is none."""
-    for name in registered(SIMULATION_GROUP):
-        found = load_registered(SIMULATION_GROUP, name)
-        if not isinstance(found, Simulation):
-            raise UsageError(f"{name}: {found!r}, which is registered, is no {Simulation.__name__}")
-        return found
-    return None
+    names = registered(SIMULATION_GROUP)
+    return next((load_one(SIMULATION_GROUP, name, Simulation) for name in names), None)
 
 
 def presets() -> Mapping[str, SimulatedModel]:

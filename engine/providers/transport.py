@@ -1,14 +1,9 @@
 """The interface for one HTTP exchange: bytes out, bytes in; unaware of calls, models and keys."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Mapping
 
-from ...cache.frozen import fast_init
-
-if TYPE_CHECKING:
-    from .connection import ServerConnection
+from msgspec import Struct
 
 DEADLINE = 600.0
 """Default deadline of an exchange: seconds from handing over a request to the whole answer."""
@@ -21,9 +16,7 @@ PROXY_REMEDY = (
 """What to do about a 407."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class Response:
+class Response(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     """Looked up by lower-case name."""
@@ -31,8 +24,6 @@ class Response:
     """Decompressed."""
     repeats_key: bool = False
     """Whether a key was found in it, and hidden; see `Secret`."""
-    connection: "ServerConnection | None" = None
-    """Where it came from; None where that is not known."""
 
 
 NOTHING = Response(0, {}, b"")
@@ -42,39 +33,22 @@ NOTHING = Response(0, {}, b"")
 class Transport(ABC):
     """Sends requests to one server. Any status is a Response; only a failed exchange raises.
 
-    Raises: Unreachable: nothing was sent. OutcomeUnknown: sent, but no whole answer came in time.
-    Malformed: an answer over the cap, or one that cannot be decompressed. ProviderDown: the
-    server's certificate is bad. AuthenticationFailed: there are no credentials.
+    Raises: as `HttpClient`; AuthenticationFailed: there are no credentials.
     """
 
     @abstractmethod
-    async def post(
-        self, path: str, headers: Mapping[str, str], body: bytes, deadline: float
-    ) -> Response:
-        """Exchange one request for one answer within `deadline` seconds in total.
+    def post(
+        self, path: str, headers: Mapping[str, str], body: bytes, about: str = ""
+    ) -> Awaitable[Response]:
+        """Send for an answer, which `read` takes in. about: a call's address, for messages.
 
         Cancellation closes the connection; whether the server has billed is then unknown.
         """
 
     @abstractmethod
+    def read(self, came: Response) -> Response:
+        """What `post` has given, decompressed and without the key; see `HttpClient.read`."""
+
+    @abstractmethod
     async def close(self) -> None:
         """Close all connections. Exchanges under way fail with OutcomeUnknown."""
-
-
-class Deferred(Transport):
-    """A transport made when the first request is sent, so that a replay loads no client at all."""
-
-    def __init__(self, make: Callable[[], Transport]) -> None:
-        self._make = make
-        self._made: Transport | None = None
-
-    def post(
-        self, path: str, headers: Mapping[str, str], body: bytes, deadline: float
-    ) -> Coroutine[Any, Any, Response]:
-        if self._made is None:
-            self._made = self._make()
-        return self._made.post(path, headers, body, deadline)
-
-    async def close(self) -> None:
-        if self._made is not None:
-            await self._made.close()

@@ -24,6 +24,9 @@ class BatchTerms:
     then: Then = "live"
     max_lines: int | None = None
     """Maximum number of calls per batch; None: the vendor's."""
+    cancels: tuple[str, ...] | None = None
+    """Set to cancel batches and do no work: the ids or marks of those to give up, or () to cancel
+    all of them."""
 
     def __post_init__(self) -> None:
         if self.patience is not None and not self.patience >= 0:

@@ -1,4 +1,4 @@
-"""Asking models in batches, as far as the core knows it: what a user wishes, and who does it.
+"""Replies that come in their own time, as far as the core knows them: of batches, and of people.
 
 An extension registers a `Batching` under `oversight.batching`.
 """
@@ -8,51 +8,79 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from ...cache.cache import Cache
+from ...cache.call import Ask, Call
 from ..errors import UsageError
 from ..models.accounting.ledger import UsageTotals
 from ..models.accounting.prices import PriceList
 from ..models.directory import ModelDirectory
 from ..models.router import Models
-from ..system.entry_points import BATCHING_GROUP, load_registered, registered
-from .batch_terms import FOLDER, LIVE, BatchTerms
-from .executor import Assignment
-from .loaded_sweep import LoadedSweep
-from .rounds import MakeRounds
-from .session import MakeExecutor, RunSession
+from ..sweep.sweep import Cell
+from ..system.entry_points import BATCHING_GROUP, load_one, registered
+from .batch_terms import BatchTerms
+from .order import Deferred
+
+
+class AnsweredLater(ABC):
+    """People in place of models: their replies come in their own time. Cells wait for them, or,
+    where models are asked in batches, end and are run again once there are answers."""
+
+    models: Sequence[str] = ()
+    """Names under which they are asked, such as `person/experts`."""
+
+    @abstractmethod
+    def ask_of(self, cell: Cell, ask: Ask) -> Ask:
+        """What a cell is to ask in place of `ask`."""
+
+    @abstractmethod
+    def has_answered(self, call: Call) -> bool:
+        """Whether the reply is there; if not, it is waited for from now on."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> int:
+        """How many replies there have been."""
+
+    @property
+    @abstractmethod
+    def open(self) -> int:
+        """How many calls wait."""
+
+    @abstractmethod
+    async def news(self, most: float) -> None:
+        """Return when anything has changed, or after `most` seconds."""
 
 
 class Batching(ABC):
-    """Asks some models through their vendors' batch endpoints, in rounds."""
+    """Asks some models through their vendors' batch endpoints."""
 
     @abstractmethod
-    def assigned(
-        self, assignment: Assignment, batched: Sequence[str], terms: BatchTerms
-    ) -> Assignment:
-        """The work of a run with the rounds of its batches; as it was if it has none."""
-
-    @abstractmethod
-    def rounds(
+    def deferred(
         self,
         folder: Path,
         models: Models,
+        cache: Cache,
         prices: PriceList,
-        batched: Sequence[str],
         terms: BatchTerms,
         entered: Mapping[str, UsageTotals],
-    ) -> MakeRounds:
-        """The rounds of work that is no run. folder: keeps the books; this process holds its lock.
-        entered: by model, what the folder's ledger knows of earlier sessions."""
+        *,
+        batched: Sequence[str],
+        later: AnsweredLater | None = None,
+        forgives: bool = False,
+    ) -> Deferred | None:
+        """The replies of batches; None where none are to be asked for, and none are out.
+
+        folder: keeps the books; this process holds its lock. entered: by model, what the folder's
+        ledger knows of earlier sessions. batched: models to ask in batches. later: people who
+        answer meanwhile. forgives: whether calls that can never be served are asked once more.
+        """
 
 
 @cache
 def batching() -> Batching | None:
     """The registered one; None where there is none."""
-    for name in registered(BATCHING_GROUP):
-        found = load_registered(BATCHING_GROUP, name)
-        if not isinstance(found, Batching):
-            raise UsageError(f"{name}: {found!r}, which is registered, is no {Batching.__name__}")
-        return found
-    return None
+    names = registered(BATCHING_GROUP)
+    return next((load_one(BATCHING_GROUP, name, Batching) for name in names), None)
 
 
 def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) -> tuple[str, ...]:
@@ -64,16 +92,3 @@ def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) ->
     if batched and batching() is None:
         raise UsageError(f"{batched[0]}: batches are not installed; ask it live")
     return batched
-
-
-def executor_for(loaded: LoadedSweep, batch: BatchTerms = LIVE) -> MakeExecutor:
-    """batch: which models are asked in batches, beside those that the sweep file names; a run that
-    has batches out collects them in any case. UsageError for a model that cannot be asked so."""
-    batched = batched_models(loaded.models, loaded.sweep.models, batch.every)
-
-    def make(assignment: Assignment) -> RunSession:
-        wanted = batched or (assignment.folder.path / FOLDER).exists()
-        by = batching() if wanted and assignment.mode != "replay" else None
-        return RunSession(by.assigned(assignment, batched, batch) if by else assignment)
-
-    return make

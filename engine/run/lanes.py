@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
 
 from ...cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
 from ...protocols.errors import Declined, NotRun, Unreadable
@@ -18,9 +17,7 @@ from ..errors import (
     StoreFailed,
 )
 from ..stop import StopToken
-
-Work = TypeVar("Work")
-Completed = TypeVar("Completed")
+from .order import Completed, Deferred, Missing, Order, Work, order_of
 
 CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
 """Faults that do not concern the piece of work in which they are raised; all but the last two
@@ -48,21 +45,19 @@ _SHOWN: set[tuple[str, str, int]] = set()
 
 
 async def run_lanes(
-    todo: Iterable[Work],
+    order: Order[Work, Completed],
     attempt: Callable[[Work], Awaitable[Completed]],
     keep: Callable[[Work, Completed], None],
     *,
     lanes: int | Callable[[], int],
     stop_token: StopToken,
     waits: Callable[[], bool] = lambda: True,
-    more: Callable[[], Awaitable[bool]] | None = None,
 ) -> None:
-    """Attempt every piece, `lanes` at a time, in the order of `todo`; a lane ends what it began.
+    """Attempt every piece that an order hands out, `lanes` at a time.
 
     lanes: their number, or a function that returns it, where it may grow while the work goes on.
     keep: called with each piece and its result, when the attempt ends. waits: whether attempts
-    are waiting for a reply; until they first do, only a few lanes run. more: awaited by each lane
-    that exhausts `todo`; returns True once there is more in it, False if there never will be.
+    are waiting for a reply; until they first do, only a few lanes run.
 
     A Halt stops the token: pieces that need another call end without a result, and all lanes
     return. A piece that is Pending ends without a result, and its lane goes on. Whatever else an
@@ -70,39 +65,46 @@ async def run_lanes(
     result.
     """
     _SHOWN.clear()
-    waiting = iter(todo)  # shared by the lanes: next() has no await, so no two take one piece
     most = lanes if callable(lanes) else lambda: lanes
-    begun, pieces, few = 0, 0, True
+    begun, pieces, under_way, few = 0, 0, 0, True
+    at_work = asyncio.Event()
 
-    async def take() -> None:
-        nonlocal pieces
-        for work in waiting:
+    async def taken(work: Work) -> Completed | None:
+        """The result of a piece, which is kept; None if it has none."""
+        if stop_token.halt is not None:
+            return None
+        try:
+            completed = await attempt(work)
+        except Pending:
+            await asyncio.sleep(0)
+            return None
+        except Halt as halt:
+            stop_token.stop(halt)
+            return None
+        try:
+            keep(work, completed)
+        except RunFolderError as fault:
+            stop_token.stop(StoreFailed(str(fault)))
+        return completed
+
+    async def lane() -> None:
+        nonlocal pieces, under_way
+        async for work in order:
+            under_way += 1
+            at_work.set()
+            order.ended(work, await taken(work))
+            under_way -= 1
             if stop_token.halt is not None:
-                return
-            try:
-                completed = await attempt(work)
-            except Pending:
-                await asyncio.sleep(0)
-                continue
-            except Halt as halt:
-                stop_token.stop(halt)
-                return
-            try:
-                keep(work, completed)
-            except RunFolderError as fault:
-                stop_token.stop(StoreFailed(str(fault)))
-                return
+                break
+            if not under_way:
+                at_work.clear()
             if not few:
                 widen(most())
             # Pieces that the store answers never wait: give signals and progress a turn.
             pieces += 1
             if not pieces % PIECES_A_TURN:
                 await asyncio.sleep(0)
-
-    async def lane() -> None:
-        await take()
-        while more is not None and await more() and stop_token.halt is None:
-            await take()
+        at_work.set()
 
     def widen(count: int) -> None:
         nonlocal begun
@@ -117,11 +119,30 @@ async def run_lanes(
         async with asyncio.TaskGroup() as group:
             widen(min(most(), LANES_FROM_STORE))
             while running and not waits():
+                await at_work.wait()
                 _, running = await asyncio.wait(running, timeout=POLL_SECONDS)
             few = False
             widen(most())
     except BaseExceptionGroup as faults:
         raise first_fault(faults) from None
+
+
+async def run_all(
+    missing: Missing[Work],
+    attempt: Callable[[Work], Awaitable[Completed]],
+    keep: Callable[[Work, Completed], None],
+    *,
+    replies: Deferred | None = None,
+    lanes: int,
+    stop_token: StopToken,
+    waits: Callable[[], bool] = lambda: True,
+) -> None:
+    """Attempt all that is missing, as `run_lanes` does. replies: those that come in their own
+    time; None where all models answer at once."""
+    order: Order[Work, Completed] = order_of(missing, replies)
+    await run_lanes(order, attempt, keep, lanes=lanes, stop_token=stop_token, waits=waits)
+    if replies is not None and stop_token.halt is None:
+        await replies.finish()
 
 
 def failure(work: str, raised: BaseException) -> Failure:

@@ -15,8 +15,8 @@ from ..errors import RunFolderError
 from ..stop import StopToken
 from ..sweep.sweep import Cell
 from ..system.files import append_line, unwritable, whole_lines
-from .lanes import failure
-from .rounds import Rounds, run_rounds
+from .lanes import failure, run_all
+from .order import Deferred
 from .scheduler import attempt
 
 PROBES = "probes"
@@ -105,7 +105,7 @@ async def run_probes(
     *,
     lanes: int,
     stop_token: StopToken,
-    rounds: Rounds,
+    replies: Deferred | None,
 ) -> None:
     """Ask the judge of each cell about each prefix. A Halt stops it; what completed is kept."""
 
@@ -119,7 +119,7 @@ async def run_probes(
     def missing() -> Iterator[BeliefProbe]:
         return (p for p in probes if (p.cell.id, len(p.transcript.turns)) not in file.known)
 
-    await run_rounds(rounds, missing, heard, file.keep, lanes=lanes, stop_token=stop_token)
+    await run_all(missing, heard, file.keep, replies=replies, lanes=lanes, stop_token=stop_token)
 
 
 def best_mass(probs: Sequence[float], problem: Problem) -> float:

@@ -1,6 +1,7 @@
 """Replaying: cells run again from recorded replies alone. No socket is ever opened."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import orjson
 
@@ -12,8 +13,10 @@ from ...cache.store import Reader
 from ...protocols.transcript import Verdict
 from ..stop import StopToken
 from ..sweep.sweep import Cell
+from .lanes import run_lanes
+from .order import Plain
 from .outcome import OutcomeRecord, outcome_of
-from .scheduler import CellOutcome, run_cells
+from .scheduler import CellOutcome, attempt
 
 REPLAY_LANES = 1
 """Nothing waits in a replay, and one cell after the other meets the same first miss each time."""
@@ -56,7 +59,8 @@ async def replay_cells(
         keep(cell, outcome_of(cell, outcome), outcome)
 
     stop_token = StopToken()
-    await run_cells(cells, cache, kept, lanes=REPLAY_LANES, stop_token=stop_token)
+    asked = partial(attempt, ask=cache)
+    await run_lanes(Plain(cells), asked, kept, lanes=REPLAY_LANES, stop_token=stop_token)
     stop_token.raise_if_stopped()
 
 

@@ -1,42 +1,34 @@
 """A run: one sweep in its folder, over its store; started or resumed."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    closing,
-    contextmanager,
-)
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from ...cache.cache import CacheStatistics, Mode
 from ...cache.store import Store
+from ...protocols.transcript import Failure
 from ..display.progress import Snapshot
 from ..display.quantity import short
-from ..errors import Halt, RunFolderError, StoreFailed
+from ..errors import Halt, RunFolderError, StoreFailed, UsageError
 from ..models.accounting.budget import dollars
 from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
 from ..models.accounting.prices import PriceList, listed
 from ..models.router import RunPolicy
-from ..providers.retirements import today
-from .dry_run import require_abilities, require_service
-from .executor import Assignment
+from ..sweep.rows import Row
+from ..system.settings import is_url
+from .batch_terms import FOLDER, LIVE, BatchTerms
+from .batching import AnsweredLater, batched_models
+from .executor import LocalExecutor
 from .lanes import RETRIED_KINDS
 from .loaded_sweep import ChangedCode, LoadedSweep, run_folder
-from .observer import Observer
 from .outcome import OutcomeRecord
-from .progress_file import ProgressNotes
 from .record.values import RecordedCell
-from .replay import REPLAY_LANES
-from .row_pauses import FAILED_ALIKE, RowPauses
 from .run_folder import QUARANTINE, RunFolder
-from .session import MakeExecutor, RunSession
 from .stores import open_store, shown_name, store_name
 from .takeover import Taken, Takeover
-from .watermark import store_watermark
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +64,12 @@ class RunOptions:
     """The runs that cells are taken over from; None for the others in `runs/`."""
     verify: int = 0
     """How many of the cells that are taken over from a run are replayed first."""
+    terms: BatchTerms = LIVE
+    """Which calls go in batches."""
+    workers: int = 1
+    """Processes that ask."""
+    ray: str = ""
+    """Address of the cluster that has them; empty for this machine."""
 
 
 class Run:
@@ -97,18 +95,11 @@ class Run:
         """Number of failed cells whose outcome was deleted, so that they run again."""
         self.taken = taken
         """What was taken over from other runs."""
-        active = options.mode != "replay" and not options.keeps_going
-        self._pauses = RowPauses(loaded.sweep.rows, active=active)
-        if active and folder.failed >= FAILED_ALIKE:
-            sweep, before = loaded.sweep, folder.outcomes()
-            self._pauses.resume(
-                (sweep.rows[sweep.row_at(each.place)], each.failure)
-                for each in before
-                if not each.not_run
-            )
-        self._executor: RunSession | None = None
-        self._ledger: LedgerFile | None = None
-        self._observers: Sequence[Observer] = ()
+        self.later: AnsweredLater | None = None
+        """People who answer at their own pace; set before `execute`."""
+        self.session: LocalExecutor | None = None
+        """What asks; set once the run is executed."""
+        self.ledger: LedgerFile | None = None
 
     @classmethod
     @contextmanager
@@ -116,8 +107,14 @@ class Run:
         """Open the store, and make or resume the run folder. Nothing is asked.
 
         RunFolderError for a folder of another sweep, or in use, and for a store that is not the
-        run's or has lost replies; StoreError.
+        run's or has lost replies; StoreError; UsageError for options that do not fit the sweep.
         """
+        if options.ray and not is_url(str(options.store)):
+            raise UsageError(
+                f"--ray {options.ray}: {options.store} is a folder, which the machines of a "
+                "cluster do not share: name a database with --store postgresql://…"
+            )
+        batched_models(loaded.models, loaded.sweep.models, options.terms.every)
         named = store_name(options.store)
         with (
             closing(open_store(named)) as store,
@@ -141,53 +138,13 @@ class Run:
             dropped = folder.forget_failures(kinds)
             yield cls(loaded, options, folder, store, len(dropped), taken)
 
-    async def execute(
-        self, *observers: Observer, executor: MakeExecutor = RunSession
-    ) -> Halt | None:
-        """Run the missing cells; why it stopped early, or None when every cell has an outcome.
-
-        UsageError where a key is missing, or a model lacks an ability that the sweep needs.
-        Replies in flight at a stop land and are saved; when cancelled they are abandoned.
-        """
-        if self.folder.complete:
-            # A process may have been killed between its last outcome and `_settled`.
-            return self._settled()
-        loaded, mode = self.loaded, self.options.mode
-        await require_abilities(loaded.sweep, loaded.models.simulated, loaded.models.reach)
-        if mode != "replay":
-            require_service(loaded.models.retirements(loaded.sweep.models), today())
-        ledger = self._ledger = LedgerFile(self.folder.path, self._accounts_now)
-        working = self._executor = executor(self._assignment(ledger.by_model()))
-        observers = self._observers = (ProgressNotes(self.folder.database), *observers)
-        try:
-            async with AsyncExitStack() as stack:
-                stack.enter_context(self.folder.keeping(self._completed, loaded.stop_token))
-                await stack.enter_async_context(self._watermark(working))
-                await stack.enter_async_context(ledger.kept(loaded.stop_token, working.ledger))
-                for observer in observers:
-                    await stack.enter_async_context(observer.watching(self.snapshot))
-                try:
-                    halt = await working.run()
-                finally:
-                    await self.folder.flush()
-                if halt is None:
-                    halt = self._settled()
-        finally:
-            await working.close()
-            if loaded.stop_token.halt is not None:
-                loaded.stop_token.halt.unsaved = working.statistics.unsaved
-        if halt is None and isinstance(loaded.stop_token.halt, StoreFailed):
-            # The last note in the folder failed, after the last outcome.
-            return loaded.stop_token.halt
-        return halt
-
     def snapshot(self) -> Snapshot:
         """The current state of the run."""
         cells = len(self.loaded.sweep), self.folder.finished, self.folder.failed
-        if self._executor is None:
+        if self.session is None:
             return Snapshot(*cells)
         paid = sum_usage(self.accounts().values())
-        return self._executor.standing(
+        return self.session.standing(
             *cells,
             refused=dict(paid.outcomes).get("refused", 0),
             spend=self._spend(paid),
@@ -197,76 +154,76 @@ class Run:
     @property
     def calls(self) -> CacheStatistics:
         """How the calls of this session were answered; unlike a snapshot it needs no event loop."""
-        return self._executor.statistics if self._executor else CacheStatistics(0, 0, 0, 0)
+        return self.session.statistics if self.session else CacheStatistics(0, 0, 0, 0)
 
     @property
     def awaited(self) -> str:
         """Batches that are out; empty if there are none."""
-        return self._executor.awaited if self._executor else ""
+        return self.session.awaited if self.session else ""
 
     def accounts(self) -> Mapping[str, UsageTotals]:
         """Usage since the run began, by model; earlier sessions included."""
-        return self._ledger.by_model() if self._ledger else {}
+        return self.ledger.by_model() if self.ledger else {}
 
     def outcomes(self) -> Iterator[OutcomeRecord]:
         """Every outcome so far, as in the run folder."""
         return self.folder.outcomes()
 
-    def _assignment(self, before: Mapping[str, UsageTotals]) -> Assignment:
+    def policy(self, before: Mapping[str, UsageTotals]) -> RunPolicy:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
-        options, folder = self.options, self.folder
-        paid = sum_usage(before.values())
-        return Assignment(
-            self.loaded,
-            folder,
-            self.store,
-            options.mode,
-            RunPolicy.capped(
-                options.prices or listed(),
-                options.max_cost,
-                options.max_tokens,
-                paid,
-                folder.path / QUARANTINE,
-            ),
-            lanes=self._max_cells(),
-            run_id=folder.id,
-            keep=self._put,
-            flush=folder.flush,
-            before=before,
-            run_again=self.run_again,
-            pauses=self._pauses,
+        options = self.options
+        return RunPolicy.capped(
+            options.prices or listed(),
+            options.max_cost,
+            options.max_tokens,
+            sum_usage(before.values()),
+            self.folder.path / QUARANTINE,
         )
 
-    def _put(self, cells: Sequence[RecordedCell]) -> None:
-        self._pauses.completed(cells)
+    @property
+    def batched(self) -> tuple[str, ...]:
+        """Models to ask in batches."""
+        loaded = self.loaded
+        return batched_models(loaded.models, loaded.sweep.models, self.options.terms.every)
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether a batch was ever submitted from the folder."""
+        return (self.folder.path / FOLDER).exists()
+
+    def earlier(self) -> Iterator[tuple[Row, Failure | None]]:
+        """What earlier sessions have left, if some cells failed: the row of each cell, and its
+        failure, or None."""
+        sweep = self.loaded.sweep
+        for each in self.folder.outcomes() if self.folder.failed else ():
+            if not each.not_run:
+                yield sweep.rows[sweep.row_at(each.place)], each.failure
+
+    def keeping(
+        self, completed: Callable[[Sequence[RecordedCell]], None]
+    ) -> AbstractContextManager[None]:
+        """Accept cells through `keep` while the body runs; end the body with `flush`.
+
+        completed: called with cells once they are in the folder.
+        """
+        return self.folder.keeping(completed, self.loaded.stop_token)
+
+    def keep(self, cells: Sequence[RecordedCell]) -> None:
+        """Take cells as they end; they are in the folder once `flush` has returned, or before.
+        RunFolderError if the disk is full or fails."""
         self.folder.put(cells)
 
-    def _max_cells(self) -> int:
-        if self.options.mode == "replay":
-            return REPLAY_LANES
-        loaded = self.loaded
-        return loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
+    async def flush(self) -> None:
+        """Wait until everything that was kept is in the folder. RunFolderError."""
+        await self.folder.flush()
 
-    def _watermark(self, working: RunSession) -> AbstractAsyncContextManager[None]:
-        def added() -> int:
-            # A refreshed reply replaces one that was there.
-            return working.statistics.new if self.options.mode == "use" else 0
-
-        return store_watermark(self.folder, added, self.store, self.loaded.stop_token)
-
-    def _completed(self, cells: Sequence[RecordedCell]) -> None:
-        for observer in self._observers:
-            observer.completed(cells)
-
-    def _settled(self) -> Halt | None:
+    def settle(self) -> Halt | None:
+        """Write what follows from all outcomes; why it cannot be written, or None."""
         try:
             self.folder.settle()
         except RunFolderError as fault:
             return StoreFailed(str(fault))
         return None
-
-    def _accounts_now(self) -> Mapping[str, UsageTotals]:
-        return self._executor.accounts() if self._executor else {}
 
     def _spend(self, paid: UsageTotals) -> str:
         if (most := self.options.max_tokens) is not None:

@@ -1,9 +1,7 @@
-"""Runs cells in lanes, and hands over each outcome when its cell ends."""
+"""Attempting one cell: its verdict, or what it failed at."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from ...cache.address import value_address
@@ -11,13 +9,11 @@ from ...cache.call import Ask, RecordingAsk, nth
 from ...cache.shared_work import SharedWork
 from ...protocols.question import Question
 from ...protocols.transcript import Failure, Verdict
-from ..stop import StopToken
 from ..sweep.sweep import Cell
-from .lanes import failure, run_lanes
+from .lanes import failure
 from .record.values import are_probabilities
 
 CellOutcome: TypeAlias = Verdict | Failure
-Keep: TypeAlias = Callable[[Cell, CellOutcome], None]
 
 
 class NotedOutcome(NamedTuple):
@@ -26,32 +22,6 @@ class NotedOutcome(NamedTuple):
     outcome: CellOutcome
     notes: list[Any]
     """Notes of the cell's `RecordingAsk`."""
-
-
-def run_cells(
-    cells: Iterable[Cell],
-    ask: Ask,
-    keep: Keep,
-    *,
-    lanes: int,
-    stop_token: StopToken,
-    waits: Callable[[], bool] = lambda: True,
-    more: Callable[[], Awaitable[bool]] | None = None,
-) -> Awaitable[None]:
-    """Run every cell, as `run_lanes` does.
-
-    What a model, a judge or a protocol fails at is kept as a Failure, and the others go on. A
-    Halt stops the token. ReplayMiss cancels the rest and propagates.
-    """
-    return run_lanes(
-        cells,
-        partial(attempt, ask=ask),
-        keep,
-        lanes=lanes,
-        stop_token=stop_token,
-        waits=waits,
-        more=more,
-    )
 
 
 async def attempt(cell: Cell, ask: Ask) -> CellOutcome:

@@ -52,9 +52,7 @@ def _found(run: RunReader, query: Query, hit: Hit) -> FoundHit:
     if hit.turn is not None and isinstance(cell.outcome, Verdict):
         speaker = cell.outcome.transcript.turns[hit.turn].speaker
     return FoundHit(
-        row.kind,
-        row.agent,
-        row.judge,
+        *row.shown_names,
         problem.id,
         problem.question.answers[side].label,
         place.draw,

@@ -1,165 +1,130 @@
-"""Executors in this process: models behind a cache over the store."""
+"""Sessions: the cells of a run, attempted in their order in this process."""
 
 import math
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import aclosing
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
 
-from ...cache.cache import Cache, CacheStatistics, Mode
-from ...cache.store import Store
-from ..display.progress import Snapshot
-from ..errors import Halt
-from ..models.accounting.ledger import Ledger, UsageTotals, sum_usage
-from ..models.router import Models
-from ..providers.prompt_cache import shared_beginning
+from ..errors import Halt, UsageError
+from ..models.accounting.ledger import UsageTotals
 from ..sweep.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
-from .canaries import CANARIES, FREE_PATIENCE, ComposedTwice, RowWatch
-from .dry_run import chains
-from .executor import Assignment
+from .batching import batching
+from .canaries import CANARIES, FREE_PATIENCE, Canaries, Pauses
+from .executor import LocalExecutor
 from .lanes import run_lanes
+from .order import Order, order_of
 from .record.capture import Capture
-from .rounds import MakeRounds, one_round
-from .scheduler import NotedOutcome
+from .replay import REPLAY_LANES
+from .run import Run
+from .scheduler import NotedOutcome, attempt_noted
 
-YOUNG_IN_ROUNDS = 5_000
-"""Few: most attempts of a round leave garbage, and no calls in flight make a collection slow."""
-
-
-class LocalExecutor:
-    """Models behind a cache over the store, and what is told of them."""
-
-    def __init__(
-        self,
-        models: Models,
-        store: Store,
-        mode: Mode = "use",
-        run_id: str = "",
-        paid: set[str] | None = None,
-        rounds: MakeRounds = one_round,
-    ) -> None:
-        """models: prepared; `close` closes them. paid: as `Cache` has it."""
-        self.models = models
-        self.cache = Cache(
-            store,
-            models,
-            identity=models.identity,
-            mode=mode,
-            origin=models.origin,
-            run_id=run_id,
-            paid=paid,
-            shared=shared_beginning,
-            tags=models.tags,
-        )
-        self.rounds = rounds(self.cache)
-
-    async def close(self) -> None:
-        await self.rounds.close()
-        await self.models.close()
-
-    @property
-    def statistics(self) -> CacheStatistics:
-        return self.rounds.counted(self.cache.statistics)
-
-    def accounts(self) -> dict[str, UsageTotals]:
-        return self.models.accounts()
-
-    def lines(self) -> tuple[str, ...]:
-        return (*self.rounds.lines(self.models.lines()),)
-
-    @property
-    def awaited(self) -> str:
-        return self.rounds.awaited
-
-    @property
-    def in_flight(self) -> int:
-        return self.models.in_flight
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.models.ledger
-
-    def standing(
-        self,
-        total: int,
-        finished: int,
-        failed: int,
-        *,
-        refused: int,
-        spend: str,
-        halt: Halt | None,
-    ) -> Snapshot:
-        """The state of the run for observers; the executor itself does not know the parameters."""
-        calls = self.statistics
-        return Snapshot(
-            total,
-            finished,
-            failed,
-            calls.asked,
-            calls.stored,
-            calls.shared,
-            refused,
-            spend,
-            self.lines(),
-            note=f"stopping: {halt}" if halt else "",
-            in_flight=self.in_flight,
-            at_risk=sum_usage(self.accounts().values()).at_risk,
-            awaited=self.awaited,
-        )
+YOUNG_IN_WAVES = 5_000
+"""Few: most attempts of a wave leave garbage, and no calls in flight make a collection slow."""
 
 
 class RunSession(LocalExecutor):
     """One session of a run, from its start or resume to its end or its stop."""
 
-    def __init__(self, assignment: Assignment) -> None:
-        loaded = assignment.loaded
-        loaded.models.prepare(loaded.sweep.roles, assignment.policy)
+    def __init__(self, run: Run, before: Mapping[str, UsageTotals]) -> None:
+        """before: what earlier sessions of the run paid, by model. UsageError."""
+        loaded, options = run.loaded, run.options
+        policy = run.policy(before)
+        loaded.models.prepare(loaded.sweep.roles, policy)
         paid = set[str]()
-        self._assignment = assignment
-        super().__init__(
-            loaded.models,
-            assignment.store,
-            assignment.mode,
-            assignment.run_id,
-            paid,
-            assignment.rounds,
-        )
-        ask_of = None if assignment.later is None else assignment.later.ask_of
-        self._attempt = ComposedTwice(self.cache, ask_of, self.cache.shared_work)
+        super().__init__(loaded.models, run.store, options.mode, run.folder.id, paid)
+        self._run = run
+        self._stop_token = loaded.stop_token
+        prices, cancels = loaded.models.priced(policy.prices), options.terms.cancels is not None
+        if options.mode != "replay" and (run.batched or run.has_batches or cancels):
+            if options.mode == "off":
+                raise UsageError(
+                    "what comes of a batch goes into the store, which --cache off does not write: "
+                    "leave one of them out"
+                )
+            by = batching()
+            assert by is not None, "there would be no batches"
+            self.deferred = by.deferred(
+                run.folder.path,
+                loaded.models,
+                self.cache,
+                prices,
+                options.terms,
+                before,
+                batched=run.batched,
+                later=run.later,
+                forgives=bool(run.run_again),
+            )
         self._under_way = 0
-        """Cells that are being attempted in this round."""
+        """Cells that are being attempted."""
+        self._ended = bytearray(len(loaded.sweep))
+        """1 at the place of each cell that this session has handed to the run folder."""
         self._capture = Capture(
             loaded.sweep,
             loaded.models.identity,
-            loaded.models.priced(assignment.policy.prices),
+            prices,
             paid,
             live=loaded.models.origin,
             run=self.cache.token,
         )
 
     async def run(self) -> Halt | None:
-        assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
-        folder = assignment.folder
-        with gc_relaxed(YOUNG_IN_ROUNDS if self.rounds.deferred else YOUNG):
+        """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
+        run, stop_token, order = self._run, self._stop_token, self.cells()
+        pauses = None
+        if run.options.mode != "replay" and not run.options.keeps_going:
+            order = pauses = Pauses(order, run.loaded.sweep.rows, run.earlier())
+        with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):
             async with self.cache:
-                async with aclosing(self.rounds.of(assignment.missing)) as rounds:
-                    async for cells in rounds:
-                        await self._attempt_all(cells)
-                        await assignment.flush()
-                if stop_token.halt is None and (halt := assignment.halted()) is not None:
+                await self.work(order)
+                await run.flush()
+                if pauses and stop_token.halt is None and (halt := pauses.halt(self.missing())):
                     stop_token.stop(halt)
-                if folder.complete:
-                    await self.rounds.finish()
-        return None if folder.complete else stop_token.halt
+                if self.deferred is not None and run.folder.complete:
+                    await self.deferred.finish()
+        return None if run.folder.complete else stop_token.halt
+
+    def missing(self) -> Iterator[Cell]:
+        """The cells without an outcome, anew each time."""
+        has, ended = self._run.folder.has, self._ended
+        every = self._run.loaded.sweep.cells()
+        return (cell for cell in every if not (ended[cell.place] or has(cell.place)))
+
+    def cells(self) -> Order[Cell, NotedOutcome]:
+        """The order of the cells, whatever rows are paused."""
+        run = self._run
+        order: Order[Cell, NotedOutcome] = order_of(self.missing, self.deferred)
+        if self.deferred is not None or run.later is not None or run.options.mode == "replay":
+            return order
+        return Canaries(
+            order,
+            run.loaded.sweep.rows,
+            canaries=run.loaded.file.top.max_cells or CANARIES,
+            patience=math.inf if self.models.bills else FREE_PATIENCE,
+        )
+
+    async def work(self, order: Order[Cell, NotedOutcome]) -> None:
+        """Attempt the cells of an order."""
+        await run_lanes(
+            order,
+            self._attempt,
+            self.keep,
+            lanes=lambda: self.max_cells,
+            stop_token=self._stop_token,
+            waits=lambda: self.cache.waits,
+        )
+
+    def keep(self, cell: Cell, end: NotedOutcome) -> None:
+        """Hand over how a cell ended. RunFolderError."""
+        self._run.keep((self._capture.cell(cell, end.outcome, end.notes),))
+        self._ended[cell.place] = 1
 
     @property
     def max_cells(self) -> int:
-        """Cells that may be under way now."""
-        assignment = self._assignment
-        if assignment.loaded.file.top.max_cells is not None or assignment.mode == "replay":
-            return assignment.lanes
-        # Slots that a server has stated since the run began count too.
-        return self.models.cells_at_once(assignment.loaded.sweep.models)
+        """Cells that may be under way now; slots that a server has stated since the run began
+        count too."""
+        loaded, mode = self._run.loaded, self._run.options.mode
+        if mode == "replay":
+            return REPLAY_LANES
+        return loaded.file.top.max_cells or self.models.cells_at_once(loaded.sweep.models)
 
     def lines(self) -> tuple[str, ...]:
         lines = super().lines()
@@ -167,60 +132,12 @@ class RunSession(LocalExecutor):
             lines = (*lines, f"limited by max_cells {self.max_cells:,}: the models have free slots")
         return lines
 
-    async def _attempt_all(self, cells: Iterable[Cell]) -> None:
-        assignment, stop_token = self._assignment, self._assignment.loaded.stop_token
-        self._under_way = 0
-        if self.rounds.deferred or assignment.later or assignment.mode == "replay":
-            await self._work(cells, self._keep)
-            return
-        free = not self.models.bills
-        sweep, longest = assignment.loaded.sweep, dict[str, int]()
-        if free and self.models.statistics():
-            try:
-                steps = await chains(sweep, self.models.simulated)
-                longest = {row: len(each) for row, each in steps.items()}
-            except Halt as halt:
-                stop_token.stop(halt)
-                return
-        watch = RowWatch(
-            cells,
-            stop_token,
-            assignment.pauses,
-            total=len(sweep) - assignment.folder.finished,
-            canaries=assignment.loaded.file.top.max_cells or CANARIES,
-            patience=FREE_PATIENCE if free else math.inf,
-            chains=longest,
-        )
-
-        def keep(cell: Cell, end: NotedOutcome) -> None:
-            self._keep(cell, end)
-            watch.completed(cell, end.outcome)
-
-        await self._work(watch, keep, watch.more)
-
-    async def _work(
-        self,
-        cells: Iterable[Cell],
-        keep: Callable[[Cell, NotedOutcome], None],
-        more: Callable[[], Awaitable[bool]] | None = None,
-    ) -> None:
-        await run_lanes(
-            cells,
-            self._begin,
-            keep,
-            lanes=lambda: self.max_cells,
-            stop_token=self._assignment.loaded.stop_token,
-            waits=lambda: self.cache.waits,
-            more=more,
-        )
-
-    def _begin(self, cell: Cell) -> Awaitable[NotedOutcome]:
+    async def _attempt(self, cell: Cell) -> NotedOutcome:
+        later = self._run.later
         self._under_way += 1
-        return self._attempt(cell)
-
-    def _keep(self, cell: Cell, end: NotedOutcome) -> None:
-        self._under_way -= 1
-        self._assignment.keep((self._capture.cell(cell, end.outcome, end.notes),))
-
-
-MakeExecutor: TypeAlias = Callable[[Assignment], RunSession]
+        try:
+            if later is None:
+                return await attempt_noted(cell, self.cache, self.cache.shared_work)
+            return await attempt_noted(cell, later.ask_of(cell, self.cache))
+        finally:
+            self._under_way -= 1

@@ -218,8 +218,8 @@ class _StoredGrid(msgspec.Struct, frozen=True):
     identities: dict[str, str]
     code: str
     meanings: dict[str, str]
-    interval: Literal["t", "guarded"]
     rows: tuple[GridRow, ...]
+    interval: Literal["t", "guarded"] = "t"
 
 
 STORED = tuple(name for name in _StoredGrid.__struct_fields__ if name != "format")

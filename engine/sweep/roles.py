@@ -2,6 +2,7 @@
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -152,6 +153,15 @@ def protocols(
         with faults.noted():
             yield from _rows_of(one, seats, benches, words, skipped)
     faults.settle()
+
+
+def import_protocols(node: Node) -> None:
+    """Import the classes that a `protocols` section names, so that the words which they add to the
+    default prompts are there; what is wrong with the section is said where its rows are made."""
+    with suppress(UsageError):
+        for one in _kinds(node):
+            with suppress(UsageError):
+                class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
 
 
 def _rows_of(

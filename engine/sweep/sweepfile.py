@@ -21,7 +21,7 @@ from .grid import MAX_CELLS
 from .loading import load_problems
 from .node import Node
 from .prompts import Changes, prompt_sets
-from .roles import MakeSpeaker, agents, judges, protocols
+from .roles import MakeSpeaker, agents, import_protocols, judges, protocols
 from .rows import Row, report_rows
 from .sweep import Sweep
 
@@ -167,6 +167,7 @@ def checked_sweep(
             problems = _problems(of("problems"), path.parent, top.seed)
     sets: Sequence[PromptSet] = ()
     read: Changes = {}
+    import_protocols(of("protocols"))
     with faults.noted():
         sets, read = prompt_sets(document, path.parent, prompts)
     notes: list[str] = []

@@ -6,10 +6,10 @@ help it stands, and what it does.
 """
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import UsageError
 
@@ -33,30 +33,29 @@ PEOPLE_GROUP = "oversight.people"
 _EXTENSIONS = Path(__file__).parents[1] / "extensions"
 
 
+Kind = TypeVar("Kind")
+
+
+@cache
+def extensions() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """What each extension says that it registers, by its folder's name and by group. Read once."""
+    files = sorted(_EXTENSIONS.glob("*/extension.toml"))
+    return {file.parent.name: tomllib.loads(file.read_text(encoding="utf-8")) for file in files}
+
+
 @cache
 def registered(group: str) -> "Mapping[str, EntryPoint]":
     """The entry points of a group by name. They are listed only: nothing is imported."""
     # The help of the command line lists what is registered without it.
-    from importlib.metadata import entry_points
+    from importlib.metadata import EntryPoint, entry_points
 
-    installed = {point.name: point for point in entry_points(group=group)}
-    return {point.name: point for point in _of_extensions() if point.group == group} | installed
-
-
-@cache
-def _of_extensions() -> "tuple[EntryPoint, ...]":
-    return tuple(_listed())
-
-
-def _listed() -> "Iterator[EntryPoint]":
-    from importlib.metadata import EntryPoint
-
-    for file in sorted(_EXTENSIONS.glob("*/extension.toml")):
-        for group, points in tomllib.loads(file.read_text(encoding="utf-8")).items():
-            for name, point in points.items():
-                place = point["is"] if isinstance(point, dict) else point
-                value = f"oversight.engine.extensions.{file.parent.name}.{place}"
-                yield EntryPoint(name, value, group)
+    ours: dict[str, EntryPoint] = {}
+    for extension, groups in extensions().items():
+        for name, point in groups.get(group, {}).items():
+            place = point["is"] if isinstance(point, dict) else point
+            value = f"oversight.engine.extensions.{extension}.{place}"
+            ours[name] = EntryPoint(name, value, group)
+    return ours | {point.name: point for point in entry_points(group=group)}
 
 
 def load_function(group: str, name: str) -> Callable[..., Any]:
@@ -67,23 +66,12 @@ def load_function(group: str, name: str) -> Callable[..., Any]:
     return found
 
 
-class Summary(NamedTuple):
-    """A line of the help: of a command that an extension registers."""
-
-    heading: str
-    name: str
-    does: str
-
-
-@cache
-def summaries() -> tuple[Summary, ...]:
-    """The commands of extensions that the help lists; nothing of them is imported."""
-    return tuple(
-        Summary(point["under"], name, point["does"])
-        for file in sorted(_EXTENSIONS.glob("*/extension.toml"))
-        for name, point in tomllib.loads(file.read_text("utf-8")).get(COMMANDS_GROUP, {}).items()
-        if "under" in point
-    )
+def load_one(group: str, name: str, kind: type[Kind]) -> Kind:
+    """As `load_registered`, for a group of one kind. UsageError if it is none of it."""
+    found = load_registered(group, name)
+    if not isinstance(found, kind):
+        raise UsageError(f"{name}: {found!r}, which is registered, is no {kind.__name__}")
+    return found
 
 
 def load_registered(group: str, name: str) -> object:

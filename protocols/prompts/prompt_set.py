@@ -1,7 +1,7 @@
 """Prompt sets: every word that a seat reads, by name, so that a study can change it and say so.
 
 A block is named `section.block`, such as `debate.rules`. `protocols/prompts/default.yaml` has all
-of them, and says which placeholders each may have. Most blocks are instructions, which may hold no
+of them, with the placeholders that each may have. Most blocks are instructions, which may hold no
 text but that of the prompt set and of the sweep file; those listed as `shown_as_data` become the
 text of a turn or of a statement, and may hold what a participant wrote.
 """
@@ -76,10 +76,10 @@ class PromptSet:
 
     def text(self, block: str) -> Words:
         """A block as it was written. PromptError if the set has none of that name."""
-        try:
-            return self._texts[block]
-        except KeyError:
-            raise PromptError(f"the prompt set {self.name} has no block {block!r}") from None
+        text = self._texts.get(block) or default_prompts()._texts.get(block)
+        if text is None:
+            raise PromptError(f"the prompt set {self.name} has no block {block!r}")
+        return text
 
     @memoized
     def fill(self, block: str, /, **values: "int | Words | Answer") -> Words:
@@ -122,7 +122,8 @@ class PromptSet:
     def only(self, sections: Iterable[str]) -> "PromptSet":
         """The blocks of some sections, and of those that every mechanism uses."""
         kept = {*sections, *COMMON}
-        blocks = tuple(each for each in self.blocks if each[0].partition(".")[0] in kept)
+        texts = sorted({**default_prompts()._texts, **self._texts}.items())
+        blocks = tuple(each for each in texts if each[0].partition(".")[0] in kept)
         return PromptSet(self.name, blocks)
 
     def changed(self, name: str, texts: Mapping[str, str]) -> "PromptSet":
@@ -135,8 +136,29 @@ class PromptSet:
 
 @cache
 def default_prompts() -> PromptSet:
-    """The set that is used unless another is named."""
-    return PromptSet("default", tuple(sorted(read_blocks(_written().sections).items())))
+    """The set that is used unless another is named: our words, and those that were added."""
+    blocks = read_blocks(
+        {**_written().sections, **{name: own for name, (_, own) in _ADDED.items()}}
+    )
+    return PromptSet("default", tuple(sorted(blocks.items())))
+
+
+_ADDED: dict[str, tuple[str, Mapping[str, str]]] = {}
+"""Section -> the class that added it, and its blocks."""
+
+
+def add_section(section: str, owner: str, blocks: Mapping[str, str]) -> None:
+    """Add the words of a protocol to the default set. owner: name of its class.
+
+    PromptError for a section of ours or of another class, or where a text writes our tags.
+    """
+    if section in _written().sections or _ADDED.get(section, (owner,))[0] != owner:
+        raise PromptError(f"{owner}: there is a section {section!r} already; take another name")
+    for block, text in blocks.items():
+        _no_tags(f"{section}.{block}", text)
+    _ADDED[section] = (owner, blocks)
+    default_prompts.cache_clear()
+    _placeholders.cache_clear()
 
 
 def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, Words]:
@@ -149,7 +171,7 @@ def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, Words]:
 
 
 def placeholders(block: str) -> frozenset[str]:
-    """The placeholders that a block may have."""
+    """The placeholders that a block may have: those that it has in the default set."""
     return _placeholders().get(block, frozenset())
 
 
@@ -172,10 +194,14 @@ def check(block: str, text: str) -> None:
             raise PromptError(f"{block} has {{{name}}}, {_KEPT_OUT[name == 'answer']}")
         has = ", ".join(f"{{{each}}}" for each in sorted(allowed)) or "none"
         raise PromptError(f"{block} has no placeholder {{{name}}}; it has {has}")
-    if found := _INSTRUCTIONS.search(text):
-        raise PromptError(f"{block} has {found[0]!r}: that tag is written around it, not in it")
+    _no_tags(block, text)
     if missing := NEEDED & allowed - used:
         raise PromptError(f"{block} must say {{{min(missing)}}}: its reader cannot do without")
+
+
+def _no_tags(block: str, text: str) -> None:
+    if found := _INSTRUCTIONS.search(text):
+        raise PromptError(f"{block} has {found[0]!r}: that tag is written around it, not in it")
 
 
 _KEPT_OUT = (
@@ -193,13 +219,12 @@ def for_side(text: Words, label: str) -> Words:
 
 @cache
 def _placeholders() -> Mapping[str, frozenset[str]]:
-    return {name: frozenset(each) for name, each in _written().placeholders.items()}
+    return {name: frozenset(_PLACEHOLDER.findall(text)) for name, text in default_prompts().blocks}
 
 
 class _Written(NamedTuple):
     """The file of the default set."""
 
-    placeholders: Mapping[str, list[str]]
     shown_as_data: list[str]
     sections: Mapping[str, Mapping[str, str]]
 
@@ -211,4 +236,4 @@ def _written() -> _Written:
     )
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     sections = yaml.load(source, Loader=loader)
-    return _Written(sections.pop("placeholders"), sections.pop("shown_as_data"), sections)
+    return _Written(sections.pop("shown_as_data"), sections)

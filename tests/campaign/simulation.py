@@ -15,7 +15,7 @@ from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.run.outcome import outcome_of
-from oversight.engine.run.scheduler import CellOutcome, run_cells
+from oversight.engine.run.scheduler import CellOutcome
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
@@ -27,6 +27,7 @@ from oversight.protocols.question import labelled
 from oversight.protocols.transcript import Failure
 from tests import virtual
 from tests.campaign.troubles import FaultyProvider, FaultyStore
+from tests.fakes import run_cells
 from tests.server import busiest
 from tests.sittings import opinion
 

@@ -12,9 +12,8 @@ import pytest
 from oversight.cache.cache import Cache
 from oversight.cache.disk import DiskStore
 from oversight.engine.run.loaded_sweep import open_sweep
-from oversight.engine.run.scheduler import run_cells
 from tests.command_line import calls
-from tests.fakes import Scripted
+from tests.fakes import Scripted, run_cells
 
 pytestmark = pytest.mark.wire
 

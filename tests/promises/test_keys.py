@@ -47,8 +47,8 @@ CRASHES = (
     "oversight.engine.providers.openai_wire:OpenAIWire.body",
     "oversight.engine.providers.anthropic_wire:AnthropicWire.reply",
     "oversight.engine.providers.anthropic_wire:AnthropicWire.body",
-    "oversight.engine.providers.exchange:Straight._read",
-    "oversight.engine.providers.pool:ConnectionPool._without_key",
+    "oversight.engine.providers.http_client:HttpClient._decoded",
+    "oversight.engine.providers.http_client:HttpClient._without_key",
     "oversight.engine.models.accounting.ledger:Page.reply",
     "oversight.cache.record:write_reply",
 )

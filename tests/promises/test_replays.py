@@ -20,7 +20,7 @@ def watch(event, args):
         if args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and not args[0].startswith("/dev/"):
             seen.append(f"open {args[0]}")
 sys.addaudithook(watch)
-transports = ("aiohttp", "anthropic", "openai", "httpx2", "httpcore2")
+transports = ("httptools", "aiohttp", "anthropic", "openai", "httpx2", "httpcore2")
 @atexit.register
 def report():
     loaded = [name for name in transports if name in sys.modules]
@@ -50,7 +50,7 @@ def test_p5_a_replay_opens_no_socket_and_writes_nothing(campaign: Campaign, tmp_
         requests = len(vendor.book)
     # The watch sees what the run itself does.
     found = orjson.loads(watched.read_bytes())
-    assert "aiohttp" in found["loaded"]
+    assert found["loaded"] == ["httptools"]
     assert any(event.startswith("open ") for event in found["seen"])
     before = _everything(bench)
     with read_only(bench.run), read_only(bench.folder / "store"):

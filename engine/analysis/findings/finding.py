@@ -126,12 +126,9 @@ def footnotes(estimates: Iterable[Estimate | None]) -> Iterator[str]:
     if any(each.guarded for each in there):
         yield "‡ guarded, since asked for or since too few problems differ for t."
     if undone := [each for each in there if each.undone]:
-        spans = [span(each.by("guarded").interval or (0.0, 0.0), 2) for each in undone[:3]]
-        more = ", …" if len(undone) > len(spans) else ""
-        yield (
-            f"† an error in one problem of {undone[0].n} could undo this: guarded "
-            f"{', '.join(spans)}{more}."
-        )
+        first = span(undone[0].by("guarded").interval or (0.0, 0.0), 2)
+        it, more = (f"these {len(undone)}", ", …") if undone[1:] else ("this", "")
+        yield f"† an error in one problem of {undone[0].n} could undo {it}: guarded {first}{more}."
 
 
 def shared(estimate: Estimate | None) -> str:

@@ -22,9 +22,8 @@ from ..reports.results import SCORE_NAMES, Results
 from ..rows import RunRows, read_rows
 from ..scoring.arrays import Floats
 from ..scoring.estimate import Interval
-from ..scoring.inference import estimates
+from ..scoring.inference import Influences, estimates
 from ..scoring.ratios import gap_recovered
-from ..scoring.sample import Sample
 from ..scoring.worlds import BETAS
 from .data import Forest, ForestLine, Heat, Picture, forest_of
 
@@ -55,7 +54,7 @@ class ScoredRun:
         rows = self.run.sweep.rows
         found = [n for n, row in enumerate(rows) if self.parts.fit(row)]
         if not found:
-            names = "\n  ".join(f"{r.kind} · {r.agent} · {r.judge}" for r in rows[:20])
+            names = "\n  ".join(" · ".join(row.shown_names) for row in rows[:20])
             raise UsageError(f"no row of {self.run.folder} fits; there are:\n  {names}")
         return found
 
@@ -128,7 +127,7 @@ def averaged(kind: str, by: Sequence[str], run: ScoredRun) -> Forest:
 
 def gap(run: ScoredRun) -> Forest:
     """Share of the gap between the naive judge and one who reads the passage that is recovered."""
-    closed, opened = dict[str, Sample](), dict[str, Sample]()
+    closed, opened = dict[str, Influences](), dict[str, Influences]()
     rows, samples = run.run.sweep.rows, run.rows.asd(run.score)
     for row, name in zip(rows, run.rows.names, strict=True):
         if row.naive and name in samples:
@@ -199,7 +198,7 @@ def over(kind: str, settings: Sequence[str], x: str, run: ScoredRun) -> Chart:
             if setting in settings and isinstance(value, int) and not isinstance(value, bool)
         ]
         if kind == "bestof" and "n" not in row.agent_settings:
-            found.append(((row.kind, row.agent, row.judge), 1))
+            found.append((row.shown_names, 1))
         for name, value in found:
             lines.setdefault(name, []).append(point(f"{value}", float(value), its))
     series = [
@@ -219,12 +218,12 @@ def over(kind: str, settings: Sequence[str], x: str, run: ScoredRun) -> Chart:
 def _without(row: GridRow, setting: str, value: int) -> tuple[str, str, str]:
     """The names of a row, less the value of one of its settings."""
     if setting == "n":
-        return row.kind, row.agent.removesuffix(f" best of {value}"), row.judge
+        return row.shown, row.shown_agent.removesuffix(f" best of {value}"), row.shown_judge
     words = row.kind.split()
     if str(value) in words:
         # The last: `debate simultaneous 2`.
         del words[len(words) - 1 - words[::-1].index(str(value))]
-    return " ".join(words), row.agent, row.judge
+    return " ".join(words), row.shown_agent, row.shown_judge
 
 
 def heat(run: ScoredRun) -> Heat:
@@ -270,7 +269,7 @@ def compared(
         one, two = first.sweep.rows[a], second.sweep.rows[b]
         protocol, agent, judge = (
             x if x == y else f"{x or '–'} less {y or '–'}"
-            for x, y in ((one.shown, two.shown), (one.agent, two.agent), (one.judge, two.judge))
+            for x, y in zip(one.shown_names, two.shown_names, strict=True)
         )
         its = each.contrast
         apart = (*its.means, its.p_family)

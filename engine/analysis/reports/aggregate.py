@@ -10,11 +10,10 @@ from ....protocols.scores import TIE
 from ....protocols.transcript import Failure
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Grid
-from ..scoring.arrays import Flags, Floats, Places
-from ..scoring.judgements import Judgement
-from ..scoring.sample import Sample
-from ..scoring.world_table import WorldBlock, WorldTable
-from ..scoring.worlds import Worlds
+from ..scoring.arrays import Flags, Floats
+from ..scoring.asd import Scored, scored
+from ..scoring.inference import Influences
+from ..scoring.judgements import Judgements
 from .cell_index import CellIndex
 from .failures import called
 from .health import HealthCheck
@@ -68,7 +67,7 @@ class OutcomeTable:
         self.redraws: dict[int, tuple[tuple[float, ...], ...]] = {}
         """Verdicts on one transcript, where a judge was asked several times; by place."""
         self._ids = tuple(problem.id for problem in sweep.problems)
-        self._groups = tuple(problem.group for problem in sweep.problems)
+        self._clusters = tuple(each.group or f"\0{each.id}" for each in sweep.problems)
         self.cells = CellIndex(sweep)
         self.secondary = SecondaryMeasures(sweep, self.cells)
 
@@ -102,61 +101,45 @@ class OutcomeTable:
         """A copy to which outcomes can be added while others read this table."""
         return deepcopy(self, {id(one): one for one in (self.sweep, self.cells)})
 
-    def worlds(self, row: int) -> WorldTable:
-        """How the worlds of a row ended. One in which nothing could be read counts with the verdict
-        that is worst for the agent, as oversight.protocols.doubts says: 0 for its answer."""
-        places = self.cells.places(row)
-        return WorldTable(
+    def judgements(self, row: int) -> Judgements:
+        """The verdicts of a row, a judgement each draw of a problem all of whose worlds have ended,
+        its line the first of their cells. A world in which nothing could be read counts with the
+        verdict that is worst for the agent, as oversight.protocols.doubts says: 0 for its answer.
+        """
+        cells, (at, there) = self.cells, self.cells.worlds
+        places = cells.places(row)[at]
+        ran, k = there & ~self.not_run[places], cells.answers[cells.problem[at[:, 0]]]
+        over = ~np.isnan(self.probs[places, 0]) | self.doubtful[places]
+        kept = (over | ~ran).all(axis=1) & ran.any(axis=1)
+        at, places, ran, k = at[kept], places[kept], ran[kept], k[kept]
+        worst = (1 - np.eye(ran.shape[1])) / (k - 1)[:, None, None]
+        unread = self.unread[places] & ran
+        verdicts: Floats = np.where(unread[..., None], worst, self.probs[places])
+        verdicts[~ran] = np.nan
+        problem = cells.problem[at[:, 0]]
+        n, nothing = len(problem), np.full(len(problem), np.nan)
+        return Judgements(
+            problem,
+            k,
+            cells.values[problem],
+            verdicts,
+            ran,
+            np.full((n, ran.shape[1]), np.nan),
+            np.zeros(n, np.bool_),
+            nothing,
+            at[:, 0],
+            {"problem": problem},
             self._ids,
-            self._groups,
-            tuple(
-                WorldBlock(
-                    block.problems,
-                    Worlds(
-                        self._counted(at, answers),
-                        block.values[:, None],
-                        ends=self.ends[at],
-                    ),
-                    self.doubtful[at],
-                )
-                for block in self.cells.blocks
-                for at in [places[block.cells]]
-                for answers in [at.shape[-1]]
-            ),
-            self.sweep.rows[row].is_a(OPEN_TRUST),
+            {"problem": self._clusters},
+            self.doubtful[places],
+            self.ends[places],
+            drawn=True,
+            certain=self.sweep.rows[row].is_a(OPEN_TRUST),
         )
 
-    def _counted(self, at: Places, answers: int) -> Floats:
-        """The verdicts of cells (… × worlds) as they count, … × worlds × answers."""
-        worst = (1 - np.eye(answers)) / (answers - 1)
-        found: Floats = np.where(self.unread[at][..., None], worst, self.probs[at, :answers])
-        return found
-
-    def judgements(self, row: int) -> list[Judgement]:
-        """The verdicts of a row some of whose worlds the design left out, for an unpaired ASD;
-        empty where every question has all of its worlds, or none of them."""
-        places = self.cells.places(row)
-        if not self.not_run[places].any():
-            return []
-        found, part = [], False
-        for problem, start in zip(self.sweep.problems, self.cells.starts, strict=True):
-            answers = len(problem.values)
-            cluster = {"problem": problem.group or f"\0{problem.id}"}
-            for draw in range(self.sweep.draws):
-                at = places[start + draw * answers : start + (draw + 1) * answers]
-                left_out = self.not_run[at]
-                part = part or bool(left_out.any() and not left_out.all())
-                worlds = tuple(
-                    () if none else None if np.isnan(p[0]) else tuple(p.tolist())
-                    for none, p in zip(left_out.tolist(), self._counted(at, answers), strict=True)
-                )
-                ran = ~left_out & (~np.isnan(self.probs[at, 0]) | self.doubtful[at])
-                if ran.any() and ran.sum() == (~left_out).sum():
-                    once = len(set(worlds)) == 1 and len(worlds) > 1
-                    found.append(
-                        Judgement(problem.id, problem.values, worlds, cluster, everywhere=once)
-                    )
-        return found if part else []
+    def scored(self, row: int, score: str) -> Scored | None:
+        """The verdicts of a row under a score; None if none admits it."""
+        return scored(self.judgements(row), score)
 
     def judged_right(self, row: int) -> Floats:
         """Accuracy of the judge in each cell of a row, in [0, 1]; NaN without a verdict.
@@ -171,7 +154,7 @@ class OutcomeTable:
         right: Floats = np.where(np.isnan(verdicts[:, 0]), np.nan, share)
         return right
 
-    def accuracy(self, row: int) -> Sample | None:
+    def accuracy(self, row: int) -> Influences | None:
         """How often the judge was right: problem by problem, the mean over all worlds of the draws
         that count in `worlds`. A world in which nothing could be read counts as wrong."""
         places = self.cells.places(row)
@@ -182,7 +165,7 @@ class OutcomeTable:
         found = self.secondary.sample(right, whole & ~np.isnan(right), SHARE)
         return found.settled() if found and self.sweep.rows[row].is_a(OPEN_TRUST) else found
 
-    def in_doubt(self, row: int) -> tuple[Sample | None, Sample | None]:
+    def in_doubt(self, row: int) -> tuple[Influences | None, Influences | None]:
         """Share of each problem's worlds that failed or are in doubt, where the truth is argued
         and where a lie is."""
         places = self.cells.places(row)

@@ -2,24 +2,12 @@
 order. Every row numbers its cells alike."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ...sweep.grid import Grid
 from ..scoring.arrays import Flags, Floats, Places
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CellBlock:
-    """The cells of problems with equally many answers."""
-
-    problems: Places
-    cells: Places
-    """Problems × draws × worlds."""
-    values: Floats
-    """Problems × answers."""
 
 
 class CellIndex:
@@ -53,16 +41,20 @@ class CellIndex:
         )
 
     @cached_property
-    def blocks(self) -> tuple[CellBlock, ...]:
-        """All cells, by how many answers their problem has."""
-        found = []
-        for answers in np.unique(self.answers).tolist():
-            problems = np.flatnonzero(self.answers == answers)
-            within = np.arange(self._sweep.draws * answers).reshape(self._sweep.draws, answers)
-            cells: Places = np.array(self.starts)[problems][:, None, None] + within
-            values = np.array([self._sweep.problems[n].values for n in problems], np.float64)
-            found.append(CellBlock(problems, cells, values))
-        return tuple(found)
+    def worlds(self) -> tuple[Places, Flags]:
+        """The cells of each draw of a problem, draws × the most answers that a problem has; and
+        which of them there are."""
+        first = np.flatnonzero(self.side == 0)
+        there = np.arange(self.answers.max()) < self.answers[self.problem[first]][:, None]
+        return np.where(there, first[:, None] + np.arange(there.shape[1]), first[:, None]), there
+
+    @cached_property
+    def values(self) -> Floats:
+        """The values of the answers, problems × answers; NaN beyond them."""
+        found: Floats = np.full((len(self.answers), max(self.answers)), np.nan)
+        for n, problem in enumerate(self._sweep.problems):
+            found[n, : len(problem.values)] = problem.values
+        return found
 
     @cached_property
     def problem(self) -> Places:
@@ -86,20 +78,10 @@ class CellIndex:
     @cached_property
     def best(self) -> Flags:
         """Which answers of each problem are the most valuable ones: problems × answers."""
-        best = np.zeros((len(self.answers), max(self.answers)), dtype=np.bool_)
-        for n, problem in enumerate(self._sweep.problems):
-            best[n, : len(problem.values)] = np.equal(problem.values, max(problem.values))
+        best: Flags = self.values == np.nanmax(self.values, axis=1, keepdims=True)
         return best
 
     @cached_property
     def truth(self) -> Flags:
         """Whether each cell argues for a best answer."""
         return self.best[self.problem, self.side]
-
-    @cached_property
-    def value(self) -> Floats:
-        """The value of the answer argued for in each cell."""
-        found: Floats = np.empty(len(self.problem))
-        for block in self.blocks:
-            found[block.cells] = block.values[:, None]
-        return found

@@ -15,13 +15,10 @@ from ...display.table import NONE, bare, latex_cell, latex_row
 from ...errors import UsageError
 from ...sweep.grid import GridRow
 from ..findings.finding import Column, Finding, Part, column, figure, footnotes, number, shared
-from ..scoring.contrasts import together
 from ..scoring.estimate import PARTS, Estimate, Interval
-from ..scoring.inference import means
-from ..scoring.sample import Sample, paired
+from ..scoring.inference import Influences, means, together
 from ..scoring.trend import Configuration, Slope, trend
-from ..scoring.world_table import RowSamples
-from .results import Results
+from .results import Results, RowSamples
 
 NAMES = ("protocol", "mechanism", "agent", "judge")
 
@@ -111,19 +108,19 @@ def rows_where(results: Results, conditions: Iterable[str]) -> Results:
 def _line(results: Results, members: Sequence[int], ids: set[str] | None) -> PivotLine:
     """Some rows together, on some problems."""
 
-    def only(sample: Sample | None) -> Sample | None:
-        return sample if sample is None or ids is None else sample.only(ids)
+    def only(sample: Influences | None) -> Influences | None:
+        return sample if sample is None or ids is None else sample.on(ids)
 
-    def mean(every: Iterable[Sample | None]) -> Estimate | None:
+    def mean(every: Iterable[Influences | None]) -> Estimate | None:
         return _mean([cut for each in every if (cut := only(each))], results.interval)
 
-    def asd(its: RowSamples | None) -> Sample | None:
+    def asd(its: RowSamples | None) -> Influences | None:
         return only(its.asd) if its else None
 
     beta = results.betas.index(results.beta)
     pairs = [(asd(results.samples[n]), asd(results.baselines[n])) for n in members]
     lifts = [
-        paired(own, base)
+        own - base
         for own, base in pairs
         if own and base and set(own.questions) & set(base.questions)
     ]
@@ -221,10 +218,10 @@ def paper_table(part: Part, lead: Sequence[str]) -> str:
     )
 
 
-def mean_difference(pairs: Sequence[tuple[Sample, Sample]]) -> Estimate | None:
+def mean_difference(pairs: Sequence[tuple[Influences, Influences]]) -> Estimate | None:
     """The mean of several differences, each of which counts equally on every problem that all of
     them have. None without such a problem."""
-    return _mean([paired(first, second) for first, second in pairs])
+    return _mean([first - second for first, second in pairs])
 
 
 def _of(n: int, line: PivotLine) -> str:
@@ -256,7 +253,7 @@ def _by_flaw(problems: Iterable[Problem]) -> dict[str, set[str]]:
     return found
 
 
-def _mean(samples: Sequence[Sample], interval: Interval = "t") -> Estimate | None:
+def _mean(samples: Sequence[Influences], interval: Interval = "t") -> Estimate | None:
     """The mean sample over the questions that all have, estimated; None without any."""
     if not samples:
         return None

@@ -1,20 +1,15 @@
 """What a run says: outcomes meet the values of the answers, row by row of the report."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
 
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Axes, Grid, GridRow, baselines
-from ..scoring.bounds import Bounds, bounded
+from ..scoring.asd import Bounds, Scored, bounded
 from ..scoring.estimate import Estimate, Interval, exact
-from ..scoring.inference import Influences, estimates, of_sample
-from ..scoring.judgements import Judgement, Judgements
-from ..scoring.sample import Sample, paired
-from ..scoring.unpaired import scored
-from ..scoring.world_table import RowSamples
+from ..scoring.inference import Influences, estimates
 from ..scoring.worlds import BETAS
 from .aggregate import OutcomeTable
 from .health import Health
@@ -98,7 +93,7 @@ class RowResult:
     """Cells that have not been run yet."""
     not_run: int
     """Cells that the design left out. Where a question has some of its worlds alone, `asd` is
-    unpaired (oversight.engine.analysis.scoring.unpaired), and `n` counts judgements."""
+    unpaired (oversight.engine.analysis.scoring.asd), and `n` counts judgements."""
     accuracy: Estimate | None
     """How often the judge finds a best answer likeliest, over all worlds of the problems of `n`."""
     asd: Estimate | None
@@ -150,6 +145,16 @@ class RowResult:
 
 
 @dataclass(frozen=True, slots=True)
+class RowSamples:
+    """The measures of one row, question by question."""
+
+    asd: Influences
+    jse: tuple[Influences, ...]
+    """One per beta."""
+    eas: tuple[Influences, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """All rows of a run under one score."""
 
@@ -157,10 +162,10 @@ class Results:
     score: str
     betas: tuple[float, ...]
     rows: tuple[RowResult, ...]
-    samples: tuple[RowSamples | None, ...]
+    samples: tuple[RowSamples | None, ...] = field(compare=False)
     """What the rows were estimated from, in the same order."""
-    accuracies: tuple[Sample | None, ...]
-    baselines: tuple[RowSamples | None, ...]
+    accuracies: tuple[Influences | None, ...] = field(compare=False)
+    baselines: tuple[RowSamples | None, ...] = field(compare=False)
     """What the naive judge of each row was estimated from."""
     health: Health | None
     """None for verdicts from elsewhere, of which nobody knows how they came about."""
@@ -234,16 +239,14 @@ def score_rows(
     """`collect` for outcomes that are in a table already."""
     sweep = table.sweep
     numbers = range(len(sweep.rows))
-    worlds = [table.worlds(number) for number in numbers]
-    apart = [_unpaired(table.judgements(number), score) for number in numbers]
-    samples = [
-        None if its else each.samples(score, betas) for each, its in zip(worlds, apart, strict=True)
-    ]
+    verdicts = [table.scored(number, score) for number in numbers]
+    asds = [each.asd if each else None for each in verdicts]
+    samples = [_samples(each, betas) for each in verdicts]
     bases = baselines(sweep.rows)
     base_of = [samples[bases[n]] if n in bases else None for n in numbers]
     lifts = [
-        _less(own.asd, base.asd) if own and base else None
-        for own, base in zip(samples, base_of, strict=True)
+        _less(own, base.asd, its) if own and base else None
+        for own, base, its in zip(asds, base_of, verdicts, strict=True)
     ]
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
@@ -251,12 +254,10 @@ def score_rows(
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
     accuracies = [table.accuracy(number) for number in numbers]
     free = [table.secondary.chose_right(number) for number in numbers]
-    every = [sample for row in samples if row for sample in (row.asd, *row.jse, *row.eas)]
-    every += [each for each in (*lifts, *accuracies, *free, *chain(*choices)) if each]
-    every += [half for each in chain(*secondary) for half in (each.truth, each.lie) if half]
-    extremes = [each.extremes(score) for each in worlds]
-    doubts = [_doubts(table, number, extremes, bases.get(number)) for number in numbers]
-    every += [each for each in chain(*doubts) if each]
+    doubts = [_doubts(table, number, verdicts, bases.get(number)) for number in numbers]
+    every = [sample for row in samples if row for sample in (*row.jse, *row.eas)]
+    halves = [half for each in chain(*secondary) for half in (each.truth, each.lie)]
+    every += filter(None, (*asds, *lifts, *accuracies, *free, *chain(*choices, *doubts), *halves))
     # By identity: to compare samples would cost more than to estimate them all at once.
     known = dict(zip(map(id, every), estimates(every, interval=interval), strict=True))
 
@@ -267,39 +268,34 @@ def score_rows(
             if each.kind == kind
         }
 
-    def by_beta(its: Sequence[Sample]) -> dict[float, Estimate]:
+    def by_beta(its: Sequence[Influences]) -> dict[float, Estimate]:
         return {beta: known[id(sample)] for beta, sample in zip(betas, its, strict=True)}
 
     rows = []
-    beside = zip(sweep.rows, samples, apart, base_of, lifts, strict=True)
-    for number, (row, sample, its, base, lift) in enumerate(beside):
-        asd, n = (known[id(sample.asd)], len(sample.asd.values)) if sample else (None, 0)
+    for number, row in enumerate(sweep.rows):
+        asd, lift, sample, its = asds[number], lifts[number], samples[number], verdicts[number]
         its_lift = known.get(id(lift))
         if lift and row.naive and not any(lift.values):
             # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
             its_lift = exact(0.0, len(lift.values))
-        if its:
-            asd, n = its.asd.estimate(interval=interval), its.n
-            if base and (shared := base.asd.only(its.judged)):
-                its_lift = (its.asd - of_sample(shared)).estimate(interval=interval)
         right, wrong = (known.get(id(each)) for each in choices[number])
         agent = row.agent_settings
         rows.append(
             RowResult(
                 row=row,
                 axes=replace(row.axes, seed=sweep.seed),
-                n=n,
+                n=0 if asd is None else len(asd.questions) or len(its or ()),
                 cells=table.cells_a_row,
                 failed=sum(table.failures[number].values()),
                 missing=table.cells_a_row - table.outcomes[number],
                 not_run=int(table.not_run[table.cells.places(number)].sum()),
                 accuracy=known.get(id(accuracies[number])),
-                asd=asd,
+                asd=known.get(id(asd)),
                 jse=by_beta(sample.jse) if sample else {},
                 eas=by_beta(sample.eas) if sample else {},
                 lift=its_lift,
                 mde=its_lift.mde() if its_lift else None,
-                bounds=worlds[number].bounds(score),
+                bounds=its.bounds() if its else None,
                 compliance=Compliance(
                     "checker" in agent or not agent,
                     *(known.get(id(each)) for each in doubts[number]),
@@ -329,41 +325,35 @@ def score_rows(
     )
 
 
-class _Unpaired(NamedTuple):
-    """The ASD of a row some of whose worlds the design left out."""
-
-    asd: Influences
-    n: int
-    judged: set[str]
-    """The problems that have judgements."""
-
-
-def _unpaired(judgements: Sequence[Judgement], score: str) -> _Unpaired | None:
-    lines = Judgements.of(judgements) if judgements else None
-    found = scored(lines, score) if lines else None
-    if lines is None or found is None or found.asd is None:
+def _samples(verdicts: Scored | None, betas: Sequence[float]) -> RowSamples | None:
+    """None for a row some of whose worlds the design left out."""
+    if verdicts is None or verdicts.asd is None or not verdicts.asd.questions:
         return None
-    return _Unpaired(lines.named(found.asd), found.n, {str(each.question) for each in judgements})
+    found = verdicts.chosen(betas)
+    jse, eas = (tuple(found[name, beta] for beta in betas) for name in ("jse", "eas"))
+    return RowSamples(verdicts.asd, jse, eas)
 
 
-def _less(first: Sample, second: Sample) -> Sample | None:
-    """First less second; None if they share no question."""
-    return paired(first, second) if set(first.questions) & set(second.questions) else None
+def _less(first: Influences, second: Influences, its: Scored | None) -> Influences | None:
+    """First less second; None if they share no question. its: what the first was made of."""
+    if not first.questions and its:
+        judged = {str(its.every.questions[n]) for n in its.every.question.tolist()}
+        found = second.on(judged)
+        return first - found if found else None
+    return first - second if set(first.questions) & set(second.questions) else None
 
 
 def _doubts(
-    table: OutcomeTable,
-    row: int,
-    extremes: Sequence[tuple[Sample, Sample] | None],
-    base: int | None,
-) -> tuple[Sample | None, ...]:
+    table: OutcomeTable, row: int, verdicts: Sequence[Scored | None], base: int | None
+) -> tuple[Influences | None, ...]:
     """The samples behind the estimates of `Compliance`, in the order of its fields."""
     truth, lie = table.in_doubt(row)
-    own, naive = extremes[row], None if base in (None, row) else extremes[base or 0]
+    its, alone = verdicts[row], None if base in (None, row) else verdicts[base or 0]
+    own, naive = its and its.extremes, alone and alone.extremes
     return (
         truth,
         lie,
-        _less(lie, truth) if truth and lie else None,
-        _less(own[0], naive[1]) if own and naive else None,
-        _less(own[1], naive[0]) if own and naive else None,
+        _less(lie, truth, its) if truth and lie else None,
+        _less(own[0], naive[1], its) if own and naive else None,
+        _less(own[1], naive[0], its) if own and naive else None,
     )

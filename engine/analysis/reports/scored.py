@@ -23,11 +23,11 @@ from ..findings.finding import (
     span,
     word,
 )
+from ..scoring.asd import scored
 from ..scoring.calibration import Calibration, calibration
 from ..scoring.estimate import Estimate, Interval
 from ..scoring.inference import ErrorKind, Influences, mean_of
 from ..scoring.judgements import Judgements
-from ..scoring.unpaired import chosen, scored
 from ..scoring.worlds import Worlds, beta_name
 from .results import SCORE_NAMES
 from .verdicts import TOLD_APART
@@ -253,11 +253,11 @@ def _line(
         return each.estimate(error, interval) if each else None
 
     whole = (its.ran.sum(axis=1) == its.answers).all()
-    low, high, within = found.bounds or (None, None, None)
+    bounds = found.bounds() if found.every.lost.any() else None
     return ScoredLine(
         setting,
         score,
-        found.n,
+        len(found),
         estimate(found.asd),
         estimate(found.truth),
         estimate(found.before),
@@ -265,11 +265,11 @@ def _line(
         None if whole else estimate(found.paired),
         {
             f"{measure.upper()} {beta_name(beta)}": mean.estimate(error, interval)
-            for (measure, beta), mean in chosen(its, score, betas, compat, ways).items()
+            for (measure, beta), mean in found.chosen(betas).items()
         },
-        low,
-        high,
-        within,
+        bounds.worst if bounds else None,
+        bounds.best if bounds else None,
+        bounds.interval if bounds else None,
         int(its.lost.sum()),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Grid
 from ..scoring.arrays import Flags, Floats
-from ..scoring.sample import Sample
+from ..scoring.inference import Influences, of_questions
 from .cell_index import CellIndex
 
 MeasureKind: TypeAlias = Literal["choice", "measures", "counts", "captured"]
@@ -37,9 +37,9 @@ class ByWorld:
 
     kind: MeasureKind
     name: str
-    truth: Sample | None
+    truth: Influences | None
     """Over the worlds of a best answer."""
-    lie: Sample | None
+    lie: Influences | None
     """Over all others."""
 
 
@@ -75,7 +75,7 @@ class SecondaryMeasures:
                 if isinstance(value, bool):
                     self._flags[row].add(name)
 
-    def chose_right(self, row: int) -> Sample | None:
+    def chose_right(self, row: int) -> Influences | None:
         """How often the agent chose a best answer; None where none chose."""
         chosen = self._columns[row].get(("choice", "chose"))
         if chosen is None:
@@ -87,7 +87,7 @@ class SecondaryMeasures:
 
     def by_choice(
         self, row: int, judged_right: Callable[[], Floats]
-    ) -> tuple[Sample | None, Sample | None]:
+    ) -> tuple[Influences | None, Influences | None]:
         """How often the judge was right where the agent chose right, and wrong where it chose
         wrong, in the worlds of the answers chosen: problem by problem, the mean over its draws.
 
@@ -127,7 +127,7 @@ class SecondaryMeasures:
 
     def sample(
         self, values: Floats, cells: Flags, ends: tuple[float, float] | None = None
-    ) -> Sample | None:
+    ) -> Influences | None:
         """The mean of each problem over those of its cells; None if there is no cell."""
         of = self.cells.problem[cells]
         counts = np.bincount(of)
@@ -136,9 +136,9 @@ class SecondaryMeasures:
             return None
         means = np.bincount(of, weights=values[cells])[there] / counts[there]
         problems = [self._sweep.problems[n] for n in there]
-        return Sample(
-            tuple(problem.id for problem in problems),
-            tuple(means.tolist()),
-            tuple(problem.group for problem in problems),
+        return of_questions(
+            [problem.id for problem in problems],
+            means,
+            [problem.group for problem in problems],
             ends,
         )

@@ -63,9 +63,7 @@ def as_plain(
     return {
         "problem": problem.id,
         "question": problem.question.text,
-        "protocol": row.kind,
-        "agent": row.agent,
-        "judge": row.judge,
+        **dict(zip(("protocol", "agent", "judge"), row.shown_names, strict=True)),
         "worlds": {
             answer.label: {
                 "value": value,

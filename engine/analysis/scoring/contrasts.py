@@ -1,7 +1,7 @@
 """Contrasts: the difference between two rows, its interval, and what is decided by inverting it.
 
 A contrast is first minus second. Rows of one run are paired question by question; rows without
-common questions are compared as two samples (`unpaired`). Interval, p, equivalence, minimum
+common questions are compared as two samples. Interval, p, equivalence, minimum
 detectable effect and the family's p come from one error (`inference`).
 
 Families are corrected by Holm's method over these p. It holds for any dependence between contrasts,
@@ -17,11 +17,10 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
-from .arrays import Floats, Places, codes_of
+from .arrays import Floats
 from .estimate import Estimate, Interval, ends_apart
-from .inference import BLOCK, NOTHING, ErrorKind, Influences, means
+from .inference import BLOCK, NOTHING, ErrorKind, Influences, means, together
 from .quantiles import LEVEL, MANY, NORMAL, between
-from .sample import Sample
 
 Name = TypeVar("Name", str, int)
 
@@ -62,60 +61,14 @@ class Contrast:
     it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """Measures of several rows on the questions that all of them have."""
-
-    questions: tuple[str, ...]
-    values: Floats
-    """Rows × questions."""
-    codes: Places
-    """Cluster of each question."""
-
-
-def together(samples: Mapping[str, Sample]) -> Rows:
-    """Join samples by name over the questions that all share, in the order of the first.
-
-    ValueError without samples or shared questions, or if a question has two groups.
-    """
-    if not samples:
-        raise ValueError("rows to compare: there is none")
-    first, *others = samples.values()
-    shared = set(first.questions).intersection(*(other.questions for other in others))
-    if not shared:
-        raise ValueError(f"the rows {', '.join(samples)} share no question")
-    clusters = {
-        id: key for id, key in zip(first.questions, first.clusters, strict=True) if id in shared
-    }
-    columns = []
-    for name, sample in samples.items():
-        if sample.questions == first.questions and sample.groups == first.groups:
-            each = zip(sample.questions, sample.values, strict=True)
-            columns.append([value for id, value in each if id in shared])
-            continue
-        for id, key in zip(sample.questions, sample.clusters, strict=True):
-            if id in shared and clusters[id] != key:
-                raise ValueError(f"question {id} is in another group in row {name} than elsewhere")
-        value = dict(zip(sample.questions, sample.values, strict=True))
-        columns.append([value[id] for id in clusters])
-    values = np.array(columns, dtype=np.float64)
-    return Rows(tuple(clusters), values, codes_of(list(clusters.values())))
-
-
-def shared_samples(samples: Mapping[str, Sample]) -> dict[str, Sample]:
-    """The samples over the questions that all of them have. ValueError without any."""
-    rows = together(samples)
-    first = next(iter(samples.values()))
-    group = dict(zip(first.questions, first.groups, strict=True))
-    groups = tuple(group[id] for id in rows.questions)
-    return {
-        name: Sample(rows.questions, tuple(column), groups, samples[name].ends)
-        for name, column in zip(samples, rows.values.tolist(), strict=True)
-    }
+def shared_samples(samples: Mapping[str, Influences]) -> dict[str, Influences]:
+    """The rows over the questions that all of them have. ValueError without any."""
+    shared = set(together(samples).questions)
+    return {name: found for name, each in samples.items() if (found := each.on(shared))}
 
 
 def contrasts(
-    samples: Mapping[str, Sample],
+    samples: Mapping[str, Influences],
     pairs: Sequence[tuple[str, str]] | None = None,
     *,
     family: Family = "holm",
@@ -125,7 +78,8 @@ def contrasts(
 ) -> tuple[Contrast, ...]:
     """Contrasts of rows by name, in the order of `pairs`; by default of all pairs.
 
-    Each is over the questions that its two rows share. equivalence: the margin within which two
+    Each is over the questions that its two rows share; of rows that are no means over questions,
+    over the judgements of both. equivalence: the margin within which two
     rows count as equivalent, in units of the score. ValueError for an unknown name, a row against
     itself, a margin of 0 or less, rows that share no question, or a single cluster.
     """
@@ -137,8 +91,12 @@ def contrasts(
             raise ValueError(f"row {first!r} against itself: a contrast needs two rows")
     found: dict[int, Contrast] = {}
     for places in _by_questions(samples, chosen):
-        block = _paired(samples, [chosen[k] for k in places], error, interval)
-        found.update(zip(places, block, strict=True))
+        block = [chosen[k] for k in places]
+        if all(samples[name].questions for name in block[0]):
+            every = _paired(samples, block, error, interval)
+        else:
+            every = (_apart(both, samples, error, interval) for both in block)
+        found.update(zip(places, every, strict=True))
     return decided([found[k] for k in range(len(chosen))], family, equivalence)
 
 
@@ -172,27 +130,26 @@ def _decided(each: Contrast, p_family: float, equivalence: float) -> Contrast:
     )  # fmt: skip
 
 
-def unpaired(
-    first: str,
-    second: str,
-    one: Influences,
-    two: Influences,
-    error: ErrorKind = "cr3",
-    interval: Interval = "t",
+def _apart(
+    names: tuple[str, str],
+    samples: Mapping[str, Influences],
+    error: ErrorKind,
+    interval: Interval,
 ) -> Contrast:
-    """The contrast of two samples of judgements, paired as far as they share clusters; the family's
-    decisions are still open."""
+    """The contrast of figures that are no means over questions, paired as far as they share
+    clusters; the family's decisions are still open."""
+    one, two = (samples[name] for name in names)
     apart = (one - two).estimate(error, interval)
     separate = math.hypot(one.estimate(error).error or 0.0, two.estimate(error).error or 0.0)
     pairing = (apart.error or 0.0) / separate if separate else 1.0
     return Contrast(
-        first, second, (one.value, two.value), apart, apart.p(), 1.0, False, apart.mde(),
-        0.0, pairing, "not determined",
+        *names, (one.value, two.value), apart, apart.p(), 1.0, False, apart.mde(), 0.0, pairing,
+        "not determined",
     )  # fmt: skip
 
 
 def _by_questions(
-    samples: Mapping[str, Sample], pairs: Sequence[tuple[str, str]]
+    samples: Mapping[str, Influences], pairs: Sequence[tuple[str, str]]
 ) -> list[list[int]]:
     """Places of the contrasts, grouped by the questions that their rows share."""
     kinds = {questions: n for n, questions in enumerate({s.questions for s in samples.values()})}
@@ -204,7 +161,7 @@ def _by_questions(
 
 
 def _paired(
-    samples: Mapping[str, Sample],
+    samples: Mapping[str, Influences],
     pairs: Sequence[tuple[str, str]],
     error: ErrorKind,
     interval: Interval,
@@ -212,8 +169,8 @@ def _paired(
     """Contrasts over the same questions; the family's decisions are still open."""
     names = dict.fromkeys(itertools.chain(*pairs))
     rows = together({name: samples[name] for name in names})
-    n = len(rows.questions)
-    if rows.codes.max() == 0:
+    n, codes = len(rows.questions), rows.codes
+    if codes.max() == 0:
         first, second = pairs[0]
         raise ValueError(
             f"all questions that {first} and {second} share are of one group: a contrast needs two"
@@ -221,7 +178,7 @@ def _paired(
     place = {name: n for n, name in enumerate(names)}
     scale = np.abs(rows.values).max(axis=1)
     sd = rows.values.std(axis=1)
-    alone = means(rows.values, rows.codes, [samples[name].ends for name in names], error)
+    alone = means(rows.values, codes, [samples[name].ends for name in names], error)
     step = max(1, BLOCK // n)
     for start in range(0, len(pairs), step):
         block = pairs[start : start + step]
@@ -230,7 +187,7 @@ def _paired(
         # What differs by rounding alone is equal.
         apart[np.abs(apart) <= NOTHING * np.maximum(scale[one], scale[two])[:, None]] = 0.0
         ends = [ends_apart(samples[a].ends, samples[b].ends) for a, b in block]
-        figures = means(apart, rows.codes, ends, error, interval)
+        figures = means(apart, codes, ends, error, interval)
         t = np.array([each.t() for each in figures])
         sure = np.array([each.error is None for each in figures])
         p = np.where(sure, 1.0, t_tails(t, max(each.degrees for each in figures))).tolist()

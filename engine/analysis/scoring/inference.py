@@ -30,18 +30,18 @@ fewest gives the degrees of freedom.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from .arrays import Floats, Places, by_cluster, codes_of
 from .estimate import Ends, Estimate, Guard, Interval, ends_apart
-from .sample import Sample
 
 ErrorKind: TypeAlias = Literal["cr3", "cr1"]
 Keys: TypeAlias = npt.NDArray[Any]
@@ -85,6 +85,10 @@ class Influences:
     """Stratum of each judgement, from 0; None if there is one."""
     n: int = 0
     """Number to state; by default that of the judgements."""
+    questions: tuple[str, ...] = ()
+    """Of a mean of one value a question (`of_questions`), the questions; () of any other figure."""
+    values: Floats = field(default_factory=lambda: np.empty(0))
+    """Their values."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", float(self.value))
@@ -92,7 +96,13 @@ class Influences:
             object.__setattr__(self, "n", len(self.psi))
 
     def __sub__(self, other: "Influences") -> "Influences":
-        """The difference, over the judgements of both: those of one cluster are paired by it."""
+        """The difference, question by question over those that both have; else over the judgements
+        of both, of which those of one cluster are paired by it. ValueError if they share none."""
+        if self.questions and other.questions:
+            rows = together({"first": self, "second": other})
+            ways = {"problem": rows.keys}
+            ends = ends_apart(self.ends, other.ends)
+            return of_questions(rows.questions, rows.values[0] - rows.values[1], ways, ends)
         names = [name for name in self.ways if name in other.ways]
         if not names:
             raise ValueError("the two estimates have no kind of cluster in common")
@@ -111,6 +121,22 @@ class Influences:
         ends = ends and (min(ends), max(ends))
         return replace(self, value=self.value * factor, psi=self.psi * factor, ends=ends)
 
+    def on(self, questions: Collection[str]) -> "Influences | None":
+        """The figure on some of its questions; None if it has none of them."""
+        kept = [n for n, id in enumerate(self.questions) if id in questions]
+        if len(kept) == len(self.questions):
+            return self
+        ways = {way: keys[kept] for way, keys in self.ways.items()}
+        ids = tuple(self.questions[n] for n in kept)
+        return of_questions(ids, self.values[kept], ways, self.ends) if kept else None
+
+    def settled(self) -> "Influences":
+        """This mean, whose values are so by definition: if all are equal, its ends are one, and it
+        is no estimate."""
+        if np.ptp(self.values) > NOTHING:
+            return self
+        return replace(self, ends=(self.value, self.value))
+
     def _strata(self) -> Places:
         return np.zeros(len(self.psi), np.int64) if self.strata is None else self.strata
 
@@ -122,6 +148,8 @@ class Influences:
 
     def estimate(self, error: ErrorKind = "cr3", interval: Interval = "t") -> Estimate:
         """The value with its error over all ways."""
+        if self.questions:
+            return estimates((self,), error, interval)[0]
         names = tuple(self.ways)
         codes = {name: _crossed([self.ways[name]]) for name in names}
         if single := [name for name in names if not codes[name].any()]:
@@ -295,29 +323,94 @@ def mean_of(
     return Influences(mean, (table - mean) / len(table), ways, ends)
 
 
-def of_sample(sample: Sample) -> Influences:
-    """The mean of a sample over its questions, those of a group together."""
-    keys = np.array([group or f"\0{id}" for group, id in sample.clusters])
-    return mean_of(sample.values, {"problem": keys}, sample.ends)
+def of_questions(
+    questions: Sequence[str],
+    values: npt.ArrayLike,
+    groups: Sequence[str] | Mapping[str, Keys] = (),
+    ends: Ends | None = None,
+) -> Influences:
+    """The mean of one value a question, those of a group together.
+
+    groups: the name of each question's group, "" if it has none; () if no question has one. Or the
+    names of the clusters. ValueError if it is empty, lengths differ, a question occurs twice, or a
+    value is not finite.
+    """
+    ids, table = tuple(questions), np.asarray(values, dtype=np.float64)
+    if not isinstance(groups, Mapping):
+        names = [
+            group or f"\0{id}" for id, group in zip(ids, groups or ("",) * len(ids), strict=True)
+        ]
+        groups = {"problem": np.array(names)}
+    if not ids:
+        raise ValueError("a mean needs at least one question")
+    if not len(ids) == len(table) == len(groups["problem"]):
+        raise ValueError(f"{len(ids)} questions with {len(table)} values: each needs one")
+    if len(set(ids)) != len(ids):
+        most, times = Counter(ids).most_common(1)[0]
+        raise ValueError(f"question {most} occurs {times} times; average its draws first")
+    if not np.isfinite(table).all():
+        n = int(np.argmin(np.isfinite(table)))
+        raise ValueError(f"question {ids[n]} has the value {table[n]}, not a finite number")
+    mean = math.fsum(table.tolist()) / len(ids)
+    return Influences(mean, (table - mean) / len(ids), groups, ends, questions=ids, values=table)
 
 
-def estimate(sample: Sample, interval: Interval = "t") -> Estimate:
-    """Mean of one measure with its interval."""
-    return estimates((sample,), interval=interval)[0]
+class Rows(NamedTuple):
+    """Measures of several rows on the questions that all of them have."""
+
+    questions: tuple[str, ...]
+    values: Floats
+    """Rows × questions."""
+    keys: Keys
+    """Name of each question's cluster."""
+
+    @property
+    def codes(self) -> Places:
+        return codes_of(self.keys.tolist())
+
+
+def together(rows: Mapping[str, Influences]) -> Rows:
+    """Join measures by name over the questions that all share, in the order of the first.
+
+    ValueError without rows or shared questions, or if a question has two groups.
+    """
+    if not rows:
+        raise ValueError("rows to compare: there is none")
+    first, *others = rows.values()
+    shared = set(first.questions).intersection(*(other.questions for other in others))
+    if not shared:
+        raise ValueError(f"the rows {', '.join(rows)} share no question")
+    kept = [n for n, id in enumerate(first.questions) if id in shared]
+    ids = tuple(first.questions[n] for n in kept)
+    keys, columns = first.ways["problem"][kept], []
+    for name, row in rows.items():
+        at = kept
+        if row.questions != first.questions:
+            place = {id: n for n, id in enumerate(row.questions)}
+            at = [place[id] for id in ids]
+        if other := np.flatnonzero(row.ways["problem"][at] != keys).tolist():
+            raise ValueError(
+                f"question {ids[other[0]]} is in another group in row {name} than elsewhere"
+            )
+        columns.append(row.values[at])
+    return Rows(ids, np.array(columns), keys)
 
 
 def estimates(
-    samples: Sequence[Sample], error: ErrorKind = "cr3", interval: Interval = "t"
+    samples: Sequence[Influences], error: ErrorKind = "cr3", interval: Interval = "t"
 ) -> tuple[Estimate, ...]:
-    """Means of measures with their intervals: those of the same questions in one product."""
-    together: dict[tuple[tuple[str, ...], tuple[str, ...]], list[int]] = {}
-    for n, sample in enumerate(samples):
-        together.setdefault((sample.questions, sample.groups), []).append(n)
+    """Figures with their intervals: means over the same questions in one product."""
+    alike: dict[tuple[tuple[str, ...], bytes], list[int]] = {}
     found: dict[int, Estimate] = {}
-    for places in together.values():
+    for n, sample in enumerate(samples):
+        if sample.questions:
+            alike.setdefault((sample.questions, sample.ways["problem"].tobytes()), []).append(n)
+        else:
+            found[n] = sample.estimate(error, interval)
+    for places in alike.values():
         block = [samples[n] for n in places]
-        codes, ends = codes_of(block[0].clusters), [s.ends for s in block]
-        figures = means([sample.values for sample in block], codes, ends, error, interval)
+        codes, ends = codes_of(block[0].ways["problem"].tolist()), [s.ends for s in block]
+        figures = means(np.array([s.values for s in block]), codes, ends, error, interval)
         found.update(zip(places, figures, strict=True))
     return tuple(found[n] for n in range(len(samples)))
 

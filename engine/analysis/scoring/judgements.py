@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Flags, Floats, Places
-from .inference import Influences, Keys
+from .inference import Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,15 @@ class Judgements:
     questions: Sequence[str | int] = field(repr=False, default=())
     names: Mapping[str, Sequence[str]] = field(repr=False, default_factory=dict)
     """By kind of key, its names."""
+    doubt: Flags | None = None
+    """Judgements × worlds: whether the verdict is in doubt, if there is one."""
+    reach: Floats | None = None
+    """Judgements × worlds × 2: the least and the most that the probability of each world's own
+    answer would be, whatever its unread replies had said; NaN where it could be anything."""
+    drawn: bool = False
+    """Whether judgements of one question are draws, which share its weight."""
+    certain: bool = False
+    """Whether verdicts are so by definition: equal ones are then no estimate."""
 
     def __len__(self) -> int:
         return len(self.question)
@@ -104,6 +113,10 @@ class Judgements:
     def __getitem__(self, lines: Places | Flags) -> "Judgements":
         """Those judgements, with the numbers of names unchanged."""
         columns = {name: getattr(self, name)[lines] for name in _COLUMNS}
+        if self.doubt is not None:
+            columns["doubt"] = self.doubt[lines]
+        if self.reach is not None:
+            columns["reach"] = self.reach[lines]
         codes = {kind: codes[lines] for kind, codes in self.codes.items()}
         return replace(self, **columns, codes=codes)
 
@@ -176,6 +189,11 @@ class Judgements:
         return self.ran & np.isnan(self.worlds[:, :, 0])
 
     @property
+    def open(self) -> Flags:
+        """Worlds that failed or are in doubt, judgements × worlds."""
+        return self.lost if self.doubt is None else self.lost | (self.ran & self.doubt)
+
+    @property
     def best(self) -> Flags:
         """Which answers are the most valuable, judgements × answers."""
         found: Flags = self.values == np.nanmax(self.values, axis=1, keepdims=True)
@@ -204,11 +222,6 @@ class Judgements:
                 raise ValueError(f"line {at} names no {way}")
             found[way] = codes
         return found
-
-    def named(self, figure: Influences) -> Influences:
-        """A figure of these judgements whose clusters go by their names, as those of samples do."""
-        names = {way: np.array(self.names[way])[codes] for way, codes in figure.ways.items()}
-        return replace(figure, ways=names)
 
     def by(self, *kinds: str) -> "Mapping[str, Judgements]":
         """The judgements by their names of these kinds, in the order in which they come; each part

@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from .contrasts import together
 from .estimate import Estimate, Interval
-from .inference import inverted, means
-from .sample import Sample
+from .inference import Influences, inverted, means, together
 
 
-def gap_recovered(asd: Sample, naive: Sample, most: Sample) -> Estimate | None:
+def gap_recovered(asd: Influences, naive: Influences, most: Influences) -> Estimate | None:
     """Incentive gap recovered: (ASD - naive ASD) / (most - naive ASD), over shared questions.
 
     most: what a perfect judge reaches, or one who reads the passage. The interval holds every share
@@ -30,7 +28,8 @@ def gap_recovered(asd: Sample, naive: Sample, most: Sample) -> Estimate | None:
 
     # A row that shows too little for t is no surer for being mixed with another that shows more.
     ends = [each.ends for each in (asd, naive, most)]
-    alone = means(rows.values, rows.codes, ends)
+    codes = rows.codes
+    alone = means(rows.values, codes, ends)
     interval: Interval = "guarded" if any(each.guarded for each in alone) else "t"
 
     def test(share: float) -> Estimate:
@@ -39,12 +38,12 @@ def gap_recovered(asd: Sample, naive: Sample, most: Sample) -> Estimate | None:
         naive_ends = sorted(((share - 1) * least, (share - 1) * greatest))
         best_ends = sorted((-share * worst, -share * top))
         both = low + naive_ends[0] + best_ends[0], high + naive_ends[1] + best_ends[1]
-        return means([values.tolist()], rows.codes, [both], interval=interval)[0]
+        return means([values.tolist()], codes, [both], interval=interval)[0]
 
-    value, n, g = (own - base) / (best - base), len(rows.questions), int(rows.codes.max()) + 1
+    value, n, g = (own - base) / (best - base), len(rows.questions), int(codes.max()) + 1
     gap = means(
         [(rows.values[2] - rows.values[1]).tolist()],
-        rows.codes,
+        codes,
         [(worst - greatest, top - least)],
     )[0]
     sure = gap.interval is not None and (gap.interval[0] > 0 or gap.interval[1] < 0)

@@ -18,7 +18,7 @@ import numpy as np
 
 from .arrays import Flags, Floats
 from .estimate import Estimate
-from .sample import Sample
+from .inference import Influences
 
 MIN_POINTS = 3
 """Any two points lie on a line: a slope with an error needs a third."""
@@ -32,8 +32,8 @@ class Configuration:
     """One agent with its settings, measured under one protocol."""
 
     agent: str
-    eas: Sample
-    asd: Sample
+    eas: Influences
+    asd: Influences
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ def trend(configurations: Sequence[Configuration]) -> Slope | None:
     for fewer than three, or if all have the same EAS."""
     if len(configurations) < MIN_POINTS:
         return None
-    eas = np.array([[each.eas.mean for each in configurations]])
-    asd = np.array([[each.asd.mean for each in configurations]])
+    eas = np.array([[each.eas.value for each in configurations]])
+    asd = np.array([[each.asd.value for each in configurations]])
     return _line(eas, asd)
 
 
@@ -79,7 +79,7 @@ def split_half_trend(
     if len(configurations) < MIN_POINTS:
         return None
     samples = [sample for each in configurations for sample in (each.eas, each.asd)]
-    clusters = sorted({cluster for sample in samples for cluster in sample.clusters})
+    clusters = sorted({key for sample in samples for key in sample.ways["problem"].tolist()})
     half = np.arange(len(clusters)) < len(clusters) // 2
     first = np.random.default_rng(seed).permuted(np.tile(half, (splits, 1)), axis=1)
     either, other = np.concatenate((first, ~first)), np.concatenate((~first, first))
@@ -90,10 +90,10 @@ def split_half_trend(
     return _line(eas, asd)
 
 
-def _means(sample: Sample, clusters: Sequence[tuple[str, str]], chosen: Flags) -> Floats:
+def _means(sample: Influences, clusters: Sequence[str], chosen: Flags) -> Floats:
     """Mean over each choice of clusters (choices × clusters); NaN for an empty choice."""
     index = {key: place for place, key in enumerate(clusters)}
-    places = [index[key] for key in sample.clusters]
+    places = [index[key] for key in sample.ways["problem"].tolist()]
     sums = np.bincount(places, weights=sample.values, minlength=len(clusters))
     sizes = np.bincount(places, minlength=len(clusters))
     questions = chosen @ sizes

@@ -6,22 +6,24 @@ import logging
 import os
 import pickle
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import astuple, replace
-from itertools import groupby
 from typing import Any
 
 from ....cache.cache import CacheStatistics
 from ....cache.extras import install_command
-from ....protocols.transcript import Failure
+from ....protocols.transcript import NOT_RUN, Failure
 from ...errors import BudgetReached, Halt, RunFolderError, StoreFailed, UsageError
 from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import UsageTotals, sum_usage
-from ...run.executor import Assignment
 from ...run.lanes import CRASH, first_fault
+from ...run.order import Order, Plain
+from ...run.record.values import NotRun, RecordedCell
+from ...run.run import Run
 from ...run.scheduler import NotedOutcome
 from ...run.session import RunSession
+from ...run.stores import store_name
 from ...sweep.plugins import code_files
 from ...sweep.sweep import Cell
 from .worker import Setup, Standing, Worker, code_of
@@ -58,17 +60,16 @@ class RaySession(RunSession):
     the store, and what was in flight is asked again.
     """
 
-    def __init__(self, assignment: Assignment, workers: int, address: str, store: str) -> None:
-        """address: of a cluster; empty for this machine. store: its name, for all workers.
-        UsageError for a sweep that no other process can make."""
-        super().__init__(assignment)
-        loaded, policy = assignment.loaded, assignment.policy
-        self._stop_token = loaded.stop_token
-        self._address = address
+    def __init__(self, run: Run, before: Mapping[str, UsageTotals], workers: int) -> None:
+        """UsageError for a sweep that no other process can make."""
+        super().__init__(run, before)
+        loaded, policy, options = run.loaded, run.policy(before), run.options
+        self._address = address = options.ray
         self._dollars = None if policy.max_cost is None else policy.max_cost - policy.spent
         if address:
             policy = replace(policy, quarantine=None)
-        code, mode, run_id = code_of(loaded.sweep), assignment.mode, assignment.run_id
+        self._policy, store = policy, store_name(options.store)
+        code, mode, run_id = code_of(loaded.sweep), options.mode, run.folder.id
         self._setup = Setup(loaded.file, code, store, mode, run_id, policy, workers)
         try:
             self._packed = pickle.dumps(self._setup)
@@ -151,15 +152,14 @@ class RaySession(RunSession):
         given = code_files(), self._packed
         self._hands = [Hand(actor.remote(*given)) for _ in range(workers)]
 
-    async def _attempt_all(self, cells: Iterable[Cell]) -> None:
-        sweep, self._over = self._assignment.loaded.sweep, False
-        if self._stop_token.halt is None:
-            self._stopping.clear()
-        by_problem = groupby(cells, lambda cell: sweep.problem_at(cell.place))
+    def cells(self) -> Order[Cell, NotedOutcome]:
+        return Plain(self.missing())
+
+    async def work(self, order: Order[Cell, NotedOutcome]) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 hearing = [group.create_task(self._hear(hand)) for hand in self._hands]
-                await self._hand_out(tuple(each) for _, each in by_problem)
+                await self._hand_out(order)
                 self._over = True
                 self._stopping.set()
                 for hand, each in zip(self._hands, hearing, strict=True):
@@ -168,15 +168,22 @@ class RaySession(RunSession):
         except BaseExceptionGroup as faults:
             raise first_fault(faults) from None
 
-    async def _hand_out(self, problems: Iterator[tuple[Cell, ...]]) -> None:
+    async def _hand_out(self, order: Order[Cell, NotedOutcome]) -> None:
         """Give each problem to the worker that has least to do, as soon as it has room."""
+        problem_at, cells = self._run.loaded.sweep.problem_at, list[Cell]()
         async with asyncio.TaskGroup() as group:
-            for cells in problems:
-                hand = await self._free(len(cells))
-                if hand is None:
+            while True:
+                cell = await anext(order, None)
+                if cells and (cell is None or problem_at(cell.place) != problem_at(cells[0].place)):
+                    hand = await self._free(len(cells))
+                    if hand is None:
+                        return
+                    hand.under_way += len(cells)
+                    group.create_task(self._problem(hand, tuple(cells), order))
+                    cells = []
+                if cell is None:
                     return
-                hand.under_way += len(cells)
-                group.create_task(self._problem(hand, cells))
+                cells.append(cell)
 
     async def _free(self, cells: int) -> Hand | None:
         """A worker with room for so many cells; None at a stop."""
@@ -195,13 +202,16 @@ class RaySession(RunSession):
             await self._changed.wait()
         return None
 
-    async def _problem(self, hand: Hand, cells: tuple[Cell, ...]) -> None:
+    async def _problem(
+        self, hand: Hand, cells: tuple[Cell, ...], order: Order[Cell, NotedOutcome]
+    ) -> None:
         try:
             landed, standing = await hand.actor.run.remote(tuple(cell.place for cell in cells))
         except RayActorError:
+            died = NotedOutcome(Failure(CRASH, f"{LIVES + 1} workers died of its problem"), [])
             for cell in cells:
-                died = Failure(CRASH, f"{LIVES + 1} workers died of its problem")
-                self._keep(cell, NotedOutcome(died, []))
+                self.keep(cell, died)
+                order.ended(cell, died)
             return
         except RayTaskError as fault:
             raise fault.cause from None
@@ -210,9 +220,12 @@ class RaySession(RunSession):
             self._changed.set()
         self._told(standing)
         try:
-            self._assignment.keep(landed)
+            self._run.keep(landed)
         except RunFolderError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
+        ends = {each.place: _end(each) for each in landed}
+        for cell in cells:
+            order.ended(cell, ends.get(cell.place))
 
     async def _hear(self, hand: Hand) -> None:
         """Give orders, and hear how the worker stands, again and again."""
@@ -273,7 +286,15 @@ class RaySession(RunSession):
         dead = self._reach.keys() - {each.life for each in alive}
         spent = sum(each.spent for each in alive) + sum(self._reach[life] for life in dead)
         if spent + wants > self._dollars:
-            policy = self._assignment.policy
-            cap, used = self._dollars + policy.spent, spent + policy.spent
-            budget = Budget(cap, used, tokens=policy.tokens)
+            before = self._policy
+            cap, used = self._dollars + before.spent, spent + before.spent
+            budget = Budget(cap, used, tokens=before.tokens)
             self._stop_token.stop(BudgetReached(budget.reached(wants)))
+
+
+def _end(cell: RecordedCell) -> NotedOutcome:
+    """How a cell ended, for the order."""
+    outcome = cell.outcome
+    return NotedOutcome(
+        Failure(NOT_RUN, outcome.reason) if isinstance(outcome, NotRun) else outcome, []
+    )

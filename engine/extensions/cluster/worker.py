@@ -7,6 +7,7 @@ store, and outcomes go back to the process that writes the run.
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from uuid import uuid4
 
@@ -15,13 +16,13 @@ from ...errors import Halt, UsageError
 from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import UsageTotals
 from ...models.router import RunPolicy
-from ...run.canaries import ComposedTwice
+from ...run.executor import LocalExecutor
 from ...run.lanes import run_lanes
 from ...run.loaded_sweep import load_sweep
+from ...run.order import Plain
 from ...run.record.capture import Capture
 from ...run.record.values import RecordedCell
-from ...run.scheduler import NotedOutcome
-from ...run.session import LocalExecutor
+from ...run.scheduler import NotedOutcome, attempt_noted
 from ...run.stores import open_store
 from ...sweep.code import combined, row_codes
 from ...sweep.plugins import CodeFile
@@ -111,7 +112,7 @@ class Worker:
 
         problem = opened.sweep.cells_of(opened.sweep.problem_at(places[0]))
         await run_lanes(
-            [cell for cell in problem if cell.place in wanted],
+            Plain(cell for cell in problem if cell.place in wanted),
             opened.attempt,
             keep,
             lanes=opened.lanes,
@@ -165,7 +166,7 @@ class _Opened:
         store = open_store(setup.store)
         self.executor = LocalExecutor(loaded.models, store, setup.mode, setup.run_id, paid)
         cache = self.executor.cache
-        self.attempt = ComposedTwice(cache, None, cache.shared_work)
+        self.attempt = partial(attempt_noted, ask=cache, shared=cache.shared_work)
         models = loaded.models
         prices, live = models.priced(policy.prices), models.origin
         self.capture = Capture(

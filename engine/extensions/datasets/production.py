@@ -16,10 +16,10 @@ from ...models.accounting.ledger import sum_usage
 from ...models.router import Models
 from ...providers.capabilities import missing_abilities
 from ...providers.simulated import PREFIX
-from ...run.lanes import failure
+from ...run.executor import LocalExecutor
+from ...run.lanes import failure, run_all
 from ...run.observer import Observer
-from ...run.rounds import MakeRounds, Rounds, one_round, run_rounds
-from ...run.session import LocalExecutor
+from ...run.order import Deferred
 from ...stop import StopToken
 
 Item = TypeVar("Item", Known, Problem)
@@ -59,7 +59,7 @@ class Production(Generic[Item, Made]):
             raise UsageError("\n".join(map(str, lacks)) + "\nNothing was sent.")
 
     async def run(
-        self, cache: Cache, stop_token: StopToken, lanes: int, rounds: Rounds | None = None
+        self, cache: Cache, stop_token: StopToken, lanes: int, replies: Deferred | None = None
     ) -> Halt | None:
         """Go through all items, `lanes` at a time; why it stopped early, or None.
 
@@ -67,11 +67,11 @@ class Production(Generic[Item, Made]):
         what had completed is saved.
         """
         async with cache:
-            await run_rounds(
-                rounds or Rounds(),
+            await run_all(
                 self._missing,
                 lambda item: self._attempt(item, cache),
                 self._keep,
+                replies=replies,
                 lanes=lanes,
                 stop_token=stop_token,
                 waits=lambda: cache.waits,
@@ -107,10 +107,11 @@ class ProductionSession(LocalExecutor):
         models: Models,
         store: Store,
         lanes: int,
-        rounds: MakeRounds = one_round,
+        replies: Callable[[Cache], Deferred | None] = lambda cache: None,
     ) -> None:
-        """models: prepared; closed at the end."""
-        super().__init__(models, store, rounds=rounds)
+        """models: prepared; closed at the end. replies: those that come in their own time."""
+        super().__init__(models, store)
+        self.deferred = replies(self.cache)
         self.production = production
         self._lanes = lanes
 
@@ -124,7 +125,7 @@ class ProductionSession(LocalExecutor):
 
     async def run(self) -> Halt | None:
         return await self.production.run(
-            self.cache, self.models.stop_token, self._lanes, self.rounds
+            self.cache, self.models.stop_token, self._lanes, self.deferred
         )
 
     def snapshot(self) -> Snapshot:

@@ -4,7 +4,7 @@ from ...providers.catalogue import Entry, http_transport
 from ...providers.openai_wire import OpenAIWire
 from ...providers.provider import HttpProvider, OnLimits, Provider
 from ...providers.settings import Settings
-from ...providers.transport import Deferred, Transport
+from ...providers.transport import Transport
 from .weights import IDENTITY, MODEL, SLOTS, weights
 
 
@@ -14,8 +14,7 @@ def _connect(settings: Settings, on_limits: OnLimits | None) -> Provider:
 
         return LocalTransport(lambda url: http_transport(settings, url, {}), SLOTS)
 
-    wire = OpenAIWire(settings.provider)
-    return HttpProvider(wire, Deferred(transport), deadline=settings.deadline, on_limits=on_limits)
+    return HttpProvider(OpenAIWire(settings.provider), transport, on_limits)
 
 
 ENTRY = Entry(

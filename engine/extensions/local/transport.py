@@ -14,12 +14,9 @@ START_TIMEOUT = 60.0
 
 
 class LocalTransport(Transport):
-    """Starts the server with the first call, and sends ordinary HTTP to it. If it dies, the next
-    call starts another one.
-
-    The server ends with `close`, and with this process, however that ends. Raises: UsageError if
-    the weights or llama.cpp are not installed, ProviderDown if the server does not start.
-    """
+    """Starts the server with the first call, and sends ordinary HTTP to it; if it dies, the next
+    call starts another. It ends with `close`, and with this process, however that ends. Raises:
+    UsageError without the weights or llama.cpp, ProviderDown if it does not start."""
 
     def __init__(self, connect: Callable[[str], Transport], slots: int) -> None:
         """connect: makes the transport to a base URL. slots: calls served at once."""
@@ -30,7 +27,7 @@ class LocalTransport(Transport):
         self._transport: Transport | None = None
 
     async def post(
-        self, path: str, headers: Mapping[str, str], body: bytes, deadline: float
+        self, path: str, headers: Mapping[str, str], body: bytes, about: str = ""
     ) -> Response:
         async with self._starting:
             if self._server is not None and self._server.returncode is not None:
@@ -39,7 +36,11 @@ class LocalTransport(Transport):
             if self._transport is None:
                 self._transport = self._connect(f"{await self._start()}/v1")
             transport = self._transport
-        return await transport.post(path, headers, body, deadline)
+        return await transport.post(path, headers, body, about)
+
+    def read(self, came: Response) -> Response:
+        assert self._transport is not None
+        return self._transport.read(came)
 
     async def close(self) -> None:
         if self._transport is not None:
@@ -69,6 +70,6 @@ class LocalTransport(Transport):
                 line = await self._server.stdout.readline()
         except TimeoutError as exc:
             raise ProviderDown(f"local: llama.cpp did not start in {START_TIMEOUT:g} s") from exc
-        if not line:
-            raise ProviderDown("local: llama.cpp did not start; what it said stands above")
-        return line.decode().strip()
+        if line:
+            return line.decode().strip()
+        raise ProviderDown("local: llama.cpp did not start; what it said stands above")

@@ -15,6 +15,7 @@ from ....protocols.judges.case import Case
 from ....protocols.judges.judge import Reading
 from ....protocols.transcript import Failure, Verdict
 from ...run.lanes import failure, run_lanes
+from ...run.order import Plain
 from ...run.record.capture import JUDGE
 from ...run.scheduler import attempt_noted
 from ...stop import StopToken
@@ -114,5 +115,5 @@ async def ask_persons(calls: Iterable[Call], ask: Ask, *, stop_token: StopToken)
         answered += isinstance(came, Reply)
 
     todo = list(calls)
-    await run_lanes(todo, heard, count, lanes=max(len(todo), 1), stop_token=stop_token)
+    await run_lanes(Plain(todo), heard, count, lanes=max(len(todo), 1), stop_token=stop_token)
     return answered

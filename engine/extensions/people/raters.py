@@ -13,8 +13,7 @@ from ....protocols.scores import RANGES, TIE, accuracy, brier
 from ...analysis.scoring.agreement import Agreement, krippendorff_alpha
 from ...analysis.scoring.calibration import Calibration, calibration
 from ...analysis.scoring.estimate import Ends, Estimate
-from ...analysis.scoring.inference import estimate
-from ...analysis.scoring.sample import Sample
+from ...analysis.scoring.inference import of_questions
 from ...analysis.scoring.shrinkage import shrunk
 from ...errors import UsageError
 from ...extensions.people.journal import (
@@ -269,7 +268,7 @@ def _estimated(
         return None
     groups = {problem.id: problem.group for problem in problems}
     means = tuple(fmean(each) for each in values.values())
-    return estimate(Sample(tuple(values), means, tuple(groups[id] for id in values), ends))
+    return of_questions(tuple(values), means, [groups[id] for id in values], ends).estimate()
 
 
 def _beside(

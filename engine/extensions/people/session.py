@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ....cache.call import Ask, Call
 from ....cache.reply import Reply
-from ...run.executor import AnsweredLater
+from ...run.batching import AnsweredLater
 from ...sweep.sweep import Cell
 from .desk import Desk
 from .panel import PERSON

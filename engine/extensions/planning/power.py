@@ -15,7 +15,7 @@ import numpy as np
 
 from ....cache.store import Reader
 from ....protocols.judges.redrawn import Redrawn
-from ....protocols.scores import RANGES, applicable
+from ....protocols.scores import RANGES
 from ...analysis.findings.finding import Finding, Part, number, people, plain
 from ...analysis.judged import table_spread
 from ...analysis.reports.results import SCORE_NAMES
@@ -305,21 +305,21 @@ def power_finding(plan: PowerPlan) -> Finding:
 def verdict_scores(run: RunRows, row: int, score: str) -> tuple[tuple[str, ...], Floats]:
     """Ids of a row's questions with all verdicts of all draws, and the ASD of each single verdict,
     questions × draws × verdicts per draw."""
-    places, redraws = run.table.cells.places(row), run.table.redraws
-    by_question: dict[int, Floats] = {}
-    for block, cells in zip(run.table.worlds(row).blocks, run.table.cells.blocks, strict=True):
-        if score not in applicable(cells.values.shape[1]):
-            continue
-        whole = block.whole.all(axis=1)
-        cell_places = places[cells.cells[whole]]
-        verdicts = block.worlds.verdicts[whole][..., None, :]
-        if redrawn := [
-            redraws[place] for place in cell_places.ravel().tolist() if place in redraws
-        ]:
-            verdicts = np.array(redrawn).reshape(*cell_places.shape, -1, cell_places.shape[-1])
-        worlds = Worlds(np.moveaxis(verdicts, -2, 2), cells.values[whole][:, None, None])
-        by_question |= zip(cells.problems[whole].tolist(), worlds.asd(score), strict=True)
-    ids = tuple(run.sweep.problems[n].id for n in sorted(by_question))
+    its, redraws = run.table.scored(row, score), run.table.redraws
+    if its is None:
+        return (), np.empty((0, run.sweep.draws, 1))
+    places, whole = run.table.cells.places(row), its.whole & its.full
+    by_question: dict[int, list[Floats]] = {}
+    for n in np.flatnonzero(whole).tolist():
+        k, start = int(its.every.answers[n]), int(its.every.line[n])
+        verdicts = its.every.worlds[n, :k, None, :k]
+        at = places[start : start + k].tolist()
+        if redrawn := [redraws[place] for place in at if place in redraws]:
+            verdicts = np.array(redrawn).reshape(k, -1, k)
+        worlds = Worlds(np.moveaxis(verdicts, 1, 0), its.every.values[n, :k])
+        by_question.setdefault(int(its.every.question[n]), []).append(worlds.asd(score))
+    every = {n: draws for n, draws in by_question.items() if len(draws) == run.sweep.draws}
+    ids = tuple(run.sweep.problems[n].id for n in every)
     if not ids:
         return (), np.empty((0, run.sweep.draws, 1))
-    return ids, np.stack([by_question[n] for n in sorted(by_question)])
+    return ids, np.array(list(every.values()))

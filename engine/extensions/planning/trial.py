@@ -26,7 +26,6 @@ from ....protocols.errors import DatasetError, ProtocolError
 from ....protocols.prompts.parse import read_instructions
 from ....protocols.transcript import Failure, Verdict
 from ...errors import EngineError, Halt, QuotaExhausted, UsageError
-from ...run.checks import Composed
 from ...run.dry_run import stand_ins
 from ...run.lanes import first_fault
 from ...run.lookup import ShownWorld
@@ -34,6 +33,7 @@ from ...run.scheduler import verdict_of
 from ...sweep.sweep import Cell, Sweep
 from ..simulation.form import Contents, fill_form
 from .author import AuthorCode, Mistake, line_in
+from .composed import Composed
 from .subject import JUDGE, Kind, Subject, subject_named
 from .tool_trial import ToolTrial
 from .watcher import PATIENCE, Endless, Watcher

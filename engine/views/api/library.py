@@ -24,6 +24,7 @@ from ...analysis.rows import read_rows
 from ...display.console import PrintableConsole
 from ...display.progress import console as stderr
 from ...errors import Halt, Interrupted
+from ...run.execution import execute
 from ...run.listing import folder_named
 from ...run.lookup import Parts, fullest, locate, worlds_of
 from ...run.observer import ProgressDisplay
@@ -290,7 +291,7 @@ async def _run(its: PythonRun) -> Report:
 async def _executed(run: PreparedRun, score: str, quiet: bool) -> Report:
     with Run.open(run.loaded, run.options) as under_way, _stopped_by_hand(run.loaded.stop_token):
         display = ProgressDisplay(stderr(quiet))
-        stopped = await under_way.execute(display, executor=run.executor)
+        stopped = await execute(under_way, display)
         folder, sweep = under_way.folder, run.loaded.sweep
         results = collect(
             sweep,

@@ -3,13 +3,10 @@
 import os
 from dataclasses import dataclass, replace
 
-from ...run.batching import executor_for
 from ...run.listing import folder_named
 from ...run.loaded_sweep import LoadedSweep, load_sweep
 from ...run.parts import SweepPart
 from ...run.run import RunOptions
-from ...run.session import MakeExecutor
-from ...run.several import on_workers
 from ...run.stores import store_name
 from ...sweep.sweepfile import SweepFile
 from .settings import TAGS_VARIABLE, FolderSettings, RunSettings, all_tags
@@ -21,7 +18,6 @@ class PreparedRun:
 
     loaded: LoadedSweep
     options: RunOptions
-    executor: MakeExecutor
 
 
 def folder_options(settings: FolderSettings, overrides: tuple[str, ...] = ()) -> RunOptions:
@@ -35,6 +31,7 @@ def folder_options(settings: FolderSettings, overrides: tuple[str, ...] = ()) ->
         prices=settings.price_list,
         tags=all_tags(settings.tag, os.environ.get(TAGS_VARIABLE, "")),
         changed_code="adopt" if settings.adopt_code else "refuse",
+        terms=settings.terms,
     )
 
 
@@ -53,9 +50,7 @@ def prepared(
         keeps_going=settings.keep_going,
         sources=tuple(map(folder_named, settings.sources)) if settings.sources else None,
         verify=settings.verify,
+        workers=settings.workers,
+        ray=settings.ray,
     )
-    executor = executor_for(loaded, settings.terms)
-    if settings.workers > 1 or settings.ray:
-        store = str(options.store)
-        executor = on_workers(loaded, settings.workers, settings.ray, store, settings.terms)
-    return PreparedRun(loaded, options, executor)
+    return PreparedRun(loaded, options)

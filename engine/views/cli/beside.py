@@ -14,7 +14,7 @@ from ...models.router import RunPolicy
 from ...run.as_left import store_noted
 from ...run.batching import batched_models, batching
 from ...run.loaded_sweep import LoadedSweep
-from ...run.rounds import MakeRounds, Rounds, one_round
+from ...run.order import Deferred
 from ...run.run_folder import QUARANTINE
 from ...run.stores import open_store, store_name
 from ..api.settings import AskSettings
@@ -33,7 +33,7 @@ def ask_beside(
     opened: LoadedSweep,
     folder: Path,
     replies: Store,
-    work: Callable[[Ask, Rounds], Awaitable[None]],
+    work: Callable[[Ask, Deferred | None], Awaitable[None]],
     done: Callable[[], tuple[int, int]],
     asks: AskSettings = AskSettings(),
     roles: Iterable[tuple[str, str]] | None = None,
@@ -50,9 +50,7 @@ def ask_beside(
     models.prepare(asked, RunPolicy.capped(prices, *caps, accounts.total(), folder / QUARANTINE))
     names = tuple(dict.fromkeys(model for model, _ in asked))
     batched = batched_models(models, names, asks.terms.every)
-    make: MakeRounds = one_round
-    if by := batching():
-        make = by.rounds(folder, models, prices, batched, asks.terms, accounts.by_model())
+    by = batching()
 
     def standing() -> Snapshot:
         at_risk = sum(account.at_risk for account in models.accounts().values())
@@ -62,13 +60,19 @@ def ask_beside(
         cache = Cache(
             replies, models, identity=models.identity, origin=models.origin, tags=models.tags
         )
-        rounds = make(cache)
+        entered = accounts.by_model()
+        deferred = (
+            None
+            if by is None
+            else by.deferred(folder, models, cache, prices, asks.terms, entered, batched=batched)
+        )
         try:
             async with accounts.kept(opened.stop_token, models.ledger):
-                await work(cache, rounds)
+                await work(cache, deferred)
         finally:
             await cache.close()
-            await rounds.close()
+            if deferred is not None:
+                await deferred.close()
             await models.close()
         return opened.stop_token.halt
 

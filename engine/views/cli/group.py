@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from ...errors import UsageError
-from ...system.entry_points import COMMANDS_GROUP, load_registered, registered, summaries
+from ...system.entry_points import COMMANDS_GROUP, extensions, load_one, registered
 from .exit_codes import ExitCode
 
 SECTIONS = {
@@ -47,20 +46,15 @@ here so that `--help` imports none of them."""
 def headings() -> dict[str, dict[str, str]]:
     """Summaries of all commands, the core's and those of extensions, by heading and name."""
     found = {heading: dict(commands) for heading, commands in SECTIONS.items()}
-    for heading, name, does in summaries():
-        found.setdefault(heading, {})[name] = does
+    for groups in extensions().values():
+        for name, point in groups.get(COMMANDS_GROUP, {}).items():
+            if "under" in point:
+                found.setdefault(point["under"], {})[name] = point["does"]
     return {heading: commands for heading, commands in found.items() if commands}
 
 
 def _command(module: str) -> click.Command:
     found: click.Command = importlib.import_module(f".commands.{module}", __package__).command
-    return found
-
-
-def _registered(name: str) -> click.Command:
-    found = load_registered(COMMANDS_GROUP, name)
-    if not isinstance(found, click.Command):
-        raise UsageError(f"{name}: {found!r}, which is registered, is no command")
     return found
 
 
@@ -101,7 +95,7 @@ class NamedGroup(click.Group):
         if module := self.modules.get(name):
             return _command(module)
         if name not in self.commands and (known := self._registered().get(name)):
-            return _registered(known)
+            return load_one(COMMANDS_GROUP, known, click.Command)
         return super().get_command(ctx, name)
 
     def _registered(self) -> dict[str, str]:
@@ -140,7 +134,8 @@ class CommandTree(NamedGroup):
         super().__init__(modules=dict(zip(core, core, strict=True)), **others)
 
     def _registered(self) -> dict[str, str]:
-        return {name: name for _, name, _ in summaries()}
+        every = (name for commands in headings().values() for name in commands)
+        return {name: name for name in every if name not in self.modules}
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -18,7 +18,6 @@ from ...errors import (
     Halt,
     Interrupted,
     KeyRepeated,
-    NotReproducible,
     OutOfMemory,
     QuotaExhausted,
     RowsPaused,
@@ -29,10 +28,10 @@ from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...providers.simulated import PREFIX
 from ...providers.trust import addresses
+from ...run.execution import execute
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import Observer, ProgressDisplay
 from ...run.run import Run, RunOptions
-from ...run.session import MakeExecutor, RunSession
 from ...run.sources import origins
 from ...run.stores import shown_name, store_name
 from ...stop import StopToken
@@ -60,7 +59,6 @@ def run_in_terminal(
     loaded: LoadedSweep,
     options: RunOptions,
     shown: Presentation,
-    executor: MakeExecutor = RunSession,
     observers: Callable[[Run], Sequence[Observer]] = lambda run: (),
 ) -> int:
     """Run what is missing of a sweep, and print the report if it is complete.
@@ -70,7 +68,7 @@ def run_in_terminal(
     """
     with Run.open(loaded, options) as run:
         try:
-            return _execute(run, shown, executor, observers)
+            return _execute(run, shown, observers)
         except MemoryError:
             return _stopped(OutOfMemory(), run, shown)
 
@@ -78,7 +76,6 @@ def run_in_terminal(
 def _execute(
     run: Run,
     shown: Presentation,
-    executor: MakeExecutor,
     observers: Callable[[Run], Sequence[Observer]],
 ) -> int:
     if run.run_again:
@@ -100,7 +97,7 @@ def _execute(
     if not run.folder.finished:
         others.append(LeakNote(run.loaded.sweep.problems))
     halt = under_signals(
-        partial(run.execute, ProgressDisplay(console()), *others, executor=executor),
+        partial(execute, run, ProgressDisplay(console()), *others),
         run.loaded.stop_token,
         run.snapshot,
         grace=shown.grace,
@@ -109,20 +106,20 @@ def _execute(
 
 
 def under_signals(
-    execute: Callable[[], Awaitable[Halt | None]],
+    work: Callable[[], Awaitable[Halt | None]],
     stop_token: StopToken,
     snapshot: Callable[[], Snapshot],
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
     grace: float | None = None,
 ) -> Halt | None:
-    """Execute in a new event loop until it is done, or a signal or a Halt stops it.
+    """Do work in a new event loop until it is done, or a signal or a Halt stops it.
 
     grace: see `obey_signals`. loop: makes the event loop; None for the default one.
     """
 
     async def obedient() -> Halt | None:
         obey_signals(stop_token, snapshot, grace)
-        return await execute()
+        return await work()
 
     with asyncio.Runner(loop_factory=loop or event_loop()) as runner:
         try:
@@ -176,7 +173,7 @@ def _when(halt: Halt) -> str:
             return "with a higher cap"
         case BatchesOut():
             return "in a while"
-        case StoreFailed() | AllRefused() | OutOfMemory() | RowsPaused() | NotReproducible():
+        case StoreFailed() | AllRefused() | OutOfMemory() | RowsPaused():
             return "when that is put right"
     return "go on with"
 

@@ -11,7 +11,7 @@ from ...analysis.pictures.data import Axis
 from ...analysis.reports.groups import mean_difference
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.estimate import Estimate
-from ...analysis.scoring.sample import Sample
+from ...analysis.scoring.inference import Influences
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
 from .addresses import Addresses
@@ -151,7 +151,7 @@ def _mean(found: Sequence[Compared], rows: Sequence[RunRows], score: str) -> Est
     """Mean of the contrasts."""
     samples = [each.asd(score) for each in rows]
 
-    def of(place: tuple[int, int]) -> Sample:
+    def of(place: tuple[int, int]) -> Influences:
         return samples[place[0]][rows[place[0]].names[place[1]]]
 
     return mean_difference([(of(each.places[0]), of(each.places[1])) for each in found])

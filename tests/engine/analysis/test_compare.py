@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from oversight.engine.analysis.comparison import compare_rows
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import RunRows, read_rows, rows_meant
 from oversight.engine.analysis.scoring.contrasts import contrasts
+from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.analysis.scoring.verdict_measures import flips
 from oversight.engine.analysis.statement import (
     read_condition,
@@ -100,7 +100,12 @@ def _difference_bounds(run: RunRows, one: int, two: int) -> tuple[float, float]:
     """World by world: the first as low and the second as high as they may be, and the reverse."""
     low = high = 0.0
     cells = run.table.cells
-    each = (cells.places(one), cells.places(two), cells.side.tolist(), cells.value)
+    each = (
+        cells.places(one),
+        cells.places(two),
+        cells.side.tolist(),
+        cells.values[cells.problem, cells.side],
+    )
     for ours, theirs, side, weight in zip(*each, strict=True):
         ends = []
         for place in (ours, theirs):
@@ -195,7 +200,7 @@ def test_all_pairs_give_every_row_the_ranks_that_it_may_have(kept: Kept, command
     ranks = {each["row"]: (each["best"], each["worst"]) for each in told["ranks"]}
     assert set(ranks) == set(read_rows(run).names)
     assert all(1 <= best <= worst <= 5 for best, worst in ranks.values())
-    means = {name: sample.mean for name, sample in read_rows(run).asd("brier").items()}
+    means = {name: sample.value for name, sample in read_rows(run).asd("brier").items()}
     order = sorted(means, key=lambda name: -means[name])
     for place_of, name in enumerate(order, 1):
         assert ranks[name][0] <= place_of <= ranks[name][1]
@@ -237,7 +242,9 @@ def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, kept: K
 def test_clusters_and_errors_of_a_run_are_those_asked_for(place: Path, kept: Kept) -> None:
     run = read_rows(kept())
     grouped = {
-        name: replace(each, groups=tuple("ab"[n % 2] for n in range(len(each.questions))))
+        name: of_questions(
+            each.questions, each.values, tuple(np.resize(["a", "b"], each.n)), each.ends
+        )
         for name, each in run.asd("brier").items()
     }
     run._asd["brier"] = grouped

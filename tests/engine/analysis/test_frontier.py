@@ -19,8 +19,7 @@ from oversight.engine.analysis.frontier import (
 )
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.analysis.scoring.contrasts import contrasts
-from oversight.engine.analysis.scoring.inference import estimate
-from oversight.engine.analysis.scoring.sample import Sample
+from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.errors import UsageError
 from oversight.engine.models.accounting.prices import listed, load_prices
 from tests.command_line import Command
@@ -144,10 +143,10 @@ def test_a_row_is_beaten_within_its_judge_alone() -> None:
     rng = np.random.default_rng(0)
     ids = tuple(map(str, range(60)))
     rows = {
-        name: Sample(ids, tuple((mean + rng.normal(0, 0.2, 60)).tolist()), ends=(-2.0, 2.0))
+        name: of_questions(ids, tuple((mean + rng.normal(0, 0.2, 60)).tolist()), ends=(-2.0, 2.0))
         for name, mean in (("good", 1.0), ("poor", 0.0), ("other judge", -0.5))
     }
-    worth = {name: estimate(its) for name, its in rows.items()}
+    worth = {name: its.estimate() for name, its in rows.items()}
     judges = {"good": "a", "poor": "a", "other judge": "b"}
     cost = {"good": 1.0, "poor": 2.0, "other judge": 3.0}
     points = frontier_points(cost, worth, partial(contrasts, rows), judges)

@@ -128,17 +128,32 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
         "sim/strong: Agent Smith}\n"
     )
     assert command("run", "named.yaml").code == 0
-    before = ("debate simultaneous 2", "sim/judge stated", "sim/strong")
+    assert command("export", "tables", "named.yaml", "--format", "csv").code == 0
+    (frames,) = place.glob("runs/*/frames")
+    every_shown = {file.name: file.read_text() for file in frames.glob("rows.*")}
+    kinds = ("asd", "lift", "worlds", "calibration", "heat", "jse", "rounds", "frontier")
     for words in (
-        ("report", "named.yaml"),
-        ("report", "named.yaml", "--format", "csv", "--columns", "asd,lift"),
-        ("report", "named.yaml", "--json", "--columns", "asd"),
-        ("report", "named.yaml", "--table", "paper"),
-        ("plot", "named.yaml", "--data", "-"),
+        ("report",),
+        ("report", "--measures"),
+        ("report", "--format", "csv", "--columns", "asd,lift"),
+        ("report", "--json", "--columns", "asd"),
+        ("report", "--table", "paper"),
+        ("report", "--group", "protocol,judge"),
+        ("compare", "--pairs", "all"),
+        ("compare", "--json"),
+        ("show", "--protocol", "in turn", "--judge", "able", "--json"),
+        ("search", "--protocol", "in turn", "--", "simulated"),
+        *(("plot", "--kind", kind, "--data", "-") for kind in kinds),
     ):
-        shown = command(*words).out
-        assert "In turn" in shown and "Able" in shown, words
-        assert "SIMULATED" in shown or not any(name in shown for name in before[:2]), words
+        ran = command(words[0], "named.yaml", *words[1:])
+        assert ran.code == 0, ran.err
+        every_shown[" ".join(words)] = ran.out
+    for words, shown in every_shown.items():
+        assert "Able" in shown, words
+        assert "In turn" in shown or words.endswith(("calibration --data -", "rounds --data -"))
+        for name in ("debate simultaneous 2", "sim/judge stated", "· sim/strong"):
+            # Its own settings, which a program may read, name the model.
+            assert name not in shown, words
     assert "Agent Smith" in command("report", "named.yaml").out
     rows = json.loads(command("report", "named.yaml", "--sort", "asd", "--json").out)["rows"]
     assert {row["protocol"] for row in rows} > {"debate simultaneous 1", "In turn"}

@@ -18,7 +18,7 @@ def test_the_measures_are_those_of_the_verdicts(kept: Kept) -> None:
     for name, row in found.items():
         asd = run.asd("brier")[name]
         # Values of ±1: a unit of value is half of the way between them.
-        assert row.slope == pytest.approx(asd.mean / 2)
+        assert row.slope == pytest.approx(asd.value / 2)
         assert row.calibration is not None
         places = run.table.cells.places(run.names.index(name))
         verdicts = run.table.probs[places]

@@ -410,9 +410,12 @@ class Canned(Transport):
         self.response = Response(status, {}, body)
         self.sent = 0
 
-    async def post(self, path, headers, body, deadline):
+    async def post(self, path, headers, body, about):
         self.sent += 1
         return self.response
+
+    def read(self, came):
+        return came
 
     async def close(self):
         """Nothing to close."""
@@ -421,7 +424,7 @@ class Canned(Transport):
 def test_what_the_wire_cannot_write_was_never_sent_and_what_the_server_rejects_was():
     async def main():
         transport = Canned(400, b'{"error": {"message": "no"}}')
-        one = endpoint(HttpProvider(OpenAIWire("openai"), transport))
+        one = endpoint(HttpProvider(OpenAIWire("openai"), lambda: transport))
         rejected = call_of(10, model="openai/gpt-4o")
         unwritable = rejected.changed(tools=(ToolSpec("search", "finds things", "no JSON"),))
         for call in (rejected, unwritable):

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import aiohttp
 import pytest
 
 from oversight.cache.call import Call
@@ -164,18 +163,18 @@ async def test_a_proxy_is_sent_the_whole_address(line: str) -> None:
 
 async def test_connections_open_a_few_at_a_time(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opening, most = 0, 0
-    really = aiohttp.TCPConnector._create_connection
+    really = asyncio.BaseEventLoop.create_connection
 
-    async def create(*args: Any) -> Any:
+    async def create(*args: Any, **how: Any) -> Any:
         nonlocal opening, most
         opening += 1
         most = max(most, opening)
         try:
-            return await really(*args)
+            return await really(*args, **how)
         finally:
             opening -= 1
 
-    monkeypatch.setattr(aiohttp.TCPConnector, "_create_connection", create)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", create)
     async with (
         rehearsed(line, Profile(latency=0.3)) as (ask, server),
         asyncio.TaskGroup() as group,

@@ -12,6 +12,7 @@ from oversight import run as run_from_python
 from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, UsageError
 from oversight.engine.run import group_commit
+from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.observer import Observer
 from oversight.engine.run.reader import RunReader
@@ -83,7 +84,7 @@ async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(
 ) -> None:
     one, other = Diary(Path("run")), Diary(Path("run"))
     with Run.open(loaded, options()) as run:
-        assert await run.execute(one, other) is None
+        assert await execute(run, one, other) is None
         cells = len(loaded.sweep)
         assert sorted(cell.place for cell in one.landed_cells) == list(range(cells))
         assert other.landed_cells == one.landed_cells
@@ -101,14 +102,14 @@ async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_
     monkeypatch.setattr(group_commit, "MAX_GROUP", 1)
     monkeypatch.setattr(group_commit, "MAX_GROUPS", 0)
     with Run.open(loaded, options()) as run:
-        halt = await run.execute(Until(5, loaded.stop_token))
+        halt = await execute(run, Until(5, loaded.stop_token))
         assert isinstance(halt, EnoughIsEnough)
         assert 5 <= run.folder.finished < len(loaded.sweep)
         done = run.folder.finished
     again = open_sweep(Path("s.yaml"))
     diary = Diary(Path("run"))
     with Run.open(again, options()) as run:
-        assert await run.execute(diary) is None
+        assert await execute(run, diary) is None
     assert len(diary.landed_cells) == len(again.sweep) - done
 
 
@@ -149,7 +150,7 @@ class Asked(Metrics):
 async def test_where_a_run_stands_is_told_while_it_goes_on(place: Path) -> None:
     watcher = Asked(0)
     with Run.open(open_sweep(place / "small.yaml"), RunOptions(place / "store")) as run:
-        assert await run.execute(watcher) is None
+        assert await execute(run, watcher) is None
     before, after = watcher.before, watcher.after
     assert before.keys() == after.keys() == MEASURED.keys()
     assert (before["cells"], before["cells_finished"], before["calls"]) == (40, 0, 0)

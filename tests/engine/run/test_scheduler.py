@@ -23,10 +23,8 @@ from oversight.engine.extensions.simulation import SimModel
 from oversight.engine.run.lanes import LANES_FROM_STORE
 from oversight.engine.run.scheduler import (
     CellOutcome,
-    Keep,
     attempt,
     attempt_noted,
-    run_cells,
 )
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
@@ -40,7 +38,7 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
 from oversight.protocols.transcript import Failure, Transcript, Verdict
-from tests.fakes import Scripted, prompt
+from tests.fakes import Scripted, prompt, run_cells
 from tests.shipments import shipments, simulated
 from tests.virtual import run
 
@@ -89,7 +87,7 @@ def ran(
     *,
     lanes: int = 4,
     stop_token: StopToken | None = None,
-    keep: Keep | None = None,
+    keep: Callable[[Cell, CellOutcome], None] | None = None,
 ) -> tuple[Kept, StopToken]:
     kept, stop_token = Kept(), stop_token or StopToken()
     run(run_cells(grid.cells(), ask, keep or kept, lanes=lanes, stop_token=stop_token))

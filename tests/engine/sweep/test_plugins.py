@@ -14,6 +14,7 @@ import pytest
 
 from oversight.engine.errors import UsageError
 from oversight.engine.providers.simulated import simulation
+from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.run import Run, RunOptions
@@ -64,6 +65,16 @@ def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(
 def test_the_settings_of_ones_own_protocol_make_axes(examples: Path) -> None:
     rows = open_sweep(examples / "steelman.yaml", ["protocols.steelman.py:Steelman.speeches=3"])
     assert [row.kind for row in rows.sweep.rows] == ["naive judge", "steelman speeches 3"]
+
+
+def test_the_words_and_the_length_of_ones_own_protocol_are_axes(examples: Path) -> None:
+    told = ["protocols.steelman.py:Steelman={speeches: 1, horizon: told}"]
+    mild = "prompts=[default, {steelman: {judge: Trust no advocate.}}]"
+    plain, changed = open_sweep(examples / "steelman.yaml", [*told, mild]).sweep.rows[-2:]
+    assert plain.kind == "steelman speeches 1 horizon told"
+    ours, judged = (row.protocol.judging() for row in (plain, changed))
+    assert plain.protocol.rules().endswith("The advocate speaks 1 times.")
+    assert ours and judged and judged.stance == "Trust no advocate." != ours.stance
 
 
 def test_a_protocol_of_ones_own_takes_speeches_and_they_reach_the_judge(
@@ -301,5 +312,5 @@ def test_the_package_of_the_page_brings_provider_store_simulation_and_command(
 def test_the_observer_of_the_page_sees_every_cell(place: Path) -> None:
     diary = shown("extending.md", "diary.py")["Diary"]()
     with Run.open(open_sweep(place / "small.yaml"), RunOptions(place / "store")) as run:
-        assert asyncio.run(run.execute(diary)) is None
+        assert asyncio.run(execute(run, diary)) is None
         assert diary.failed == run.snapshot().failed

@@ -8,15 +8,15 @@ import click
 
 from ....display.quantity import counted
 from ....extensions.batches.journal import BatchJournal
-from ....extensions.batches.rounds import batch_visit
 from ....models.accounting.budget import dollars
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.as_left import store_noted
+from ....run.batch_terms import BatchTerms
+from ....run.execution import execute
 from ....run.loaded_sweep import open_run
 from ....run.manifest import read_manifest
 from ....run.run import Run, RunOptions
-from ....run.session import MakeExecutor
 from ....run.stores import store_name
 from ....system.flags import flag
 from ....views.cli.faults import halt_code
@@ -66,7 +66,7 @@ def cancel(
     Vendors bill the calls that were done by then: their replies are stored and counted. Waits until
     every batch has ended, which can take minutes. The run can go on later, in batches or live.
     """
-    show(_see_to_batches(run, sweep, store, lambda assignment: batch_visit(assignment, given_up)))
+    show(_see_to_batches(run, sweep, store, given_up))
     owed = sum(batch.lines for batch in BatchJournal(run, reads_only=True).liabilities.values())
     if owed:
         say(
@@ -75,17 +75,18 @@ def cancel(
         )
 
 
-def _see_to_batches(run: Path, own: Path | None, store: str | None, executor: MakeExecutor) -> str:
-    """Execute what ends batches; how many ended."""
+def _see_to_batches(
+    run: Path, own: Path | None, store: str | None, given_up: tuple[str, ...]
+) -> str:
+    """Cancel batches, or give up some; how many ended."""
     manifest, loaded = read_manifest(run), open_run(run, own=own)
     known = store_noted(run)
     known = store_name(store or (Path(known).expanduser() if known else None))
-    options = RunOptions(known, run, overrides=manifest.overrides, part=manifest.part)
+    terms = BatchTerms(cancels=given_up)
+    options = RunOptions(known, run, overrides=manifest.overrides, part=manifest.part, terms=terms)
     before = _batches_out(run)
     with Run.open(loaded, options) as opened:
-        halt = under_signals(
-            lambda: opened.execute(executor=executor), loaded.stop_token, opened.snapshot
-        )
+        halt = under_signals(lambda: execute(opened), loaded.stop_token, opened.snapshot)
     left = _batches_out(run)
     paid = sum_usage(read_ledger(run).values())
     if halt is not None:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .....cache.cache import Cache
 from .....protocols.datasets.jsonl import write_jsonl
 from .....protocols.datasets.leak import leakage_check
 from .....protocols.question import Problem
@@ -22,7 +23,7 @@ from ....providers.simulated import PREFIX
 from ....run.batching import batched_models, batching
 from ....run.lock import locked
 from ....run.observer import ProgressDisplay
-from ....run.rounds import MakeRounds, one_round
+from ....run.order import Deferred
 from ....run.stores import open_store, store_name
 from ....stop import StopToken
 from ....sweep.document import Document
@@ -65,13 +66,18 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
     batched = batched_models(models, (generation.model,), asks.terms.every)
     books = output.with_name(f"{output.name}.work")
     with ExitStack() as stack:
-        rounds: MakeRounds = one_round
-        if (by := batching()) and (batched or books.exists()):
+        by = batching() if batched or books.exists() else None
+        if by is not None:
             books.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(books))
-            rounds = by.rounds(books, models, prices, batched, asks.terms, {})
+
+        def replies(cache: Cache) -> Deferred | None:
+            if by is None:
+                return None
+            return by.deferred(books, models, cache, prices, asks.terms, {}, batched=batched)
+
         store = stack.enter_context(closing(open_store(store_name(asks.store))))
-        session = ProductionSession(generation, models, store, asks.lanes, rounds)
+        session = ProductionSession(generation, models, store, asks.lanes, replies)
         halt = under_signals(
             partial(session.execute, ProgressDisplay(console())),
             models.stop_token,

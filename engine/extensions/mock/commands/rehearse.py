@@ -23,7 +23,7 @@ from ....models.accounting.prices import PriceList, listed, load_prices
 from ....providers import sdk_clients
 from ....providers.simulated import PREFIX
 from ....run.batch_terms import BatchTerms
-from ....run.batching import executor_for
+from ....run.execution import execute
 from ....run.observer import ProgressDisplay
 from ....run.run import Run, RunOptions
 from ....sweep.sweepfile import SweepFile, read_sweep_file
@@ -157,13 +157,15 @@ def _rehearsed(
     planned = asyncio.run(plan_sweep(ready, None, prices, batched))
     with TemporaryDirectory(prefix="rehearsal-") as place:
         store = Path(place) / "store"
-        options = RunOptions(store, Path(place) / "run", max_cost=max_cost, prices=prices)
-        executor = executor_for(ready, BatchTerms(batch))
+        terms = BatchTerms(batch)
+        options = RunOptions(
+            store, Path(place) / "run", max_cost=max_cost, prices=prices, terms=terms
+        )
         with Run.open(ready, options) as run:
 
             async def watched() -> Halt | None:
                 async with watch.over(ready.models):
-                    return await run.execute(ProgressDisplay(console(), speed), executor=executor)
+                    return await execute(run, ProgressDisplay(console(), speed))
 
             loop = partial(FastLoop, speed)
             halt = under_signals(watched, ready.stop_token, run.snapshot, loop)

@@ -11,14 +11,13 @@ import click
 from .....cache.call import Ask
 from ....display.quantity import counted
 from ....errors import UsageError
-from ....extensions.people.desk import Desk, DeskSettings
+from ....extensions.people.desk import DeskSettings
 from ....extensions.people.journal import PERSONS
-from ....run.batch_terms import BatchTerms
 from ....run.listing import is_run
 from ....run.loaded_sweep import LoadedSweep, open_run
 from ....run.lookup import Parts, cells_with_verdict
+from ....run.order import Deferred
 from ....run.replay import replay_cache
-from ....run.rounds import Rounds
 from ....run.run import RunOptions
 from ....system.flags import argument, flag
 from ....views.api.prepared import folder_options
@@ -112,7 +111,7 @@ def serve(
         if parts != Parts() or each > 1:
             raise UsageError(f"{what} is a sweep file: rows and --each are for a RUN")
         options = folder_options(settings, overrides)
-        raise SystemExit(_run_with_persons(path, limit, options, seating, settings.terms))
+        raise SystemExit(_run_with_persons(path, limit, options, seating))
     asks = settings.batch or settings.prices
     of_a_sweep = (settings.folder, settings.max_cost, settings.max_tokens)
     if overrides or asks or any(each is not None for each in of_a_sweep):
@@ -140,17 +139,13 @@ def _run_with_persons(
     limit: int | None,
     options: RunOptions,
     seating: Seating,
-    terms: BatchTerms,
 ) -> int:
     from ....extensions.people.panel import panels_of
     from ....extensions.people.session import SeatedPersons
-    from ....run.batching import executor_for
-    from ....run.executor import Assignment
     from ....run.loaded_sweep import load_sweep
     from ....run.lock import take_lock
     from ....run.observer import Observer
     from ....run.run import Run
-    from ....run.session import RunSession
     from ....sweep.sweepfile import read_sweep_file
     from ....views.cli.terminal import Presentation, run_in_terminal
     from ..pages.rater_pages import RaterPages, seated_desk
@@ -165,25 +160,20 @@ def _run_with_persons(
     known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
     top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
     loaded = replace(loaded, file=replace(loaded.file, top=top))
-    desks: dict[Path, Desk] = {}
+    served: list[Path] = []
 
     def pages(run: Run) -> Sequence[Observer]:
         persons = run.folder.path / PERSONS
         persons.mkdir(exist_ok=True)
         take_lock(persons)
         desk = seated_desk(loaded.models, persons, panels, seating.raters, seating.settings)
-        desks[run.folder.path] = desk
+        run.later = SeatedPersons(desk, panels)
+        served.append(run.folder.path)
         return (RaterPages(desk, seating.host, seating.port, seating.url),)
 
-    make = executor_for(loaded, terms)
-
-    def session(assignment: Assignment) -> RunSession:
-        later = next((SeatedPersons(desk, panels) for desk in desks.values()), None)
-        return make(replace(assignment, later=later))
-
     shown = Presentation(typed(), "text", "brier")
-    code = run_in_terminal(loaded, options, shown, session, observers=pages)
-    for run in desks:
+    code = run_in_terminal(loaded, options, shown, pages)
+    for run in served:
         delete_from_run(run)
     return code
 
@@ -240,7 +230,7 @@ def _judged_by_persons(
             write_plan(folder, (case.planned(call) for call, case in tasks.values()))
             answered = 0
 
-            async def work(ask: Ask, rounds: Rounds) -> None:
+            async def work(ask: Ask, later: Deferred | None) -> None:
                 nonlocal answered
                 pages = RaterPages(desk, seating.host, seating.port, seating.url)
                 async with pages.open():

@@ -49,12 +49,10 @@ def command(
 
 def _own(address: str) -> str:
     """The starter sweep file for the server at `address`."""
-    from ....providers.catalogue import entry
     from ....providers.keys import environment
     from ....providers.own_server import own_server
 
-    key = environment(Path()).get(entry(OWN).key_variable, "").strip()
-    server = asyncio.run(own_server(address, key))
+    server = asyncio.run(own_server(address, environment(Path())))
     description = f"{server.base_url} serves {', '.join(server.models)}"
     if server.slots:
         description += f", {server.slots:,} calls at once"

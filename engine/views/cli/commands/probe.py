@@ -12,9 +12,9 @@ from ....models.router import MIN_CELLS
 from ....run.loaded_sweep import LoadedSweep, open_run
 from ....run.lock import locked
 from ....run.lookup import Parts, cells_with_verdict
+from ....run.order import Deferred
 from ....run.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
 from ....run.replay import replay_cache
-from ....run.rounds import Rounds
 from ....system.flags import flag
 from ...api.settings import AskSettings
 from ..beside import ask_beside, store_of
@@ -72,10 +72,10 @@ def _asked(
         file = ProbeFile(run)
         known = len(file.known)
 
-        async def work(ask: Ask, rounds: Rounds) -> None:
+        async def work(ask: Ask, later: Deferred | None) -> None:
             lanes = opened.file.top.max_cells or MIN_CELLS
             await run_probes(
-                probes, ask, file, lanes=lanes, stop_token=opened.stop_token, rounds=rounds
+                probes, ask, file, lanes=lanes, stop_token=opened.stop_token, replies=later
             )
 
         halt, paid = ask_beside(

@@ -84,4 +84,4 @@ def command(
         say(f"where they are stored: oversight export replies {sweep.parent}")
         say("then here: oversight cache import")
     shown = Presentation(typed(), format, settings.score, settings.grace)
-    raise SystemExit(run_in_terminal(run.loaded, run.options, shown, run.executor))
+    raise SystemExit(run_in_terminal(run.loaded, run.options, shown))

@@ -6,7 +6,7 @@ from pytest import approx
 
 from oversight.cache.call import Call
 from oversight.engine.analysis.reports.results import Results, collect
-from oversight.engine.analysis.scoring.bounds import Bounds
+from oversight.engine.analysis.scoring.asd import Bounds
 from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.sweep import Cell

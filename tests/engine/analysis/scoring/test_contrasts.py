@@ -10,22 +10,19 @@ from oversight.engine.analysis.scoring.contrasts import (
     Contrast,
     RankSet,
     contrasts,
-    decided,
     rank_sets,
     shared_samples,
-    unpaired,
 )
-from oversight.engine.analysis.scoring.inference import estimate, mean_of
+from oversight.engine.analysis.scoring.inference import Influences, mean_of, of_questions
 from oversight.engine.analysis.scoring.power import Spread, mde, questions_needed, reach
-from oversight.engine.analysis.scoring.sample import Sample, paired
 
 
-def sample(values: Floats, groups: tuple[str, ...] = (), end: float = 9) -> Sample:
+def sample(values: Floats, groups: tuple[str, ...] = (), end: float = 9) -> Influences:
     ids = tuple(f"q{n}" for n in range(len(values)))
-    return Sample(ids, tuple(values.tolist()), groups, (-end, end))
+    return of_questions(ids, tuple(values.tolist()), groups, (-end, end))
 
 
-def rows(seed: int, count: int, n: int = 100) -> dict[str, Sample]:
+def rows(seed: int, count: int, n: int = 100) -> dict[str, Influences]:
     """Rows whose questions are as hard for one as for the other."""
     rng = np.random.default_rng(seed)
     hard = rng.normal(size=n)
@@ -47,22 +44,22 @@ def test_rows_that_agree_do_not_differ() -> None:
 def test_a_contrast_says_what_the_paired_differences_say() -> None:
     both = rows(1, 2)
     groups = tuple(f"g{n // 3}" for n in range(100))
-    first, second = (Sample(s.questions, s.values, groups, s.ends) for s in both.values())
+    first, second = (of_questions(s.questions, s.values, groups, s.ends) for s in both.values())
     (found,) = contrasts({"a": first, "b": second})
-    alone = estimate(paired(first, second))
+    alone = (first - second).estimate()
     assert found.estimate.value == pytest.approx(alone.value)
     assert found.estimate.clusters == 34
     assert found.estimate.error == pytest.approx(alone.error)
     assert found.estimate.interval == pytest.approx(alone.interval)
     assert (found.p, found.mde) == pytest.approx((alone.p(), alone.mde()))
-    apart = math.hypot(estimate(first).error or 0, estimate(second).error or 0)
+    apart = math.hypot(first.estimate().error or 0, second.estimate().error or 0)
     assert found.pairing == pytest.approx((alone.error or 0) / apart)
     assert found.estimate.n == 100
 
 
 def test_a_contrast_is_over_the_questions_that_its_rows_share() -> None:
     all_of = rows(3, 4)
-    half = Sample(all_of["r0"].questions[:50], all_of["r0"].values[:50], ends=(-9, 9))
+    half = of_questions(all_of["r0"].questions[:50], all_of["r0"].values[:50], ends=(-9, 9))
     mixed = contrasts({**all_of, "r0": half})
     alone = contrasts({"r0": half, "r1": all_of["r1"]})
     assert mixed[0].estimate.interval == pytest.approx(alone[0].estimate.interval)
@@ -80,8 +77,8 @@ def test_names_that_are_wrong_are_told() -> None:
     with pytest.raises(ValueError, match="above 0"):
         contrasts(two, equivalence=0)
     with pytest.raises(ValueError, match="share no question"):
-        contrasts({"a": two["r0"], "b": Sample(("other",), (1.0,))})
-    one = Sample(("x", "y"), (1.0, 2.0), ("g", "g"))
+        contrasts({"a": two["r0"], "b": of_questions(("other",), (1.0,))})
+    one = of_questions(("x", "y"), (1.0, 2.0), ("g", "g"))
     with pytest.raises(ValueError, match="of one group"):
         contrasts({"a": one, "b": one})
 
@@ -115,7 +112,7 @@ def test_rows_without_common_questions_are_two_samples() -> None:
     rng = np.random.default_rng(7)
     one = mean_of(rng.normal(0.5, 0.3, 60), {"problem": np.arange(60)}, (-2, 2))
     two = mean_of(rng.normal(0.0, 0.3, 60), {"problem": np.arange(100, 160)}, (-2, 2))
-    (found,) = decided([unpaired("a", "b", one, two)])
+    (found,) = contrasts({"a": one, "b": two})
     assert found.verdict == "first better"
     assert found.pairing == pytest.approx(1, abs=0.01)
     assert isinstance(found, Contrast)

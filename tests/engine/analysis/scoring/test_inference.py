@@ -16,21 +16,19 @@ from oversight.engine.analysis.scoring.estimate import Estimate, Interval
 from oversight.engine.analysis.scoring.inference import (
     FEWEST,
     Influences,
-    estimate,
     estimates,
     inverted,
     jackknifed,
     mean_of,
-    of_sample,
+    of_questions,
 )
 from oversight.engine.analysis.scoring.quantiles import t_cdf, t_of, t_quantile
 from oversight.engine.analysis.scoring.ratios import gap_recovered
-from oversight.engine.analysis.scoring.sample import Sample
 
 
-def sample(values: Floats, groups: tuple[str, ...] = (), ends: float | None = 2.0) -> Sample:
+def sample(values: Floats, groups: tuple[str, ...] = (), ends: float | None = 2.0) -> Influences:
     ids = tuple(f"q{n}" for n in range(len(values)))
-    return Sample(ids, tuple(values.tolist()), groups, (ends and (-ends, ends)) or None)
+    return of_questions(ids, tuple(values.tolist()), groups, (ends and (-ends, ends)) or None)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 7, 10, 39, 200])
@@ -67,7 +65,7 @@ def test_the_error_is_the_jackknife_over_clusters() -> None:
 def test_the_pseudo_clusters_stand_at_the_ends() -> None:
     """The same jackknife with one more cluster of average size at each end."""
     values = np.array([0.2, -0.4, 1.0, 0.3, 0.9, -1.1])
-    found = estimate(sample(values), "guarded")
+    found = sample(values).estimate(interval="guarded")
     more = np.append(values, [-2.0, 2.0])
     left = [np.delete(more, n).mean() for n in range(8)]
     error = math.sqrt(7 / 8 * sum((each - more.mean()) ** 2 for each in left))
@@ -116,7 +114,7 @@ def test_a_sum_that_falls_far_below_one_way_alone_is_not_believed() -> None:
 
 
 def test_p_equivalence_and_interval_are_one_statistic() -> None:
-    found = estimate(sample(np.random.default_rng(4).normal(0.3, 0.5, 40)))
+    found = sample(np.random.default_rng(4).normal(0.3, 0.5, 40)).estimate()
     assert found.interval is not None
     for end in found.interval:
         assert found.p(end) == pytest.approx(0.05, abs=1e-9)
@@ -129,7 +127,7 @@ def test_the_difference_of_two_measures_of_the_same_questions_is_paired() -> Non
     rng = np.random.default_rng(5)
     hard = rng.normal(size=60)
     first, second = sample(hard + 0.1 * rng.normal(size=60)), sample(hard)
-    apart = (of_sample(first) - of_sample(second)).estimate()
+    apart = (first - second).estimate()
     values = np.array(first.values) - np.array(second.values)
     whole = mean_of(values, {"problem": np.arange(60)}, (-4, 4)).estimate()
     assert apart.error == pytest.approx(whole.error)
@@ -149,7 +147,7 @@ def test_two_samples_without_common_clusters_add_their_variances() -> None:
 
 
 def test_what_shows_no_variation_has_no_interval_and_says_why() -> None:
-    alone = estimate(sample(np.array([0.5])))
+    alone = sample(np.array([0.5])).estimate()
     assert (alone.interval, alone.p()) == (None, 1.0)
     assert "a single problem" in alone.reason
     one_judge = mean_of([0.1, 0.2], {"problem": np.arange(2), "judge": np.zeros(2)}).estimate()
@@ -163,7 +161,7 @@ def test_what_shows_no_variation_has_no_interval_and_says_why() -> None:
         np.array([0, 0, 1]),
     )  # fmt: skip
     assert "has all judgements of a kind" in strata.estimate().reason
-    two = estimate(sample(np.array([0.2, 0.4])))
+    two = sample(np.array([0.2, 0.4])).estimate()
     assert two.interval == pytest.approx((-2, 2))
 
 
@@ -172,14 +170,14 @@ def test_samples_are_estimated_together_as_alone() -> None:
     groups = tuple(f"g{n // 3}" for n in range(30))
     some = [sample(rng.normal(0, 0.3, 30), groups) for _ in range(3)]
     some.append(sample(rng.normal(0, 0.3, 12)))
-    assert estimates(some) == tuple(map(estimate, some))
-    whole = of_sample(some[0]).estimate()
-    assert estimate(some[0]).error == pytest.approx(whole.error)
+    assert estimates(some) == tuple(each.estimate() for each in some)
+    whole = mean_of(some[0].values, some[0].ways, some[0].ends).estimate()
+    assert some[0].estimate().error == pytest.approx(whole.error)
 
 
 @pytest.mark.parametrize("interval", ["t", "guarded"])
 def test_an_estimate_is_read_as_it_is_written(interval: Interval) -> None:
-    found = estimate(sample(np.random.default_rng(8).normal(0, 0.3, 30)), interval)
+    found = sample(np.random.default_rng(8).normal(0, 0.3, 30)).estimate(interval=interval)
     again = Estimate.read(found.plain())
     assert again.plain() == found.plain()
     assert again.interval == found.interval and again.degrees == 29
@@ -203,24 +201,24 @@ def test_without_groups_a_contrast_is_the_paired_t(seed: int, n: int, sd: float)
 
 def test_the_guard_stands_in_only_where_t_has_nothing_to_stand_on() -> None:
     rng = np.random.default_rng(12)
-    dense = estimate(sample(rng.normal(0.2, 0.5, 30)))
-    few = estimate(sample(rng.normal(0.2, 0.5, FEWEST - 1)))
-    equal = estimate(sample(np.full(30, 0.4)))
-    rare = estimate(sample(np.where(np.arange(100) < 4, -2.0, 2.0)))
-    common = estimate(sample(np.where(np.arange(100) < 12, -2.0, 2.0)))
+    dense = sample(rng.normal(0.2, 0.5, 30)).estimate()
+    few = sample(rng.normal(0.2, 0.5, FEWEST - 1)).estimate()
+    equal = sample(np.full(30, 0.4)).estimate()
+    rare = sample(np.where(np.arange(100) < 4, -2.0, 2.0)).estimate()
+    common = sample(np.where(np.arange(100) < 12, -2.0, 2.0)).estimate()
     told = [each.guarded for each in (dense, few, equal, rare, common)]
     assert told == [False, True, True, True, False]
-    free = estimate(sample(np.array([0.1, 0.2, 0.4]), ends=None))
+    free = sample(np.array([0.1, 0.2, 0.4]), ends=None).estimate()
     assert not free.guarded and free.interval is not None
     assert dense.by("guarded").guarded and dense.by("t") == dense
 
 
 def test_a_decision_that_an_unseen_error_could_undo_is_marked() -> None:
     values = np.concatenate((np.full(24, 0.4), np.zeros(3), np.full(3, -0.3)))
-    found = estimate(sample(values, ends=4.0))
+    found = sample(values, ends=4.0).estimate()
     assert found.p() < 0.001 and found.undone
     assert found.by("guarded").p() > 0.05
-    sure = estimate(sample(np.tile([1.0, 1.4], 50), ends=2.0))
+    sure = sample(np.tile([1.0, 1.4], 50), ends=2.0).estimate()
     assert not sure.undone
     (far,) = contrasts({"a": sample(values), "b": sample(np.zeros(30))})
     assert (far.verdict, far.undone) == ("first better", True)

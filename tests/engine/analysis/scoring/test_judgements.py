@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from oversight.engine.analysis.scoring.arrays import Floats
+from oversight.engine.analysis.scoring.asd import Scored, scored
 from oversight.engine.analysis.scoring.calibration import calibration
 from oversight.engine.analysis.scoring.inference import Influences
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
-from oversight.engine.analysis.scoring.unpaired import Scored, scored
 
 FOUND = [each / "shared/data/nyu2023/judgements.jsonl.xz" for each in Path(__file__).parents]
 FILE = next((file for file in FOUND if file.exists()), None)
@@ -84,7 +84,7 @@ SETTINGS = {
 def test_a_published_experiment_has_its_published_figures(which: tuple[str, str]) -> None:
     n, brier, log, accuracy, truth, first, gain = SETTINGS[which]
     found = of(*which)
-    assert found.n == n
+    assert len(found) == n
     assert value(found.asd) == pytest.approx(brier, abs=5e-5)
     assert value(of(*which, "accuracy").asd) == pytest.approx(accuracy, abs=5e-5)
     assert value(found.truth) == pytest.approx(truth, abs=5e-5)
@@ -229,8 +229,9 @@ def test_a_judge_who_hears_nothing_has_an_asd_of_0_whatever_the_values() -> None
 def test_a_world_without_a_verdict_leaves_its_judgement_out_and_is_bounded() -> None:
     lost = Judgement("q2", (1.0, -1.0), ((0.8, 0.2), None), {"problem": "q2", "judge": "j"})
     found = scored(Judgements.of([pair("q1", 0.8, 0.4), lost]), "brier")
-    assert found and found.bounds
+    bounds = found and found.bounds()
+    assert found and bounds
     assert value(found.asd) == pytest.approx(0.24)
-    worst, best, interval = found.bounds
+    worst, best, interval = bounds.worst, bounds.best, bounds.interval
     assert (worst, best) == pytest.approx(((0.24 - 0.08) / 2, (0.24 - 0.08 + 2) / 2))
     assert interval is None or interval[0] <= worst < best <= interval[1]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oversight.engine.analysis.scoring.sample import Sample
+from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.analysis.scoring.trend import Configuration, Slope, split_half_trend, trend
 
 coordinates = st.floats(-3, 3).map(lambda x: round(x, 3))
@@ -13,7 +13,7 @@ coordinates = st.floats(-3, 3).map(lambda x: round(x, 3))
 
 def points(*pairs: tuple[float, float]) -> list[Configuration]:
     return [
-        Configuration(f"agent {n}", Sample(("q",), (eas,)), Sample(("q",), (asd,)))
+        Configuration(f"agent {n}", of_questions(("q",), (eas,)), of_questions(("q",), (asd,)))
         for n, (eas, asd) in enumerate(pairs)
     ]
 
@@ -27,8 +27,8 @@ def agents(seed: int, count: int, slope: float, questions: int = 200) -> list[Co
     for n, skill in enumerate(np.linspace(-1, 1, count)):
         # One noise on both axes: what makes a trend of its own when both are taken together.
         shared = rng.normal(size=questions)
-        eas = Sample(ids, tuple((skill + shared).tolist()), groups)
-        asd = Sample(ids, tuple((slope * skill + shared).tolist()), groups)
+        eas = of_questions(ids, tuple((skill + shared).tolist()), groups)
+        asd = of_questions(ids, tuple((slope * skill + shared).tolist()), groups)
         made.append(Configuration(f"agent {n}", eas, asd))
     return made
 
@@ -80,8 +80,8 @@ def test_points_are_means_over_questions() -> None:
     wide = [
         Configuration(
             each.agent,
-            Sample(("q", "r"), (each.eas.mean - 1, each.eas.mean + 1)),
-            Sample(("q", "r"), (each.asd.mean + 2, each.asd.mean - 2)),
+            of_questions(("q", "r"), (each.eas.value - 1, each.eas.value + 1)),
+            of_questions(("q", "r"), (each.asd.value + 2, each.asd.value - 2)),
         )
         for each in points((0, 0), (1, 1), (2, 1))
     ]
@@ -104,7 +104,7 @@ def test_split_halves_do_not_find_the_slope_of_shared_noise() -> None:
         alike = [
             Configuration(
                 each.agent,
-                Sample(each.asd.questions, each.asd.values, each.asd.groups),
+                of_questions(each.asd.questions, each.asd.values, each.asd.ways),
                 each.asd,
             )
             for each in agents(seed, 6, slope=0.0)

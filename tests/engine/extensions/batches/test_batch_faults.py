@@ -1,7 +1,6 @@
 """Lines and batches that fail: which cells fail with them, and what stops the run."""
 
 import re
-from functools import partial
 
 import pytest
 
@@ -17,9 +16,9 @@ from oversight.engine.errors import (
     QuotaExhausted,
 )
 from oversight.engine.extensions.batches import results
-from oversight.engine.extensions.batches.rounds import batch_visit
 from oversight.engine.extensions.mock import rehearsed
 from oversight.engine.extensions.mock.profile import BatchProfile
+from oversight.engine.run.batch_terms import BatchTerms
 from tests.batches import NO_WAIT, WAIT, BatchBench, end_batches, lines
 
 pytestmark = pytest.mark.wire
@@ -214,7 +213,7 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
         assert f"the batch {lost.id} " in str(stopped.halt)
         assert f"--give-up {lost.id}" in str(stopped.halt)
         assert kept.id in [step["landed"] for step in stopped.marks("landed")]
-        await bench.run(server, executor=partial(batch_visit, names=[lost.id]))
+        await bench.run(server, terms=BatchTerms(cancels=(lost.id,)))
         went = await bench.run(server)
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)

@@ -25,7 +25,7 @@ async def test_a_stop_while_waiting_leaves_batches_there_and_the_same_command_ta
     async with bench.server(delay=0.4) as server:
         stopped = await stopped_once_out(bench, server)
         assert isinstance(stopped.halt, Interrupted)
-        assert stopped.session.awaited == f"2 batches of {server.counts()['lines']} calls"
+        assert stopped.run.awaited == f"2 batches of {server.counts()['lines']} calls"
         assert stopped.account.sent == 0, "what is out is not paid yet"
         went = await bench.run(server)
         seen = server.counts()
@@ -71,7 +71,7 @@ async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench: B
         went = await bench.run(server)
         seen = server.counts()
     assert went.halt is None
-    assert not went.session.awaited
+    assert not went.run.awaited
     assert seen["lines"] == out == seen.get("lines_ok", 0) + seen["lines_cancelled"]
     assert went.account.sent == out
     assert went.account.stored == seen.get("lines_ok", 0)
@@ -152,7 +152,7 @@ async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(
             loaded.stop_token.stop(Interrupted(2))
             stopped = await sitting
     assert isinstance(stopped.halt, Interrupted)
-    assert stopped.session.awaited
+    assert stopped.run.awaited
 
 
 async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(
@@ -176,7 +176,7 @@ async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(
     assert isinstance(down.halt, ProviderDown)
     # What is one wait too long is not slept any more.
     assert sum(waits) <= retrying.GIVE_UP
-    assert down.session.awaited == out.session.awaited
+    assert down.run.awaited == out.run.awaited
 
 
 def test_batches_are_listed_and_cancelled_and_what_is_paid_is_kept(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oversight.cache.cache import Cache
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Usage
 from oversight.cache.store import MemoryStore
@@ -14,7 +15,7 @@ from oversight.engine.errors import BudgetReached, RowsPaused, UsageError
 from oversight.engine.extensions.batches.anthropic_endpoint import AnthropicEndpoint
 from oversight.engine.extensions.batches.endpoint import Caps
 from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
-from oversight.engine.extensions.batches.rounds import BatchPlan
+from oversight.engine.extensions.batches.registered import BATCHING
 from oversight.engine.extensions.datasets.generation import generation
 from oversight.engine.extensions.datasets.production import ProductionSession
 from oversight.engine.extensions.mock import MockServer, Profile
@@ -28,8 +29,7 @@ from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Models, RunPolicy
 from oversight.engine.run.batch_terms import BatchTerms
-from oversight.engine.run.rounds import one_round
-from oversight.engine.run.session import RunSession
+from oversight.engine.run.order import Deferred
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
 from oversight.protocols.datasets.generation import Generator
@@ -55,15 +55,15 @@ async def test_batches_bring_the_bytes_of_a_live_run_at_half_its_dollars(bench: 
     assert account.batches == seen["batches"]
     assert account.usage == live.account.usage
     assert account.dollars == pytest.approx(live.account.dollars / 2)
-    assert went.session.statistics.asked == account.sent, "walks repeat calls"
+    assert went.run.calls.asked == account.sent, "walks repeat calls"
     # Nothing stays behind but the journal.
     left = {file.name for file in (went.folder / "batches").iterdir()}
     assert {name for name in left if not name.endswith(".stored")} == {"book.jsonl"}
 
 
-@pytest.mark.parametrize("executor", [None, RunSession], ids=["in batches", "live"])
+@pytest.mark.parametrize("terms", [BATCHED, BatchTerms()], ids=["in batches", "live"])
 async def test_a_row_that_is_never_readable_is_paused_and_tried_again(
-    openai: BatchBench, executor: type[RunSession] | None
+    openai: BatchBench, terms: BatchTerms
 ) -> None:
     mute, judge = MODELS["openai"]
     openai.problems = 8
@@ -75,7 +75,7 @@ async def test_a_row_that_is_never_readable_is_paused_and_tried_again(
     async with MockServer(Profile(batch=BatchProfile()), says) as server:
         failed = []
         for _ in range(2):
-            went = await openai.run(server, loaded=openai.loaded(server.url), executor=executor)
+            went = await openai.run(server, terms=terms)
             assert isinstance(went.halt, RowsPaused)
             failed.append(sum(bool(each.failure) for each in went.records))
             assert len(went.records) - failed[-1] == 16
@@ -291,10 +291,12 @@ async def test_wrong_answers_are_written_in_batches(tmp_path: Path) -> None:
             )
             production = generation(known, Generator(MODELS["openai"][0], drafts=2))
             models.prepare([(production.model, "--model")], RunPolicy(listed()))
-            plan = BatchPlan(folder=tmp_path, prices=listed(), batched=batched)
-            session = ProductionSession(
-                production, models, MemoryStore(), 8, plan.rounds(models) if batched else one_round
-            )
+
+            def replies(cache: Cache) -> Deferred | None:
+                known = tmp_path, models, cache, listed(), BatchTerms(), {}  # noqa: B023
+                return BATCHING.deferred(*known, batched=batched) if batched else None  # noqa: B023
+
+            session = ProductionSession(production, models, MemoryStore(), 8, replies)
             try:
                 assert await session.run() is None
             finally:

@@ -98,9 +98,12 @@ def test_a_key_is_sent_and_missed_with_the_name_of_its_variable() -> None:
         return pages({"/v1/models": MODELS})(asked) if asked.key == "Bearer secret" else (401, b"")
 
     with answering(locked) as (address, _):
-        assert asyncio.run(own_server(address, "secret")).models[0] == "org/llama-3"
+        assert (
+            asyncio.run(own_server(address, {"COMPATIBLE_OWN_API_KEY": "secret"})).models[0]
+            == "org/llama-3"
+        )
         with pytest.raises(UsageError, match="COMPATIBLE_OWN_API_KEY"):
-            asyncio.run(own_server(address))
+            asyncio.run(own_server(address, {}))
 
 
 @pytest.mark.wire
@@ -110,17 +113,17 @@ def test_what_names_no_model_is_no_server_to_ask(answers: dict[str, object]) -> 
         answering(pages(answers)) as (address, _),
         pytest.raises(UsageError, match="names no model"),
     ):
-        asyncio.run(own_server(address))
+        asyncio.run(own_server(address, {}))
 
 
 @pytest.mark.wire
 def test_where_nobody_answers_it_says_so() -> None:
     with pytest.raises(UsageError, match="no server answers there"):
-        asyncio.run(own_server("http://127.0.0.1:9"))
+        asyncio.run(own_server("http://127.0.0.1:9", {}))
 
 
 @pytest.mark.wire
 @pytest.mark.parametrize("address", ["ftp://host/v1", "http://", "host:port", "http://h:99999"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="is no address; write http://HOST:PORT/v1"):
-        asyncio.run(own_server(address))
+        asyncio.run(own_server(address, {}))

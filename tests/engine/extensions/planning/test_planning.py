@@ -14,7 +14,6 @@ from oversight.engine.extensions.planning.reasoning import cramped, reasons
 from oversight.engine.models.accounting.latency import Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
-from oversight.engine.run.scheduler import run_cells
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Sweep
@@ -23,7 +22,7 @@ from oversight.protocols.judges import Ensemble, Jury, StatedJudge
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.mechanisms.baselines import Propaganda
 from tests.command_line import within
-from tests.fakes import APPLES
+from tests.fakes import APPLES, run_cells
 
 SIMULATED = """
 problems: {bundled: arithmetic}

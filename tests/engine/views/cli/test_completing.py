@@ -55,7 +55,7 @@ def test_commands_runs_sweep_files_problems_and_cells_are_offered(place: Path, m
     problems = offered("show", "small", "")
     assert len(problems) == 4
     assert offered("show", made.name, "--draw", "0", problems[0][:5])[0] == problems[0]
-    cell = next(outcomes(made)).cell
+    cell = outcomes(made)[0].cell
     assert offered("show", "small", cell[:6]) == [cell]
 
 

@@ -1,0 +1,301 @@
+"""What judgements say under one score: ASD, JSE, EAS, the score of the truth, and their bounds.
+
+With w_a the value of answer a less the mean value, the ASD of a question that was judged in every
+world is the sum over a of w_a S(p^(a), a), and that of a table the mean over questions or
+judgements. Where some worlds were not run, with J+ all (judgement, world) with w_a > 0, J- those
+with w_a < 0, and W the mean over judgements of the sum of the positive w_a (1 for values +1, -1):
+
+    ASD = W (mean over J+ of S(p, a), by w_a,  -  mean over J- of S(p, a), by -w_a)
+
+the ratio form of Hajek of Horvitz and Thompson's estimator. It needs worlds assigned at random, and
+equals the other where every question is judged once in each world. Each (judgement, world) has the
+influence w (S - its mean) / sum of w; pairs sharpen the error by sharing clusters.
+
+A world fails if it has no verdict; it is in doubt if a speaker refused, fell silent, gave up its
+side or argued for another, or if its verdict is close to a guess. Leaving such questions out is a
+choice, and so is counting them; the bounds of Manski (1990), worst and best, assume nothing about
+such worlds. They are themselves estimates: their interval (Imbens and Manski 2004, Econometrica 72;
+Stoye 2009, Econometrica 77) covers the mean that all worlds would have had, wherever between.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ....protocols.scores import RANGES, Compat, applicable
+from .arrays import Flags, Floats, Places
+from .estimate import Ends, Estimate
+from .inference import Influences, Keys, estimates, mean_of, of_questions
+from .judgements import Judgements
+from .quantiles import LEVEL, NORMAL
+from .worlds import Worlds, answer_scores, asd_ends, asd_weights, chosen_ends
+
+BLOCK = 2**16
+"""Judgements that are scored at once, which bounds the memory that it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Mean ASD under each treatment of failed and doubtful worlds."""
+
+    n: int
+    """Number of questions."""
+    doubtful: int
+    """Questions with a world that failed or is in doubt."""
+    drop: Estimate | None
+    """Doubtful questions left out; None if none is left."""
+    keep: Estimate | None
+    """Doubtful verdicts counted as they stand; questions with a failed world left out."""
+    worst: float
+    """Every failed or doubtful world counted with the agent score that lowers ASD most."""
+    best: float
+    """Every failed or doubtful world counted with the agent score that raises ASD most."""
+    interval: Ends | None
+    """Where the mean of all worlds lies, 95 %: the bounds with their sampling error."""
+
+
+def bounded(worst: Estimate, best: Estimate) -> Ends | None:
+    """Interval of a mean that lies somewhere between two estimated bounds; None without errors.
+
+    It reaches c errors beyond each bound, with Phi(c + gap / error) - Phi(-c) = .95: from the
+    two-sided quantile where the bounds meet to the one-sided one where they are far apart.
+    """
+    if worst.error is None or best.error is None:
+        return worst.interval and best.interval and (worst.interval[0], best.interval[1])
+    gap = max(0.0, best.value - worst.value) / max(worst.width, best.width)
+    low, high = 0.0, 10.0
+    while high - low > 1e-9:
+        c = (low + high) / 2
+        low, high = (c, high) if NORMAL.cdf(c + gap) - NORMAL.cdf(-c) < LEVEL else (low, c)
+    level = 2 * NORMAL.cdf(high) - 1
+    ends = worst.at(level), best.at(level)
+    return ends[0] and ends[1] and (ends[0][0], ends[1][1])
+
+
+def scored(
+    judgements: Judgements, score: str, compat: Compat = "none", ways: Sequence[str] = ()
+) -> "Scored | None":
+    """Judgements under a score; None if none has so many answers that it is defined. ways: the
+    kinds of clusters that are random, by default all. ValueError for one that some judgement
+    lacks."""
+    fit = [k for k in np.unique(judgements.answers).tolist() if score in applicable(k)]
+    there = np.isin(judgements.answers, fit)
+    if not there.any():
+        return None
+    return Scored(judgements if there.all() else judgements[there], score, compat, ways)
+
+
+class Scored:
+    """Judgements under one score. A figure is None where the judgements do not determine it."""
+
+    def __init__(
+        self, every: Judgements, score: str, compat: Compat = "none", ways: Sequence[str] = ()
+    ) -> None:
+        self.every, self.score, self.compat = every, score, compat
+        self._keys = every.clusters(ways)
+        n, most = every.values.shape
+        self.weight: Floats = np.zeros((n, most))
+        """Of each world's agent score in ASD, judgements × worlds."""
+        self.own, self._truth = np.full((2, n, most), np.nan)
+        """Agent score of each world, and score of the truth in it; NaN without a verdict."""
+        self._first, self._ends = np.empty(n), np.empty((n, 2))
+        for k, at in self._blocks():
+            values = every.values[at, :k]
+            weight = self.weight[at, :k] = asd_weights(values, compat)
+            scores = answer_scores(every.worlds[at, :k, :k], score, compat)
+            best = values == values.max(axis=1, keepdims=True)
+            truth = (scores * best[:, None]).sum(axis=2) / best.sum(axis=1, keepdims=True)
+            self.own[at, :k], self._truth[at, :k] = np.diagonal(scores, axis1=1, axis2=2), truth
+            self._ends[at] = np.stack(asd_ends(values, RANGES[score], compat), axis=1)
+            before = answer_scores(every.first[at, :k], score, compat)
+            self._first[at] = (weight * before).sum(axis=1)
+        self.whole: Flags = ~(every.ran & np.isnan(self.own)).any(axis=1)
+        """Judgements with a verdict in all worlds that were run: one that lacks a verdict counts in
+        none, or the others would weigh as if they were alone."""
+        self.full: Flags = every.ran.sum(axis=1) == every.answers
+        """Judgements of all worlds."""
+        self.complete = bool(self.full.all())
+
+    def __len__(self) -> int:
+        return len(self.every)
+
+    @cached_property
+    def asd(self) -> Influences | None:
+        return self._asd(self.whole, self.own)
+
+    @property
+    def truth(self) -> Influences | None:
+        """Score of the best answer, over judgements and worlds; a verdict on all counts once."""
+        known = self.every.ran & self.whole[:, None]
+        known[self.every.everywhere, 1:] = False
+        of = np.nonzero(known)[0]
+        return mean_of(self._truth[known], self._by(of), RANGES[self.score]) if len(of) else None
+
+    @property
+    def before(self) -> Influences | None:
+        """ASD of what the judges believed before anything was said; None if some stated none."""
+        if np.isnan(self._first).any():
+            return None
+        return mean_of(self._first, self._keys, self._reach())
+
+    @property
+    def gain(self) -> Influences | None:
+        """ASD less that before: what was gained within the judgements."""
+        before = self.before
+        return self.asd - before if self.asd and before else None
+
+    @property
+    def paired(self) -> Influences | None:
+        """ASD of the questions judged in every world, each the sum of its worlds' mean scores."""
+        of, world = np.nonzero(~np.isnan(self.own))
+        names, first, question = np.unique(
+            self.every.question[of], return_index=True, return_inverse=True
+        )
+        worlds = int(world.max(initial=0)) + 1
+        place, size = question * worlds + world, len(names) * worlds
+        counts = np.bincount(place, minlength=size)
+        sums = np.bincount(place, self.weight[of, world] * self.own[of, world], size)
+        means = (sums / np.maximum(counts, 1)).reshape(-1, worlds)
+        judged = of[first]
+        whole = (counts.reshape(-1, worlds) > 0).sum(axis=1) == self.every.answers[judged]
+        if not whole.any():
+            return None
+        of = judged[whole]
+        keys = {"problem": self._keys.get("problem", self.every.question)[of]}
+        return mean_of(means[whole].sum(axis=1), keys, self._reach(of))
+
+    def chosen(self, betas: Sequence[float]) -> dict[tuple[str, float], Influences]:
+        """JSE and EAS by beta, of judgements with a verdict in every world; none if some were not
+        run in every world."""
+        counting = self.whole & ~self.every.everywhere
+        if not (self.complete and betas and counting.any()):
+            return {}
+        columns: dict[tuple[str, float], Floats] = {
+            (name, beta): np.zeros(len(self)) for name in ("jse", "eas") for beta in betas
+        }
+        ends: Floats = np.empty((len(self), 2))
+        for k, at in self._blocks():
+            worlds = Worlds(self.every.worlds[at, :k, :k], self.every.values[at, :k], self.compat)
+            ends[at] = chosen_ends(k, RANGES[self.score], self.compat)
+            both = {"jse": self._truth[at, :k], "eas": self.own[at, :k]}
+            for beta in betas:
+                propensity = worlds.propensity(beta)
+                for name, scores in both.items():
+                    columns[name, beta][at] = (propensity * scores).sum(axis=-1)
+        return {
+            name: found
+            for name, values in columns.items()
+            if (found := self._mean(values, counting, ends))
+        }
+
+    @cached_property
+    def extremes(self) -> tuple[Influences, Influences] | None:
+        """Least and most ASD over all that failed and doubtful worlds could have been.
+
+        A doubtful world of two answers whose unread replies leave its verdict within
+        `Judgements.reach` adds no more and no less than those; any other may have every score.
+        """
+        low, high = np.broadcast_to(np.array(RANGES[self.score])[:, None, None],
+                                    (2, *self.own.shape))  # fmt: skip
+        if self.every.reach is not None:
+            pairs = np.stack((self.every.reach, 1 - self.every.reach), axis=-1)
+            # A score of the agent's own answer rises with its probability.
+            reached = answer_scores(pairs, self.score, self.compat)[..., 0]
+            near = ~np.isnan(reached[..., 0]) & (self.every.answers == 2)[:, None]
+            low = np.where(near, reached.min(axis=-1), low)
+            high = np.where(near, reached.max(axis=-1), high)
+        doubt, up = self.every.open, self.weight > 0
+        known: Flags = np.ones(len(self), np.bool_)
+        least, most = (
+            self._asd(known, np.where(doubt, np.where(up, one, other), self.own))
+            for one, other in ((low, high), (high, low))
+        )
+        return (least, most) if least and most else None
+
+    def bounds(self) -> Bounds | None:
+        """None without a question all of whose worlds ended."""
+        if not self.extremes:
+            return None
+        doubtful: Flags = np.logical_or.reduce(self.every.open, axis=1)
+        sure = self._asd(self.whole & ~doubtful, self.own)
+        worst, best = estimates(self.extremes)
+        return Bounds(
+            worst.n,
+            len(np.unique(self.every.question[doubtful])),
+            sure.estimate() if sure else None,
+            self.asd.estimate() if self.asd else None,
+            worst.value,
+            best.value,
+            bounded(worst, best),
+        )
+
+    def _asd(self, counting: Flags, own: Floats) -> Influences | None:
+        """ASD of the judgements that count. own: their agent scores."""
+        if self.complete:
+            sums = np.where(self.weight == 0, 0.0, self.weight * own).sum(axis=1)
+            return self._mean(sums, counting, self._ends)
+        shares = self._shares(np.ones_like(counting))
+        whole = float((shares * np.maximum(self.weight, 0).sum(axis=1)).sum() / shares.sum())
+        of, world = np.nonzero(self.every.ran & counting[:, None] & (self.weight != 0))
+        weight, scores, value = self.weight[of, world], own[of, world], 0.0
+        share, psi = self._shares(counting)[of], np.zeros(len(of))
+        for sign in (1.0, -1.0):
+            inside = np.flatnonzero(np.sign(weight) == sign)
+            if not len(inside):
+                return None
+            w = np.abs(weight[inside]) * share[inside]
+            mean = float((w * scores[inside]).sum() / w.sum())
+            value += sign * whole * mean
+            psi[inside] = sign * whole * w * (scores[inside] - mean) / w.sum()
+        strata = (weight < 0).astype(np.int64)
+        return Influences(value, psi, self._by(of), self._reach(), strata, len(np.unique(of)))
+
+    def _mean(self, values: Floats, counting: Flags, ends: Floats) -> Influences | None:
+        """The mean of one value a judgement; of questions, where several judgements are draws of
+        one."""
+        at = np.flatnonzero(counting)
+        if not len(at):
+            return None
+        if not self.every.drawn:
+            return mean_of(values[at], self._by(at), _mean_ends(ends[at]))
+        names, first, of = np.unique(
+            self.every.question[at], return_index=True, return_inverse=True
+        )
+        # Draw d pairs the d-th sample of every world and is measured by itself: averaging verdicts
+        # first would measure a less certain judge than any that was asked.
+        means = np.bincount(of, values[at]) / np.bincount(of)
+        ids = [str(self.every.questions[n]) for n in names.tolist()]
+        found = of_questions(ids, means, self._by(at[first]), _mean_ends(ends[at[first]]))
+        return found.settled() if self.every.certain else found
+
+    def _shares(self, counting: Flags) -> Floats:
+        """What each judgement that counts weighs: draws of a question share its weight."""
+        if not self.every.drawn:
+            return counting.astype(np.float64)
+        draws = np.bincount(self.every.question[counting], minlength=len(self.every.questions))
+        shares: Floats = counting / np.maximum(draws, 1)[self.every.question]
+        return shares
+
+    def _by(self, at: Places) -> Mapping[str, Keys]:
+        """The clusters of these judgements; by their names, where other runs have the same."""
+        found = {way: keys[at] for way, keys in self._keys.items()}
+        if self.every.drawn:
+            return {way: np.array(self.every.names[way])[codes] for way, codes in found.items()}
+        return found
+
+    def _reach(self, at: Places | slice = slice(None)) -> Ends:
+        return _mean_ends(self._ends[at])
+
+    def _blocks(self) -> Iterator[tuple[int, Places]]:
+        """Judgements with equally many answers, not too many at once, by their places."""
+        for k in np.unique(self.every.answers).tolist():
+            places = np.flatnonzero(self.every.answers == k)
+            for start in range(0, len(places), BLOCK):
+                yield k, places[start : start + BLOCK]
+
+
+def _mean_ends(ends: Floats) -> Ends:
+    low, high = ends.mean(axis=0).tolist()
+    return low, high

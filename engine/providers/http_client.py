@@ -1,0 +1,398 @@
+"""The HTTP client of models: connections to a server, kept open, and what came over them."""
+
+import asyncio
+import logging
+import ssl
+import zlib
+from collections import deque
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import httptools
+
+from ..errors import Malformed, OutcomeUnknown, ProviderDown, Unreachable
+from .answer_ids import AnswerIds
+from .connection import Answer, Came, Connection, Owner
+from .diagnosis import distrusted, mix_up
+from .secret import Secret
+from .settings import Settings
+from .target import Origin, Target
+from .traces import chain, forget
+from .transport import BODY_CAP, PROXY_REMEDY, Response
+
+if TYPE_CHECKING:
+    import httpx2
+
+_RAMP = 64
+"""Maximum connections being opened at one time: a thousand handshakes at once starve one another
+past every timeout."""
+_LARGE_AT_ONCE = 2
+"""Large answers that are read at one time, as hundreds of up to 32 MB may be coming. The others
+wait, and so do their servers."""
+
+log = logging.getLogger(__name__)
+
+
+class HttpClient(Owner):
+    """Sends requests to one server, and hides its key in whatever comes back.
+
+    A connection is used again only where answers carry ids of their own, so that one which is
+    given twice is known (see `AnswerIds`); elsewhere each request has its own connection. Safe to
+    use again once it is closed.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        keep_alive: float = 0.0,
+        tls: ssl.SSLContext | None = None,
+        cap: int = BODY_CAP,
+    ) -> None:
+        """keep_alive: seconds for which an idle connection is kept. tls: how certificates are
+        checked; None for the system's defaults. cap: maximum size of an answer in bytes,
+        decompressed."""
+        self.secret = Secret(settings.key)
+        self.cap = cap
+        self._source = settings.provider
+        self._deadline = settings.deadline
+        self._most = settings.connections
+        self._proxy = settings.proxy
+        self._keep_alive = keep_alive
+        self._tls = tls
+        self._ids = AnswerIds()
+        self._alone = False
+        """Whether each request has a connection of its own, since the server is not trusted."""
+        self._heard = False
+        """Whether the server has ever answered in HTTP."""
+        self._proxied: httpx2.AsyncClient | None = None
+        self._idle: dict[Origin, dict[Connection, None]] = {}
+        """By origin, those that no request is out on, the one that was used last at the end."""
+        self._open: set[Connection] = set()
+        self._all_lost = asyncio.Event()
+        self._opening = 0
+        self._ramp = asyncio.Semaphore(_RAMP)
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        """Requests for which no connection is left."""
+        self._large: list[Connection] = []
+        self._diagnosing = asyncio.Lock()
+        self._mixed_up: str | None = None
+        """The diagnosis of the base URL; None until it has been made."""
+
+    def send(self, target: Target, body: bytes, about: str = "") -> Awaitable[Response]:
+        """Send for an answer, of any status, which `read` takes in. about: a call's address, for
+        messages.
+
+        Raises: Unreachable: nothing was sent. OutcomeUnknown: sent, but no whole answer came within
+        the deadline. ProviderDown: the server's certificate or the base URL is bad.
+        """
+        if self._proxy:
+            return self._by_proxy(target, body)
+        connection = self._rested(target)
+        if connection is None:
+            return self._anew(target, body, about)
+        return connection.ask(target, body, connection.time() + self._deadline, about)
+
+    async def close(self) -> None:
+        """Close all connections; exchanges under way fail with OutcomeUnknown."""
+        self._all_lost.clear()
+        for connection in [*self._open]:
+            connection.abort()
+        if self._open:
+            await self._all_lost.wait()
+        if self._proxied is not None:
+            await self._proxied.aclose()
+            self._proxied = None
+
+    async def _anew(self, target: Target, body: bytes, about: str) -> Response:
+        """An exchange over a connection that must be opened, or waited for."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._deadline
+        late = asyncio.timeout_at(until)
+        sent = False
+        try:
+            async with late:
+                connection = await self._connected(target)
+            sent = True
+            return await connection.ask(target, body, until, about)
+        except (OSError, httptools.HttpParserError) as exc:
+            failure: Exception = TimeoutError() if late.expired() else exc
+        # Out of the clause above: an error has no context that quotes what it must not.
+        forget(failure)
+        if isinstance(failure, ssl.SSLCertVerificationError):
+            message = f"{self._source}: {distrusted(target, failure)}"
+            raise ProviderDown(message).unsent() from failure
+        met = sent or isinstance(failure, ssl.SSLError)
+        if met and not self._heard and (wrong := await self._wrong_with(target, failure)):
+            message = f"{self._source}: {target.address} gives no answer: {wrong}"
+            raise ProviderDown(message).unsent() from self.quotable(failure)
+        raise self._fault(failure, target.host, sent)
+
+    async def _wrong_with(self, target: Target, failure: Exception) -> str:
+        """What is wrong with the base URL; empty if nothing is. Diagnosed only once, by the first
+        of the calls that fail together."""
+        async with self._diagnosing:
+            if self._mixed_up is None:
+                self._mixed_up = await mix_up(target, failure)
+        return self._mixed_up
+
+    async def _connected(self, target: Target) -> Connection:
+        loop = asyncio.get_running_loop()
+        while len(self._open) + self._opening >= self._most:
+            turn = loop.create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except BaseException:
+                if turn.done():
+                    self._wake()
+                raise
+            if (connection := self._rested(target)) is not None:
+                return connection
+        tls = self._context() if target.tls else None
+        self._opening += 1
+        try:
+            async with self._ramp:
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self, target.origin, loop), target.host, target.port, ssl=tls
+                )
+        except BaseException:
+            self._wake()
+            raise
+        finally:
+            self._opening -= 1
+        self._open.add(connection)
+        return connection
+
+    def _rested(self, target: Target) -> Connection | None:
+        """The connection that was used last, if one is idle."""
+        idle = self._idle.get(target.origin)
+        while idle:
+            connection, _ = idle.popitem()
+            if connection.rested(self._keep_alive):
+                return connection
+            connection.close()
+        return None
+
+    def _fault(self, exc: Exception, host: str, sent: bool) -> Unreachable | OutcomeUnknown:
+        """The error for a failed exchange. A server that breaks the protocol is quoted, and may
+        have repeated what it was sent."""
+        if isinstance(exc, TimeoutError) and not exc.args:
+            what = f" within {self._deadline:g} s"
+        else:
+            said = self.secret.hidden_in(str(exc))
+            what = f" {'from' if sent else 'to'} {host}: {type(exc).__name__}: {said}"
+        fault = (
+            OutcomeUnknown(f"{self._source}: no whole answer{what}")
+            if sent
+            else Unreachable(f"{self._source}: no connection{what}")
+        )
+        fault.__cause__ = self.quotable(exc)
+        return fault
+
+    def quotable(self, exc: Exception) -> Exception | None:
+        """The failure, as a cause that a log may show; None if its chain quotes the key."""
+        quoted = " ".join(f"{fault} {fault!r}" for fault in chain(exc))
+        return exc if self.secret.hidden_in(quoted) == quoted else None
+
+    def came(self, connection: Connection) -> None:
+        self._heard = True
+        self._make_room(connection)
+
+    def failed(self, connection: Connection, answer: Answer, exc: Exception) -> None:
+        # Before the server has ever answered, what is wrong with its address is found out first.
+        answer.set_exception(self._fault(exc, connection.origin[0], True) if self._heard else exc)
+
+    def unasked(self, connection: Connection, data: bytes = b"") -> None:
+        # Unsolicited answers may come at any time: a server that has sent one is given a new
+        # connection for each request from then on. A 408 is harmless: load balancers send it when
+        # they close an idle connection.
+        if data[:12] not in (b"HTTP/1.1 408", b"HTTP/1.0 408"):
+            self._distrust("sent an answer that nobody had asked for", connection.calls)
+        connection.spent = True
+        connection.close()
+
+    def read_large(self, connection: Connection) -> None:
+        self._large.append(connection)
+        if len(self._large) > _LARGE_AT_ONCE:
+            connection.pause()
+
+    def lost(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        if not self._open:
+            self._all_lost.set()
+        self._idle.get(connection.origin, {}).pop(connection, None)
+        self._make_room(connection)
+        self._wake()
+
+    def _make_room(self, connection: Connection) -> None:
+        if connection in self._large:
+            self._large.remove(connection)
+            for each in self._large[:_LARGE_AT_ONCE]:
+                each.resume()
+
+    def _wake(self) -> None:
+        """Let the next request have a connection."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    def _distrust(self, why: str, doubtful: tuple[str, ...] = ()) -> None:
+        """Give each request a connection of its own from now on. why: what the server did.
+        doubtful: addresses of calls that it may have answered with an answer to another."""
+        if not self._alone:
+            shown = "".join(f"; oversight cache show {each[:12]}" for each in doubtful if each)
+            log.warning(
+                "a server %s; it is thrown away, and each request to that provider has a "
+                "connection of its own from now on%s",
+                why,
+                shown and f". The last replies there may be those to other calls{shown}",
+            )
+            self._alone = True
+
+    def read(self, came: Response) -> Response:
+        """An answer that was sent for, decompressed, with the key hidden wherever it is repeated.
+
+        Raises Malformed for one that is too large, broken, or was given before, as the answer to
+        another request.
+        """
+        connection = came.connection if isinstance(came, Came) else None
+        try:
+            return self._decoded(came, connection is None or connection.answers == 1)
+        finally:
+            if connection is not None:
+                self._release(connection)
+
+    def _decoded(self, came: Response, fresh: bool) -> Response:
+        status, headers, body = came.status, came.headers, came.body
+        encoding = headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            body = self._inflate(body, encoding)
+        if len(body) > self.cap:
+            raise self._too_large(body)
+        if again := self._ids.repeated(headers, body, fresh):
+            if isinstance(came, Came):
+                came.connection.spent = True
+            # A server that shows its callers' headers may make an id of the key.
+            again = self.secret.hidden_in(again)
+            self._distrust(f"repeated its answer {again}")
+            raise self._malformed(f"its answer {again} once more", body)
+        if not self.secret.guarded:
+            return Response(status, headers, body)
+        headers = self._without_key(headers)
+        if not self.secret.repeated(body):
+            # An error may quote the start of a key that was cut off: hide that too.
+            body = body if 200 <= status < 300 else self.secret.hidden(body)
+            return Response(status, headers, body)
+        return Response(status, headers, self.secret.hidden(body), repeats_key=True)
+
+    def _release(self, connection: Connection) -> None:
+        """Use a connection again whose answer has been read, if that is safe."""
+        if connection.spent or self._alone or not self._ids.proven:
+            connection.close()
+            return
+        connection.idle_since = now = connection.time()
+        idle = self._idle.setdefault(connection.origin, {})
+        idle[connection] = None
+        oldest = next(iter(idle))
+        if now - oldest.idle_since > self._keep_alive:
+            oldest.close()
+        if self._waiting:
+            self._wake()
+
+    def _without_key(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        values = "\n".join(headers.values())
+        if not self.secret.repeated(values.encode(errors="surrogateescape")):
+            return headers
+        return {name: self.secret.hidden_in(value) for name, value in headers.items()}
+
+    def _inflate(self, body: bytes, encoding: str) -> bytes:
+        if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
+            raise self._malformed(f"{encoding!r}, which nobody asked for", body)
+        # 47: gzip or zlib, detected by the header. Some servers send deflate without a header.
+        bare = encoding.lower() == "deflate" and not _has_head(body)
+        inflater = zlib.decompressobj(-15 if bare else 47)
+        try:
+            inflated = inflater.decompress(body, self.cap + 1)
+        except zlib.error as exc:
+            raise self._malformed(f"broken {encoding}: {exc}", body) from exc
+        if len(inflated) > self.cap:
+            raise self._too_large(inflated)
+        if not inflater.eof:
+            raise self._malformed(f"{encoding} that is cut short", body)
+        return inflated
+
+    def _too_large(self, body: bytes) -> Malformed:
+        return self._malformed(f"more than {self.cap / 2**20:g} MB", body)
+
+    def _malformed(self, what: str, body: bytes) -> Malformed:
+        # The beginning is kept for people to look at: without the key.
+        start = self.secret.hidden(body[: Malformed.KEPT])
+        return Malformed(f"{self._source} sent {what}", start)
+
+    async def _by_proxy(self, target: Target, body: bytes) -> Response:
+        """An exchange through a proxy, which httpx2 speaks to."""
+        import httpx2
+
+        if self._proxied is None:
+            self._proxied = httpx2.AsyncClient(
+                proxy=self._proxy,
+                verify=self._context(),
+                timeout=None,
+                limits=httpx2.Limits(max_connections=self._most, keepalive_expiry=self._keep_alive),
+                trust_env=False,
+            )
+        sent = False
+
+        async def trace(event: str, info: dict[str, Any]) -> None:
+            nonlocal sent
+            asked = event.endswith("send_request_body.started")
+            sent = sent or (asked and info["request"].method != b"CONNECT")
+
+        alone = self._alone or not self._ids.proven
+        headers = target.headers | ({"connection": "close"} if alone else {})
+        parts: list[bytes] = []
+        failure: Exception | None = None
+        try:
+            async with (
+                asyncio.timeout(self._deadline),
+                self._proxied.stream(
+                    target.method, target.url, content=body, headers=headers,
+                    extensions={"trace": trace},
+                ) as answer,
+            ):  # fmt: skip
+                size = 0
+                async for part in answer.aiter_raw():
+                    parts.append(part)
+                    size += len(part)
+                    if size > self.cap:
+                        raise self._too_large(b"".join(parts))
+            told = {name.lower(): value for name, value in answer.headers.items()}
+            return Response(answer.status_code, told, b"".join(parts))
+        except (httpx2.HTTPError, TimeoutError, OSError) as exc:
+            failure = exc
+        finally:
+            del headers
+        forget(failure)
+        for each in chain(failure):
+            if isinstance(each, ssl.SSLCertVerificationError):
+                message = f"{self._source}: {distrusted(target, each)}"
+                raise ProviderDown(message).unsent() from each
+        if isinstance(failure, httpx2.ProxyError) and "407" in str(failure):
+            message = f"{self._source}: the proxy says 407; {PROXY_REMEDY}"
+            raise ProviderDown(message).unsent() from failure
+        raise self._fault(failure, target.host, sent)
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+            self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
+
+
+def _has_head(body: bytes) -> bool:
+    """Whether a body begins with a gzip or zlib header."""
+    gzip = body[:2] == b"\x1f\x8b"
+    return gzip or (body[:1] == b"\x78" and int.from_bytes(body[:2]) % 31 == 0)

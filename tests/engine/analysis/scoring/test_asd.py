@@ -1,0 +1,358 @@
+"""ASD, JSE, EAS and bounds of drawn tables against the measures of each draw by itself, sums that
+are written out here, and what every way of filling lost worlds in gives: known truths."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oversight.engine.analysis.scoring.asd import Bounds, Scored, scored
+from oversight.engine.analysis.scoring.contrasts import contrasts
+from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
+from oversight.engine.analysis.scoring.worlds import BETAS, Worlds, answer_scores, asd_weights
+from oversight.protocols.protocol import score_difference
+from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.scores import ALL_SCORES, RANGES, SCORES, Compat, applicable
+from oversight.protocols.transcript import Transcript, Verdict
+
+DRAWS = 3
+GRADES = (1.0, -1.0, 0.25, -0.5, 0.0)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One question."""
+
+    values: tuple[float, ...]
+    verdicts: np.ndarray
+    """Draws × worlds × answers; not a number where there is none."""
+    doubtful: np.ndarray
+    """Draws × worlds; a world that is in doubt and has no verdict failed, another is not run."""
+
+
+def drawn(rng: np.random.Generator, answers: int) -> Drawn:
+    verdicts = rng.integers(0, 5, size=(DRAWS, answers, answers)) + np.eye(answers)
+    verdicts /= verdicts.sum(axis=-1, keepdims=True)
+    ending = rng.choice(
+        ["sound", "doubt", "failed", "not run"], (DRAWS, answers), p=(0.7, *[0.1] * 3)
+    )
+    verdicts[(ending == "failed") | (ending == "not run")] = math.nan
+    return Drawn(GRADES[:answers], verdicts, (ending == "doubt") | (ending == "failed"))
+
+
+def table(questions: Sequence[Drawn]) -> Judgements:
+    """Draws whose worlds have all ended, as a run has them."""
+    lines, doubts = [], []
+    for n, each in enumerate(questions):
+        for verdicts, doubtful in zip(each.verdicts, each.doubtful, strict=True):
+            lost = np.isnan(verdicts[:, 0])
+            if not (lost & ~doubtful).any():
+                worlds = (
+                    None if gone else tuple(p) for p, gone in zip(verdicts, lost, strict=True)
+                )
+                lines.append(Judgement(f"q{n}", each.values, tuple(worlds), {"problem": f"q{n}"}))
+                doubts.append(np.resize(doubtful, 5) & (np.arange(5) < len(doubtful)))
+    found = Judgements.of(lines)
+    return replace(found, doubt=np.array(doubts)[:, : found.ran.shape[1]], drawn=True)
+
+
+def measured(found: Scored, betas: Sequence[float] = BETAS) -> dict[str, tuple[float, ...]]:
+    chosen = found.chosen(betas)
+    assert found.asd
+    columns = [found.asd, *(chosen[name, b] for name in ("jse", "eas") for b in betas)]
+    assert len({each.questions for each in columns}) == 1
+    values = zip(*(each.values.tolist() for each in columns), strict=True)
+    return dict(zip(found.asd.questions, values, strict=True))
+
+
+@pytest.mark.parametrize("compat", ["none", "solib"])
+@pytest.mark.parametrize("score", SCORES)
+def test_measures_are_means_over_the_draws_that_have_all_verdicts(
+    score: str, compat: Compat
+) -> None:
+    rng = np.random.default_rng(0)
+    questions = [drawn(rng, answers) for answers in rng.integers(2, 5, size=60)]
+    found = scored(table(questions), score, compat)
+    assert found is not None
+    known = {}
+    for n, question in enumerate(questions):
+        whole = [verdicts for verdicts in question.verdicts if not np.isnan(verdicts).any()]
+        if whole and score in applicable(len(question.values)):
+            each = [Worlds(verdicts, question.values, compat) for verdicts in whole]
+            measures = [
+                [
+                    one.asd(score),
+                    *(one.jse(score, b) for b in BETAS),
+                    *(one.eas(score, b) for b in BETAS),
+                ]
+                for one in each
+            ]
+            known[f"q{n}"] = tuple(map(fmean, zip(*measures, strict=True)))
+    values = measured(found)
+    assert sorted(values) == sorted(known) and 0 < len(known) < 60
+    for id, measures in known.items():
+        assert values[id] == pytest.approx(measures, abs=1e-12)
+
+
+@pytest.mark.parametrize("compat", ["none", "solib"])
+def test_bounds_are_means_over_the_draws_that_were_run_in_every_world(compat: Compat) -> None:
+    rng = np.random.default_rng(1)
+    questions = [drawn(rng, answers) for answers in rng.integers(2, 5, size=60)]
+    lows, highs, drops, keeps, doubts = [], [], [], [], 0
+    for question in questions:
+        low, high, drop, keep, doubtful = [], [], [], [], False
+        for verdicts, doubted in zip(question.verdicts, question.doubtful, strict=True):
+            failed = np.isnan(verdicts[:, 0])
+            if (failed & ~doubted).any():
+                continue
+            scores = Worlds(verdicts, question.values, compat).agent_scores("brier").tolist()
+            weights = asd_weights(question.values, compat).tolist()
+            ends = [
+                [weight * end for end in (RANGES["brier"] if doubt else (score, score))]
+                for weight, score, doubt in zip(weights, scores, doubted, strict=True)
+            ]
+            low.append(sum(map(min, ends)))
+            high.append(sum(map(max, ends)))
+            doubtful |= bool(doubted.any())
+            if not failed.any():
+                keep.append(sum(map(float.__mul__, weights, scores)))
+                drop += [] if doubted.any() else keep[-1:]
+        if low:
+            lows.append(fmean(low))
+            highs.append(fmean(high))
+            drops += [fmean(drop)] if drop else []
+            keeps += [fmean(keep)] if keep else []
+            doubts += doubtful
+    its = scored(table(questions), "brier", compat)
+    found = its and its.bounds()
+    assert found and (found.n, found.doubtful) == (len(lows), doubts)
+    assert found.drop and found.keep
+    means = (found.drop.value, found.keep.value, found.worst, found.best)
+    assert means == pytest.approx(tuple(map(fmean, (drops, keeps, lows, highs))), abs=1e-12)
+
+
+def test_draws_that_lack_a_verdict_leave_their_question_its_weight() -> None:
+    """Also where the design left worlds out: a question counts once, however many draws it has."""
+    sure, even = (0.9, 0.1), (0.5, 0.5)
+    lines = [
+        ("a", (sure, even)), ("a", (sure, None)), ("a", (None, even)),
+        ("b", (even, even)), ("b", (even, even)), ("b", (even, even)),
+    ]  # fmt: skip
+    every = [Judgement(id, (1, -1), worlds, {"problem": id}) for id, worlds in lines]
+    found = scored(replace(Judgements.of(every), drawn=True), "probability")
+    assert found and found.asd and found.asd.questions == ("a", "b")
+    assert found.asd.value == pytest.approx((0.9 - 0.5) / 2)
+    left = [*every, Judgement("c", (1, -1), (even, ()), {"problem": "c"})]
+    found = scored(replace(Judgements.of(left), drawn=True), "probability")
+    assert found and found.asd and not found.asd.questions
+    assert found.asd.value == pytest.approx((0.9 + 0.5 + 0.5) / 3 - 0.5)
+    assert found.asd.psi.sum() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_without_a_whole_draw_or_a_score_that_is_defined_there_are_no_measures() -> None:
+    lost = Judgement("q", (1, -1), ((0.5, 0.5), None), {"problem": "q"})
+    found = scored(Judgements.of([lost]), "brier")
+    assert found and found.asd is None and found.chosen(BETAS) == {}
+    three = Judgement("q", (1, 0, -1), ((0.5, 0.25, 0.25),) * 3, {"problem": "q"})
+    assert scored(Judgements.of([three]), "logodds") is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.sampled_from((2, 3, 5)))
+def test_worlds_left_out_are_weighted_by_hand_alike(seed: int, graded: bool, answers: int) -> None:
+    """Hajek's ratio: the mean score where the weight is above 0 less that where it is below."""
+    rng = np.random.default_rng(seed)
+    values = GRADES[:answers] if graded else (1.0, *[-1.0] * (answers - 1))
+    weight = asd_weights(values)
+    every, tops, bottoms = (
+        list[Judgement](),
+        list[tuple[float, float]](),
+        list[tuple[float, float]](),
+    )
+    for n in range(24):
+        world = n % answers if n < 2 * answers else int(rng.integers(answers))
+        p = rng.dirichlet(np.ones(answers))
+        worlds: list[tuple[float, ...] | None] = [()] * answers
+        worlds[world] = tuple(p.tolist())
+        keys = {"problem": f"t{n % 9}", "judge": f"j{rng.integers(5)}"}
+        every.append(Judgement(n, values, tuple(worlds), keys))
+        side = tops if weight[world] > 0 else bottoms
+        side.append((abs(float(weight[world])), float(answer_scores(p, "brier")[world])))
+    found = scored(Judgements.of(every), "brier")
+    assert found and found.asd
+    whole = float(np.maximum(weight, 0).sum())
+    means = [sum(w * s for w, s in side) / sum(w for w, _ in side) for side in (tops, bottoms)]
+    assert found.asd.value == pytest.approx(whole * (means[0] - means[1]), abs=1e-12)
+    crossed = found.asd.estimate("cr1")
+    # Each way by itself, by the sums of its clusters.
+    psi = found.asd.psi
+    assert psi.sum() == pytest.approx(0.0, abs=1e-12)
+    alone = {}
+    for way, keys in found.asd.ways.items():
+        sums = [psi[keys == key].sum() for key in np.unique(keys)]
+        alone[way] = np.square(sums).sum() * len(sums) / (len(sums) - 1)
+        assert crossed.errors[way] == pytest.approx(np.sqrt(alone[way]), abs=1e-12)
+    ways = (found.asd.ways["problem"].tolist(), found.asd.ways["judge"].tolist())
+    joined = dict.fromkeys(zip(*ways, strict=True), 0.0)
+    for pair, each in zip(zip(*ways, strict=True), psi.tolist(), strict=True):
+        joined[pair] += each
+    sums = list(joined.values())
+    joint = np.square(sums).sum() * len(sums) / (len(sums) - 1)
+    plain = sum(alone.values()) - joint
+    largest = max(alone.values())
+    expected = plain if plain > 0 and np.sqrt(plain) >= np.sqrt(largest) / 2 else largest
+    assert crossed.error == pytest.approx(np.sqrt(expected), abs=1e-12)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from((2, 4)), st.sampled_from((0, 8)))
+def test_one_draw_a_question_is_one_judgement_a_question(
+    seed: int, answers: int, groups: int
+) -> None:
+    """A run of one draw and a table of judgements say the same, rows by themselves and apart."""
+    rng = np.random.default_rng(seed)
+    texts = rng.integers(groups or 1, size=30)
+    named = {}
+    for row in ("a", "b"):
+        lines = [
+            Judgement(
+                n,
+                GRADES[:answers],
+                tuple(map(tuple, rng.dirichlet(np.ones(answers), answers).tolist())),
+                {"problem": f"t{texts[n]}" if groups else f"q{n}"},
+            )
+            for n in range(30)
+        ]
+        every = Judgements.of(lines)
+        named[row] = [
+            found.asd
+            for its in (replace(every, drawn=True), every)
+            if (found := scored(its, "brier")) and found.asd
+        ]
+    pairs = [contrasts({row: its[n] for row, its in named.items()})[0] for n in (0, 1)]
+    both = [*zip(*([its.estimate() for its in row] for row in named.values()), strict=True)]
+    for one, two in [*zip(*both, strict=True), (pairs[0].estimate, pairs[1].estimate)]:
+        assert two.value == pytest.approx(one.value, abs=1e-12)
+        assert two.interval == (one.interval and pytest.approx(one.interval, abs=1e-10))
+        assert (two.degrees, two.clusters) == (one.degrees, one.clusters)
+        assert two.p() == pytest.approx(one.p(), abs=1e-10)
+    assert pairs[0].verdict == pairs[1].verdict
+
+
+@pytest.mark.parametrize("score", sorted(ALL_SCORES))
+def test_one_problem_has_one_asd_with_numpy_and_without(score: str) -> None:
+    """What pages and transcripts print of a problem, centred as in the report."""
+    values = (1.0, -1.0) if score == "logodds" else GRADES[:4]
+    verdicts = np.random.default_rng(5).dirichlet(np.ones(len(values)), len(values))
+    answers = tuple(Answer(label, label) for label in "ABCD"[: len(values)])
+    problem = Problem("p", Question("?", answers), values)
+    told = [Verdict(tuple(p.tolist()), Transcript(problem.question)) for p in verdicts]
+    alone = score_difference(problem, told, score)
+    assert alone == pytest.approx(float(Worlds(verdicts, values).asd(score)), abs=1e-12)
+
+
+World = tuple[float | None, bool]
+"""The probability of the first of two answers, None for a failure; whether it is in doubt."""
+Doubted = tuple[tuple[World, World], tuple[float, float]]
+"""Two worlds, and the values of the answers."""
+
+SOUND: Doubted = (((0.8, False), (0.4, False)), (1, -1))
+REFUSED: Doubted = (((0.8, False), (0.9, True)), (1, -1))
+FAILED: Doubted = ((((None, True)), (0.4, False)), (1, -1))
+
+
+def bounded(questions: Sequence[Doubted], score: str, compat: Compat = "none") -> Bounds:
+    """Bounds of questions of one draw each."""
+    every = [
+        Drawn(
+            values,
+            np.array([[(np.nan, np.nan) if p is None else (p, 1 - p) for p, _ in worlds]]),
+            np.array([[doubt for _, doubt in worlds]]),
+        )
+        for worlds, values in questions
+    ]
+    its = scored(table(every), score, compat)
+    found = its and its.bounds()
+    assert found
+    return found
+
+
+def dropped(found: Bounds) -> float | None:
+    return found.drop and found.drop.value
+
+
+def kept(found: Bounds) -> float | None:
+    return found.keep and found.keep.value
+
+
+def test_without_doubt_all_bounds_are_the_mean() -> None:
+    found = bounded([SOUND, SOUND], "brier")
+    assert (found.n, found.doubtful) == (2, 0)
+    each = (dropped(found), kept(found), found.worst, found.best)
+    assert each == pytest.approx((0.24,) * 4)
+    assert found.drop is not None and found.interval == found.drop.interval
+
+
+def test_drop_and_keep_differ_by_the_verdicts_in_doubt() -> None:
+    found = bounded([SOUND, REFUSED], "brier")
+    assert dropped(found) == pytest.approx(0.24)
+    assert kept(found) == pytest.approx((0.24 + (-0.08 + 1.62)) / 2)
+    assert (found.n, found.doubtful) == (2, 1)
+
+
+def test_the_worst_case_gives_a_doubtful_lie_the_best_score() -> None:
+    found = bounded([REFUSED], "brier")
+    assert found.worst == pytest.approx(-0.08 - 0.0)
+    assert found.best == pytest.approx(-0.08 + 2.0)
+
+
+def test_a_failed_world_is_kept_by_no_rule_but_the_extremes() -> None:
+    found = bounded([SOUND, FAILED], "brier")
+    assert dropped(found) == kept(found) == pytest.approx(0.24)
+    assert found.worst == pytest.approx((0.24 + (-2.0 + 0.32)) / 2)
+    assert found.best == pytest.approx((0.24 + (0.0 + 0.32)) / 2)
+
+
+def test_bounds_without_any_sound_question_have_no_means() -> None:
+    found = bounded([FAILED], "accuracy")
+    assert (found.drop, found.keep) == (None, None)
+    assert (found.worst, found.best) == (-1.0, 0.0)
+
+
+def test_values_decide_which_end_is_worst() -> None:
+    graded: Doubted = (((None, True), (None, True)), (0.5, -3))
+    found = bounded([graded], "logodds")
+    low, high = RANGES["logodds"]
+    assert found.worst == pytest.approx((0.5 + 1.25) * low - 1.75 * high)
+    assert found.best == pytest.approx((0.5 + 1.25) * high - 1.75 * low)
+
+
+def test_bounds_follow_the_tie_rule() -> None:
+    even: Doubted = (((0.5, False), (0.9, False)), (1, -1))
+    assert dropped(bounded([even], "accuracy")) == 0.5
+    assert dropped(bounded([even], "accuracy", compat="solib")) == 0.0
+    assert bounded([even], "accuracy", compat="solib").worst == 0.0
+
+
+probabilities = st.integers(0, 8).map(lambda n: n / 8)
+worlds = st.one_of(st.tuples(probabilities, st.booleans()), st.just((None, True)))
+doubted = st.tuples(st.tuples(worlds, worlds), st.sampled_from(((1.0, -1.0), (0.5, 2.0))))
+
+
+@given(st.lists(doubted, min_size=1, max_size=6), st.sampled_from(list(SCORES)), st.data())
+def test_whatever_the_missing_verdicts_were_the_mean_lies_between(
+    given_up: list[Doubted], score: str, data: st.DataObject
+) -> None:
+    found = bounded(given_up, score)
+    truth = [
+        (tuple((data.draw(probabilities) if doubt else p, False) for p, doubt in worlds), values)
+        for worlds, values in given_up
+    ]
+    mean = dropped(bounded(truth, score))
+    assert mean is not None
+    assert found.worst - 1e-9 <= mean <= found.best + 1e-9

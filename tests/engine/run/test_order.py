@@ -1,0 +1,300 @@
+"""What every order keeps to, and what each adds: waves, canaries and pauses."""
+
+import asyncio
+import itertools
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oversight.cache.cache import CacheStatistics
+from oversight.cache.call import Call
+from oversight.engine.errors import Interrupted, InvalidRequest, Pending, RowsPaused
+from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE, FREE_PATIENCE, Canaries, Pauses
+from oversight.engine.run.lanes import run_lanes
+from oversight.engine.run.order import Deferred, Order, Plain, Waves
+from oversight.engine.run.scheduler import NotedOutcome, attempt_noted
+from oversight.engine.stop import StopToken
+from oversight.engine.sweep.rows import report_rows
+from oversight.engine.sweep.sweep import Cell, Sweep
+from oversight.protocols import NaiveJudge, StatedJudge
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.transcript import Failure, Transcript, Verdict
+from tests.command_line import Command
+from tests.fakes import Scripted
+from tests.shipments import shipments
+from tests.virtual import run
+
+SURE = "A: 80%\nB: 20%"
+GOOD, BAD = StatedJudge("sim/judge"), StatedJudge("sim/mute")
+LANES = 100
+
+
+def sweep(*protocols: Protocol, problems: int = 50) -> Sweep:
+    return Sweep("s", tuple(shipments(problems)), report_rows(protocols))
+
+
+GRID = sweep(NaiveJudge(GOOD), NaiveJudge(BAD), problems=20)
+
+
+class Later(Deferred):
+    """Replies come between two waves, after a second; three of them at most."""
+
+    def __init__(self, stop_token: StopToken) -> None:
+        self._stop, self.waves, self.under_way = stop_token, 0, 0
+
+    async def next_wave(self) -> bool:
+        assert not self.under_way, "a wave ends before the next begins"
+        await asyncio.sleep(1)
+        self.waves += 1
+        return self._stop.halt is None and self.waves <= 4
+
+    async def finish(self) -> None:
+        """Nothing is out."""
+
+    def counted(self, calls: CacheStatistics) -> CacheStatistics:
+        return calls
+
+    def lines(self, live: Sequence[str]) -> Sequence[str]:
+        return live
+
+    awaited = ""
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+Make = Callable[[Callable[[], Iterator[Cell]], Later], Order[Cell, NotedOutcome]]
+ORDERS: dict[str, Make] = {
+    "plain": lambda missing, later: Plain(missing()),
+    "waves": Waves,
+    "canaries": lambda missing, later: Canaries(Plain(missing()), GRID.rows),
+    "patient canaries": lambda missing, later: Canaries(
+        Plain(missing()), GRID.rows, canaries=1, patience=FREE_PATIENCE
+    ),
+    "pauses": lambda missing, later: Pauses(Plain(missing()), GRID.rows),
+    "paused canaries": lambda missing, later: Pauses(
+        Canaries(Plain(missing()), GRID.rows), GRID.rows
+    ),
+    "paused waves": lambda missing, later: Pauses(Waves(missing, later), GRID.rows),
+}
+VERDICT = NotedOutcome(
+    Verdict((0.8, 0.2), Transcript(GRID.problems[0].question)),
+    [],
+)
+orders = pytest.mark.parametrize("make", ORDERS.values(), ids=ORDERS)
+
+
+class Work:
+    """Attempts on an order in virtual time, and what they saw."""
+
+    def __init__(self, make: Make, end: Callable[[Cell, int], NotedOutcome | Exception]) -> None:
+        """end: how a cell ends, by how often it was begun before."""
+        self.begun: Counter[int] = Counter()
+        self.kept: dict[int, NotedOutcome] = {}
+        self.most = 0
+        self.stop_token, self._end = StopToken(), end
+        self.later = Later(self.stop_token)
+        self.order = make(self._missing, self.later)
+
+    def _missing(self) -> Iterator[Cell]:
+        return (cell for cell in GRID.cells() if cell.place not in self.kept)
+
+    async def attempt(self, cell: Cell) -> NotedOutcome:
+        end = self._end(cell, self.begun[cell.place])
+        self.begun[cell.place] += 1
+        self.later.under_way += 1
+        self.most = max(self.most, self.later.under_way)
+        await asyncio.sleep(random.Random(cell.place).random())
+        self.later.under_way -= 1
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    def keep(self, cell: Cell, end: NotedOutcome) -> None:
+        assert cell.place not in self.kept
+        self.kept[cell.place] = end
+
+    def run(self, lanes: int = 8) -> None:
+        run(run_lanes(self.order, self.attempt, self.keep, lanes=lanes, stop_token=self.stop_token))
+
+
+@orders
+@pytest.mark.parametrize("lanes", [1, 8, LANES])
+def test_every_order_hands_out_each_cell_once_and_ends_for_all_lanes(
+    make: Make, lanes: int
+) -> None:
+    work = Work(make, lambda cell, before: VERDICT)
+    work.run(lanes)
+    assert sorted(work.kept) == list(range(len(GRID)))
+    assert set(work.begun.values()) == {1}
+    assert work.most <= lanes
+
+
+@orders
+def test_every_order_goes_on_where_every_third_cell_fails(make: Make) -> None:
+    def end(cell: Cell, before: int) -> NotedOutcome:
+        failed = Failure("unreadable", f"cell {'abcdefgh'[cell.place % 8]}")
+        return NotedOutcome(failed, []) if cell.place % 3 == 0 else VERDICT
+
+    work = Work(make, end)
+    work.run()
+    assert sorted(work.kept) == list(range(len(GRID)))
+
+
+@orders
+@pytest.mark.parametrize("fault", [Interrupted(2), Pending("a")], ids=["a stop", "a late reply"])
+def test_every_order_ends_where_a_cell_has_no_result(make: Make, fault: Exception) -> None:
+    """At a stop nothing more begins than what lanes have in hand."""
+    work = Work(make, lambda cell, before: fault if cell.place == 9 else VERDICT)
+    work.run()
+    stopped = work.stop_token.halt is not None
+    assert stopped == isinstance(fault, Interrupted)
+    assert 9 not in work.kept and (stopped or len(work.kept) == len(GRID) - 1)
+    assert len(work.begun) == len(GRID) if not stopped else len(work.kept) < 20
+
+
+@orders
+def test_every_order_may_be_cancelled_while_lanes_wait_for_it(make: Make) -> None:
+    work = Work(make, lambda cell, before: VERDICT)
+
+    async def main() -> None:
+        lanes = run_lanes(
+            work.order, work.attempt, work.keep, lanes=LANES, stop_token=work.stop_token
+        )
+        running = asyncio.create_task(lanes)
+        await asyncio.sleep(0.2)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(main())
+
+
+def test_waves_run_again_what_waits_and_nothing_else() -> None:
+    def end(cell: Cell, before: int) -> NotedOutcome | Exception:
+        return Pending("a") if before < cell.place % 3 else VERDICT
+
+    work = Work(ORDERS["waves"], end)
+    work.run()
+    assert sorted(work.kept) == list(range(len(GRID)))
+    assert all(times == 1 + place % 3 for place, times in work.begun.items())
+    assert work.later.waves == 3
+
+
+def watched(
+    grid: Sweep, answer: Callable[[Call], str], *, active: bool = True
+) -> tuple[dict[int, NotedOutcome], RowsPaused | None, int]:
+    """Ends by place, what there is to stop with, and the most cells of a row under way before one
+    completed."""
+    ask = Scripted(answer, delay=1.0)
+    order: Order[Cell, NotedOutcome] = Canaries(Plain(grid.cells()), grid.rows)
+    pauses = Pauses(order, grid.rows)
+    kept: dict[int, NotedOutcome] = {}
+    begun: list[int] = []
+
+    async def attempted(cell: Cell) -> NotedOutcome:
+        if not kept:
+            begun.append(cell.place)
+        return await attempt_noted(cell, ask)
+
+    def keep(cell: Cell, end: NotedOutcome) -> None:
+        kept[cell.place] = end
+
+    works = pauses if active else order
+    run(run_lanes(works, attempted, keep, lanes=LANES, stop_token=StopToken()))
+    left = (cell for cell in grid.cells() if cell.place not in kept)
+    return kept, pauses.halt(left), len(begun)
+
+
+def mute(call: Call) -> str:
+    return "no idea" if call.model == "sim/mute" else SURE
+
+
+def test_a_row_begins_with_a_few_cells_and_ends_with_all_of_them() -> None:
+    grid = sweep(NaiveJudge(GOOD))
+    kept, halt, first = watched(grid, mute)
+    assert sorted(kept) == list(range(len(grid)))
+    assert first == CANARIES
+    assert halt is None
+
+
+def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on() -> None:
+    grid = sweep(NaiveJudge(GOOD), NaiveJudge(BAD))
+    kept, halt, _ = watched(grid, mute)
+    failed = [each for each in kept.values() if isinstance(each.outcome, Failure)]
+    assert FAILED_ALIKE <= len(failed) < FAILED_ALIKE + CANARIES
+    assert len(kept) - len(failed) == len(grid) // 2
+    assert halt is not None
+    assert "sim/mute" in str(halt) and "unreadable" in str(halt) and "--keep-going" in str(halt)
+    kept, halt, _ = watched(grid, mute, active=False)
+    assert len(kept) == len(grid) and halt is None
+
+
+def test_failures_of_several_causes_pause_nothing() -> None:
+    numbers = itertools.count()
+
+    def fails(call: Call) -> str:
+        raise InvalidRequest("refused by " + "abcdefgh"[next(numbers) % 8])
+
+    grid = sweep(NaiveJudge(GOOD), problems=20)
+    kept, halt, _ = watched(grid, fails)
+    assert len(kept) == len(grid) and halt is None
+
+
+def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same_cause() -> None:
+    row = GRID.rows[0]
+    alike, other = Failure("unreadable", "x"), Failure("TooLong", "y")
+
+    def after(first: Failure) -> int:
+        """Cells of the row that begin, one at a time."""
+        earlier: Any = [(row, alike)] * FAILED_ALIKE
+        pauses = Pauses(Plain(c for c in GRID.cells() if c.row is row), GRID.rows, earlier)
+        begun = 0
+
+        async def attempted(cell: Cell) -> NotedOutcome:
+            nonlocal begun
+            begun += 1
+            return NotedOutcome(first, [])
+
+        run(run_lanes(pauses, attempted, lambda cell, end: None, lanes=1, stop_token=StopToken()))
+        return begun
+
+    assert (after(alike), after(other)) == (1, FAILED_ALIKE)
+
+
+def test_where_nothing_is_billed_a_slow_row_is_opened_after_a_while() -> None:
+    grid = sweep(NaiveJudge(GOOD))
+    order = Canaries(Plain(grid.cells()), grid.rows, patience=FREE_PATIENCE)
+    begun: list[float] = []
+
+    async def slow(cell: Cell) -> NotedOutcome:
+        begun.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(60)
+        return VERDICT
+
+    run(run_lanes(order, slow, lambda cell, end: None, lanes=LANES, stop_token=StopToken()))
+    assert sum(at < FREE_PATIENCE for at in begun) == CANARIES
+    assert sum(at < FREE_PATIENCE + 1 for at in begun) == LANES == len(begun)
+
+
+def test_a_run_whose_judge_is_never_readable_says_so_and_goes_on_when_told(
+    place: Path, command: Command
+) -> None:
+    sweep_file = {
+        "problems": {"bundled": {"name": "arithmetic", "limit": 20}},
+        "judges": [{"kind": "stated", "model": name} for name in ("sim/judge", "sim/mute")],
+        "protocols": {"naive_judge": None},
+        "models": {"sim/mute": {"refusal": 1.0}},
+    }
+    (place / "s.yaml").write_text(json.dumps(sweep_file))
+    ended = command("run", "s.yaml")
+    assert ended.code == 3
+    assert "their row all failed for one cause" in ended.err
+    ended = command("run", "s.yaml", "--keep-going")
+    assert ended.code == 1
