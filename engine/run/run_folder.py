@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -10,6 +11,7 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
+from ...protocols.datasets.jsonl import jsonl
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import RunFolderError, StoreFailed
 from ..stop import StopToken
@@ -87,6 +89,9 @@ class RunFolder:
         process that has the lock, if somebody is running it.
         """
         with ExitStack() as held:
+            if not (self.path / RUN_DB).exists():
+                # Before anything is made: problems that could not be read back are told.
+                deque(jsonl(self._grid.problems), 0)
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
                 refuse_links_within(self.path)
