@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from .errors import AddressError
 
@@ -29,7 +30,7 @@ def endpoint_tag(identity: str) -> str:
 
 
 def value_address(value: Any) -> str:
-    """64 hex digits for any tree of frozen dataclasses, tuples, strings, numbers, bools and None.
+    """64 hex digits for a tree of structs, dataclasses, tuples, strings, numbers, bools and None.
 
     The class name counts: two protocols with the same settings differ. AddressError for
     anything else, since a function or an object with a default repr has no stable form.
@@ -43,7 +44,7 @@ def digest(tree: Any) -> str:
 
 
 def plain(value: Any, path: str = "") -> Any:
-    """The tree as dicts, lists and scalars; a dataclass becomes {"is": its name, its fields…}."""
+    """As dicts, lists and scalars; a struct or dataclass becomes {"is": its name, its fields…}."""
     if (names := _field_names(value.__class__)) is not None:
         inner = {name: plain(getattr(value, name), f"{path}.{name}") for name in names}
         return {"is": type(value).__name__} | inner
@@ -65,9 +66,17 @@ def plain(value: Any, path: str = "") -> Any:
     raise AddressError(path.lstrip("."), f"a {type(value).__name__} has no address")
 
 
+def field_names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a class of frozen values; None for another class."""
+    names: tuple[str, ...] | None = _field_names(kind)
+    return names
+
+
 @cache
-def _field_names(kind: type) -> tuple[str, ...] | None:
-    """The fields of a dataclass; None for another class."""
+def _field_names(kind: Any) -> tuple[str, ...] | None:
+    if issubclass(kind, Struct):
+        names: tuple[str, ...] = kind.__struct_fields__
+        return names
     return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else None
 
 

@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
+
+from msgspec.structs import force_setattr, replace
 
 from .address import store_key
 from .call import Ask, Call, Identity
@@ -294,10 +296,10 @@ class Cache:
                     reply = replace(reply, origin=origin)
                 else:
                     # In place: nobody else has it yet, and each copy would take its time.
-                    object.__setattr__(reply, "origin", origin)
+                    force_setattr(reply, "origin", origin)
                 ours = True
         if ours:
-            object.__setattr__(reply, "call", address)
+            force_setattr(reply, "call", address)
         else:
             reply = replace(reply, call=address)
         older = None

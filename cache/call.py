@@ -3,20 +3,24 @@
 import hashlib
 import math
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
+import msgspec
 import orjson
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
 from .address import unaddressable
 from .errors import AddressError
-from .frozen import fast_init
 from .memo import computed_once
 from .reply import Reply, ToolCall
 from .shared_work import SharedWork
 
 T = TypeVar("T")
+
+_json = msgspec.json.Encoder().encode
+_SEEDS = 2**31
 
 SCHEMA = 1
 """Version of what an address covers: raised when a field of `Request` or `Call` is added or changes
@@ -26,10 +30,7 @@ MessageRole: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Effort: TypeAlias = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
-@fast_init
-@dataclass(frozen=True)
-class Message:
-    # It has no slots: orjson writes the fields of a class that has them half as fast, once a call.
+class Message(Struct, frozen=True):
     role: MessageRole
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -40,16 +41,14 @@ class Message:
     """JSON of reasoning blocks that the provider wants back as they came; empty if none."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True, gc=False):
     name: str
     description: str
     parameters: str
     """JSON Schema of the arguments, as JSON text."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseFormat:
+class ResponseFormat(Struct, frozen=True, gc=False):
     """A reply that must be JSON of a given schema."""
 
     name: str
@@ -57,9 +56,7 @@ class ResponseFormat:
     """JSON Schema, as JSON text."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True, dict=True):
     """All that one model is asked, however often it is drawn.
 
     What must not change the answer (timeouts, priorities, prompt-caching hints, tags) is not a
@@ -76,48 +73,69 @@ class Request:
     max_tokens: int = 1024
     """The most tokens that the reply may have, hidden reasoning included."""
     stop: tuple[str, ...] = ()
+    """Texts at which the reply ends, without them."""
     tools: tuple[ToolSpec, ...] = ()
     response_format: ResponseFormat | None = None
     top_logprobs: int = 0
     """How many candidates to report for each output token, in [0, 20]; 0 asks for none."""
     effort: Effort = ""
     """Reasoning effort; empty leaves it to the provider."""
+    top_k: int | None = None
+    """How many of the likeliest tokens are drawn from, 1 or more; None: the provider's."""
+    min_p: float | None = None
+    """In [0, 1]: the least probability of a token, in parts of the likeliest's; None: the
+    provider's."""
+    seed: int | None = None
+    """In [0, 2^31): of the first draw; each further draw has one that is made of it."""
+    service_tier: str = ""
+    """The vendor's word for how fast and how dear, such as `flex`; empty: its default."""
+    extra_body: str = ""
+    """JSON object of what else stands in the body of the request; its keys are sorted here."""
 
     def __post_init__(self) -> None:
         # 0, 0.0 and -0.0 are equal and must have one address.
-        for field, value in (("temperature", self.temperature), ("top_p", self.top_p)):
-            if value is None:
-                continue
-            if not math.isfinite(value):
-                raise AddressError(field, f"{value} is not a finite number")
-            object.__setattr__(self, field, float(value) + 0.0)
+        for field, value in (
+            ("temperature", self.temperature),
+            ("top_p", self.top_p),
+            ("min_p", self.min_p),
+        ):
+            if value is not None:
+                if not math.isfinite(value):
+                    raise AddressError(field, f"{value} is not a finite number")
+                force_setattr(self, field, float(value) + 0.0)
         if self.temperature is not None and not 0 <= self.temperature <= 2:
             raise ValueError(f"temperature: {self.temperature} is not between 0 and 2")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p: {self.top_p} is not above 0 and at most 1")
         if self.max_tokens < 1:
             raise ValueError(f"max_tokens: {self.max_tokens} is not a positive number of tokens")
         if not 0 <= self.top_logprobs <= 20:
             raise ValueError(f"top_logprobs: {self.top_logprobs} is not between 0 and 20")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p: {self.top_p} is not above 0 and at most 1")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k: {self.top_k} is not 1 or more tokens")
+        if self.min_p is not None and not 0 <= self.min_p <= 1:
+            raise ValueError(f"min_p: {self.min_p} is not between 0 and 1")
+        if self.seed is not None and not 0 <= self.seed < _SEEDS:
+            raise ValueError(f"seed: {self.seed} is not in [0, 2^31)")
+        if self.extra_body:
+            force_setattr(self, "extra_body", canonical_object("extra_body", self.extra_body))
 
     @computed_once
     def _opening(self) -> bytes:
-        """The canonical JSON of any call of this request, up to its draw. Its address and what is
-        stored of it both need it.
+        """The canonical JSON of any call of this request, up to its draw.
 
         AddressError, which names the field, where a value has no canonical form.
         """
         try:
-            # orjson writes NaN as null; NaN is refused where a request is made: none comes here.
-            settings = orjson.dumps(self)
-        except orjson.JSONEncodeError as exc:
+            settings = _json(self)
+        except (UnicodeEncodeError, TypeError, OverflowError) as exc:
             raise unaddressable(self) from exc
-        return b'[%d,%b,"draw":' % (SCHEMA, settings.removesuffix(b"}"))
+        # What was added to the first parameters is left out where none of it is set: then the
+        # address is that of before.
+        return b'[%d,%b,"draw":' % (SCHEMA, settings.removesuffix(_UNSET).removesuffix(b"}"))
 
 
-@fast_init
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True, dict=True):
     """One sample of what one model says to a request.
 
     Both fields are part of the address: two calls are the same call if and only if all that they
@@ -192,10 +210,41 @@ class Call:
     def effort(self) -> Effort:
         return self.request.effort
 
+    @property
+    def seed(self) -> int | None:
+        """What the model is to draw by: the request's seed, or for a further draw one made of it,
+        since one seed gives one reply; None: chance."""
+        seed = self.request.seed
+        if seed is None or not self.draw:
+            return seed
+        return (
+            int.from_bytes(hashlib.sha256(b"%d %b" % (seed, _ending(self.draw))).digest()[:8])
+            % _SEEDS
+        )
+
+
+_UNSET = b',"top_k":null,"min_p":null,"seed":null,"service_tier":"","extra_body":""}'
+"""How the JSON of a request ends that sets nothing of what is named here."""
+
+
+def canonical_object(name: str, text: str) -> str:
+    """A JSON object with its keys in order and without white space. ValueError, which begins with
+    `name`, for what is none."""
+    try:
+        return orjson.dumps(_object(orjson.loads(text)), option=orjson.OPT_SORT_KEYS).decode()
+    except (orjson.JSONDecodeError, TypeError) as exc:
+        raise ValueError(f"{name}: {text!r:.60} is no JSON object") from exc
+
+
+def _object(value: object) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError
+    return value
+
 
 @lru_cache(maxsize=4096)
 def _ending(draw: tuple[int, ...]) -> bytes:
-    return orjson.dumps(draw) + b"}]"
+    return _json(draw) + b"}]"
 
 
 Ask: TypeAlias = Callable[[Call], Awaitable[Reply]]

@@ -3,8 +3,10 @@
 import heapq
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from itertools import islice, zip_longest
+
+from msgspec import Struct
 
 from .call import Call, Message, Request
 from .errors import DamagedEntry
@@ -87,11 +89,11 @@ def _alike_in_size(store: Reader, call: Call) -> list[Record]:
 def _differences(place: str, old: object, new: object) -> Iterator[str]:
     if old == new:
         return
-    if is_dataclass(old) and type(old) is type(new):
-        for field in fields(old):
-            inner = f"{place}.{field.name}" if place else field.name
-            yield from _differences(inner, getattr(old, field.name), getattr(new, field.name))
-    elif isinstance(old, tuple) and isinstance(new, tuple) and any(map(is_dataclass, old + new)):
+    if isinstance(old, Struct) and type(old) is type(new):
+        for name in old.__struct_fields__:
+            inner = f"{place}.{name}" if place else name
+            yield from _differences(inner, getattr(old, name), getattr(new, name))
+    elif isinstance(old, tuple) and isinstance(new, tuple) and any(map(_is_struct, old + new)):
         for n, (before, after) in enumerate(zip_longest(old, new)):
             yield from _differences(f"{place}[{n}]", before, after)
     elif isinstance(old, str) and isinstance(new, str) and max(len(old), len(new)) > _MAX_WHOLE:
@@ -101,10 +103,14 @@ def _differences(place: str, old: object, new: object) -> Iterator[str]:
         yield f"{place} {_shown(old)} -> {_shown(new)}"
 
 
+def _is_struct(value: object) -> bool:
+    return isinstance(value, Struct)
+
+
 def _shown(value: object) -> str:
     if value is None:
         return "unset"
-    return f"a {type(value).__name__}" if is_dataclass(value) else repr(value)
+    return f"a {type(value).__name__}" if _is_struct(value) else repr(value)
 
 
 def _from(text: str, at: int) -> str:
@@ -114,7 +120,7 @@ def _from(text: str, at: int) -> str:
 
 def _distance(recorded: Call, call: Call) -> float:
     """0 for one and the same call; 1 for each setting that differs, and up to TEXT_WEIGHT more."""
-    names = (field.name for field in fields(Request) if field.name != "messages")
+    names = (name for name in Request.__struct_fields__ if name != "messages")
     others = sum(
         bool(getattr(recorded.request, name) != getattr(call.request, name)) for name in names
     )

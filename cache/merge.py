@@ -1,7 +1,9 @@
 """Merging the entries of a store or bundle into a store: each is checked, stored ones are kept."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from .call import Call
 from .errors import DamagedEntry

@@ -14,19 +14,19 @@ store keeps what many records share, such as a passage of 30 kB that fifty calls
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, get_args
 
 import orjson
 import zstandard
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .address import store_key
 from .call import Call
 from .codec import read_call, read_reply, write_reply
 from .errors import DamagedEntry, PassageLost, RequestLeftOut
-from .frozen import fast_init
 from .reply import Outcome, Reply
 
 PACKED = 1
@@ -91,9 +91,7 @@ def make_ready() -> None:
     _dictionary()
 
 
-@fast_init
-@dataclass(frozen=True)
-class Record:
+class Record(Struct, frozen=True, gc=False):
     """One stored call; the reply and the call are unpacked when they are asked for."""
 
     key: str
@@ -182,7 +180,6 @@ class Record:
             if found:
                 part, asked, at = packed, before + after, len(before)
         reply, call = _zstd.pack(self.reply_part), _zstd.pack(asked)
-        # Not by `replace`, which takes as long as packing.
         return Record(
             self.key,
             SHARING if part else PACKED,

@@ -1,18 +1,18 @@
 """What comes back: a `Reply`, everything of an answer that somebody may want to read again."""
 
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
+
 from .folding import folded
-from .frozen import fast_init
 from .thoughts import TAGS, Tags, beside, split, spoken_from
 
 Outcome: TypeAlias = Literal["ok", "truncated", "refused", "empty"]
 """How a paid reply ended: as asked, cut at max_tokens, declined, or with nothing in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True, gc=False):
     """A model's wish to use a tool."""
 
     id: str
@@ -21,9 +21,7 @@ class ToolCall:
     """JSON text just as the model wrote it; it may be invalid."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class Usage:
+class Usage(Struct, frozen=True, gc=False):
     """Tokens as billed. Differs between identical calls: nothing that must repeat may read it."""
 
     input_tokens: int = 0
@@ -38,8 +36,7 @@ class Usage:
     """The provider's usage object, as JSON text: cost can be computed from it again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True, gc=False):
     """One output token and its best alternatives."""
 
     text: str
@@ -50,9 +47,7 @@ class Token:
     """(token, logprob) of the likeliest candidates at this place, best first."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """An answer, with what the model thought apart from what it said, however a server mixes them.
 
     That is made sure of here, so that it holds wherever a reply comes from: a wire, a batch, or a
@@ -89,10 +84,10 @@ class Reply:
     def __post_init__(self) -> None:
         if not self.text.isascii():
             text, hidden = folded(self.text)
-            object.__setattr__(self, "text", text)
-            object.__setattr__(self, "hidden", self.hidden + hidden)
+            force_setattr(self, "text", text)
+            force_setattr(self, "hidden", self.hidden + hidden)
         if self.opaque and not self.reasoning:
-            object.__setattr__(self, "reasoning", beside(self.opaque))
+            force_setattr(self, "reasoning", beside(self.opaque))
         self._split(TAGS)
 
     def split(self, tags: Tags) -> "Reply":
@@ -112,10 +107,10 @@ class Reply:
         if found is not None:
             speech, thoughts, within = found
             reasoning = "\n\n".join(filter(None, (self.reasoning, thoughts)))
-            object.__setattr__(self, "text", speech)
-            object.__setattr__(self, "reasoning", reasoning)
+            force_setattr(self, "text", speech)
+            force_setattr(self, "reasoning", reasoning)
             if self.outcome == "ok" and not self.tool_calls and not speech.strip():
-                object.__setattr__(self, "outcome", "truncated" if within else "empty")
+                force_setattr(self, "outcome", "truncated" if within else "empty")
         if self.logprobs and (found or self.reasoning):
             first = spoken_from([token.text for token in self.logprobs], self.text)
-            object.__setattr__(self, "logprobs", self.logprobs[first:])
+            force_setattr(self, "logprobs", self.logprobs[first:])

@@ -1,6 +1,6 @@
 """Conversations held elsewhere, by people or models, with what judges believed of them."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from .question import Question
 from .quotes import Quote
@@ -8,8 +8,7 @@ from .quotes import Quote
 Probabilities = tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SaidTurn:
+class SaidTurn(Struct, frozen=True, gc=False):
     """One contribution to a recorded conversation."""
 
     round: int
@@ -23,8 +22,7 @@ class SaidTurn:
     """The quotes in it, between <quote> and </quote>, as they were checked by their places."""
 
 
-@dataclass(frozen=True, slots=True)
-class Believed:
+class Believed(Struct, frozen=True, gc=False):
     """What one judge believed of a recorded conversation, round by round."""
 
     judge: str
@@ -41,8 +39,7 @@ class Believed:
         return heard[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class HeldConversation:
+class HeldConversation(Struct, frozen=True, gc=False):
     """What was said once about a question, and how it was judged."""
 
     setting: str
@@ -63,8 +60,7 @@ class HeldConversation:
         return max((turn.round for turn in self.turns if turn.side), default=0)
 
 
-@dataclass(frozen=True, slots=True)
-class DiscussedQuestion(Question):
+class DiscussedQuestion(Question, frozen=True, cache_hash=True):
     """A question about which a conversation was held elsewhere."""
 
     held: HeldConversation | None = None

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from .errors import Cause, Unreadable
 from .gather import gather_in_order
 
@@ -40,8 +42,7 @@ the labels. Below it the rest is unread; so whoever has the judge say something 
 moves its verdict by 1 - MIN_CAPTURED_MASS at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(Struct, frozen=True, gc=False):
     """A reply that could not be read."""
 
     seat: str

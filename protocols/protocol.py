@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, ClassVar, Literal, Self, TypeAlias, final, get_args
 
+from msgspec import structs
+
 from ..cache.call import Ask, once
 from ..cache.memo import memoized
 from .agents.agent import Brief, Speaker
@@ -202,7 +204,9 @@ class Protocol(ABC):
     def _heard_brief(self, role: Role, /, **values: int | Words) -> Brief:
         """What a role reads whose drafts a judge may choose among."""
         judging = self.judging()
-        return replace(self.brief(role, **values), judging=judging.stance if judging else None)
+        return structs.replace(
+            self.brief(role, **values), judging=judging.stance if judging else None
+        )
 
     def judging(self, block: str = "judge") -> Brief | None:
         """What the judge reads: the rules, and its own part in them. None for a protocol that uses
@@ -218,7 +222,7 @@ class Protocol(ABC):
         """
         if stand_in is not None:
             return Seat(stand_in.share(self.apart), None, brief)
-        blind = replace(brief, reads_passage=self.judge.reads_passage, judge_reads=None)
+        blind = structs.replace(brief, reads_passage=self.judge.reads_passage, judge_reads=None)
         return Seat(self.judge.base_agent, None, blind)
 
     def _settings(self) -> Iterable[str]:
@@ -322,7 +326,7 @@ class Conversation(Protocol):
             bounds = (ANYTHING,) * len(verdict.probs)
         elif said.otherwise:
             bounds = hull([each.spans for each in verdicts])
-        return replace(
+        return structs.replace(
             verdict,
             measures=(*verdict.measures, *said.measures),
             bounds=bounds,

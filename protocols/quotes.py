@@ -6,7 +6,8 @@ each quote up, and its finding is shown to the judge in tags that no model can w
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from ..cache.folding import folded
 from .tags import pairs
@@ -31,8 +32,7 @@ _OTHER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(Struct, frozen=True, gc=False):
     text: str
     """As the speaker wrote it between the tags."""
     verified: bool | None

@@ -1,8 +1,10 @@
 """A seat: who sits there, which answer it argues for, and what it is asked to do."""
 
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from ..cache.call import Ask, once, seated
 from .agents.agent import Brief, Speaker, called

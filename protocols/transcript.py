@@ -1,11 +1,12 @@
 """Who said what, in which order, and what the judge made of it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Literal, TypeAlias
 
-from ..cache.frozen import fast_init, hash_once
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ..cache.reply import Outcome
 from .doubts import ANYTHING, Doubt, Span, shifted
 from .question import Answer, Question
@@ -18,8 +19,7 @@ SideFinding: TypeAlias = Literal["unchecked", "on side", "off side", "unclear"]
 """What a reader found that a speech argues for: its side, or not; or the reader was unreadable."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(Struct, frozen=True, gc=False):
     """One use of a tool inside a turn. The result is ours: no model wrote it."""
 
     tool: str
@@ -36,10 +36,7 @@ class ToolUse:
         return self.result.startswith("error:")
 
 
-@hash_once
-@fast_init
-@dataclass(frozen=True)
-class Turn:
+class Turn(Struct, frozen=True, cache_hash=True):
     speaker: str
     """The seat as everyone calls it: `Debater A`, `Consultant`, `Client`."""
     text: str
@@ -80,10 +77,7 @@ class Turn:
         return self.outcome == "refused" or not self.text
 
 
-@hash_once
-@fast_init
-@dataclass(frozen=True)
-class Transcript:
+class Transcript(Struct, frozen=True, cache_hash=True):
     """A question and the turns so far. Grows by `then`; is never changed in place."""
 
     question: Question
@@ -103,9 +97,7 @@ def _require_turn(given: object) -> None:
         raise TypeError(f"a transcript consists of turns, not of {given!r:.60}{why}")
 
 
-@fast_init
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """One reading of one reply of a judge."""
 
     probs: tuple[float, ...]
@@ -117,9 +109,7 @@ class Judgement:
     """For logprobs: the probability mass that the answer labels had, in (0, 1]."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What a protocol ends with."""
 
     probs: tuple[float, ...]
@@ -182,8 +172,7 @@ NOT_RUN = "not run"
 """Kind of a Failure that is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True, gc=False):
     """Why a cell has no verdict. A value: paid neighbours are not taken down with it."""
 
     kind: str

@@ -23,10 +23,18 @@ FULL = Call(
         response_format=ResponseFormat("verdict", '{"type":"object"}'),
         top_logprobs=5,
         effort="low",
+        top_k=40,
+        min_p=0.05,
+        seed=7,
+        service_tier="flex",
+        extra_body='{"chat_template_kwargs":{"enable_thinking":false}}',
     ),
     (0, 3),
 )
 """A call with every field set."""
+
+FIRST = FULL.changed(top_k=None, min_p=None, seed=None, service_tier="", extra_body="")
+"""FULL, as far as the first version of addresses had parameters."""
 
 REPLY = Reply(
     text="It is 48 – “forty-eight” ⚖",
@@ -67,6 +75,11 @@ requests = st.builds(
     response_format=st.none() | st.builds(ResponseFormat, texts, texts),
     top_logprobs=st.integers(0, 20),
     effort=st.sampled_from(["", "none", "minimal", "low", "medium", "high"]),
+    top_k=st.none() | st.integers(1, 10**6),
+    min_p=st.none() | st.floats(0, 1),
+    seed=st.none() | st.integers(0, 2**31 - 1),
+    service_tier=texts,
+    extra_body=st.sampled_from(["", "{}", '{"a":[1,{"b":null}]}']),
 )
 calls = st.builds(Call, requests, st.lists(st.integers(0, 10**6), max_size=3).map(tuple))
 replies = st.builds(

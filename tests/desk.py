@@ -47,7 +47,6 @@ from oversight.cache.cache import Cache
 from oversight.engine.extensions.batches import dispatch, rounds
 from oversight.engine.extensions.batches.endpoint import BatchEndpoint
 from oversight.engine.extensions.batches.journal import BatchJournal
-from oversight.engine.extensions.batches.vendor_http import VendorHttp
 
 left = int(os.environ["KILL_AT"])
 
@@ -76,8 +75,7 @@ def counted(cls, name, awaited):
     setattr(cls, name, later if awaited else now)
 
 
-counted(VendorHttp, "ask", True)
-counted(VendorHttp, "download", True)
+counted(BatchEndpoint, "asked", True)
 counted(BatchJournal, "_write", False)
 counted(Cache, "keep", True)
 dispatch.SETTLE, rounds.MIN_POLL = 0.2, 0.05

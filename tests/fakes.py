@@ -4,11 +4,11 @@ import asyncio
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import orjson
+from msgspec.structs import replace
 
 from oversight.cache.call import Ask, Call, Message
 from oversight.cache.reply import Reply, Token

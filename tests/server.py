@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from oversight.cache.call import Ask, Call, Message, Request
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Unreachable
+from oversight.engine.models.accounting.ledger import Ledger
+from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.limits.rate_limiter import RateLimiter
-from oversight.engine.models.retry import Retry
+from oversight.engine.models.sender import Accounting, Sender
+from oversight.engine.stop import StopToken
 from tests.virtual import now
 
 
@@ -65,12 +67,19 @@ class Server:
         return Reply("yes", usage=Usage(request.input_tokens, request.output_tokens))
 
 
-def retried(
-    server: Ask, limits: Limits | None = None, jitter: Callable[[], float] = random.random
-) -> Retry:
-    """The server under limits and retries; `inner` is its rate limiter."""
-    limiter = RateLimiter(server, limits, jitter=jitter)
-    return Retry(limiter, limiter.stop_token, limiter.breaker, jitter)
+def sender(
+    server: Ask,
+    limits: Limits | None = None,
+    jitter: Callable[[], float] = random.random,
+    *,
+    model: str = "sim/m",
+    ledger: Ledger | None = None,
+    stop_token: StopToken | None = None,
+) -> Sender:
+    """The server under limits, retries and a ledger."""
+    accounting = Accounting(ledger or Ledger(), listed())
+    stop_token = stop_token or StopToken()
+    return Sender(model, server, limits or Limits(), stop_token, accounting, jitter)
 
 
 async def ask_in_lanes(ask: Ask, lanes: int, goes_on: Callable[[], bool]) -> None:

@@ -214,7 +214,7 @@ def _type(type_: Any) -> str:
     for role, words in ROLE_WORDS.items():
         if isinstance(type_, type) and issubclass(type_, role):
             return words
-    return TYPE_WORDS[type_]
+    return TYPE_WORDS.get(type_, "mapping")
 
 
 def _default(cls: type[Any], field: "Field[Any]") -> str:
@@ -242,7 +242,10 @@ def _value(value: Any) -> str:
 
 def _doc(cls: type[Any], field: "Field[Any]") -> str:
     """What stands below the field where it is declared, or else below its namesake of a call."""
-    for each in (*cls.__mro__, Request):
+    for each in (
+        *cls.__mro__,
+        *([Request] if hasattr(cls, "model") or "model" in fields_of(cls) else []),
+    ):
         if told := _docs(each).get(field.name):
             return " ".join(told.split()).replace("|", "\\|")
     return "`PROVIDER/NAME`, or a simulated `sim/NAME`." if field.name == "model" else ""

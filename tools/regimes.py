@@ -261,9 +261,18 @@ def spreads() -> Iterator[Spread]:
     for share, n in ((0.005, 400), (0.02, 50), (0.02, 100), (0.05, 100), (0.1, 100)):
         drawn = partial(_errors, share, n, 0.0)
         yield Spread(f"{share:.1%} errors of 4, n {n}", drawn, 2 - 4 * share, (-2.0, 2.0))
-    for n in (30, 100, 400):
+    for n in (30, 100, 400, 1000):
         drawn = partial(_errors, 0.02, n, 0.3)
         yield Spread(f"2% errors of 4 in sd .3, n {n}", drawn, 0.0)
+
+
+def traded() -> Iterator[Spread]:
+    """What marks tell apart at 400 problems: decisions that rare errors make wrong, and right ones
+    that t finds with power .8."""
+    yield Spread("rare errors", partial(_errors, 0.02, 400, 0.3), 0.0)
+    for sd in (0.3, 0.6, 1.0):
+        truth = 2.8 * sd / math.sqrt(400)
+        yield Spread(f"sd {sd:g}", partial(_normal, sd, 400, truth), truth)
 
 
 def _normal(sd: float, n: int, mean: float, rng: np.random.Generator) -> tuple[Floats, Places]:

@@ -16,10 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from oversight.engine.analysis.findings.finding import Finding, Part, number, people, program, word
+from oversight.engine.analysis.findings.finding import Finding, Part, number, people, word
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import means
-from tools.regimes import Check, Kind, Spread, checks, spreads
+from oversight.engine.analysis.scoring.quantiles import t_of
+from oversight.engine.display.table import NONE
+from tools.regimes import Check, Kind, Spread, checks, spreads, traded
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics.md"
 BEGIN, END = "<!-- validation -->", "<!-- end of validation -->"
@@ -82,27 +84,31 @@ def _checked(check: Check, simulations: int, seed: int) -> Checked:
 
 
 def validation_finding(found: Sequence[Checked], simulations: int) -> Finding:
-    """One line per check."""
+    """One line for each quantity, with what was measured in each of its regimes."""
+    quantities: dict[tuple[str, Kind], list[Checked]] = {}
+    for each in found:
+        quantities.setdefault((each.quantity, each.kind), []).append(each)
+
+    def measured(its: Sequence[Checked]) -> str:
+        return ", ".join(NONE if x.measured is None else f"{x.measured:.3f}" for x in its)
+
     columns = [
-        word("quantity", "quantity"),
-        word("regime", "regime"),
-        word("", "kind", key="kind"),
-        number("nominal", "nominal", ".2f"),
-        number("measured", "measured", ".3f"),
-        number("± s.e.", "error", ".3f", key="error"),
-        number("with interval", "printed", ".0%", key="printed"),
-        people("holds", lambda line: "yes" if line.holds else "NO"),
-        program("holds", "holds"),
+        people("quantity", lambda its: its[0].quantity, words=True),
+        people("", lambda its: its[0].kind, words=True),
+        people("regimes", lambda its: "; ".join(each.regime for each in its), words=True),
+        people("measured", measured),
+        people("with interval", lambda its: ", ".join(f"{each.printed:.0%}" for each in its)),
+        people("hold", lambda its: f"{sum(each.holds for each in its)} of {len(its)}"),
     ]
-    lacking = [each for each in found if not each.holds]
     notes = [
-        f"{simulations:,} simulations a line. coverage: intervals that hold the truth; size: "
-        "decisions although nothing differs; power: differences found that a plan promised to.",
-        f"{len(found) - len(lacking)} of {len(found)} lines hold: coverage .94, size .05, power "
+        f"{simulations:,} simulations a regime. coverage: intervals that hold the truth, of .95; "
+        "size: decisions although nothing differs, of .05; power: differences found that a plan "
+        "promised to, of .8.",
+        f"{sum(each.holds for each in found)} of {len(found)} hold: coverage .94, size .05, power "
         "within .05, each less two Monte Carlo errors.",
     ]
-    title = "validation: how often what is printed holds, in simulations with known truths"
-    return Finding((Part("checks", title, columns, found, notes),), {"simulations": simulations})
+    title = "how often what is printed holds"
+    return Finding((Part("checks", title, columns, list(quantities.values()), notes),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,12 @@ class Weighed:
     guarded_width: float
     guarded_power: float | None
     marked: float | None
-    """Share of wrong decisions that are marked, or that the guard took back; None without any."""
+    """Share of wrong decisions of t that are marked, or that the guard took back; None without
+    any."""
+    unmarked: float | None
+    """Wrong decisions without a mark, over all simulations; None where something is to be found."""
+    doubted: float | None
+    """Share of right decisions of t that are marked or taken back."""
 
 
 def weigh(simulations: int, seed: int = 0) -> list[Weighed]:
@@ -149,7 +160,11 @@ def _weighed(of: Spread, simulations: int, seed: int) -> Weighed:
     (t, t_width, t_found), (coverage, width, found), (guarded, wide, rarely) = map(
         rates, (alone, shown, rare)
     )
-    wrong = [n for n, its in enumerate(t_found) if its and not of.truth]
+    marked = [each.undone or not it for each, it in zip(shown, found, strict=True)]
+    wrong, right = (
+        [mark for mark, its in zip(marked, t_found, strict=True) if its and bool(of.truth) == real]
+        for real in (False, True)
+    )
     some = bool(of.truth) and 0 < sum(t_found) < simulations
     return Weighed(
         of.regime,
@@ -161,7 +176,9 @@ def _weighed(of: Spread, simulations: int, seed: int) -> Weighed:
         guarded,
         wide / t_width if t_width else math.inf,
         sum(rarely) / sum(t_found) if some else None,
-        float(np.mean([shown[n].undone or not found[n] for n in wrong])) if wrong else None,
+        float(np.mean(wrong)) if wrong else None,
+        None if of.truth else wrong.count(False) / simulations,
+        float(np.mean(right)) if right else None,
     )
 
 
@@ -177,16 +194,66 @@ def weighed_finding(found: Sequence[Weighed], simulations: int) -> Finding:
         number("guarded covers", "guarded", ".3f"),
         number("width / t ", "guarded_width", ".2f", key="guarded_width"),
         number("power / t ", "guarded_power", ".2f", key="guarded_power"),
+        number("† of right", "doubted", ".0%", key="doubted"),
         number("† of wrong", "marked", ".0%", key="marked"),
+        number("wrong, no †", "unmarked", ".3f", key="unmarked"),
     ]
     below = [f"{each.regime} {each.coverage:.2f}" for each in found if each.coverage < 0.93]
     notes = [
-        f"{simulations:,} simulations a line. ‡: share in which the guard stood in. † of wrong: "
-        "wrong decisions of t that are marked, or that the guard took back.",
+        f"{simulations:,} simulations a line. ‡: share in which the guard stood in. † of right, of "
+        "wrong: decisions of t that are marked, or that the guard took back.",
         f"The default covers less than .93 in: {'; '.join(below) or 'none'}.",
     ]
     title = "intervals beside t"
     return Finding((Part("intervals", title, columns, found, notes),), {"simulations": simulations})
+
+
+AS_MANY = (1, 2, 4, 8)
+"""Pseudo-clusters at each end, in place of the one of the guard."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traded:
+    """Share of the decisions of t that a guard of so many pseudo-clusters would mark."""
+
+    pseudo: int
+    wrong: float
+    right: tuple[float, ...]
+    """By spread."""
+
+
+def trade(simulations: int, seed: int = 0) -> list[Traded]:
+    """What the mark could tell apart at most, were the guard another one."""
+    shares = dict[tuple[str, int], float]()
+    for of in traded():
+        rng = np.random.default_rng((seed, *of.regime.encode()))
+        values = np.array([np.clip(of.draw(rng)[0], *of.ends) for _ in range(simulations)])
+        n, low, high = values.shape[1], *of.ends
+        mean, reach = values.mean(axis=1), t_of(0.95, n - 1)
+        found = np.abs(mean) > reach * values.std(axis=1, ddof=1) / math.sqrt(n)
+        for k in AS_MANY:
+            # The guard by its definition: n values and k at each end, around their mean.
+            centre, size = (mean * n + k * (low + high)) / (n + 2 * k), n + 2 * k
+            squares = np.square(values - centre[:, None]).sum(axis=1)
+            squares += k * ((low - centre) ** 2 + (high - centre) ** 2)
+            undone = np.abs(centre) <= reach * np.sqrt(squares / size / (size - 1))
+            shares[of.regime, k] = float(undone[found].mean())
+    wrong, *right = (of.regime for of in traded())
+    return [Traded(k, shares[wrong, k], tuple(shares[each, k] for each in right)) for k in AS_MANY]
+
+
+def traded_finding(found: Sequence[Traded]) -> Finding:
+    """One line for each guard."""
+    _, *right = (of.regime for of in traded())
+    columns = [
+        number("pseudo-clusters at each end", "pseudo"),
+        number("† of wrong, 2% errors of 4 in sd .3", "wrong", ".0%"),
+        *(
+            people(f"† of right, {name}", lambda line, n=n: f"{line.right[n]:.0%}")
+            for n, name in enumerate(right)
+        ),
+    ]
+    return Finding((Part("trade", "what a mark costs, at n 400", columns, found),))
 
 
 if __name__ == "__main__":
@@ -194,6 +261,7 @@ if __name__ == "__main__":
     before, _, rest = PAGE.read_text().partition(BEGIN)
     tables = (
         weighed_finding(weigh(SIMULATIONS), SIMULATIONS),
+        traded_finding(trade(SIMULATIONS)),
         validation_finding(found, SIMULATIONS),
     )
     table = "\n\n".join(each.text("markdown") for each in tables)

@@ -31,10 +31,10 @@ from .accounting.budget import Budget
 from .accounting.ledger import Ledger, UsageTotals
 from .accounting.prices import PriceList, listed
 from .accounting.quarantine import Quarantine
-from .client import Accounting, ModelClient
 from .directory import ModelDirectory
 from .limits.limits import Limits
 from .limits.rate_limiter import RateLimiter
+from .sender import Accounting, Sender
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Models(ModelDirectory):
         """By model, what reads the load of its server."""
         self.simulating = 0
         """Calls of simulated models in flight."""
-        self._clients: dict[str, ModelClient] = {}
+        self._clients: dict[str, Sender] = {}
         self._ready: dict[str, Ask] = {}
         """By model, its client, once nothing has to be found out before its calls."""
         self._providers: dict[str, Provider] = {}
@@ -319,14 +319,14 @@ class Models(ModelDirectory):
         for provider in self._providers.values():
             await provider.close()
 
-    def _client(self, model: str) -> ModelClient:
+    def _client(self, model: str) -> Sender:
         if model not in self._clients:
             provider, api = provider_of(model), self.api(model)
             name = f"{provider} {api}"
             if name not in self._providers:
                 settings = self._bounded(self.settings(provider, api))
                 self._providers[name] = self._connected(settings, api)
-            self._clients[model] = ModelClient(
+            self._clients[model] = Sender(
                 model,
                 self._providers[name],
                 self.limits_of(model),

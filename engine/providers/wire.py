@@ -2,10 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
 
 import orjson
+from msgspec.structs import replace
 
 from ...cache.call import Call
 from ...cache.reply import Reply

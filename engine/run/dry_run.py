@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from msgspec import structs
+
 from ...cache.address import value_address
 from ...cache.call import Call
 from ...cache.reply import Reply
@@ -43,7 +45,7 @@ class Walker:
         address = call.address
         reply = self.seen.get(address)
         if reply is None:
-            reply = self.seen[address] = replace(self._answer(call), call=address)
+            reply = self.seen[address] = structs.replace(self._answer(call), call=address)
             if self._see:
                 self._see(call, reply)
         return reply
@@ -121,7 +123,7 @@ async def _probe(
         address = call.address
         calls.add(address)
         reply = (by.drawn(call, salt) if salt else None) or models.reply(call)
-        return replace(reply, call=address)
+        return structs.replace(reply, call=address)
 
     problem = sweep.problems[0]
     outcomes = [
@@ -161,7 +163,9 @@ async def shapes(sweep: Sweep, simulated: Mapping[str, SimulatedModel]) -> dict[
         alone = Sweep(sweep.name, tuple(problems.values()), (row,))
         await walker.walk(cell for cell in alone.cells() if cell.side == 0)
         # Most calls of a row differ in their prompts alone.
-        for shape in dict.fromkeys(Call(replace(call.request, messages=())) for call in calls):
+        for shape in dict.fromkeys(
+            Call(structs.replace(call.request, messages=())) for call in calls
+        ):
             if not shape.model.startswith(PREFIX):
                 found.setdefault(shape, row)
         calls.clear()
@@ -191,7 +195,7 @@ async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> list[frozenset[
         turn = asyncio.get_running_loop().create_future()
         waiting.append((call.model, turn))
         await turn
-        return replace(answer(call), call=call.address)
+        return structs.replace(answer(call), call=call.address)
 
     work = asyncio.create_task(attempt(cell, ask))
     steps: list[frozenset[str]] = []

@@ -9,10 +9,10 @@ import hashlib
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
+from msgspec.structs import replace
 
 from ...protocols.datasets.tabular import MAX_FIELD
 from ...protocols.question import Problem

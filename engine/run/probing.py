@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from ...cache.call import Ask, nth
 from ...protocols.question import Problem

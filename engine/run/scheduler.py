@@ -1,8 +1,9 @@
 """Attempting one cell: its verdict, or what it failed at."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
 
 from ...cache.address import value_address
 from ...cache.call import Ask, RecordingAsk, nth

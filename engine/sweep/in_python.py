@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from ... import protocols
+from ...cache.address import field_names
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ..errors import RunFolderError
@@ -94,9 +95,8 @@ def _refuses_temperature(agent: Any, settings: Sections) -> bool:
 def _told(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_told(part) for part in value]
-    if is_dataclass(value):
-        inner = {f.name: _told(getattr(value, f.name)) for f in fields(value) if f.init}
-        return {"is": _part(type(value))} | inner
+    if (names := field_names(type(value))) is not None:
+        return {"is": _part(type(value))} | {name: _told(getattr(value, name)) for name in names}
     return value
 
 
@@ -117,6 +117,6 @@ def _made(stored: Any) -> Any:
     if module != PARTS_PREFIX:
         raise RunFolderError(f"{name} is defined in your own {module}")
     kind = getattr(protocols, name)
-    if not (isinstance(kind, type) and is_dataclass(kind)):
+    if not isinstance(kind, type) or field_names(kind) is None:
         raise TypeError(f"{name} is nothing that a protocol is made of")
     return kind(**{field: _made(part) for field, part in settings.items()})

@@ -1,20 +1,19 @@
 """What to run: a sweep is a grid, and a cell is one point of it."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cached_property
 
-from ...cache.address import value_address
+from msgspec import Struct
+
+from ...cache.address import field_names, value_address
 from ...cache.call import Effort
-from ...cache.frozen import fast_init
 from ...protocols.question import Problem
 from .grid import Grid, joined_digest
 from .rows import Row
 
 
-@fast_init
-@dataclass(frozen=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """The unit of work, of resuming and of failure: one world of one problem under one protocol."""
 
     place: int
@@ -83,14 +82,14 @@ class Sweep(Grid):
 
 
 def dataclasses_in(value: object) -> Iterator[object]:
-    """Every dataclass in a tree of roles and settings, each before those within it."""
+    """Every dataclass and struct in a tree of roles and settings, each before those within it."""
     if isinstance(value, (tuple, list)):
         for part in value:
             yield from dataclasses_in(part)
-    elif is_dataclass(value):
+    elif (names := field_names(value.__class__)) is not None:
         yield value
-        for each in fields(value):
-            yield from dataclasses_in(getattr(value, each.name))
+        for name in names:
+            yield from dataclasses_in(getattr(value, name))
 
 
 def tool_users(value: object) -> Iterator[tuple[str, Effort]]:

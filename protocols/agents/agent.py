@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Self
 
+from msgspec import Struct, structs
+from msgspec.structs import force_setattr
+
 from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
-from ...cache.frozen import hash_once
 from ...cache.memo import memoized
 from ...cache.reply import Reply
 from ..prompts.escape import escape_and_count, escape_tags
@@ -36,9 +38,7 @@ PRIVATE, SPEECH = "<private>", "<speech>"
 _CONCESSION = "i concede"
 
 
-@hash_once
-@dataclass(frozen=True)
-class Brief:
+class Brief(Struct, frozen=True, cache_hash=True):
     """What a seat reads beside the question and the transcript."""
 
     title: str
@@ -61,7 +61,7 @@ class Brief:
         # A protocol of one's own may be older than the type; what it says here is its author's.
         for name in ("task", "stance"):
             if not isinstance(text := getattr(self, name), Words):
-                object.__setattr__(self, name, as_words(text))
+                force_setattr(self, name, as_words(text))
 
     @property
     def words(self) -> PromptSet:
@@ -75,7 +75,7 @@ class Brief:
 
     def also_told(self, more: Words, by: str = " ") -> "Brief":
         """The brief with more said at the end of its stance."""
-        return replace(self, stance=Words.joined(self.stance, more, by=by))
+        return structs.replace(self, stance=Words.joined(self.stance, more, by=by))
 
 
 ADVOCATE = Brief(
@@ -178,7 +178,7 @@ class Agent(Speaker):
     ) -> Call:
         """The call behind a speech, or behind a filled-in form where one is given."""
         if not brief.reads_passage:
-            transcript = replace(transcript, question=transcript.question.without_passage())
+            transcript = structs.replace(transcript, question=transcript.question.without_passage())
         room = self.reasoning_tokens
         if form is None:
             todo = self._to_speak(side, brief, bool(transcript.question.passage))
@@ -280,10 +280,10 @@ class Agent(Speaker):
         if self.claims:
             may = replace(may, tools=self.claims)
             scene = replace(scene, before=(*scene.before, *used))
-            turn = replace(turn, tools=used + await check_claims(may, turn.text, scene))
+            turn = structs.replace(turn, tools=used + await check_claims(may, turn.text, scene))
         if not self.quotes:
             return turn
-        return replace(
+        return structs.replace(
             turn, quotes=find_quotes(turn.text, escape_tags(transcript.question.passage))
         )
 

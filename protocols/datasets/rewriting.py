@@ -6,7 +6,9 @@ label, nor the other answers; so that only their content can tell them apart.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply

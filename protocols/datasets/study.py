@@ -11,10 +11,11 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from msgspec.structs import replace
 from pydantic import ConfigDict, Field
 
 from ..conversation import Believed, DiscussedQuestion, HeldConversation, SaidTurn

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from ...cache.call import Ask, used_as
 from ..agents.agent import Agent, Brief
 from ..doubts import readings
@@ -62,4 +64,4 @@ class BestOf(Wrapper):
         # A draft that says nothing is spoken only if no other says more.
         best = max(range(self.n), key=lambda n: (not turns[n].silent, beliefs.read.get(n, 0.0)))
         others = tuple(turn for n, turn in enumerate(turns) if n != best)
-        return replace(turns[best], drafts=others, doubts=beliefs.doubts)
+        return structs.replace(turns[best], drafts=others, doubts=beliefs.doubts)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from ...cache.call import Ask, nth, used_as
 from ..agents.agent import Brief, Speaker
 from ..errors import Unreadable
@@ -46,15 +48,17 @@ class Refine(Wrapper):
         draft = await self.agent.speak(transcript, side, used_as(ask, "draft"), brief)
         if draft.outcome != "ok" or draft.conceded:
             return draft
-        drafted, unchanged = transcript.then(replace(draft, speaker="Draft")), draft
+        drafted, unchanged = transcript.then(structs.replace(draft, speaker="Draft")), draft
         try:
             critique = await self._critique(drafted, side, ask, brief)
             rewriting = brief.also_told(brief.words.text("agent.rewrite"), by="\n")
             heard = drafted.then(critique)
             rewrite = await self.base_agent.speak(heard, side, used_as(ask, "rewrite"), rewriting)
             # The rewrite may rest on what the draft computed.
-            rewrite = replace(rewrite, tools=draft.tools + rewrite.tools, drafts=draft.drafts)
-            unchanged = replace(draft, drafts=(*draft.drafts, rewrite))
+            rewrite = structs.replace(
+                rewrite, tools=draft.tools + rewrite.tools, drafts=draft.drafts
+            )
+            unchanged = structs.replace(draft, drafts=(*draft.drafts, rewrite))
             if rewrite.outcome != "ok" or rewrite.conceded or not rewrite.text:
                 return unchanged
             rating = used_as(ask, "rate")
@@ -79,7 +83,7 @@ class Refine(Wrapper):
             may_concede=False,
         )
         stance = brief.words.fill("agent.criticise")
-        criticising = replace(brief, title="Critique", stance=stance, act="criticise")
+        criticising = structs.replace(brief, title="Critique", stance=stance, act="criticise")
         turns = await gather_in_order(
             *(critic.speak(drafted, side, nth(ask, i), criticising) for i in range(self.critiques))
         )
@@ -87,14 +91,15 @@ class Refine(Wrapper):
         if not usable:
             raise Unreadable("no critique was written", turns[0].text, turns[0].call)
         best = await self._ranked_first(drafted, usable, ask, brief) if len(usable) > 1 else 0
-        return replace(usable[best], speaker="Critique")
+        return structs.replace(usable[best], speaker="Critique")
 
     async def _ranked_first(
         self, drafted: Transcript, critiques: list[Turn], ask: Ask, brief: Brief
     ) -> int:
         """Index of the most useful critique, from 0."""
         listed = (
-            replace(critique, speaker=f"Critique {n}") for n, critique in enumerate(critiques, 1)
+            structs.replace(critique, speaker=f"Critique {n}")
+            for n, critique in enumerate(critiques, 1)
         )
         words = brief.words
         ranking = Brief(

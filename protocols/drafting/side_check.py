@@ -6,7 +6,9 @@ a few times, and those that stay off their side are marked, for the bounds under
 worst.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Agent, Brief, Speaker

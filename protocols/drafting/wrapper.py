@@ -4,6 +4,8 @@ from abc import abstractmethod
 from dataclasses import Field, replace
 from typing import Any, ClassVar, Self
 
+from msgspec import structs
+
 from ...cache.call import Ask
 from ..agents.agent import ADVOCATE, Agent, Brief, Speaker
 from ..prompts.prompt_set import for_side
@@ -17,7 +19,7 @@ def heard_as(brief: Brief, side: Answer) -> Brief:
     So where that judge hears the speech last, its verdict is the call that picked the speech.
     """
     stance = brief.judging or brief.words.text("judge.role")
-    return replace(brief, title="Judge", stance=for_side(stance, side.label))
+    return structs.replace(brief, title="Judge", stance=for_side(stance, side.label))
 
 
 class Wrapper(Speaker):

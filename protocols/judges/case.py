@@ -1,9 +1,10 @@
 """The case put to a judge: which answer is right, or whether a statement holds."""
 
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
-from ...cache.frozen import fast_init
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ..agents.agent import Brief
 from ..doubts import Doubt, Span, around
 from ..prompts.prompt_set import default_prompts
@@ -14,9 +15,7 @@ AFFIRM, DENY = "Yes", "No"
 """The options where a statement is judged; one token each, for judges that read logprobs."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """A transcript and what is asked about it. Every kind of judge decides every case."""
 
     transcript: Transcript
@@ -44,8 +43,7 @@ class Case:
         return replace(self, transcript=replace(self.transcript, question=question))
 
 
-@dataclass(frozen=True, slots=True)
-class Belief:
+class Belief(Struct, frozen=True):
     """A judge's probability that a statement holds."""
 
     value: float

@@ -15,8 +15,9 @@ replies to.
 """
 
 import re
-from dataclasses import replace
 from itertools import groupby
+
+from msgspec.structs import replace
 
 from ..prompts.words import Words
 from ..question import Answer, Question

@@ -2,11 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat
-from ...cache.frozen import fast_init
 from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
 from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, at_seat, mean_spans, readings
@@ -276,9 +278,7 @@ class ModelJudge(Judge):
         own order. Unreadable if there is nothing to read."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class Elicited:
+class Elicited(Struct, frozen=True):
     """What a judge replied to one case in one order of presentation."""
 
     judgements: tuple[Judgement, ...]
@@ -335,9 +335,7 @@ def verdict_of(
     return Verdict(probs, transcript, judgements, bounds=bounds, doubts=doubts)
 
 
-@fast_init
-@dataclass(frozen=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """A case in one order of presentation, with what the judge reads beside it."""
 
     case: Case

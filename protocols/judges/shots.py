@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from ..prompts.prompt_set import PromptSet
 from ..prompts.render import Examples, question_block, turn_block
@@ -11,8 +12,7 @@ from ..question import Problem, Question
 from ..transcript import Transcript
 
 
-@dataclass(frozen=True, slots=True)
-class Shot:
+class Shot(Struct, frozen=True):
     """A transcript, and the probabilities that a good judge gives its answers."""
 
     floor: Transcript

@@ -4,8 +4,10 @@ It is market making (Hubinger 2020, «AI safety via market making») with the ad
 seat.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker

@@ -6,8 +6,10 @@ better than either alone. This measures one amplified overseer, and how much it 
 of its helpers are turned against it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker

@@ -1,8 +1,10 @@
 """Critique and self-critique (Saunders et al. 2022, arXiv:2206.05802)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import comb
 from typing import ClassVar
+
+from msgspec import structs
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Speaker
@@ -137,7 +139,7 @@ class Critique(Assisted, Lasting, Conversation):
         wrong = ("included", {"flaw": flaw}) if flaw else ("hallucinated", {})
         transcript = verdict.transcript
         shown = [
-            replace(transcript, turns=(transcript.turns[0], turn))
+            structs.replace(transcript, turns=(transcript.turns[0], turn))
             for turn in transcript.turns
             if turn.speaker == CRITIC
         ]

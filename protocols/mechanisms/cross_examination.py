@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from msgspec import structs
+
 from ...cache.call import Ask
 from ..agents.agent import Speaker
 from ..prompts.forms import TEXT, Filled, Form, Schema, whole_number
@@ -112,7 +114,7 @@ class CrossExamination(Lasting, Conversation):
             heard = transcript.then(as_statements(speech, said), *exchanges)
             against = rivals[number % len(rivals)]
             up_to, challenge = await self._challenge(heard, side, against, said, ask)
-            pinned = transcript.then(replace(speech, text=up_to), challenge)
+            pinned = transcript.then(structs.replace(speech, text=up_to), challenge)
             answer = await self.seat(self.agent, side, WITNESS).speak(pinned, ask)
             exchanges += (challenge, answer)
         return transcript.then(speech, *exchanges)
@@ -140,7 +142,7 @@ class CrossExamination(Lasting, Conversation):
                 statement=picked.text,
                 question=turn.text,
             )
-            return picked.up_to, replace(turn, text=text)
+            return picked.up_to, structs.replace(turn, text=text)
 
         properties = {"statement": whole_number(numbers), "part": PART, "question": TEXT}
         return await seat.fill(Form("challenge", properties, read, ("part",)), transcript, ask)
@@ -187,4 +189,4 @@ def _small(text: str) -> str:
 
 def as_statements(speech: Turn, said: tuple[Statement, ...]) -> Turn:
     """The speech as a numbered list of its statements."""
-    return replace(speech, text=numbered(statement.text for statement in said))
+    return structs.replace(speech, text=numbered(statement.text for statement in said))

@@ -7,10 +7,12 @@ their drafts freely.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
 from typing import ClassVar, TypeAlias
+
+from msgspec.structs import replace
 
 from ...cache.call import Ask, nth
 from ..doubts import ANYTHING, Doubt, around

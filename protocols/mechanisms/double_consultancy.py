@@ -1,8 +1,10 @@
 """Double consultancy (Arnesen et al. 2024, arXiv:2409.16636): the judge hears both sides, and
 neither side hears the other."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker

@@ -6,9 +6,11 @@ the judge checks that one. A prover with a sound argument wins whatever the oppo
 without must have gone wrong somewhere, if only where the argument turns into its claim.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, Literal, TypeAlias
+
+from msgspec import structs
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker
@@ -165,7 +167,7 @@ class DoublyEfficientDebate(Protocol):
             found = await self._check(question, steps[:number], side, ask)
             value = self._outcome(odds, number, found.value)
             span = found.span and self._outcomes(odds, number, found.span)
-            belief = replace(found, value=value, span=span)
+            belief = structs.replace(found, value=value, span=span)
         else:
             belief = Belief(self._unchallenged(odds))
         measures = (
@@ -196,7 +198,7 @@ class DoublyEfficientDebate(Protocol):
     def _conclusion(self, steps: tuple[Turn, ...], side: Answer) -> Turn:
         """The last step, which nobody may leave out: that the answer follows."""
         text = self.words.data("doubly_efficient_debate.conclusion", label=side)
-        return replace(steps[0], text=text, forged=0, cut=False, reasoning="")
+        return structs.replace(steps[0], text=text, forged=0, cut=False, reasoning="")
 
     async def _challenge(
         self, transcript: Transcript, side: Answer, steps: int, ask: Ask
@@ -231,7 +233,7 @@ class DoublyEfficientDebate(Protocol):
     def _shown(self, question: Question, steps: tuple[Turn, ...]) -> Transcript:
         """What the judge reads: the challenged step, and those before it, on which it rests."""
         # Nobody could challenge what the prover thinks aloud beside its steps.
-        return Transcript(question, (replace(as_list(steps), reasoning=""),))
+        return Transcript(question, (structs.replace(as_list(steps), reasoning=""),))
 
     def _unchallenged(self, odds: Odds) -> float:
         """The verdict on an argument that nobody challenges: that all of its steps hold."""
@@ -286,4 +288,4 @@ def _stated(odds: Odds, step: Turn) -> tuple[Turn, ...]:
     if not odds:
         return ()
     text = ", ".join(f"[{number}] {p:.1%}" for number, p in enumerate(odds, 1))
-    return (replace(step, text=text),)
+    return (structs.replace(step, text=text),)

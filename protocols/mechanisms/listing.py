@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from ...cache.call import Ask
 from ..prompts.forms import TEXTS, Filled, Form
 from ..seat import Seat
@@ -33,7 +35,7 @@ def entries_of(seat: Seat, said: Filled, texts: Sequence[str]) -> tuple[Turn, ..
 
 def as_list(entries: tuple[Turn, ...]) -> Turn:
     """One turn that shows the entries as a numbered list. There must be at least one."""
-    return replace(
+    return structs.replace(
         entries[0],
         text=numbered(entry.text for entry in entries),
         forged=sum(entry.forged for entry in entries),

@@ -6,10 +6,12 @@ reflection, and that is what the market answers when it is deployed.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import ClassVar, TypeAlias
+
+from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker

@@ -6,8 +6,10 @@ shares no speech with the closed one, whose rules say that sides were assigned.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker

@@ -7,8 +7,10 @@ wrong.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..agents.agent import Speaker

@@ -5,8 +5,10 @@ criteria, helpers assess each, and the reward model reads what they say. The age
 reward by best of N, which is how one optimises against a reward model without any training.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from ...cache.call import Ask, nth
 from ..agents.agent import Brief, Speaker

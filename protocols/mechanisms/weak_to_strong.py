@@ -6,9 +6,11 @@ something to go by, and the labels of several weak judges, whose errors are part
 averaged.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from ...cache.call import Ask
 from ..judges.ensemble import Ensemble

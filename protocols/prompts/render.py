@@ -10,8 +10,9 @@ told what these tags mean. Instructions are `Words`, and hold none of it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from ...cache.call import Message
 from ...cache.memo import memoized
@@ -23,8 +24,7 @@ from .prompt_set import PromptSet
 from .words import NOTHING, Words, lines, require_words
 
 
-@dataclass(frozen=True)
-class Instructions:
+class Instructions(Struct, frozen=True, dict=True):
     """What a reader is to do now, marked so that no speech can pass for it."""
 
     task: str
@@ -99,8 +99,7 @@ def messages(
     return (system, Message("user", "\n\n".join(parts)))
 
 
-@dataclass(frozen=True, slots=True)
-class Examples:
+class Examples(Struct, frozen=True):
     """Decided cases that a reader is shown, laid out, and the turns in them."""
 
     text: str

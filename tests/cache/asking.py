@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from oversight.cache.address import store_key
 from oversight.cache.call import Ask, Call, Message, Request

@@ -3,13 +3,14 @@
 import hashlib
 import math
 import random
-from dataclasses import replace
 from importlib.resources import files
 
+import msgspec
 import orjson
 import pytest
 import zstandard
 from hypothesis import given
+from msgspec import structs
 
 from oversight.cache.address import store_key
 from oversight.cache.call import Message
@@ -28,7 +29,7 @@ from oversight.cache.record import (
 )
 from oversight.cache.reply import Reply, Token, Usage
 from oversight.cache.stats import ReplyCounts, StoreStatistics, store_statistics
-from tests.calls import FULL, REPLY, calls, replies
+from tests.calls import FIRST, FULL, REPLY, calls, replies
 
 ADDRESS = FULL.address
 KEY = store_key(ADDRESS, "here/v1")
@@ -46,13 +47,13 @@ PACKED_ONCE = (
     "cc908e7a93ba121d5f81b633e643074d89d913e4168d2b54f95c9e49ba9caf3655ef0cd89705cd5bb609f269"
     "c8578c500c246c9b1f437eb98f277cf29039cf09f3d227d9be578deb315b75"
 )
-"""FULL and REPLY, as a store once kept them."""
+"""FIRST and REPLY, as a store once kept them."""
 
 
 def with_reply(json: bytes) -> bytes:
     """RECORD with other JSON for its reply."""
     packed = zstandard.ZstdCompressor().compress(json)
-    return replace(RECORD, reply_size=len(json), reply_part=packed).to_bytes()
+    return structs.replace(RECORD, reply_size=len(json), reply_part=packed).to_bytes()
 
 
 @given(calls, replies)
@@ -64,7 +65,11 @@ def test_a_call_and_its_reply_come_back_equal(call, reply):
         record = read_record(key, value)
         assert record.form == form
         assert record.call() == call
-        assert record.reply() == stored_reply(key, value, address) == replace(reply, call=address)
+        assert (
+            record.reply()
+            == stored_reply(key, value, address)
+            == structs.replace(reply, call=address)
+        )
         assert (record.model, record.outcome, record.stored_at) == (call.model, reply.outcome, 7)
         record.check()
         assert record.to_bytes() == value
@@ -97,10 +102,10 @@ def test_the_beginning_that_calls_share_is_a_part_of_its_own():
     with pytest.raises(DamagedEntry, match="lost the passage"):
         lost.call()
     for wrong in (
-        replace(packed, shared_at=2**20),
-        replace(packed, shared_part=shared[:-1]),
-        replace(packed, shared_part=b"no zstd"),
-        replace(packed, call_part=b"no zstd"),
+        structs.replace(packed, shared_at=2**20),
+        structs.replace(packed, shared_part=shared[:-1]),
+        structs.replace(packed, shared_part=b"no zstd"),
+        structs.replace(packed, call_part=b"no zstd"),
     ):
         with pytest.raises(DamagedEntry):
             wrong.check()
@@ -108,7 +113,9 @@ def test_the_beginning_that_calls_share_is_a_part_of_its_own():
 
 
 def test_a_record_knows_its_sizes():
-    assert RECORD.call_size == len(FULL.canonical) and RECORD.reply_size == len(orjson.dumps(REPLY))
+    assert RECORD.call_size == len(FULL.canonical) and RECORD.reply_size == len(
+        msgspec.json.encode(REPLY)
+    )
     assert RECORD.address == ADDRESS
 
 
@@ -146,7 +153,7 @@ def test_an_unknown_outcome_is_damage():
         b'"text"',
         b"{}",
         *(
-            orjson.dumps(orjson.loads(orjson.dumps(REPLY)) | {field: wrong})
+            orjson.dumps(orjson.loads(msgspec.json.encode(REPLY)) | {field: wrong})
             for field, wrong in [
                 ("text", 5),
                 ("outcome", "fine"),
@@ -158,8 +165,8 @@ def test_an_unknown_outcome_is_damage():
                 ("logprobs", [{"text": "A", "logprob": None, "top": []}]),
                 ("logprobs", [{"text": "A", "logprob": -1.0, "top": [["A"]]}]),
                 ("logprobs", [{"text": "A", "logprob": -1.0, "top": [["A", True]]}]),
-                ("usage", {**orjson.loads(orjson.dumps(Usage())), "input_tokens": 1.5}),
-                ("usage", {**orjson.loads(orjson.dumps(Usage())), "raw": 1}),
+                ("usage", {**orjson.loads(msgspec.json.encode(Usage())), "input_tokens": 1.5}),
+                ("usage", {**orjson.loads(msgspec.json.encode(Usage())), "raw": 1}),
                 ("served_model", ["m"]),
                 ("opaque", 0),
             ]
@@ -173,8 +180,8 @@ def test_json_that_is_no_reply_is_damage(json):
 
 def test_a_reply_that_claims_to_unpack_to_something_huge_is_not_unpacked():
     bomb = zstandard.ZstdCompressor().compress(bytes(2**20))
-    small = replace(RECORD, reply_size=100, reply_part=bomb)
-    huge = replace(RECORD, reply_size=MAX_UNPACKED_BYTES + 1, reply_part=bomb)
+    small = structs.replace(RECORD, reply_size=100, reply_part=bomb)
+    huge = structs.replace(RECORD, reply_size=MAX_UNPACKED_BYTES + 1, reply_part=bomb)
     for record in (small, huge):
         with pytest.raises(DamagedEntry, match="does not unpack"):
             stored_reply(KEY, record.to_bytes(), ADDRESS)
@@ -183,11 +190,11 @@ def test_a_reply_that_claims_to_unpack_to_something_huge_is_not_unpacked():
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        (replace(RECORD, identity="elsewhere"), "another key"),
-        (replace(RECORD, key=store_key(ADDRESS, "elsewhere")), "another key"),
-        (replace(RECORD, model="sim/weak"), "head is not that of its call"),
-        (replace(RECORD, outcome="ok"), "head is not that of its call"),
-        (replace(RECORD, call_size=3), "does not unpack"),
+        (structs.replace(RECORD, identity="elsewhere"), "another key"),
+        (structs.replace(RECORD, key=store_key(ADDRESS, "elsewhere")), "another key"),
+        (structs.replace(RECORD, model="sim/weak"), "head is not that of its call"),
+        (structs.replace(RECORD, outcome="ok"), "head is not that of its call"),
+        (structs.replace(RECORD, call_size=3), "does not unpack"),
     ],
 )
 def test_a_record_whose_parts_do_not_belong_together_is_damaged(changed, reason):
@@ -199,33 +206,33 @@ def test_a_record_whose_parts_do_not_belong_together_is_damaged(changed, reason)
 def test_a_plain_part_of_another_size_than_its_head_says_is_damaged(size):
     whole = RECORD.plain()
     with pytest.raises(DamagedEntry, match=r"a part of it has \d+ bytes, not"):
-        replace(whole, reply_size=whole.reply_size + size).reply()
+        structs.replace(whole, reply_size=whole.reply_size + size).reply()
 
 
 def test_a_call_that_is_not_in_canonical_form_is_damage():
     for json in (FULL.canonical + b" ", b"[1,{}]", b"[]", b"{}", FULL.canonical[:-3]):
         packed = zstandard.ZstdCompressor().compress(json)
         with pytest.raises(DamagedEntry, match="no call"):
-            replace(RECORD, call_size=len(json), call_part=packed).call()
+            structs.replace(RECORD, call_size=len(json), call_part=packed).call()
 
 
 def test_a_call_of_another_schema_is_named_as_such():
-    json = orjson.dumps([99, FULL])
+    json = msgspec.json.encode([99, FULL])
     packed = zstandard.ZstdCompressor().compress(json)
     with pytest.raises(DamagedEntry, match="schema 99"):
-        replace(RECORD, call_size=len(json), call_part=packed).call()
+        structs.replace(RECORD, call_size=len(json), call_part=packed).call()
 
 
 @pytest.mark.parametrize(
     ("reply", "place"),
     [
-        (replace(REPLY, text="a\ud800"), "text: lone surrogate"),
-        (replace(REPLY, usage=Usage(raw="\udfff")), "usage.raw: lone surrogate"),
-        (replace(REPLY, logprobs=(Token("A", math.nan),)), r"logprobs\[0\].logprob: nan"),
-        (replace(REPLY, logprobs=(Token("A", -math.inf),)), r"logprobs\[0\].logprob: -inf"),
-        (replace(REPLY, stop_reason=None), r"got `null` - at `\$.stop_reason`"),
-        (replace(REPLY, outcome="fine"), r"'fine' - at `\$.outcome`"),
-        (replace(REPLY, usage=Usage(input_tokens=1.5)), r"at `\$.usage.input_tokens`"),
+        (structs.replace(REPLY, text="a\ud800"), "text: lone surrogate"),
+        (structs.replace(REPLY, usage=Usage(raw="\udfff")), "usage.raw: lone surrogate"),
+        (structs.replace(REPLY, logprobs=(Token("A", math.nan),)), r"logprobs\[0\].logprob: nan"),
+        (structs.replace(REPLY, logprobs=(Token("A", -math.inf),)), r"logprobs\[0\].logprob: -inf"),
+        (structs.replace(REPLY, stop_reason=None), r"got `null` - at `\$.stop_reason`"),
+        (structs.replace(REPLY, outcome="fine"), r"'fine' - at `\$.outcome`"),
+        (structs.replace(REPLY, usage=Usage(input_tokens=1.5)), r"at `\$.usage.input_tokens`"),
     ],
 )
 def test_a_reply_that_would_not_come_back_equal_is_refused_by_its_field(reply, place):
@@ -235,7 +242,9 @@ def test_a_reply_that_would_not_come_back_equal_is_refused_by_its_field(reply, p
 
 def test_a_whole_number_is_a_logprob():
     reply = Reply("A", logprobs=(Token("A", 0, (("A", 0),)),))
-    assert new_record(KEY, FULL, reply, "here/v1", 7).reply() == replace(reply, call=ADDRESS)
+    assert new_record(KEY, FULL, reply, "here/v1", 7).reply() == structs.replace(
+        reply, call=ADDRESS
+    )
 
 
 def test_no_flipped_bit_of_a_sealed_record_goes_unnoticed():
@@ -275,13 +284,14 @@ def test_the_dictionary_that_stored_records_need_is_pinned():
 
 
 def test_a_record_that_was_packed_with_this_dictionary_stays_readable():
-    record = read_record(KEY, bytes.fromhex(PACKED_ONCE))
+    key = store_key(FIRST.address, "here/v1")
+    record = read_record(key, bytes.fromhex(PACKED_ONCE))
     record.check()
-    assert record.call() == FULL and record.reply() == replace(REPLY, call=ADDRESS)
+    assert (record.call(), record.reply()) == (FIRST, structs.replace(REPLY, call=FIRST.address))
 
 
 def entry(model: str, outcome: str, stored_at: int):
-    call, reply = FULL.changed(model=model), replace(REPLY, outcome=outcome)
+    call, reply = FULL.changed(model=model), structs.replace(REPLY, outcome=outcome)
     record = new_record("key", call, reply, "here/v1", stored_at)
     return "key", record
 

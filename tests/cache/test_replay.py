@@ -1,11 +1,11 @@
 """Replays: answers from the store alone; what was never recorded is named with what is nearest."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from oversight.cache import explain
 from oversight.cache.cache import Cache

@@ -12,8 +12,8 @@ from oversight.cache.store import MemoryStore
 from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import CellOutcome
 from oversight.engine.stop import StopToken
@@ -86,9 +86,7 @@ class Simulation:
         provider = FaultyProvider(self.chance, self.share, self.deadly)
         budget = None if self.cap is None else Budget(self.cap)
         accounting = Accounting(ledger, listed(), budget)
-        endpoint = ModelClient(
-            MODEL, provider, self.limits, stop_token, accounting, self.chance.random
-        )
+        endpoint = Sender(MODEL, provider, self.limits, stop_token, accounting, self.chance.random)
         cache = Cache(self.store, endpoint, identity=lambda call: "lab", clock=lambda: 0)
         kept: dict[int, tuple[bytes, CellOutcome]] = {}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.stop import StopToken
 from oversight.engine.system.loop import event_loop
 from tests.lines import asked, reached
@@ -17,7 +17,7 @@ from tests.lines import asked, reached
 async def main(url: str, count: int, line: str = "openai wire, plain") -> None:
     accounting = Accounting(Ledger(), listed())
     async with reached(line, url, deadline=60.0) as provider:
-        endpoint = ModelClient(asked(line).model, provider, Limits(), StopToken(), accounting)
+        endpoint = Sender(asked(line).model, provider, Limits(), StopToken(), accounting)
         tasks = [asyncio.create_task(endpoint(asked(line, f"{n}"))) for n in range(count)]
         # Each has failed once and waits for its next try.
         while endpoint.page.account().count("ambiguous") < count:  # noqa: ASYNC110

@@ -18,9 +18,9 @@ from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, QuotaExhausted
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.prefix_warmup import PrefixWarmup
+from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.observer import Observer, ProgressDisplay
 from oversight.engine.run.run import Run, RunOptions
@@ -30,7 +30,7 @@ from tests import virtual
 from tests.command_line import ROOT
 from tests.documents import shown
 from tests.run_folders import written
-from tests.server import call_of, retried
+from tests.server import call_of, sender
 from tests.shipments import shipments, simulated
 
 ONE = Limits(concurrency=1)
@@ -57,13 +57,13 @@ class Inner:
 
 
 def client(inner: Inner) -> Ask:
-    return ModelClient("sim/m", inner, ONE, StopToken(), Accounting(Ledger(), listed(), None))
+    return Sender("sim/m", inner, ONE, StopToken(), Accounting(Ledger(), listed(), None))
 
 
 AROUND: dict[str, Callable[[Inner], Ask]] = {
     "cache": lambda inner: Cache(MemoryStore(), inner, identity=lambda call: "lab"),
     "recording": RecordingAsk,
-    "limits and retries": lambda inner: retried(inner, ONE),
+    "limits and retries": lambda inner: sender(inner, ONE),
     "client": client,
     "warm prefixes": lambda inner: PrefixWarmup(inner, lambda call: call.request.model),
 }

@@ -6,10 +6,10 @@ Counted are the characters that are looked at or copied, not seconds.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, SupportsIndex
 
 import pytest
+from msgspec import structs
 
 from oversight.cache import Reply, Token
 from oversight.cache.folding import folded
@@ -106,7 +106,7 @@ for _name in (
 
 
 FORM = Form("note", {"note": TEXT}, lambda filled: filled.text("note"))
-BRIEF = replace(ADVOCATE, stance=Words(f"{PRIVATE} {SPEECH}"))
+BRIEF = structs.replace(ADVOCATE, stance=Words(f"{PRIVATE} {SPEECH}"))
 SCENE = Scene(CRATES, A)
 
 

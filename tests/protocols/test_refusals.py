@@ -1,10 +1,11 @@
 """Settings that cannot be used are refused, with what would do: `refusals.md`."""
 
 import math
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from oversight import protocols
 from oversight.protocols import Answer, Protocol, Question, StatedJudge

@@ -4,11 +4,12 @@ import hashlib
 import inspect
 import re
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
 import pytest
+from msgspec import structs
 
 from oversight.cache.call import Call, RecordingAsk
 from oversight.cache.reply import Reply
@@ -100,9 +101,12 @@ def by_meaning(call: Call, question: Question) -> str | Reply:
 def exchanged(question: Question) -> Question:
     """The same answers under each other's label, and in each other's place."""
     first, other = question.answers
-    return replace(
+    return structs.replace(
         question,
-        answers=(replace(other, label=first.label), replace(first, label=other.label)),
+        answers=(
+            structs.replace(other, label=first.label),
+            structs.replace(first, label=other.label),
+        ),
     )
 
 
@@ -143,7 +147,7 @@ async def heard(
     ask = RecordingAsk(Scripted(lambda call: whimsical(call, 1)))
     for side in question.answers:
         verdict = await protocol.run(question, side, ask)
-        await protocol.appraise(replace(ASKED, question=question), side, verdict, ask)
+        await protocol.appraise(structs.replace(ASKED, question=question), side, verdict, ask)
         turns = {turn.call: turn for turn in verdict.turns()}
         for note in ask.notes:
             if isinstance(note, Reading):
@@ -239,7 +243,7 @@ async def test_a_judge_is_asked_in_its_own_way(way: str, reason: str) -> None:
     if way == "label" and reason != "none":
         return
     judge, ask = replace(WAYS[way], reason=reason), RecordingAsk(Scripted(lambda call: "Hm."))
-    graded = replace(QUESTION, graded=True)
+    graded = structs.replace(QUESTION, graded=True)
     brief = PROTOCOLS["naive_judge"](judge, prompts=MARKED).judging()
     for statement, question in (("", QUESTION), ("It is.", QUESTION), ("", graded)):
         for both in (False, True):
@@ -356,7 +360,7 @@ async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(n
             return "Answer: A" if votes else "A: 60%\nB: 40%"
 
         verdict = await PANELS[name].judge(transcript, Scripted(answer))
-        world = replace(verdict, transcript=transcript).settled(first)
+        world = structs.replace(verdict, transcript=transcript).settled(first)
         return world.probs[0], verdict.spans[0], verdict.doubts
 
     vote = isinstance(PANELS[name], VotesJudge)
@@ -407,4 +411,4 @@ async def test_who_drafts_is_heard_as_who_would_have_spoken(kind: str) -> None:
                 assert {"agent.reader_rules", "agent.reader"} <= blocks and seat == "Reader"
             case "draft" | "speak":
                 assert "propaganda.advocate" in blocks and call.max_tokens == 124
-    assert {field.name for field in fields(Turn)} > {"drafts", "doubts"}
+    assert {*Turn.__struct_fields__} > {"drafts", "doubts"}

@@ -1,6 +1,7 @@
 """What is made of the words of models and people: `words.md`."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,8 @@ from oversight.protocols.question import is_graded
 from oversight.protocols.quotes import Quote, find_quotes, marked
 from tests.fakes import ALICE, CRATES, JUDGE, A, Scripted
 from tests.protocols.agents.test_tools import used
-from tests.protocols.drafting.test_drafting import check_side, finding
-from tests.protocols.judges.test_judges import SHOT
+from tests.protocols.drafting.test_drafting import check_side, finding, scripted, spoken
+from tests.protocols.judges.test_judges import SHOT, judge, system
 from tests.protocols.prompts.test_quotes import PASSAGE
 from tests.protocols.test_seat import FORM, SEAT
 from tests.sessions import Session, sessions
@@ -68,6 +69,15 @@ async def checked(found: list[str]) -> tuple[str, str, int]:
     return turn.text, turn.check, turn.retries
 
 
+async def refined(**said: Any) -> str:
+    return (await spoken(scripted(**said))).text
+
+
+async def example(kind: str) -> str:
+    told = await system(judge(kind, shots=(SHOT,)))
+    return told.partition("<reply>\n")[2].partition("\n</reply>\n</example>")[0]
+
+
 def features(name: str, more: Answer, less: Answer) -> str:
     return f"{FEATURES[name](more):g} > {FEATURES[name](less):g}"
 
@@ -76,7 +86,8 @@ NAMES = PUBLIC | {
     each.__name__: each
     for each in (
         verified, heard, conceded, said_in, relabelled, filled, calculate, closing, number, steps,
-        escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked, features,
+        escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked,
+        features, refined, example, Reply,
     )
 }  # fmt: skip
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.display.table import Table
+from oversight.engine.models.accounting.ledger import Ledger
+from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.limits.rate_limiter import RateLimiter
 from oversight.engine.models.router import CELLS_A_SLOT, LOAD_SECONDS, MIN_CELLS
+from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.providers.provider import Provider
 from oversight.engine.providers.replicas import Replica, Replicas
 from oversight.engine.providers.settings import Settings
@@ -137,8 +139,8 @@ def simulated(*, concurrency: int | None = None, states: bool = False) -> Found:
         ways = [Replica(f"http://{n}", fake) for n, fake in enumerate(fakes)]
         replicas = Replicas(settings, ways)
         replicas.trust("vllm/m")
-        limits = Limits(concurrency=concurrency)
-        ask = RateLimiter(replicas, limits, own=True, servers=servers)
+        limits, accounting = Limits(concurrency=concurrency), Accounting(Ledger(), listed())
+        ask = Sender("vllm/m", replicas, limits, StopToken(), accounting, own=True, servers=servers)
         order = Canaries(Plain(cells()), ROWS, patience=FREE_PATIENCE)  # type: ignore[arg-type]
         end = NotedOutcome(Verdict((0.5, 0.5), Transcript(shipments(1)[0].question)), [])
 
@@ -151,13 +153,13 @@ def simulated(*, concurrency: int | None = None, states: bool = False) -> Found:
             """Nothing is written."""
 
         def lanes() -> int:
-            return max(MIN_CELLS, int(CELLS_A_SLOT * (concurrency or ask.unknown_width)))
+            return max(MIN_CELLS, int(CELLS_A_SLOT * (concurrency or ask.limiter.unknown_width)))
 
         async def telling() -> None:
             while states:
                 await asyncio.sleep(LOAD_SECONDS)
                 running = sum(min(fake.here, SLOTS) for fake in fakes)
-                ask.load_stated(running, sum(fake.here for fake in fakes) - running)
+                ask.limiter.load_stated(running, sum(fake.here for fake in fakes) - running)
 
         told = asyncio.create_task(telling())
         await run_lanes(order, attempt, keep, lanes=lanes, stop_token=StopToken())  # type: ignore[arg-type]

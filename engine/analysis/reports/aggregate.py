@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,8 +26,9 @@ DOUBTS = ("refused", "empty", "conceded", "off_side")
 MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
 
-OPEN_TRUST = "OpenTrust"
-"""Class of protocols that ask no judge: what their worlds end in is so by definition."""
+OPEN_TRUST, PUBLISHED = "OpenTrust", "PublishedJudge"
+"""Class of protocols that ask no judge, whose worlds end as they do by definition; and of judges
+who are those of an experiment."""
 
 GUESS = 0.5
 """Captured mass of a judgement by logprobs below which it is close to a guess."""
@@ -67,7 +69,6 @@ class OutcomeTable:
         self.redraws: dict[int, tuple[tuple[float, ...], ...]] = {}
         """Verdicts on one transcript, where a judge was asked several times; by place."""
         self._ids = tuple(problem.id for problem in sweep.problems)
-        self._clusters = tuple(each.group or f"\0{each.id}" for each in sweep.problems)
         self.cells = CellIndex(sweep)
         self.secondary = SecondaryMeasures(sweep, self.cells)
 
@@ -128,14 +129,30 @@ class OutcomeTable:
             np.zeros(n, np.bool_),
             nothing,
             at[:, 0],
-            {"problem": problem},
+            dict.fromkeys(clusters := self._clusters(row), problem),
             self._ids,
-            {"problem": self._clusters},
+            clusters,
             self.doubtful[places],
             self.ends[places],
             drawn=True,
             certain=self.sweep.rows[row].is_a(OPEN_TRUST),
         )
+
+    def _clusters(self, row: int) -> dict[str, tuple[str, ...]]:
+        """What each problem stands for a draw of: its group and, of published verdicts, those who
+        judged it."""
+        its, problems = self.sweep.rows[row], self.sweep.problems
+        found = {"problem": tuple(each.group or f"\0{each.id}" for each in problems)}
+        if PUBLISHED in its.judge_lineage:
+            mode = its.judge_settings.get("mode")
+            said = (getattr(each.question, "held", None) for each in problems)
+            found["judge"] = tuple(
+                " & ".join(sorted({one.judge for one in held.judged if one.mode == mode}))
+                if held
+                else ""
+                for held in said
+            )
+        return found
 
     def scored(self, row: int, score: str) -> Scored | None:
         """The verdicts of a row under a score; None if none admits it."""
@@ -163,6 +180,10 @@ class OutcomeTable:
         draw = self.cells.problem * self.sweep.draws + self.cells.draw
         whole = np.bincount(draw, weights=lost)[draw] == 0
         found = self.secondary.sample(right, whole & ~np.isnan(right), SHARE)
+        if found and "judge" in (clusters := self._clusters(row)):
+            place = {id: n for n, id in enumerate(self._ids)}
+            at = [place[id] for id in found.questions]
+            found = replace(found, ways={way: np.array(of)[at] for way, of in clusters.items()})
         return found.settled() if found and self.sweep.rows[row].is_a(OPEN_TRUST) else found
 
     def in_doubt(self, row: int) -> tuple[Influences | None, Influences | None]:

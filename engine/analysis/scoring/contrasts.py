@@ -92,7 +92,8 @@ def contrasts(
     found: dict[int, Contrast] = {}
     for places in _by_questions(samples, chosen):
         block = [chosen[k] for k in places]
-        if all(samples[name].questions for name in block[0]):
+        its = [samples[name] for name in block[0]]
+        if all(each.questions for each in its) and any(each.alone for each in its):
             every = _paired(samples, block, error, interval)
         else:
             every = (_apart(both, samples, error, interval) for both in block)
@@ -152,8 +153,9 @@ def _by_questions(
     samples: Mapping[str, Influences], pairs: Sequence[tuple[str, str]]
 ) -> list[list[int]]:
     """Places of the contrasts, grouped by the questions that their rows share."""
-    kinds = {questions: n for n, questions in enumerate({s.questions for s in samples.values()})}
-    kind = {name: kinds[sample.questions] for name, sample in samples.items()}
+    alike = {name: (each.questions, each.alone) for name, each in samples.items()}
+    kinds = {its: n for n, its in enumerate(set(alike.values()))}
+    kind = {name: kinds[its] for name, its in alike.items()}
     by_questions: dict[frozenset[int], list[int]] = {}
     for k, (first, second) in enumerate(pairs):
         by_questions.setdefault(frozenset((kind[first], kind[second])), []).append(k)

@@ -98,12 +98,18 @@ class Influences:
     def __sub__(self, other: "Influences") -> "Influences":
         """The difference, question by question over those that both have; else over the judgements
         of both, of which those of one cluster are paired by it. ValueError if they share none."""
+        names = [name for name in self.ways if name in other.ways]
+        if self.questions and other.questions and len(names) > 1:
+            # The judges of a question need not be those of the other row.
+            shared = set(self.questions) & set(other.questions)
+            kept = [each for row in (self, other) if (each := row.on(shared))]
+            one, two = (replace(each, questions=()) for each in kept)
+            return replace(one - two, n=len(shared))
         if self.questions and other.questions:
             rows = together({"first": self, "second": other})
             ways = {"problem": rows.keys}
             ends = ends_apart(self.ends, other.ends)
             return of_questions(rows.questions, rows.values[0] - rows.values[1], ways, ends)
-        names = [name for name in self.ways if name in other.ways]
         if not names:
             raise ValueError("the two estimates have no kind of cluster in common")
         ours, theirs = self._strata(), other._strata()
@@ -137,6 +143,11 @@ class Influences:
             return self
         return replace(self, ends=(self.value, self.value))
 
+    @property
+    def alone(self) -> bool:
+        """Whether it is a mean over questions that depend on one another by their groups alone."""
+        return bool(self.questions) and len(self.ways) == 1
+
     def _strata(self) -> Places:
         return np.zeros(len(self.psi), np.int64) if self.strata is None else self.strata
 
@@ -148,7 +159,7 @@ class Influences:
 
     def estimate(self, error: ErrorKind = "cr3", interval: Interval = "t") -> Estimate:
         """The value with its error over all ways."""
-        if self.questions:
+        if self.alone:
             return estimates((self,), error, interval)[0]
         names = tuple(self.ways)
         codes = {name: _crossed([self.ways[name]]) for name in names}
@@ -403,7 +414,7 @@ def estimates(
     alike: dict[tuple[tuple[str, ...], bytes], list[int]] = {}
     found: dict[int, Estimate] = {}
     for n, sample in enumerate(samples):
-        if sample.questions:
+        if sample.alone:
             alike.setdefault((sample.questions, sample.ways["problem"].tobytes()), []).append(n)
         else:
             found[n] = sample.estimate(error, interval)

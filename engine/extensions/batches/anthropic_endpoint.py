@@ -1,24 +1,33 @@
 """Anthropic's Message Batches API: one request holds all calls, one file holds all results."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
-from datetime import datetime
+from contextlib import AbstractAsyncContextManager
+from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
 from ...providers.payload import text
+from ...providers.sdk_clients import anthropic_client
 from .endpoint import (
+    TRANSFER_TIMEOUT,
     BatchEndpoint,
     BatchState,
     Caps,
     LineResult,
     ListedBatch,
     Lost,
-    Submission,
+    named,
+    require_id,
 )
+from .journal import Submission
 
-PATH = "/v1/messages/batches"
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+_PIECE = 2**18
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -41,6 +50,10 @@ class AnthropicEndpoint(BatchEndpoint):
 
     caps = Caps(100_000, 256 * 10**6)
 
+    @cached_property
+    def _client(self) -> "AsyncAnthropic":
+        return anthropic_client(self.settings, self.http()).with_options(timeout=TRANSFER_TIMEOUT)
+
     def line(self, custom_id: str, body: bytes) -> bytes:
         return b'{"custom_id":"%s","params":%s},' % (custom_id.encode(), body)
 
@@ -55,38 +68,41 @@ class AnthropicEndpoint(BatchEndpoint):
 
     async def upload(self, file: Path) -> str:
         # Nothing is uploaded; but the age of a batch is told from others by the vendor's clock.
-        await self.http.ask("GET", PATH, query={"limit": "1"})
+        await self.asked(self._client.messages.batches.list(limit=1))
         return ""
 
     async def create(self, batch: Submission, file: Path, uploaded: str) -> str:
-        told = await self.http.ask("POST", PATH, file=file, makes=True)
-        size = sum(_counts(told).values())
-        if size != batch.lines:
-            raise ValueError(f"{batch.lines:,} calls were submitted, and the answer is of {size:,}")
-        return _named(told)
+        from anthropic.types.messages import MessageBatch
+
+        # The typed method would hold all calls in memory, and write each of them anew.
+        size = str((await asyncio.to_thread(file.stat)).st_size)
+        making = self._client.post(
+            "/v1/messages/batches",
+            cast_to=MessageBatch,
+            content=_pieces(file),
+            options={"headers": {"content-type": "application/json", "content-length": size}},
+        )
+        told = await self.asked(making, makes=True)
+        if (lines := sum(_counts(told).values())) != batch.lines:
+            raise ValueError(f"{batch.lines:,} calls were sent, and the answer is of {lines:,}")
+        return named(told)
 
     async def listed(self) -> AsyncIterator[ListedBatch]:
-        async for told in self.http.listed(PATH, "after_id"):
-            counts = _counts(told)
-            yield ListedBatch(
-                _named(told),
-                datetime.fromisoformat(text(told["created_at"])).timestamp(),
-                sum(counts.values()),
-                status=text(told.get("processing_status")),
-                results=sum(counts.values()) - counts["processing"],
-            )
+        async for told in self._client.messages.batches.list(limit=100):
+            yield ListedBatch(named(told), told.created_at.timestamp(), sum(_counts(told).values()))
 
     async def state(self, id: str) -> BatchState:
-        told = await self.http.ask("GET", f"{PATH}/{id}")
-        if told["id"] != id:
-            raise ValueError(f"asked about {id}, the vendor answered about {told['id']!r:.80}")
-        counts, status = _counts(told), text(told["processing_status"])
+        told = await self.asked(self._client.messages.batches.retrieve(id))
+        require_id(told, id)
+        counts, status = _counts(told), text(told.processing_status)
         done = sum(counts.values()) - counts["processing"]
         if status != "ended":
             return BatchState(done, ended=False, status=status)
         # Results that were archived cannot be had any more.
-        files = () if told.get("archived_at") else (f"{PATH}/{id}/results",)
-        return BatchState(done, True, files, done, status=status)
+        return BatchState(done, True, () if told.archived_at else (id,), done, status=status)
+
+    def streamed(self, file: str) -> AbstractAsyncContextManager[Any]:
+        return self._client.messages.batches.with_streaming_response.results(file)
 
     def read(self, line: bytes) -> LineResult:
         told = orjson.loads(line)
@@ -104,14 +120,14 @@ class AnthropicEndpoint(BatchEndpoint):
                 raise ValueError(f"a result of a type unknown here: {kind!r:.80}")
 
     async def cancel(self, id: str) -> None:
-        await self.http.ask("POST", f"{PATH}/{id}/cancel")
+        await self.asked(self._client.messages.batches.cancel(id))
 
 
-def _counts(told: dict[str, Any]) -> dict[str, int]:
-    return {"processing": 0} | {name: int(n) for name, n in told["request_counts"].items()}
+def _counts(told: Any) -> dict[str, int]:
+    return {name: int(n) for name, n in told.request_counts.to_dict().items()}
 
 
-def _named(told: dict[str, Any]) -> str:
-    if not (id := text(told["id"])):
-        raise ValueError("an answer names no id")
-    return id
+async def _pieces(file: Path) -> AsyncIterator[bytes]:
+    with file.open("rb") as body:
+        while piece := body.read(_PIECE):
+            yield piece

@@ -11,13 +11,9 @@ from ...errors import UsageError
 from ...models.accounting.prices import Price, PriceList
 from ...models.router import Models
 from ...system.files import unwritable
-from .endpoint import BatchEndpoint, Lost, Submission
-from .journal import BatchJournal
-from .packing import BODY
+from .endpoint import BatchEndpoint, Lost
+from .journal import BatchJournal, Submission
 from .results import BatchResults
-
-RESULTS = ".results"
-"""Suffix of the file of downloaded results."""
 
 
 class BatchBooks:
@@ -37,11 +33,6 @@ class BatchBooks:
         """By model, dollars of the dearest line above its worst case: the least to reserve for the
         next."""
 
-    @property
-    def pending(self) -> bool:
-        """Whether any batch is out, or may be."""
-        return bool(self.journal.out or self.journal.intended)
-
     def restore(self, counted: Mapping[str, int]) -> None:
         """Enter batches that completed earlier and are missing from the ledger, and reserve dollars
         for those that are out. counted: batches in the ledger, by model."""
@@ -51,28 +42,27 @@ class BatchBooks:
                 self.reserve(spent)
                 self.settle(spent, spent)
                 self._models.ledger.page(model, self._prices.find(model)).land(account)
-        for batch in (*self.journal.intended.values(), *self.journal.out.values()):
+        for batch in self.journal.pending:
             self.reserve(batch.worst)
 
     async def land(
         self, endpoint: BatchEndpoint, id: str, batch: Submission, file: Path, absent: Lost
     ) -> None:
         """Store the results of a batch, and enter it in the books."""
-        results, calls = self._results(endpoint, batch), self.journal.calls(batch)
+        results, calls = self._results(endpoint, batch), self.journal.file(batch.mark)
         await results.store(calls, file, absent, self._cache)
         self.dearest[batch.model] = max(results.dearest, self.dearest.get(batch.model, 0.0))
         account = results.page.account()
-        self.journal.note_stored(batch, results.stored)
         self.journal.land(id, account, results.faults, results.again)
         self._models.ledger.page(batch.model, self._prices.find(batch.model)).land(account)
-        await self.discard(batch, account.dollars + account.doubtful)
+        self.discard(batch, account.dollars + account.doubtful)
         if results.halt is not None:
             raise results.halt
 
     def readable(self, endpoint: BatchEndpoint, batch: Submission, file: Path) -> tuple[int, int]:
         """(ours, others): how many lines of a batch a file of results holds, and how many others
         that can be read."""
-        return self._results(endpoint, batch).readable(self.journal.calls(batch), file)
+        return self._results(endpoint, batch).readable(self.journal.file(batch.mark), file)
 
     def _results(self, endpoint: BatchEndpoint, batch: Submission) -> BatchResults:
         price = self.price(batch.model)
@@ -80,31 +70,24 @@ class BatchBooks:
         quarantine, tries = self._models.quarantine, self.journal.tries
         return BatchResults(batch, endpoint, price, quarantine, origin, tries)
 
-    async def drop(self, batch: Submission) -> None:
+    def drop(self, batch: Submission) -> None:
         """Enter that a batch was never made."""
         self.journal.dropped(batch.mark)
-        await self.discard(batch, 0.0)
+        self.discard(batch, 0.0)
 
-    async def discard(self, batch: Submission, spent: float) -> None:
+    def discard(self, batch: Submission, spent: float) -> None:
         """Free what was held for a batch that is done with. spent: dollars."""
         self.settle(batch.worst, spent)
-        self.delete_files(batch)
-
-    def file(self, batch: Submission, suffix: str = RESULTS) -> Path:
-        return self.journal.folder / f"{batch.mark}{suffix}"
+        self.journal.delete_files(batch)
 
     def no_results(self, batch: Submission) -> Path:
         """The file of the results of a batch, with nothing in it. RunFolderError."""
-        file = self.file(batch)
+        file = self.journal.file(batch.mark, "results")
         try:
             file.write_bytes(b"")
         except OSError as exc:
             raise unwritable(file, exc) from exc
         return file
-
-    def delete_files(self, batch: Submission) -> None:
-        for file in (self.journal.calls(batch), self.file(batch, BODY), self.file(batch)):
-            file.unlink(missing_ok=True)
 
     def price(self, model: str) -> Price | None:
         price = self._prices.find(model)

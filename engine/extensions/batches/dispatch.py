@@ -5,26 +5,28 @@ A batch has ended only when the lines that can be read are as many as the vendor
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ...errors import (
     BatchRefused,
     Halt,
     InvalidRequest,
-    Malformed,
     ModelNotFound,
     ProviderDown,
 )
 from ...models.router import Models
+from ...providers.catalogue import batch_wire
 from ...providers.fault import ErrorAnswer
 from ...run.listing import is_run
 from ...stop import StopToken
+from .anthropic_endpoint import AnthropicEndpoint
 from .books import BatchBooks
-from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, Lost, Submission
-from .endpoints import Endpoints
+from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, Lost
+from .journal import Submission
+from .openai_endpoint import OpenAIEndpoint
 from .retrying import Retries, backoff, retried
 
 Step: TypeAlias = Callable[[BatchEndpoint, str, Submission], Awaitable[bool]]
@@ -35,16 +37,17 @@ NOT_FOUND_SECONDS = 120.0
 """Seconds for which a vendor may deny a batch that it has made."""
 MAX_DOWNLOADS = 6
 """Downloads of results that lack lines after which the run stops."""
-UNKNOWN_LINE_BYTES = 2**20
-"""Maximum size of a line of results whose calls an older version submitted."""
 QUEUE_FULL = "token_limit_exceeded"
 """OpenAI's code for a queue that has no room for a batch just now."""
 
 log = logging.getLogger(__name__)
 
 
-class _Unreadable(Exception):
-    """A download that is too large, or not what it claims to be."""
+ENDPOINTS: dict[str, type[BatchEndpoint]] = {
+    "openai": OpenAIEndpoint,
+    "anthropic": AnthropicEndpoint,
+}
+"""By provider."""
 
 
 class Dispatch:
@@ -56,7 +59,9 @@ class Dispatch:
         self._books = books
         self._journal = books.journal
         self._stop = stop_token
-        self._endpoints = Endpoints(models)
+        self._models = models
+        self._endpoints: dict[str, BatchEndpoint] = {}
+        """By provider and API, made when they are first asked for."""
         self._cancelled: set[str] = set()
         self._later = Retries()
         """By id or mark."""
@@ -64,18 +69,22 @@ class Dispatch:
         """How often in a row a queue had no room."""
 
     def endpoint(self, model: str) -> BatchEndpoint:
-        return self._endpoints.of(model)
+        settings = self._models.settings_of(model)
+        name = f"{settings.provider} {settings.api}"
+        if name not in self._endpoints:
+            made = ENDPOINTS[settings.provider](settings, batch_wire(settings))
+            self._endpoints[name] = made
+        return self._endpoints[name]
 
     async def close(self) -> None:
-        await self._endpoints.close()
+        for endpoint in self._endpoints.values():
+            await endpoint.close()
 
     def recover(self) -> None:
         """Free the calls of batches whose request had not left when their process ended."""
         for mark, batch in list(self._journal.intended.items()):
             if mark not in self._journal.sending:
-                self._journal.dropped(mark)
-                self._books.settle(batch.worst, 0.0)
-                self._books.delete_files(batch)
+                self._books.drop(batch)
 
     async def poll(self) -> bool:
         """Look for batches of unknown fate, check those that are out, and collect what has ended.
@@ -140,9 +149,9 @@ class Dispatch:
                 return False
             open_ended = open_ended or ours is None
         denied = mark in self._journal.denied and self._later.seconds_since(mark) >= SETTLE
-        passed = endpoint.http.now() > since + endpoint.window + CLOCK_SLACK
+        passed = endpoint.now() > since + endpoint.window + CLOCK_SLACK
         if (denied or passed) and not open_ended:
-            await self._books.drop(batch)
+            self._books.drop(batch)
             self._later.forget(mark)
             return True
         self._later.put_off(mark)
@@ -194,14 +203,10 @@ class Dispatch:
     ) -> Path:
         """The file of what the vendor says are the results, or as much as it made sense."""
         file = self._books.no_results(batch)
-        cap = batch.most_bytes or batch.lines * UNKNOWN_LINE_BYTES
-        for path in state.downloads:
-            try:
-                await retried(
-                    self._stop, _unless_malformed, endpoint.http.download, path, file, cap
-                )
-            except _Unreadable as exc:
-                log.warning("the results of %s cannot be read: %s", id, exc)
+        for name in state.files:
+            got = await retried(self._stop, endpoint.download, name, file, batch.most_bytes)
+            if not got:
+                log.warning("the results of %s are larger than its calls allow", id)
         return file
 
     def _short(self, id: str, batch: Submission, state: BatchState, found: int) -> bool:
@@ -252,7 +257,7 @@ class Dispatch:
         """Handle a batch refused as a whole; whether to go on without waiting for others."""
         queued = self._books.queued(batch.model)
         self._journal.refused(id, str(fault))
-        await self._books.discard(batch, 0.0)
+        self._books.discard(batch, 0.0)
         if fault.code != QUEUE_FULL:
             error = fault.error()
             if isinstance(error, Halt):
@@ -265,11 +270,3 @@ class Dispatch:
         self._full += 1
         await self._stop.sleep(backoff(self._full))
         return True
-
-
-async def _unless_malformed(download: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-    try:
-        await download(*args)
-    except Malformed as exc:
-        # Not to be repeated at once, as what the network does is.
-        raise _Unreadable(str(exc)) from exc

@@ -1,22 +1,40 @@
-"""The port to a vendor's batch endpoint: submit, find, poll, read results, cancel."""
+"""The port to a vendor's batch endpoint, over the vendor's own client: submit, find, poll, read
+results, cancel."""
 
+import time
 from abc import ABC, abstractmethod
-from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, TypeVar
 
-from ...providers.fault import ErrorAnswer
+from ...errors import EngineError, OutcomeUnknown, ProviderDown, Unreachable
+from ...providers.fault import ErrorAnswer, read_fault
+from ...providers.secret import Secret
 from ...providers.settings import Settings
 from ...providers.wire import Wire
-from .vendor_http import VendorHttp
+from ...system.files import unwritable
+from .journal import Submission
+
+if TYPE_CHECKING:
+    import httpx2
+
+T = TypeVar("T")
 
 Lost: TypeAlias = Literal["Expired", "Cancelled", "Missing"]
 """Why a line has no result. Expired and cancelled lines are not billed; missing ones may be."""
 
 CLOCK_SLACK = 120.0
 """Seconds that a vendor's own clocks may differ among each other."""
+MAX_LISTED = 10_000
+"""Batches of an account that are looked through."""
+TRANSFER_TIMEOUT = 3600.0
+"""Seconds for the transfer of one file."""
+_PIECE = 2**18
+_PERHAPS_DONE = frozenset((408, 502, 504, 520, 521, 522, 523, 524))
+"""Statuses with which something in front of the vendor says that it has not heard the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,41 +46,14 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
-    """A batch that was submitted, or may have been."""
-
-    mark: str
-    """Our own id, made before it is submitted."""
-    model: str
-    lines: int
-    at: float
-    """Seconds since 1970, just before it was submitted."""
-    tokens: float = 0.0
-    """What it puts into the queue of the model: prompts, about, and all of max_tokens."""
-    worst: float = 0.0
-    """Maximum cost in dollars."""
-    marked: bool = False
-    """Whether the custom ids of its lines carry the mark; those of older versions do not."""
-    most_bytes: int = 0
-    """Maximum size of its results; 0 if it is not known."""
-
-    def custom_id(self, address: str) -> str:
-        """The id of one line, at most 64 characters: the call's address and the batch's mark, which
-        proves whose batch it is in any result that shows it."""
-        if not self.marked:
-            return address
-        return f"{urlsafe_b64encode(bytes.fromhex(address)).decode().rstrip('=')}-{self.mark}"
-
-
-@dataclass(frozen=True, slots=True)
 class BatchState:
     """The state of a batch at the vendor."""
 
     done: int
     """Lines with a result so far, where the vendor says so before the end."""
     ended: bool
-    downloads: tuple[str, ...] = ()
-    """Paths of the result files, once it has ended."""
+    files: tuple[str, ...] = ()
+    """What `download` takes, once it has ended."""
     results: int | None = None
     """Lines that those files must hold, by the vendor's own counts; None where it has none."""
     absent: Lost = "Missing"
@@ -95,23 +86,21 @@ class ListedBatch:
     lines: int
     mark: str = ""
     """Our mark, where the vendor shows it."""
-    status: str = ""
-    results: int = 0
-    """Lines that have a result, failed ones included."""
 
 
 class BatchEndpoint(ABC):
     """The batch endpoint of one provider. Raises the faults of live calls, and LookupError,
-    TypeError or ValueError for an answer that is not what was asked for."""
+    TypeError, ValueError or AttributeError for an answer that is not what was asked for."""
 
     caps: Caps
     window: float = 24 * 3600.0
     """Seconds within which the vendor ends a batch, whatever becomes of its lines."""
 
     def __init__(self, settings: Settings, wire: Wire) -> None:
-        self.settings = settings
-        self.wire = wire
-        self.http = VendorHttp(settings, wire)
+        self.settings, self.wire, self.secret = settings, wire, Secret(settings.key)
+        self._http: httpx2.AsyncClient | None = None
+        self._clock: tuple[float, float] | None = None
+        """The last Date header, in seconds since 1970, and when it came, by `time.monotonic`."""
 
     @abstractmethod
     def line(self, custom_id: str, body: bytes) -> bytes:
@@ -121,9 +110,9 @@ class BatchEndpoint(ABC):
     def write(self, lines: Iterable[bytes], file: BinaryIO) -> None:
         """Write a whole batch as it is uploaded."""
 
+    @abstractmethod
     async def upload(self, file: Path) -> str:
         """Whatever precedes `create`, which alone makes a batch; what `create` needs of it."""
-        return ""
 
     @abstractmethod
     async def create(self, batch: Submission, file: Path, uploaded: str) -> str:
@@ -135,6 +124,10 @@ class BatchEndpoint(ABC):
 
     @abstractmethod
     async def state(self, id: str) -> BatchState: ...
+
+    @abstractmethod
+    def streamed(self, file: str) -> AbstractAsyncContextManager[Any]:
+        """The vendor's client's streamed answer with a file of results."""
 
     @abstractmethod
     def read(self, line: bytes) -> LineResult:
@@ -150,12 +143,124 @@ class BatchEndpoint(ABC):
 
         since: when it was submitted, by the vendor's clock. What shows no mark may be anybody's.
         """
-        found = []
+        return await self.asked(self._candidates(lost, since))
+
+    async def _candidates(self, lost: Submission, since: float) -> list[ListedBatch]:
+        found: dict[str, ListedBatch] = {}
+        seen = 0
         async for batch in self.listed():
+            seen += 1
             if batch.mark == lost.mark:
                 return [batch]
             if batch.created < since - CLOCK_SLACK:
                 break
+            if seen > MAX_LISTED:
+                raise ValueError("the list of batches does not end")
             if not batch.mark and batch.lines == lost.lines:
-                found.append(batch)
-        return found
+                found[batch.id] = batch
+        return [*found.values()]
+
+    async def download(self, file: str, into: Path, cap: int) -> bool:
+        """Append a file of results, whole or not at all; False if it has more than `cap` bytes.
+        RunFolderError."""
+        return await self.asked(self._download(file, into, cap))
+
+    async def _download(self, file: str, into: Path, cap: int) -> bool:
+        left = cap
+        try:
+            with into.open("ab") as kept:
+                start = kept.tell()
+                try:
+                    async with self.streamed(file) as answer:
+                        async for piece in answer.iter_bytes(_PIECE):
+                            left -= len(piece)
+                            if left < 0:
+                                kept.truncate(start)
+                                return False
+                            kept.write(piece)
+                except BaseException:
+                    kept.truncate(start)
+                    raise
+        except OSError as exc:
+            raise unwritable(into, exc) from exc
+        return True
+
+    async def asked(self, request: Awaitable[T], *, makes: bool = False) -> T:
+        """What the vendor's client answers. makes: whether the request, if it was served, must not
+        be repeated: then a gateway's error is an OutcomeUnknown."""
+        try:
+            return await request
+        except EngineError:
+            raise
+        except Exception as exc:
+            raise self._fault(exc, makes) from None
+
+    def now(self) -> float:
+        """Seconds since 1970 by the vendor's clock, as far as an answer has stated it."""
+        if self._clock is None:
+            return time.time()
+        stated, came = self._clock
+        return stated + time.monotonic() - came
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+
+    def http(self) -> "httpx2.AsyncClient":
+        """What the vendor's client sends with. Each request has a connection of its own: no late
+        answer to another can be taken for its own."""
+        if self._http is None:
+            import httpx2  # not needed where the store has all replies
+
+            self._http = httpx2.AsyncClient(
+                timeout=httpx2.Timeout(TRANSFER_TIMEOUT, connect=60.0, read=600.0),
+                limits=httpx2.Limits(max_keepalive_connections=0),
+                headers={"accept-encoding": "identity"},
+                proxy=self.settings.proxy or None,
+                event_hooks={"response": [self._read_clock]},
+                follow_redirects=False,
+                trust_env=False,
+            )
+        return self._http
+
+    async def _read_clock(self, answer: "httpx2.Response") -> None:
+        try:
+            stated = parsedate_to_datetime(answer.headers.get("date", ""))
+            self._clock = stated.timestamp(), time.monotonic()
+        except (ValueError, IndexError, OverflowError):
+            return  # a server without a usable clock: ours stays
+
+    def _fault(self, exc: Exception, makes: bool) -> Exception:
+        """What an exception of the vendor's client, or of its answers, is here."""
+        import httpx2
+
+        source, answer = self.settings.provider, getattr(exc, "response", None)
+        if isinstance(answer, httpx2.Response) and not answer.is_success:
+            said = self.secret.hidden(answer.content)
+            limits = self.wire.limits(answer.headers)
+            fault = read_fault(source, answer.status_code, answer.headers, limits, said)
+            perhaps = makes and answer.status_code in _PERHAPS_DONE
+            return OutcomeUnknown(str(fault)) if perhaps else fault.error()
+        cause = exc.__cause__ if isinstance(exc.__cause__, httpx2.HTTPError) else exc
+        told = self.secret.hidden_in(f"{type(cause).__name__}: {cause}")
+        if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+            if "certificate" in told.lower():
+                return ProviderDown(f"{source}: its certificate is not to be trusted: {told}")
+            return Unreachable(f"{source}: no connection: {told}")
+        if isinstance(cause, httpx2.HTTPError) or type(exc).__module__.startswith(
+            ("openai", "anthropic")
+        ):
+            return OutcomeUnknown(f"{source}: no whole answer: {told}")
+        return exc
+
+
+def named(told: Any) -> str:
+    """The id of what a vendor tells of. ValueError if it has none."""
+    if not isinstance(told.id, str) or not told.id:
+        raise ValueError("an answer names no id")
+    return told.id
+
+
+def require_id(told: Any, id: str) -> None:
+    if told.id != id:
+        raise ValueError(f"asked about {id}, the vendor answered about {told.id!r:.80}")

@@ -1,9 +1,7 @@
-"""A run's batches, submitted and collected: `batches/book.jsonl` in its folder.
+"""A run's batches, handed in and collected: `batches/book.jsonl` in its folder.
 
-Append-only, and each line is durable before the next step is taken:
+Append-only, and each event is durable before the next step is taken:
 
-    owner      the id under which this run holds calls in a shared store; made once
-    packing    the files of a batch are about to be written
     intend     a batch is about to be submitted; its calls are in MARK.calls, one a line
     sending    the request that makes it is about to leave
     denied     the vendor said that it could not make it
@@ -23,46 +21,72 @@ and in the ledger, until its fate is proven.
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
-from uuid import uuid4
 
+import msgspec
 import orjson
-from pydantic import TypeAdapter, ValidationError
 
 from ...errors import RunFolderError
 from ...models.accounting.ledger import UsageTotals
 from ...models.accounting.liabilities import write_liabilities
 from ...run.batch_terms import FOLDER
-from ...system.files import (
-    MAX_LEDGER,
-    append_line,
-    read_bounded,
-    refuse_links,
-    replace_file,
-    unwritable,
-    whole_lines,
-)
-from .endpoint import Submission
+from ...system.files import append_line, refuse_links, unwritable, whole_lines
 
 JOURNAL = "book.jsonl"
 
-_TOTALS = TypeAdapter(UsageTotals)
-_FILES = re.compile(r"(?P<mark>[0-9a-f]{16})\.(?:calls|body|results)|[0-9a-f]{16}\.noted")
-"""Files that are made beside the journal, for as long as a batch, or a round, lasts."""
+_FILES = re.compile(r"([0-9a-f]{16})\.(calls|packing|body|results|noted)")
+"""Files that are made beside the journal, for as long as a batch, or a wave, lasts."""
 
 
 @dataclass(frozen=True, slots=True)
-class EndedBatch:
-    """A batch whose results are in the store, or were given up."""
+class Submission:
+    """A batch that was submitted, or may have been."""
 
-    id: str
-    """The vendor's; our mark where the vendor never named one."""
-    batch: Submission
-    account: UsageTotals
+    mark: str
+    """Our own id, made before it is submitted."""
+    model: str
+    lines: int
+    at: float
+    """Seconds since 1970, just before it was submitted."""
+    tokens: float = 0.0
+    """What it puts into the queue of the model: prompts, about, and all of max_tokens."""
+    worst: float = 0.0
+    """Maximum cost in dollars."""
+    most_bytes: int = 0
+    """Maximum size of its results."""
+
+    def custom_id(self, address: str) -> str:
+        """The id of one line, at most 64 characters: the call's address and the batch's mark, which
+        proves whose batch it is in any result that shows it."""
+        return f"{urlsafe_b64encode(bytes.fromhex(address)).decode().rstrip('=')}-{self.mark}"
+
+
+class EventFile:
+    """Events of one kind, in the order in which they came; a torn last one never was."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def append(self, event: Mapping[str, Any]) -> None:
+        """Returns once the event is durable; RunFolderError if the disk takes no more."""
+        append_line(self.file, orjson.dumps(event))
+
+    def read(self) -> Iterator[Any]:
+        """RunFolderError for what is no event."""
+        for line in whole_lines(self.file):
+            try:
+                yield orjson.loads(line)
+            except orjson.JSONDecodeError as exc:
+                raise RunFolderError(f"{self.file}: cannot be read: {exc}") from exc
+
+    def mend(self) -> None:
+        """Cut off a torn last event. OSError."""
+        if self.file.exists():
+            os.truncate(self.file, sum(map(len, whole_lines(self.file))))
 
 
 class BatchJournal:
@@ -73,9 +97,7 @@ class BatchJournal:
         RunFolderError."""
         self.folder = run / FOLDER
         self._run = run
-        self._file = self.folder / JOURNAL
-        self.owner = ""
-        """The id of this run, wherever its folder is moved; empty before its first batch."""
+        self._events = EventFile(self.folder / JOURNAL)
         self.began: float | None = None
         """When the first batch was submitted, in seconds since 1970."""
         self.intended: dict[str, Submission] = {}
@@ -97,70 +119,51 @@ class BatchJournal:
         """By address, (status, body) of the answer to a call that can never be served."""
         self.tries: dict[str, int] = {}
         """By address, how many batches brought no reply to a call."""
-        self.ended: list[EndedBatch] = []
-        """In the order in which they ended."""
+        self.completed: dict[str, list[UsageTotals]] = {}
+        """By model, the usage of each batch, in the order in which they ended."""
         self.room: dict[str, float] = {}
         """By model, the tokens that its queue takes."""
         self._marks: set[str] = set()
-        self._guesses: dict[str, str] = {}
-        """By id of a batch that an older version took for ours, the mark of ours."""
         try:
             refuse_links(self.folder)
-            self._replay()
+            for event in self._events.read():
+                self._apply(event)
             if not reads_only:
                 self._clean()
+        except (msgspec.ValidationError, LookupError, TypeError) as exc:
+            raise RunFolderError(
+                f"{self._events.file}: cannot be read: {exc}. It alone knows which calls are out "
+                "in batches: bring a copy of it back, or go on with the version that wrote it"
+            ) from exc
         except OSError as exc:
-            raise unwritable(self._file, exc) from exc
-
-    @property
-    def completed(self) -> dict[str, list[UsageTotals]]:
-        """By model, the usage of each batch, in the order in which they ended."""
-        completed: dict[str, list[UsageTotals]] = {}
-        for each in self.ended:
-            completed.setdefault(each.batch.model, []).append(each.account)
-        return completed
+            raise unwritable(self._events.file, exc) from exc
 
     @property
     def liabilities(self) -> dict[str, Submission]:
         """The intended batches whose request left, by mark."""
         return {mark: batch for mark, batch in self.intended.items() if mark in self.sending}
 
-    def calls(self, batch: Submission) -> Path:
-        """The file of a batch's calls: canonical JSON, one a line."""
-        return self.folder / f"{batch.mark}.calls"
+    @property
+    def pending(self) -> tuple[Submission, ...]:
+        """Batches that are out, or may be."""
+        return *self.intended.values(), *self.out.values()
 
-    def note_stored(self, batch: Submission, addresses: Sequence[str]) -> None:
-        """Keep which calls of a batch had their replies stored. RunFolderError."""
-        if addresses:
-            replace_file(self._stored(batch), [bytes.fromhex("".join(addresses))])
+    def file(self, mark: str, suffix: str = "calls") -> Path:
+        """The file of a batch's calls, canonical JSON, one a line; or another of its files."""
+        return self.folder / f"{mark}.{suffix}"
 
-    def stored(self, batch: Submission) -> list[str]:
-        """Addresses of the calls of an ended batch whose replies were stored."""
-        try:
-            digests = read_bounded(self._stored(batch), MAX_LEDGER)
-        except FileNotFoundError:
-            return []
-        return [digests[at : at + 32].hex() for at in range(0, len(digests), 32)]
-
-    def _stored(self, batch: Submission) -> Path:
-        return self.folder / f"{batch.mark}.stored"
-
-    def begin(self) -> None:
-        """Give the run its id, unless it has one."""
-        if not self.owner:
-            self._write({"owner": uuid4().hex})
-
-    def packing(self, mark: str) -> None:
-        self._write({"packing": mark})
+    def delete_files(self, batch: Submission) -> None:
+        for suffix in ("calls", "packing", "body", "results"):
+            self.file(batch.mark, suffix).unlink(missing_ok=True)
 
     def intend(self, batch: Submission) -> None:
         self._write({"intend": asdict(batch)})
 
     def send(self, mark: str, now: float) -> None:
         """now: seconds since 1970 by the vendor's clock."""
-        # Noted as owed first: once the line is there, a batch is looked for as long as the vendor
-        # may list it, so that nothing may fail between the line and the request.
-        self._note_liabilities({mark: self.intended[mark]})
+        # Noted as owed first: once the event is there, a batch is looked for as long as the vendor
+        # may list it, so that nothing may fail between the event and the request.
+        self._note_liabilities({**self.liabilities, mark: self.intended[mark]})
         self._write({"sending": mark, "at": now})
 
     def deny(self, mark: str) -> None:
@@ -191,7 +194,8 @@ class BatchJournal:
     ) -> None:
         """faults: answers to lines that can never be served, by address. again: ask once more."""
         answers = {address: [status, body.decode()] for address, (status, body) in faults.items()}
-        self._write({"landed": id, "account": account, "faults": answers, "again": list(again)})
+        told = msgspec.to_builtins(account)
+        self._write({"landed": id, "account": told, "faults": answers, "again": list(again)})
 
     def learn(self, model: str, tokens: float) -> None:
         self._write({"room": model, "tokens": tokens})
@@ -200,84 +204,54 @@ class BatchJournal:
         if self.faults:
             self._write({"forgiven": len(self.faults)})
 
-    def _replay(self) -> None:
-        self._size = 0
-        for line in whole_lines(self._file):
-            try:
-                self._apply(orjson.loads(line))
-            except (orjson.JSONDecodeError, ValidationError, LookupError, TypeError) as exc:
-                raise RunFolderError(
-                    f"{self._file}: cannot be read: {exc}. It alone knows which calls are out in "
-                    "batches: bring a copy of it back, or go on with the version that wrote it"
-                ) from exc
-            self._size += len(line)
-
     def _clean(self) -> None:
-        """Cut a torn last line, and delete files that this journal made for batches that are not
-        out. Nothing else in the folder is touched."""
+        """Cut a torn last event, and delete files that were made for batches that are not out.
+        Nothing else in the folder is touched."""
         self.folder.mkdir(exist_ok=True)
-        if self._file.exists():
-            os.truncate(self._file, self._size)
-        kept = {batch.mark for batch in (*self.intended.values(), *self.out.values())}
-        strange = []
+        self._events.mend()
+        kept = {batch.mark for batch in self.pending}
         for file in self.folder.iterdir():
-            made = _FILES.fullmatch(file.name)
-            if made is None:
+            if (made := _FILES.fullmatch(file.name)) is None:
                 continue
-            if made["mark"] is None or made["mark"] in self._marks:
-                if made["mark"] not in kept or file.suffix != ".calls":
-                    file.unlink()
-            elif file.suffix == ".calls":
-                strange.append(file)
-        if strange and not self._marks:
-            raise RunFolderError(
-                f"{self._file} is not there, and {strange[0].name} beside it says that calls of "
-                "this run are out in batches: bring the journal back under its name, or go on in "
-                "a new run folder (--run-folder), which may pay for those calls again"
-            )
-        self._note_liabilities()
+            if made[2] != "calls" or (made[1] in self._marks and made[1] not in kept):
+                file.unlink()
+            elif not self._marks:
+                raise RunFolderError(
+                    f"{self._events.file} is not there, and {file.name} beside it says that calls "
+                    "of this run are out in batches: bring the journal back under its name, or go "
+                    "on in a new run folder (--run-folder), which may pay for those calls again"
+                )
+        self._note_liabilities(self.liabilities)
 
-    def _write(self, step: dict[str, Any]) -> None:
-        line = orjson.dumps(step)
-        append_line(self._file, line)
-        self._apply(orjson.loads(line))
-        if step.keys() & {"submitted", "dropped", "landed"}:
-            self._note_liabilities()
+    def _write(self, event: dict[str, Any]) -> None:
+        self._events.append(event)
+        self._apply(event)
+        if event.keys() & {"submitted", "dropped", "landed"}:
+            self._note_liabilities(self.liabilities)
 
-    def _note_liabilities(self, leaving: Mapping[str, Submission] = MappingProxyType({})) -> None:
-        """leaving: those about to be sent, by mark."""
+    def _note_liabilities(self, owing: Mapping[str, Submission]) -> None:
         owed: dict[str, tuple[int, float]] = {}
-        for batch in {**self.liabilities, **leaving}.values():
+        for batch in owing.values():
             lines, dollars = owed.get(batch.model, (0, 0.0))
             owed[batch.model] = lines + batch.lines, dollars + batch.worst
         write_liabilities(self._run, owed)
 
-    def _apply(self, step: dict[str, Any]) -> None:
-        match step:
-            case {"owner": owner}:
-                self.owner = owner
-            case {"packing": mark}:
-                self._marks.add(mark)
+    def _apply(self, event: dict[str, Any]) -> None:
+        match event:
             case {"intend": fields}:
                 batch = Submission(**fields)
                 self._marks.add(batch.mark)
                 self.intended[batch.mark] = batch
                 self.began = batch.at if self.began is None else self.began
-                if not batch.marked:
-                    # Older versions sent it without another word.
-                    self.sending[batch.mark] = batch.at
             case {"sending": mark, "at": now}:
                 self.sending[mark] = now
             case {"denied": mark}:
                 self.denied.add(mark)
-            case {"submitted": mark, "id": id, "guessed": True}:
-                # An older version took a batch for ours on its age and size: that proves nothing.
-                self._guesses[id] = mark
             case {"submitted": mark, "id": id}:
                 self.out[id] = self._found(mark)
                 self.known.add(id)
-            case {"foreign": id, **rest}:
-                self.others.add((rest.get("mark") or self._guesses[id], id))
+            case {"foreign": id, "mark": mark}:
+                self.others.add((mark, id))
             case {"dropped": mark}:
                 self._found(mark)
             case {"refused": id}:
@@ -285,8 +259,8 @@ class BatchJournal:
             case {"give_up": name}:
                 self.given_up.add(name)
             case {"landed": id, "account": account, "faults": faults, "again": again}:
-                batch = self._ended(id)
-                self.ended.append(EndedBatch(id, batch, _TOTALS.validate_python(account)))
+                usage = msgspec.convert(account, UsageTotals)
+                self.completed.setdefault(self._ended(id).model, []).append(usage)
                 for address, (status, body) in faults.items():
                     self.faults[address] = status, body.encode()
                 for address in again:
@@ -296,10 +270,10 @@ class BatchJournal:
             case {"forgiven": _}:
                 self.faults.clear()
             case _:
-                raise LookupError(f"a step that this version does not know: {[*step][:1]}")
+                raise LookupError(f"a step that this version does not know: {[*event][:1]}")
 
     def _ended(self, name: str) -> Submission:
-        return self.out.pop(name, None) or self._found(self._guesses.get(name, name))
+        return self.out.pop(name, None) or self._found(name)
 
     def _found(self, mark: str) -> Submission:
         """An intended batch, which is no longer one of unknown fate."""

@@ -2,22 +2,31 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager
+from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
 from ...providers.fault import ErrorAnswer
 from ...providers.payload import text
+from ...providers.sdk_clients import openai_client
 from .endpoint import (
+    TRANSFER_TIMEOUT,
     BatchEndpoint,
     BatchState,
     Caps,
     LineResult,
     ListedBatch,
     Lost,
-    Submission,
+    named,
+    require_id,
 )
+from .journal import Submission
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 MARK = "oversight"
 """Metadata key for our mark."""
@@ -37,6 +46,10 @@ class OpenAIEndpoint(BatchEndpoint):
 
     caps = Caps(50_000, 200 * 10**6)
 
+    @cached_property
+    def _client(self) -> "AsyncOpenAI":
+        return openai_client(self.settings, self.http()).with_options(timeout=TRANSFER_TIMEOUT)
+
     def line(self, custom_id: str, body: bytes) -> bytes:
         head = {"custom_id": custom_id, "method": "POST", "url": self._endpoint}
         return orjson.dumps(head)[:-1] + b',"body":' + body + b"}\n"
@@ -45,53 +58,53 @@ class OpenAIEndpoint(BatchEndpoint):
         file.writelines(lines)
 
     async def upload(self, file: Path) -> str:
-        told = await self.http.ask("POST", "/files", file=file, purpose="batch")
+        with file.open("rb") as body:
+            form = "batch.jsonl", body, "application/jsonl"
+            told = await self.asked(self._client.files.create(file=form, purpose="batch"))
         size = (await asyncio.to_thread(file.stat)).st_size
-        if told.get("bytes", size) != size:
-            raise ValueError(f"the file has {size:,} bytes, and {told['bytes']!r:.20} arrived")
-        return _named(told)
+        if (told.bytes or size) != size:
+            raise ValueError(f"the file has {size:,} bytes, and {told.bytes!r:.20} arrived")
+        return named(told)
 
     async def create(self, batch: Submission, file: Path, uploaded: str) -> str:
-        wanted = {
-            "input_file_id": uploaded,
-            "endpoint": self._endpoint,
-            "completion_window": "24h",
-            "metadata": {MARK: batch.mark},
-        }
-        told = await self.http.ask("POST", "/batches", json=wanted, makes=True)
-        if (told.get("metadata") or {MARK: batch.mark}).get(MARK) != batch.mark:
+        making = self._client.batches.create(
+            input_file_id=uploaded,
+            endpoint=self._endpoint,
+            completion_window="24h",
+            metadata={MARK: batch.mark},
+        )
+        told = await self.asked(making, makes=True)
+        if (told.metadata or {MARK: batch.mark}).get(MARK) != batch.mark:
             raise ValueError("the answer to a submission is about another batch")
-        return _named(told)
+        return named(told)
 
     async def listed(self) -> AsyncIterator[ListedBatch]:
-        async for told in self.http.listed("/batches", "after"):
-            counts = told.get("request_counts") or {}
-            yield ListedBatch(
-                _named(told),
-                float(told["created_at"]),
-                int(counts.get("total") or 0),
-                (told.get("metadata") or {}).get(MARK) or _UNMARKED,
-                text(told.get("status")),
-                _results(counts),
-            )
+        async for told in self._client.batches.list(limit=100):
+            lines = told.request_counts.total if told.request_counts else 0
+            mark = (told.metadata or {}).get(MARK) or _UNMARKED
+            yield ListedBatch(named(told), float(told.created_at), lines, mark)
 
     async def state(self, id: str) -> BatchState:
-        told = await self.http.ask("GET", f"/batches/{id}")
-        _require_id(told, id)
-        status, counts = text(told["status"]), told.get("request_counts") or {}
-        done = _results(counts)
+        told = await self.asked(self._client.batches.retrieve(id))
+        require_id(told, id)
+        status, counts = text(told.status), told.request_counts
+        done = counts.completed + counts.failed if counts else 0
         if status not in _ENDED:
             return BatchState(done, ended=False, status=status)
-        files = [told.get("output_file_id"), told.get("error_file_id")]
+        # One that ran to its end has a result for each line, whatever else the counts say.
+        whole = counts.total if counts and status == "completed" else 0
         return BatchState(
             done,
             True,
-            tuple(f"/files/{file}/content" for file in files if file),
-            _expected(status, counts),
+            tuple(file for file in (told.output_file_id, told.error_file_id) if file),
+            (done or whole) if counts else None,
             _ENDED[status],
-            self._fault(told) if status == "failed" else None,
+            self._refusal(told) if status == "failed" else None,
             status,
         )
+
+    def streamed(self, file: str) -> AbstractAsyncContextManager[Any]:
+        return self._client.files.with_streaming_response.content(file)
 
     def read(self, line: bytes) -> LineResult:
         told = orjson.loads(line)
@@ -105,37 +118,17 @@ class OpenAIEndpoint(BatchEndpoint):
         return LineResult(name, 500, orjson.dumps({"error": error}))
 
     async def cancel(self, id: str) -> None:
-        await self.http.ask("POST", f"/batches/{id}/cancel", json={})
+        await self.asked(self._client.batches.cancel(id))
 
     @property
-    def _endpoint(self) -> str:
+    def _endpoint(self) -> Any:
         return f"/v1{self.wire.path}"
 
-    def _fault(self, told: dict[str, Any]) -> ErrorAnswer:
-        said = ((told.get("errors") or {}).get("data") or [{}])[0]
-        at = f" (line {said['line']})" if said.get("line") else ""
-        message = f"{said.get('message') or 'the batch failed, and nothing says why'}{at}"
-        return ErrorAnswer(self.settings.provider, 400, said.get("code") or "", message)
-
-
-def _results(counts: dict[str, Any]) -> int:
-    return int(counts.get("completed") or 0) + int(counts.get("failed") or 0)
-
-
-def _expected(status: str, counts: dict[str, Any]) -> int | None:
-    """How many lines the files of a batch that has ended must hold."""
-    if not counts:
-        return None
-    # One that ran to its end has a result for each line, whatever else the counts say.
-    return _results(counts) or (int(counts.get("total") or 0) if status == "completed" else 0)
-
-
-def _named(told: dict[str, Any]) -> str:
-    if not (id := text(told["id"])):
-        raise ValueError("an answer names no id")
-    return id
-
-
-def _require_id(told: dict[str, Any], id: str) -> None:
-    if told["id"] != id:
-        raise ValueError(f"asked about {id}, the vendor answered about {told['id']!r:.80}")
+    def _refusal(self, told: Any) -> ErrorAnswer:
+        errors = (told.errors and told.errors.data) or []
+        code, message, at = "", "the batch failed, and nothing says why", ""
+        for said in errors[:1]:
+            code, message = said.code or "", said.message or message
+            at = f" (line {said.line})" if said.line else ""
+        message = self.secret.hidden_in(f"{message}{at}")
+        return ErrorAnswer(self.settings.provider, 400, code, message)

@@ -1,13 +1,16 @@
 """The results of a batch: replies go into the store, faults to the cells or to the next batch."""
 
 import asyncio
+import hashlib
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from ....cache.cache import Cache
 from ....cache.call import Call
@@ -29,9 +32,9 @@ from ...models.accounting.quarantine import Quarantine
 from ...models.limits.breaker import MAX_IN_A_ROW
 from ...models.limits.halts import MAX_ALIKE
 from ...providers.provider import keyless, require_length
-from .collector import lines_at, offsets
-from .endpoint import BatchEndpoint, LineResult, Lost, Submission
-from .packing import worst_case
+from ...tokens import CAUTION, prompt_tokens
+from .endpoint import BatchEndpoint, LineResult, Lost
+from .journal import Submission
 
 STORED_TOGETHER = 256
 """Lines whose replies are stored together."""
@@ -58,8 +61,6 @@ class BatchResults:
     """By address, the answers to calls that can never be served."""
     again: list[str] = field(default_factory=list)
     """Addresses of calls without a reply that may get one next time."""
-    stored: list[str] = field(default_factory=list)
-    """Addresses of calls whose replies are in the store now."""
     halt: Halt | None = None
     """The first reason in any line to ask nothing more."""
 
@@ -127,7 +128,7 @@ class BatchResults:
             missing = result.lost == "Missing"
             self.page.fault("ambiguous" if missing else "failed", result.lost, worst)
             return None
-        secret = self.endpoint.http.secret
+        secret = self.endpoint.secret
         repeats = secret.repeated(result.body)
         body = secret.hidden(result.body) if repeats else result.body
         try:
@@ -157,11 +158,10 @@ class BatchResults:
             self.faults[call.address] = result.status, body
             self._causes.add(re.sub(r"\d+", "0", str(exc)))
         else:
-            self.page.reply(reply, None)
+            self.page.count(reply)
             if (cost := charged(reply.usage, self.price)) is not None and cost > worst > 0:
                 self.dearest = max(self.dearest, cost)
             reply = replace(reply, origin=self.origin)
-            self.stored.append(call.address)
             return reply
         return None
 
@@ -199,3 +199,22 @@ async def _keep(cache: Cache, replies: list[tuple[Call, Reply]]) -> None:
 def _call_at(file: BinaryIO, offset: int) -> Call:
     file.seek(offset)
     return read_call("", file.readline().rstrip(b"\n"))
+
+
+def worst_case(call: Call, price: Price | None) -> float:
+    """Maximum cost of a call in dollars; 0 if it has no price."""
+    return 0.0 if price is None else price.worst(CAUTION * prompt_tokens(call), call.max_tokens)
+
+
+def lines_at(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(offset, line) of each line of a file, without newlines."""
+    offset = 0
+    with path.open("rb") as file:
+        for line in file:
+            yield offset, line.rstrip(b"\n")
+            offset += len(line)
+
+
+def offsets(path: Path) -> dict[bytes, int]:
+    """Where each call of a file begins, by the bytes of its address."""
+    return {hashlib.sha256(line).digest(): offset for offset, line in lines_at(path)}

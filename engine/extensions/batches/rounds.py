@@ -24,10 +24,9 @@ from ...run.batching import AnsweredLater
 from ...run.order import Deferred
 from ...throughput import clipped
 from .books import BatchBooks
-from .collector import Collector
 from .dispatch import Dispatch
 from .journal import BatchJournal
-from .submission import Submitter
+from .outbox import Collector, Submitter
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
 """Seconds between two polls of batches."""
@@ -66,12 +65,11 @@ class BatchRounds(Deferred):
         self._books = BatchBooks(self.journal, models, cache, prices)
         self._dispatch = Dispatch(self._books, models, self._stop)
         self._submitter = Submitter(self._books, self._stop, terms.max_lines)
-        out = (*self.journal.intended.values(), *self.journal.out.values())
         self._collectors: dict[str, Collector] = {}
-        for model in dict.fromkeys((*batched, *(batch.model for batch in out))):
-            wire = self._dispatch.endpoint(model).wire
+        for model in dict.fromkeys((*batched, *(batch.model for batch in self.journal.pending))):
+            endpoint = self._dispatch.endpoint(model)
             goes_live = self._goes_live if model in batched else lambda address: True
-            collector = Collector(self.journal, model, wire, models.live, goes_live)
+            collector = Collector(self.journal, model, endpoint, models.live, goes_live)
             self._collectors[model] = models.diverted[model] = collector
         self._later = later
         self._answers = 0
@@ -142,17 +140,16 @@ class BatchRounds(Deferred):
                     if not self._terms.cancels:
                         await self.finish()
                     return False
-                if self._books.pending:
+                if self.journal.pending:
                     await self._dispatch.poll()
             else:
                 # Attempts that ended as Pending leave their conversations in cycles of frames.
                 gc.collect()
                 self._stop.raise_if_stopped()
-                noted = {model: each for model, each in self._collectors.items() if each.noted}
+                noted = [each for each in self._collectors.values() if each.noted]
                 self.waves += bool(noted)
-                for model, collector in noted.items():
-                    endpoint = self._dispatch.endpoint(model)
-                    await self._submitter.submit(endpoint, collector, model)
+                for collector in noted:
+                    await self._submitter.submit(collector)
                 await self._wait()
             self._begin_wave()
         return self._stop.halt is None
@@ -187,7 +184,7 @@ class BatchRounds(Deferred):
         loop = asyncio.get_running_loop()
         began = loop.time()
         later = self._later
-        while self._books.pending or (later and later.open):
+        while self.journal.pending or (later and later.open):
             if later and later.answers > self._answers:
                 return
             if await self._dispatch.poll():

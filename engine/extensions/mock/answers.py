@@ -3,10 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 import orjson
+from msgspec.structs import replace
 
 from ....cache.call import Call
 from ....cache.reply import Reply, Token, ToolCall, Usage

@@ -1,9 +1,10 @@
 """Small test calls for the abilities of a model that a sweep needs."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import orjson
+from msgspec import structs
 
 from ....cache.call import Call, Message
 from ....cache.reply import Reply
@@ -41,7 +42,7 @@ def probes_of(shapes: Iterable[Call]) -> dict[str, list[Probe]]:
 
 
 def _saying(shape: Call, text: str) -> Call:
-    return Call(replace(shape.request, messages=(Message("user", text),)))
+    return Call(structs.replace(shape.request, messages=(Message("user", text),)))
 
 
 def _logprobs(shape: Call) -> Probe:
@@ -101,6 +102,6 @@ def _tools(shape: Call) -> Probe:
     def then(reply: Reply) -> Call:
         said = Message("assistant", reply.text, reply.tool_calls, opaque=reply.opaque)
         results = (Message("tool", "4", tool_call_id=each.id) for each in reply.tool_calls)
-        return Call(replace(shape.request, messages=(*first.messages, said, *results)))
+        return Call(structs.replace(shape.request, messages=(*first.messages, said, *results)))
 
     return Probe("tools", first, fault, "leave them out, or choose another model", then)

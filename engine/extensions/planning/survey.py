@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
+from msgspec import structs
+
 from ....cache.address import store_key
 from ....cache.call import Call, Identity
 from ....cache.errors import DamagedEntry
@@ -139,7 +141,7 @@ class Survey:
 
         async def ask(call: Call) -> Reply:
             address = call.address
-            reply = replace(self._answer(call), call=address)
+            reply = structs.replace(self._answer(call), call=address)
             if call.model in batched and address not in answered and address not in self._recalled:
                 pending.add(address)
                 raise Pending(address)

@@ -12,10 +12,11 @@ import re
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import orjson
+from msgspec.structs import replace
 
 from ....cache.call import Call, RecordingAsk
 from ....cache.reply import Reply

@@ -13,8 +13,7 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-import orjson
-from pydantic import TypeAdapter, ValidationError
+import msgspec
 
 from ...errors import RunFolderError, StoreFailed
 from ...stop import StopToken
@@ -24,7 +23,7 @@ from .ledger import FIGURES, Page, UsageTotals, sum_usage, written_down
 FILE = "ledger.journal"
 
 _LENGTH = struct.Struct("<H")
-_ACCOUNTS = TypeAdapter(dict[str, UsageTotals])
+_ACCOUNTS = msgspec.json.Decoder(dict[str, UsageTotals])
 
 
 class Journal:
@@ -68,7 +67,7 @@ class Journal:
             # Replaced atomically: until then, an older journal has the same earlier accounts.
             new = self._path.with_name(f".{FILE}.new")
             self._file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
-            self._end = os.write(self._file, orjson.dumps(self._earlier) + b"\n")
+            self._end = os.write(self._file, msgspec.json.encode(self._earlier) + b"\n")
             os.replace(new, self._path)
         name = page.model.encode()
         head = _LENGTH.pack(len(name)) + name
@@ -89,7 +88,7 @@ def journalled(folder: Path) -> dict[str, UsageTotals]:
         return {}
     heading, _, pages = content.partition(b"\n")
     try:
-        accounts = dict(_ACCOUNTS.validate_json(heading))
+        accounts = dict(_ACCOUNTS.decode(heading))
         while pages:
             end = _LENGTH.size + _LENGTH.unpack_from(pages)[0]
             model = pages[_LENGTH.size : end].decode()
@@ -98,6 +97,6 @@ def journalled(folder: Path) -> dict[str, UsageTotals]:
                 [accounts[model], account] if model in accounts else [account]
             )
             pages = pages[end + FIGURES.size :]
-    except (ValidationError, UnicodeDecodeError, struct.error):
+    except (msgspec.MsgspecError, UnicodeDecodeError, struct.error):
         return {}
     return accounts

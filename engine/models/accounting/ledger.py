@@ -1,25 +1,22 @@
 """The ledger of requests: their outcomes, tokens and cost, by model."""
 
-import asyncio
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
-from ....cache.call import Ask, Call
+from ....cache.call import Call
 from ....cache.reply import Outcome, Reply, Usage
 from ...errors import (
     EngineError,
     KeyRepeated,
-    Malformed,
     OutcomeUnknown,
     UnrecognizedReply,
 )
 from ...tokens import CAUTION, prompt_tokens
 from .latency import Latency, Stopwatch, sum_latency
 from .prices import Price, charged
-from .quarantine import Quarantine
 
 RequestOutcome: TypeAlias = Literal["failed", "ambiguous", "unsent"]
 """How a request without a reply ended. failed: answered with an error, not billed; ambiguous: sent,
@@ -147,29 +144,39 @@ class Page:
         return worst
 
     def ended(self, worst: float) -> None:
-        """Enter that a request was answered, or has failed."""
+        """Enter that a request is back, whatever came of it."""
         self.in_flight -= 1
         # Reset, since rounding errors would be left over.
         self.at_risk = self.at_risk - worst if self.in_flight else 0.0
         self.entered(self)
 
-    def reply(self, reply: Reply, seconds: float | None) -> None:
-        """Count a reply. seconds: since its request left; None for one of a batch."""
+    def reply(self, reply: Reply, seconds: float, worst: float) -> None:
+        """Enter the reply to a request, `seconds` after it left."""
+        self.stopwatch.reply(seconds, reply.usage.output_tokens)
+        self.count(reply)
+        self.ended(worst)
+
+    def failed(self, fate: RequestOutcome, kind: str, worst: float) -> None:
+        """Enter that a request has failed."""
+        self.fault(fate, kind, worst)
+        self.ended(worst)
+
+    def fault(self, fate: RequestOutcome, kind: str, worst: float) -> None:
+        """Count a fault, be it one of a batch."""
+        self.faults[fate, kind] += 1
+        self.fates[fate] += 1
+        if fate == "ambiguous":
+            self.doubtful += worst
+
+    def count(self, reply: Reply) -> None:
+        """Count a reply, be it one of a batch."""
         usage = reply.usage
-        if seconds is not None:
-            self.stopwatch.reply(seconds, usage.output_tokens)
         self.outcomes[reply.outcome] += 1
         self._count_tokens(usage)
         if (dollars := charged(usage, self.price)) is None:
             self.unpriced += 1
         else:
             self.dollars += dollars
-
-    def fault(self, fate: RequestOutcome, kind: str, worst: float) -> None:
-        self.faults[fate, kind] += 1
-        self.fates[fate] += 1
-        if fate == "ambiguous":
-            self.doubtful += worst
 
     def land(self, batch: UsageTotals) -> None:
         """Add the totals of an ended batch, in one entry: a killed process has entered the whole
@@ -227,38 +234,6 @@ class Page:
         self.output += usage.output_tokens
         self.cache_read += usage.cache_read_tokens
         self.cache_write += usage.cache_write_tokens
-
-
-class Metered:
-    """An `Ask` that enters each request in the ledger, next to the provider."""
-
-    def __init__(self, inner: Ask, page: Page, quarantine: Quarantine | None = None) -> None:
-        self._inner = inner
-        self._page = page
-        self._quarantine = quarantine
-        self._clock: Callable[[], float] | None = None
-
-    async def __call__(self, call: Call) -> Reply:
-        """The reply of `inner`, or its exception. A cancelled call counts as abandoned."""
-        worst = self._page.begun(call)
-        clock = self._clock
-        if clock is None:
-            clock = self._clock = asyncio.get_running_loop().time
-        began = clock()
-        try:
-            reply = await self._inner(call)
-            self._page.reply(reply, clock() - began)
-        except EngineError as exc:
-            self._page.fault(fate(exc), exc.slug, worst)
-            if self._quarantine is not None and isinstance(exc, Malformed):
-                self._quarantine.keep(call, exc)
-            raise
-        except BaseException:
-            self._page.fault("ambiguous", ABANDONED, worst)
-            raise
-        finally:
-            self._page.ended(worst)
-        return reply
 
 
 def written_down(figures: tuple[float, ...]) -> UsageTotals:

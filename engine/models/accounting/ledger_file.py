@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-import orjson
-from pydantic import TypeAdapter, ValidationError
+import msgspec
 
 from ...errors import RunFolderError, StoreFailed
 from ...stop import StopToken
@@ -30,7 +29,7 @@ LEDGER_FILE = "ledger.json"
 EVERY = 0.2
 """Seconds between two saves of half a millisecond each; other processes read the file."""
 
-_ACCOUNTS = TypeAdapter(dict[str, UsageTotals])
+_ACCOUNTS = msgspec.json.Decoder(dict[str, UsageTotals])
 
 
 class LedgerFile:
@@ -83,7 +82,7 @@ class LedgerFile:
         """Save the accounts; whether that succeeded."""
         accounts = {model: account.cut_off() for model, account in self.by_model().items()}
         if accounts:
-            written = orjson.dumps(accounts, option=orjson.OPT_INDENT_2)
+            written = msgspec.json.format(msgspec.json.encode(accounts), indent=2)
             try:
                 replace_file(self._file, [written], durable=durable)
             except RunFolderError as fault:
@@ -107,11 +106,11 @@ def read_entries(folder: Path) -> dict[str, UsageTotals]:
     """
     file = folder / LEDGER_FILE
     try:
-        accounts = _ACCOUNTS.validate_json(read_bounded(file, MAX_LEDGER))
+        accounts = _ACCOUNTS.decode(read_bounded(file, MAX_LEDGER))
     except FileNotFoundError:
         accounts = {}
-    except (OSError, ValidationError) as exc:
-        why = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else exc.strerror
+    except (OSError, ValueError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else exc
         raise RunFolderError(
             f"{file}: cannot be read: {why}; move it away to go on without knowing what was paid"
         ) from exc

@@ -4,10 +4,10 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from ....cache.call import Ask, Call
-from ....cache.frozen import fast_init
+from msgspec import Struct
+
+from ....cache.call import Call
 from ....cache.reply import Reply, Usage
 from ...errors import (
     AuthenticationFailed,
@@ -40,28 +40,26 @@ from .throttle import Throttle
 from .token_buckets import TokenBuckets, TokenReservation
 
 
-@fast_init
-@dataclass(frozen=True)
-class Reservation:
+class Reservation(Struct, eq=False):
     """What one call in flight holds, to be settled when it lands."""
 
-    estimate: TokenEstimate
-    tokens: Sequence[TokenReservation]
-    requests: Bucket | None
-    worst: float
+    sent: float
+    """When it left (loop time, s)."""
+    estimate: TokenEstimate | None = None
+    """None where neither rates nor dollars are limited."""
+    tokens: Sequence[TokenReservation] = ()
+    requests: Bucket | None = None
+    worst: float = 0.0
     """Dollars reserved."""
 
 
-_UNBOUNDED = Reservation(TokenEstimate(0.0, 0.0, 0.0, 0), (), None, 0.0)
-"""What a call holds where neither rates nor dollars are limited."""
-
-
 class RateLimiter:
-    """An `Ask` that keeps to the limits of one (provider, model).
+    """Keeps the calls of one (provider, model) to its limits.
 
-    Callers wait in one line, first come, first served, whatever the size of their calls. Errors
-    of `inner` are raised again once they have had their effect on everyone: a 429 pauses and slows
-    all, failures open the breaker, a Halt sets the stop token. Some change on the way:
+    A call enters, or lines up; then it is answered, has failed, or is abandoned. Callers wait in
+    one line, first come, first served, whatever the size of their calls. An error has its effect on
+    everyone: a 429 pauses and slows all, failures open the breaker, a Halt sets the stop token.
+    Some change on the way:
 
     - A delay of more than 15 minutes, or 30 minutes without any answer, becomes ProviderDown.
     - No whole answer from the user's own server, while it had other calls too, becomes Crowded.
@@ -76,7 +74,6 @@ class RateLimiter:
 
     def __init__(
         self,
-        inner: Ask,
         limits: Limits | None = None,
         *,
         stop_token: StopToken | None = None,
@@ -90,7 +87,6 @@ class RateLimiter:
         """
         self.stop_token = stop_token or StopToken()
         self.breaker = Breaker()
-        self._inner = inner
         self._set = limits or Limits()
         self._limits = Limits()
         self._model_budget = model_budget
@@ -109,9 +105,8 @@ class RateLimiter:
         self._requests: Bucket | None = None
         self._tokens = TokenBuckets(self.stop_token)
         self._waiting = 0
-        self._open: dict[int, float] = {}
-        """When each request in flight was sent, the oldest first."""
-        self._number = 0
+        self._open: dict[Reservation, None] = {}
+        """Of the requests in flight, the oldest first."""
         self._last_answer = -math.inf
         self._fault = ""
         """What went wrong last, if nothing was answered since."""
@@ -129,35 +124,6 @@ class RateLimiter:
         self._tokens.learn(limits)
         self._limits = limits
         self._bounded = bool(self._requests or self._tokens or self._model_budget)
-
-    async def __call__(self, call: Call) -> Reply:
-        if self.stop_token.halt is not None:
-            self.stop_token.raise_if_stopped()
-        sent = self._now()
-        reservation = self._leave_at_once(call)
-        if reservation is None:
-            reservation = await self._line_up(call)
-            sent = self._now()
-        self._number = number = self._number + 1
-        self._open[number] = sent
-        try:
-            reply = await self._inner(call)
-        except EngineError as exc:
-            fault = self._failed(exc, reservation, sent)
-            if fault is exc:
-                raise
-            raise fault from exc
-        except BaseException:
-            self.breaker.abandoned(sent, self._now())
-            self._settle(reservation, None)
-            raise
-        else:
-            self._answered(reply, reservation, sent)
-            return reply
-        finally:
-            del self._open[number]
-            self._slots.release()
-            self._admission.look()
 
     @property
     def unknown_width(self) -> float:
@@ -191,13 +157,15 @@ class RateLimiter:
             pace=self._throttle.pace(now),
             binding=self._binding(now) if self._waiting else None,
             still=now - self._last_answer,
-            oldest=now - next(iter(self._open.values()), now),
+            oldest=now - next((held.sent for held in self._open), now),
             fault=self._fault,
         )
 
-    def _leave_at_once(self, call: Call) -> Reservation | None:
+    def enter(self, call: Call) -> Reservation | None:
         """What a call holds that leaves without a wait, and without passing another that waits;
-        None if it has to line up."""
+        None if it has to line up. Raises the Halt of the stop token, or ExceedsRateLimit."""
+        if self.stop_token.halt is not None:
+            self.stop_token.raise_if_stopped()
         slots, model_budget = self._slots, self._model_budget
         if (
             self._waiting
@@ -206,30 +174,29 @@ class RateLimiter:
             or self.breaker.state != "closed"
         ):
             return None
-        if not self._bounded:
-            slots.take()
-            return _UNBOUNDED
-        estimate = self._estimator.demand(call)
-        self._tokens.require_fit(call.request.model, estimate)
-        worst = 0.0
-        if model_budget is not None:
-            worst = model_budget.worst(estimate)
-            if not model_budget.budget.fits(worst):
+        held = Reservation(self._now())
+        if self._bounded:
+            held.estimate = estimate = self._estimator.demand(call)
+            self._tokens.require_fit(call.request.model, estimate)
+            if model_budget is not None:
+                held.worst = model_budget.worst(estimate)
+                if not model_budget.budget.fits(held.worst):
+                    return None
+            taken = self._tokens.taken_at_once(estimate)
+            if taken is None:
                 return None
-        taken = self._tokens.taken_at_once(estimate)
-        if taken is None:
-            return None
-        requests = self._requests
-        if requests is not None and not requests.take_at_once(1.0):
-            for each in taken:
-                each.release()
-            return None
+            held.tokens, held.requests = taken, self._requests
+            if held.requests is not None and not held.requests.take_at_once(1.0):
+                for each in taken:
+                    each.release()
+                return None
+            if model_budget is not None:
+                model_budget.budget.reserve(held.worst)
         slots.take()
-        if model_budget is not None:
-            model_budget.budget.reserve(worst)
-        return Reservation(estimate, taken, requests, worst)
+        self._open[held] = None
+        return held
 
-    async def _line_up(self, call: Call) -> Reservation:
+    async def line_up(self, call: Call) -> Reservation:
         """Wait for tokens, then at the admission gate. If cancelled or halted, nothing is kept."""
         estimate = self._estimator.demand(call)
         self._tokens.require_fit(call.model, estimate)
@@ -246,44 +213,67 @@ class RateLimiter:
         self, estimate: TokenEstimate, taken: Sequence[TokenReservation]
     ) -> Reservation:
         worst = await self._admission.leave(estimate, self._requests)
-        return Reservation(estimate, taken, self._requests, worst)
+        held = Reservation(self._now(), estimate, taken, self._requests, worst)
+        self._open[held] = None
+        return held
 
-    def _answered(self, reply: Reply, reservation: Reservation, sent: float) -> None:
+    def answered(self, reply: Reply, held: Reservation) -> float:
+        """A call was answered; seconds since it left."""
         now = self._now()
+        sent = held.sent
         self._throttle.answered()
         self._slots.answered(now - sent)
         self.breaker.answered(sent)
         self._replies.add(1.0, now)
         self._last_answer = now
         self._fault = ""
-        if reservation is not _UNBOUNDED:
-            self._settle(reservation, _billed(reply))
-            self._estimator.observe(reservation.estimate, reply.usage)
+        if held.estimate is not None:
+            self._settle(held, _billed(reply))
+            self._estimator.observe(held.estimate, reply.usage)
+        self._landed(held)
+        return now - sent
 
-    def _failed(self, exc: EngineError, reservation: Reservation, sent: float) -> EngineError:
-        """Apply the fault to all callers; the error to raise."""
+    def abandoned(self, held: Reservation) -> None:
+        """A call was cancelled in flight."""
+        self.breaker.abandoned(held.sent, self._now())
+        self._settle(held, None)
+        self._landed(held)
+
+    def failed(self, exc: EngineError, held: Reservation) -> EngineError:
+        """Apply a call's fault to all callers; the error to raise."""
+        try:
+            return self._failed(exc, held, held.sent)
+        finally:
+            self._landed(held)
+
+    def _landed(self, held: Reservation) -> None:
+        del self._open[held]
+        self._slots.release()
+        self._admission.look()
+
+    def _failed(self, exc: EngineError, held: Reservation, sent: float) -> EngineError:
         now = self._now()
         self._fault = str(exc)
         halt: Halt | None = None
         match exc:
             case RateLimited():
-                self._settle(reservation, Usage())
+                self._settle(held, Usage())
                 self._refused(exc.delay, sent, now)
             case AuthenticationFailed():
-                self._settle(reservation, Usage())
+                self._settle(held, Usage())
                 halt = exc if self.breaker.doubt_key(sent, now) else None
             case Halt():
-                self._settle(reservation, Usage())
+                self._settle(held, Usage())
                 halt = exc
             case OutcomeUnknown() | Overloaded() | Unreachable():
-                self._settle(reservation, None if isinstance(exc, OutcomeUnknown) else Usage())
+                self._settle(held, None if isinstance(exc, OutcomeUnknown) else Usage())
                 self.breaker.failed(sent, now, exc.delay)
                 if not isinstance(exc, Malformed):
                     self._slots.overloaded(sent, now)
-                if isinstance(exc, Unreachable) and reservation.requests:
-                    reservation.requests.settle(1.0, 0.0)
+                if isinstance(exc, Unreachable) and held.requests:
+                    held.requests.settle(1.0, 0.0)
             case _:
-                self._settle(reservation, None if isinstance(exc, UnrecognizedReply) else Usage())
+                self._settle(held, None if isinstance(exc, UnrecognizedReply) else Usage())
                 self.breaker.answered(sent)
                 if type(exc) is InvalidRequest and self._last_answer == -math.inf:
                     exc = NeverAnswered(str(exc))
@@ -306,16 +296,16 @@ class RateLimiter:
             self._slots.refused()
         self.breaker.refused(sent, now)
 
-    def _settle(self, reservation: Reservation, usage: Usage | None) -> None:
+    def _settle(self, held: Reservation, usage: Usage | None) -> None:
         """Correct what was reserved by what was billed.
 
         usage: None if that is not known; then what was reserved counts as spent.
         """
         if usage is not None:
-            for tokens in reservation.tokens:
+            for tokens in held.tokens:
                 tokens.settle(usage)
-        if self._model_budget is not None and reservation is not _UNBOUNDED:
-            self._model_budget.settle(reservation.worst, usage)
+        if self._model_budget is not None and held.estimate is not None:
+            self._model_budget.settle(held.worst, usage)
 
     def _binding(self, now: float) -> Bottleneck | None:
         held_by, slots = self._admission.held_by, self._slots

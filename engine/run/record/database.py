@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from msgspec.structs import replace
 from itertools import islice
 from pathlib import Path
 from threading import RLock

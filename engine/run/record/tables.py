@@ -4,7 +4,7 @@ import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from msgspec.structs import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path

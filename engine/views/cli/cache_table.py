@@ -1,9 +1,9 @@
 """The tables of `oversight cache`, for people."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
 from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
@@ -124,9 +124,9 @@ def _settings(call: Call) -> dict[str, str]:
     """The settings that differ from their defaults, by name."""
     plain, asked = Request(call.model, ()), replace(call.request, messages=())
     changed = {
-        field.name: str(getattr(asked, field.name))
-        for field in fields(Request)
-        if getattr(asked, field.name) != getattr(plain, field.name)
+        name: str(getattr(asked, name))
+        for name in Request.__struct_fields__
+        if getattr(asked, name) != getattr(plain, name)
     }
     return changed | ({"draw": str(call.draw)} if call.draw else {})
 

@@ -29,18 +29,16 @@ from oversight.engine.errors import (
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.accounting.quarantine import MAX_BODIES, Quarantine
-from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.limits.rate_limiter import RateLimiter
 from oversight.engine.models.prefix_warmup import WARM, PrefixWarmup
-from oversight.engine.models.retry import Retry
+from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.providers.limit_headers import duration_limits, instant_limits
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.prompt_cache import kept_prefix
 from oversight.engine.providers.provider import HttpProvider
 from oversight.engine.providers.transport import Response, Transport
 from oversight.engine.stop import StopToken
-from tests.server import Server, call_of, retried
+from tests.server import Server, call_of, sender
 from tests.virtual import now, run
 
 MALFORMED = Malformed("a 200 that is no reply", b"<html>")
@@ -58,7 +56,7 @@ def tried(*faults, jitter=lambda: 0.5):
 
     async def main():
         try:
-            return await retried(noted, jitter=jitter)(call_of(10))
+            return await sender(noted, jitter=jitter)(call_of(10))
         except Exception as exc:
             return exc
 
@@ -99,7 +97,7 @@ def test_while_the_breaker_is_open_no_probe_leaves_before_the_wait_that_was_aske
         return Overloaded("503", 120.0) if len(asked) <= 12 else None
 
     async def main():
-        retry = retried(Server(latency=0.0, fault=fault), jitter=lambda: 0.0)
+        retry = sender(Server(latency=0.0, fault=fault), jitter=lambda: 0.0)
         async with asyncio.TaskGroup() as group:
             for n in range(10):
                 group.create_task(retry(call_of(10, n)))
@@ -163,10 +161,10 @@ def test_equal_seeds_draw_equal_waits():
 
 def test_a_halt_ends_a_backoff_at_once():
     async def main():
-        retry = retried(Server(fault=lambda request: Overloaded("busy")), Limits(concurrency=9))
+        retry = sender(Server(fault=lambda request: Overloaded("busy")), Limits(concurrency=9))
         ask = asyncio.create_task(retry(call_of(10)))
         await asyncio.sleep(20)
-        retry.stop_token.stop(QuotaExhausted("gone"))
+        retry.limiter.stop_token.stop(QuotaExhausted("gone"))
         with pytest.raises(QuotaExhausted):
             await ask
         return now()
@@ -178,7 +176,7 @@ def test_nothing_is_held_while_a_call_backs_off():
     async def main():
         faults = iter([Overloaded("busy")])
         server = Server(latency=0.1, fault=lambda request: next(faults, None))
-        retry = retried(server, Limits(concurrency=1), lambda: 0.99)
+        retry = sender(server, Limits(concurrency=1), lambda: 0.99)
         async with asyncio.TaskGroup() as group:
             for n in range(3):
                 group.create_task(retry(call_of(10, n)))
@@ -335,7 +333,7 @@ def test_every_try_of_a_call_leaves_its_body(tmp_path):
             """Nothing to close."""
 
     accounting = Accounting(Ledger(), listed(), quarantine=Quarantine(tmp_path))
-    endpoint = ModelClient(
+    endpoint = Sender(
         "sim/m", Broken(fault=lambda request: fault()), Limits(), StopToken(), accounting
     )
     with pytest.raises(Malformed):
@@ -345,7 +343,7 @@ def test_every_try_of_a_call_leaves_its_body(tmp_path):
 
 def endpoint(server, limits=None, stop_token=None, budget=None):
     accounting = Accounting(Ledger(), listed(), budget)
-    return ModelClient(
+    return Sender(
         "openai/gpt-4o",
         server,
         limits or Limits(),
@@ -458,8 +456,7 @@ def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits)
             return halt("no more") if request.at >= halted_at else None
 
         server = Server(latency=1.0, fault=exhausted)
-        limited = RateLimiter(server, limits)
-        retry = Retry(limited, limited.stop_token, limited.breaker)
+        retry = sender(server, limits)
         ends = []
 
         async def ask(n):
@@ -490,11 +487,11 @@ def test_p7_at_most_concurrency_further_requests_and_no_cell_fails(halt, limits)
 
 def test_a_stop_token_that_models_share_stops_them_all():
     async def main():
-        one = RateLimiter(Server(), Limits(requests=60))
-        other = RateLimiter(Server(), Limits(requests=60), stop_token=one.stop_token)
+        one = sender(Server(), Limits(requests=60))
+        other = sender(Server(), Limits(requests=60), stop_token=one.limiter.stop_token)
         waiting = [asyncio.create_task(other(call_of(10, n))) for n in range(10)]
         await asyncio.sleep(2.5)
-        one.stop_token.stop(BudgetReached("enough"))
+        one.limiter.stop_token.stop(BudgetReached("enough"))
         ends = await asyncio.gather(*waiting, return_exceptions=True)
         return [type(end).__name__ for end in ends]
 

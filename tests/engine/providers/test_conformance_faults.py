@@ -20,9 +20,9 @@ from oversight.engine.errors import (
     UnrecognizedReply,
 )
 from oversight.engine.extensions.mock import FaultKind, MockServer, Profile
-from oversight.engine.models.limits.rate_limiter import RateLimiter
 from oversight.engine.providers.limit_headers import LONGEST, HeaderLimits
 from tests.lines import EACH_LINE, LINES, always, asked, canned, good_body, http, reached, rehearsed
+from tests.server import sender
 
 pytestmark = [EACH_LINE, pytest.mark.wire]
 
@@ -174,4 +174,4 @@ async def test_a_delay_beyond_all_bounds_stops_and_names_no_date(line: str, dela
     told = f"retry-after: {delay}\r\ndate: Fri, 20 Nov 2026 12:00:00 GMT\r\n"
     async with canned(line, http("503 Busy", told, b"{}")) as (ask, _):
         with pytest.raises(ProviderDown, match="asks to wait for more than a year"):
-            await RateLimiter(ask)(asked(line))
+            await sender(ask)(asked(line))

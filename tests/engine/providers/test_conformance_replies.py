@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec import structs
 
 from oversight.cache.call import Call, Message, ToolSpec
 from oversight.cache.codec import read_reply, write_reply
@@ -156,7 +157,7 @@ async def test_an_absurd_usage_is_counted_as_none_and_the_reply_is_kept(
     assert found >= 2
     reply = await replied(line, body)
     assert reply.text == "4"
-    assert replace(reply.usage, raw="") == Usage()
+    assert structs.replace(reply.usage, raw="") == Usage()
     assert read_reply("key", write_reply(reply), "") == reply
 
 

@@ -9,11 +9,11 @@ and once by the provider.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.cache.reply import ToolCall

@@ -1,8 +1,8 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from oversight.engine.errors import UsageError
 from oversight.engine.run.loaded_sweep import open_sweep

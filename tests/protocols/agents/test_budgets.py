@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from msgspec import structs
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, ToolCall
@@ -40,7 +41,7 @@ QUERIES = Path(__file__).with_name("queries.md")
 
 async def asked(sql: str, script: str = BOOKS) -> list[str]:
     """What is found · what others are shown."""
-    found = await query.use_query(sql, Scene(replace(CRATES, environment=script), SIDE))
+    found = await query.use_query(sql, Scene(structs.replace(CRATES, environment=script), SIDE))
     assert "right" not in found.result and bool(found.shown) != found.result.startswith("error: ")
     return [f"{found.result} · {found.shown}".rstrip(" ·")]
 
@@ -160,7 +161,7 @@ async def test_no_side_spends_more_than_its_budget_in_a_world_drafts_included(
         if call.tools and call.messages[-1].role != "tool":
             return Reply("", (wish,) * 6, call=call.address)
         reply = await provider(call.changed(tools=()))
-        return replace(reply, text=claim * 6 + reply.text) if call.tools else reply
+        return structs.replace(reply, text=claim * 6 + reply.text) if call.tools else reply
 
     question = shipment(0).question
     for side in question.answers:

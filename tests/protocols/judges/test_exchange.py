@@ -2,6 +2,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
@@ -39,7 +40,7 @@ def test_a_seat_that_is_not_called_by_its_side_keeps_its_name() -> None:
 def test_speeches_made_at_once_trade_places_round_by_round_and_replies_do_not() -> None:
     one, two = Turn("Debater A", "1", A, at_once=True), Turn("Debater B", "2", B, at_once=True)
     asked = Turn("Judge", "?")
-    three, four = replace(one, text="3"), replace(two, text="4")
+    three, four = structs.replace(one, text="3"), structs.replace(two, text="4")
     assert [turn.text for turn in exchange(one, two, three, four).turns] == ["2", "1", "4", "3"]
     assert [turn.text for turn in exchange(one, two, asked, three, four).turns] == list("21?43")
     late = (Turn("Debater A", "1", A), Turn("Debater B", "2", B))
@@ -125,7 +126,7 @@ async def test_a_judge_who_leans_one_way_is_undecided_in_both_orders(lean: float
 async def test_what_stands_in_the_passage_alone_is_known_to_who_may_read_it(reads: bool) -> None:
     """The known truth: the answer stands in the passage and nowhere else. Who may read it is sure,
     one who may not is at even odds; so the naive judge scores 0 and -0.5 (Brier)."""
-    question = replace(CRATES, passage="There were 48.")
+    question = structs.replace(CRATES, passage="There were 48.")
     ask = Scripted(
         lambda call: "A: 100%\nB: 0%" if "were 48" in prompt(call).system else "A: 50%\nB: 50%"
     )

@@ -1,10 +1,10 @@
 """Answers that differ in degree: everybody is asked for the best one, by every kind of judge."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from oversight.cache import Call
 from oversight.protocols import Answer, Debate, NaiveJudge, Problem, Question

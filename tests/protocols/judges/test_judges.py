@@ -1,11 +1,11 @@
 """Every kind of judge: what it asks, what it is shown, and what its verdict is made of."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from oversight.cache import Call, Reply, value_address
 from oversight.protocols import (
@@ -251,19 +251,6 @@ async def test_examples_stand_before_the_question_and_the_rules_after_it(kind: s
     assert told.endswith(f"<rules>\n{RULES}\n</rules>")
     assert told.count("<example>") == told.count("</example>") == 2
     assert told.index("It pours.") < told.rindex("</example>") < told.index("Four crates")
-
-
-@pytest.mark.parametrize(
-    ("kind", "reply"),
-    [
-        ("stated", "A: 25%\nB: 75%"),
-        ("distribution", '{"A":0.25,"B":0.75}'),
-        ("logprob", "B"),
-        ("votes", "The second speaker knows.\nAnswer: B"),
-    ],
-)
-async def test_an_example_ends_with_the_reply_in_the_judges_own_form(kind: str, reply: str) -> None:
-    assert f"<reply>\n{reply}\n</reply>\n</example>" in await system(judge(kind, shots=(SHOT,)))
 
 
 @EACH

@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from oversight.cache.call import Call
 from oversight.protocols.agents.agent import Agent
@@ -70,7 +71,7 @@ async def test_a_certain_juror_is_no_veto_in_the_log_odds_pool() -> None:
 
 
 async def test_medians_that_leave_nothing_are_unreadable() -> None:
-    three = replace(CRATES, answers=(*CRATES.answers, Answer("C", "12")))
+    three = structs.replace(CRATES, answers=(*CRATES.answers, Answer("C", "12")))
 
     def script(call: Call) -> str:
         favourite = "ABC"[["ann", "ben", "cat"].index(call.model)]
@@ -139,7 +140,7 @@ async def test_a_jury_of_which_nobody_can_be_read_has_no_verdict() -> None:
 
 async def test_the_first_juror_speaks_for_the_jury() -> None:
     jury = Jury((replace(ANN, reads_passage=True), BEN))
-    transcript = replace(CRATES, passage="PASSAGE")
+    transcript = structs.replace(CRATES, passage="PASSAGE")
     ask = Scripted(lambda call: "A: 60%\nB: 40%")
     await Consultancy(jury, Agent("alice")).run(transcript, CRATES.answers[0], ask)
     seen = [(call.model, "PASSAGE" in prompt(call).system) for call in ask.calls]

@@ -1,7 +1,6 @@
 """Debates and consultancies, open or not: known truths, and what they end with."""
 
 import hashlib
-from dataclasses import replace
 from itertools import product
 from zlib import crc32
 
@@ -9,6 +8,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from oversight.cache import Call, Reply
 from oversight.protocols import (

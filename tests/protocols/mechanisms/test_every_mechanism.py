@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec import structs
 
 from oversight.cache import Ask, Call, Reply
 from oversight.protocols import Agent, Declined, StatedJudge, Unreadable
@@ -34,7 +35,9 @@ async def test_agents_read_the_passage_and_the_judges_model_only_if_the_judge_ma
     name: str, settings: dict[str, object], reads: bool
 ) -> None:
     problem = shipment(0)
-    problem = replace(problem, question=replace(problem.question, passage="THE PASSAGE"))
+    problem = structs.replace(
+        problem, question=structs.replace(problem.question, passage="THE PASSAGE")
+    )
     protocol = plain(PROTOCOLS[name], judge=replace(JUDGE, reads_passage=reads), **settings)
     if hasattr(protocol, "agent"):
         protocol = replace(protocol, agent=OTHER)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from msgspec import structs
 
 from oversight.cache import Call
 from oversight.engine.run.scheduler import attempt
@@ -167,9 +168,9 @@ async def test_a_rebuttal_changes_the_verdict_alone_and_is_known_where_the_horiz
         assert known == {ask is told}
 
 
-APPLES_TWICE = replace(APPLES, id="again")
+APPLES_TWICE = structs.replace(APPLES, id="again")
 MADE_WRONG = "It counts four crates though one broke"
-TAMPERED = replace(APPLES, flaws=("", MADE_WRONG))
+TAMPERED = structs.replace(APPLES, flaws=("", MADE_WRONG))
 
 
 def referee(call: Call, said: str) -> str:
@@ -210,7 +211,7 @@ async def test_a_planted_flaw_tells_what_critiques_are_worth(
         untold = await attempt(Cell(0, row, APPLES, side, 0, ""), plain)
         assert isinstance(verdict, Verdict) and isinstance(untold, Verdict)
         assert verdict.measures == (found, ("nitpick", nitpick)) and untold.measures == ()
-        assert replace(verdict, measures=()) == untold
+        assert structs.replace(verdict, measures=()) == untold
         # Nobody who has a part in it is told: the ranker is asked once the verdict stands.
         before, after = ask.calls[: len(plain.calls)], ask.calls[len(plain.calls) :]
         assert {call.address for call in before} == addresses(plain)
@@ -235,7 +236,7 @@ def test_flaws_are_kept_with_their_answers(tmp_path: Path) -> None:
     assert dict(zip(texts, planted.flaws, strict=True)) == {"48": "", "36": MADE_WRONG}
     assert plain.flaws == ()
     with pytest.raises(ValueError, match="apples: 1 flaws for 2 answers"):
-        replace(APPLES, flaws=("",))
+        structs.replace(APPLES, flaws=("",))
 
 
 def script_proposer(call: Call, holds: str = "B") -> str:

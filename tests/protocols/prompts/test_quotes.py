@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
@@ -23,7 +24,7 @@ PASSAGE = (
     "didn\u2019t pay $3,500 — or 5% of it — at 10:30.\n\nA well-known man cried:  “Never!”  twice, "
     "when x<y and .5 was left. 東京は大きい都市です。"
 )
-READ = Transcript(replace(CRATES, passage=PASSAGE))
+READ = Transcript(structs.replace(CRATES, passage=PASSAGE))
 SIDE = CRATES.answers[0]
 QUOTER = Agent("alice", quotes=True)
 

@@ -103,6 +103,8 @@ def command(
     if as_json:
         show_json({"agrees": rehearsed.agrees, "total": rehearsed.total, "rehearsal": rehearsed})
     else:
+        profile, speed = rehearsed.profile, rehearsed.speed
+        show(f"{rehearsed.name} · rehearsed with the profile {profile}, at {speed:g} × real time")
         show(as_text(_table(rehearsed)))
         show("")
         show("\n".join(_notes(rehearsed)))
@@ -188,8 +190,7 @@ def _rehearsed(
 def _table(rehearsed: Rehearsed) -> Table:
     watch = rehearsed.watch
     title = (
-        f"{rehearsed.name} · rehearsed with the profile {rehearsed.profile}, at "
-        f"{rehearsed.speed:g} × real time\n{rehearsed.finished:,} of {rehearsed.cells:,} cells, "
+        f"{rehearsed.finished:,} of {rehearsed.cells:,} cells, "
         f"{rehearsed.failed:,} failed · {duration(watch.story)}, in {duration(watch.real)} here"
     )
     rows = [

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from .....cache.backup import back_up
 from .....cache.bundle import BundleStore, export_bundle
@@ -91,8 +92,8 @@ def show_(address: str = argument(), store: str | None = STORE, as_json: bool = 
         record = selected_entry(replies, address)
     if as_json:
         call = record.call()
-        told = asdict(call.request) | {"draw": call.draw}
-        show_json(_line(record) | {"call": told, "reply": asdict(record.reply())})
+        told = msgspec.to_builtins(call.request) | {"draw": call.draw}
+        show_json(_line(record) | {"call": told, "reply": msgspec.to_builtins(record.reply())})
         return
     from ..cache_table import print_entry
 

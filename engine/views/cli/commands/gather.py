@@ -3,7 +3,7 @@
 from itertools import islice
 from pathlib import Path
 
-import orjson
+import msgspec
 
 from ....analysis.reports.report import report, save_report
 from ....analysis.reports.results import collect
@@ -66,7 +66,7 @@ def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
         folder.settle()
         accounts = _accounts(runs)
         if accounts:
-            written = orjson.dumps(accounts, option=orjson.OPT_INDENT_2)
+            written = msgspec.json.format(msgspec.json.encode(accounts), indent=2)
             replace_file(folder.path / LEDGER_FILE, [written])
         return folder.path, folder.failed
 

@@ -3,13 +3,13 @@
 import csv
 import json
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shutil import copytree
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 import oversight
 from oversight.engine.analysis.reports import frame_files

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 from pytest import approx
 
 from oversight.engine.analysis.reports.aggregate import OutcomeTable
@@ -210,7 +211,9 @@ def test_draws_and_rows_are_told_apart() -> None:
 
 def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
     ungrouped = [problem(n) for n in range(6)]
-    grouped = [replace(each, group="even" if n % 2 else "odd") for n, each in enumerate(ungrouped)]
+    grouped = [
+        structs.replace(each, group="even" if n % 2 else "odd") for n, each in enumerate(ungrouped)
+    ]
     worlds = {("propaganda", f"p{n}", 0): (0.5 + n / 20, 0.5) for n in range(6)}
     free = row(results(sweep(PROPAGANDA, problems=ungrouped), worlds), "propaganda").asd
     held = row(results(sweep(PROPAGANDA, problems=grouped), worlds), "propaganda").asd
@@ -222,7 +225,7 @@ def test_an_interval_is_over_problems_and_keeps_groups_together() -> None:
     assert held.interval == (-2, 2)
     assert (free.effective, held.effective) == approx((6, 2))
     assert free.method == held.method == "CR3 t"
-    alone = [replace(each, group="one") for each in ungrouped]
+    alone = [structs.replace(each, group="one") for each in ungrouped]
     only = row(results(sweep(PROPAGANDA, problems=alone), worlds), "propaganda").asd
     assert (only.clusters, only.interval) == (1, None)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.extensions.batches import dispatch, retrying, rounds, submission
+from oversight.engine.extensions.batches import dispatch, outbox, retrying, rounds
 from tests.batches import BatchBench
 
 
@@ -13,7 +13,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Vendors take hours; this server takes none."""
     monkeypatch.setattr(dispatch, "SETTLE", 0.05)
     monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.3)
-    monkeypatch.setattr(submission, "LAST_SECONDS", 0.3)
+    monkeypatch.setattr(outbox, "LAST_SECONDS", 0.3)
     monkeypatch.setattr(rounds, "MIN_POLL", 0.01)
     monkeypatch.setattr(retrying, "MAX_WAIT", 0.05)
 

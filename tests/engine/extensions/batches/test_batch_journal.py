@@ -1,45 +1,23 @@
 """The journal of batches, and the rehearsal server's endpoints under the vendors' own clients."""
 
 import copy
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.batches import journal as batch_journal
-from oversight.engine.extensions.batches.endpoint import Submission
-from oversight.engine.extensions.batches.journal import BatchJournal
+from oversight.engine.extensions.batches.journal import BatchJournal, Submission
 from oversight.engine.models.accounting.ledger import sum_usage
-from oversight.engine.models.accounting.ledger_file import read_ledger
 
 A, B = "a1" * 8, "b2" * 8
-FIRST = Submission(A, "openai/gpt-4o", 3, 100.0, 30.0, 0.5, marked=True)
-SECOND = Submission(B, "openai/gpt-4o", 2, 200.0, 20.0, 0.4, marked=True)
+FIRST = Submission(A, "openai/gpt-4o", 3, 100.0, 30.0, 0.5)
+SECOND = Submission(B, "openai/gpt-4o", 2, 200.0, 20.0, 0.4)
 
 
 def standing(journal: BatchJournal) -> Any:
     return copy.deepcopy({name: told for name, told in vars(journal).items() if name[0] != "_"})
-
-
-def test_a_book_is_read_in_the_words_of_the_first_version(tmp_path: Path) -> None:
-    (tmp_path / "batches").mkdir()
-    submission = (
-        b'{"mark":"%s","model":"openai/gpt-4o","lines":1,"at":1.0,"tokens":9.0,"worst":0.1}'
-    )
-    usage = b'{"input_tokens":1,"output_tokens":1,"cache_read_tokens":0,"cache_write_tokens":0}'
-    account = (
-        b'{"outcomes":[["ok",1]],"faults":[],"usage":%s,"dollars":0.1,"doubtful":0.0,"unpriced":0}'
-    )
-    (tmp_path / "batches" / "book.jsonl").write_bytes(
-        b'{"packing":"%s"}\n{"intend":%s}\n' % (A.encode(), submission % A.encode())
-        + b'{"submitted":"%s","id":"batch_1"}\n' % A.encode()
-        + b'{"landed":"batch_1","account":%s,"faults":{},"again":[]}\n' % (account % usage)
-    )
-    journal = BatchJournal(tmp_path, reads_only=True)
-    assert not journal.out and [each.id for each in journal.ended] == ["batch_1"]
 
 
 def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(
@@ -65,8 +43,6 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) ->
     journal = BatchJournal(tmp_path)
     file, stood = tmp_path / "batches" / "book.jsonl", {0: standing(journal)}
     steps = [
-        journal.begin,
-        lambda: journal.packing(A),
         lambda: journal.intend(FIRST),
         lambda: journal.send(A, 101.0),
         lambda: journal.deny(A),
@@ -114,7 +90,7 @@ def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path: Path) -> Non
     journal = BatchJournal(tmp_path)
     journal.intend(FIRST)
     folder = tmp_path / "batches"
-    ours = (f"{A}.calls", f"{A}.body", f"{'0' * 16}.noted", f"{A}.results")
+    ours = (f"{A}.calls", f"{B}.packing", f"{A}.body", f"{'0' * 16}.noted", f"{A}.results")
     theirs = ("book.jsonl.bak", "thesis.tex", f"{B}.calls")
     for name in (*ours, *theirs):
         (folder / name).write_bytes(b"")
@@ -139,21 +115,3 @@ def test_no_link_is_followed(tmp_path: Path, link: str) -> None:
         with pytest.raises(RunFolderError, match=f"{A if '/' in link else 'batches'}.* is a symb"):
             BatchJournal(tmp_path, reads_only=reads_only)
     assert (target / "thesis.tex").exists()
-
-
-def test_a_batch_that_an_older_version_guessed_to_be_ours_is_one_of_unknown_fate(
-    tmp_path: Path,
-) -> None:
-    old = asdict(FIRST)
-    del old["marked"], old["most_bytes"]
-    steps = [{"intend": old}, {"submitted": A, "id": "msgbatch_1", "guessed": True}]
-    file = tmp_path / "batches" / "book.jsonl"
-    file.parent.mkdir()
-    file.write_bytes(b"".join(orjson.dumps(step) + b"\n" for step in steps))
-    journal = BatchJournal(tmp_path)
-    assert (journal.out, list(journal.liabilities)) == ({}, [A])
-    (account,) = read_ledger(tmp_path).values()
-    assert (account.count("ambiguous"), account.doubtful) == (3, 0.5)
-    journal.land("msgbatch_1", sum_usage([]), {}, [])
-    assert not journal.intended
-    assert not read_ledger(tmp_path)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import subprocess
 import sys
 import time
@@ -106,21 +105,6 @@ def test_a_sweep_is_rehearsed_in_batches_beside_a_model_that_is_asked_live(sweep
 
 
 @pytest.mark.wire
-def test_models_that_the_sweep_file_has_asked_in_batches_are_rehearsed_so(sweep):
-    sweep.write_text(f"{SWEEP}models: {{openai/gpt-4o-mini: {{batch: true}}}}")
-    result = rehearse(sweep, "--profile", "calm")
-    assert result.exit_code == 0
-    assert re.search(r"^\d+ calls went in \d+ batch(es)?$", result.stdout, re.M)
-
-
-@pytest.mark.wire
-def test_a_model_that_takes_no_batches_cannot_be_rehearsed_in_them(sweep):
-    result = rehearse(sweep, "--batch")
-    assert isinstance(result.exception, UsageError)
-    assert "compatible/lab takes no batches" in str(result.exception)
-
-
-@pytest.mark.wire
 def test_a_profile_of_ones_own_may_exhaust_the_quota_and_stops_the_rehearsal(sweep):
     profile = sweep.with_name("poor.yaml")
     profile.write_text("quota: 5")
@@ -144,17 +128,6 @@ def test_a_cap_stops_a_rehearsal_as_it_would_stop_the_run(sweep):
 
 
 @pytest.mark.wire
-def test_the_report_for_people_holds_ledger_against_server(sweep):
-    result = rehearse(sweep, "--profile", "calm")
-    assert result.exit_code == 0
-    assert "sweep · rehearsed with the profile calm, at 10 × real time" in result.stdout
-    assert f"{CELLS} of {CELLS} cells, 0 failed" in result.stdout
-    told = re.search(r"^the ledger has (\d+) requests, the server saw (\d+)$", result.stdout, re.M)
-    assert told is not None
-    assert told[1] == told[2] != "0"
-
-
-@pytest.mark.wire
 @pytest.mark.parametrize(
     "roles",
     [
@@ -171,18 +144,6 @@ def test_a_real_model_stands_in_for_simulated_ones(sweep, roles):
     assert (code, told["agrees"]) == (0, True)
     assert list(told["rehearsal"]["accounts"]) == ["openai/gpt-4o-mini"]
     assert told["rehearsal"]["server"]["requests"] > 0
-
-
-@pytest.mark.wire
-def test_the_starter_can_be_rehearsed_as_it_is(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(oversight, ["init"]).exit_code == 0
-    result = rehearse("sweep.yaml", "--profile", "calm")
-    assert result.exit_code == 0, result.output
-    assert (
-        "every model of sweep.yaml is simulated: openai/gpt-4o-mini stands in for them"
-        in result.stderr
-    )
 
 
 def test_no_key_of_the_user_is_ever_on_the_stage(sweep, monkeypatch):

@@ -1,11 +1,11 @@
 """Models that think, over real HTTP: no seat reads what another thought, whatever form it has."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply

@@ -7,11 +7,11 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from oversight.cache.bundle import BundleStore
 from oversight.cache.record import read_record

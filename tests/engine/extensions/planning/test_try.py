@@ -25,7 +25,8 @@ from tests.waiting import until
 
 HEAD = """\
 import asyncio, itertools, random, subprocess, time, uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from msgspec.structs import replace
 from datetime import datetime
 from pathlib import Path
 from oversight.protocols import *

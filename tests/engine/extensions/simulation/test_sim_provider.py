@@ -10,6 +10,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from oversight.cache.call import Ask, Call, Message, Request
 from oversight.cache.reply import Reply
@@ -100,7 +101,7 @@ def test_the_identity_differs_where_parameters_or_the_truth_of_the_question_diff
     for setting in {field.name for field in fields(SimModel)} - {"latency"}:
         changed = replace(QUIET, **{setting: getattr(QUIET, setting) + 1 / 8})
         assert simulated(PROBLEMS[:1], changed).identity(speech_call()) != base
-    swapped = replace(PROBLEMS[0], values=PROBLEMS[0].values[::-1])
+    swapped = structs.replace(PROBLEMS[0], values=PROBLEMS[0].values[::-1])
     assert simulated([swapped, *PROBLEMS[1:]]).identity(speech_call()) != base
     assert simulated(PROBLEMS[1:]).identity(speech_call()) != base
 
@@ -110,7 +111,7 @@ def test_the_identity_depends_on_nothing_else() -> None:
     assert simulated(PROBLEMS[:1], replace(QUIET, latency=3)).identity(speech_call()) == base
     assert simulated(PROBLEMS[::-1]).identity(speech_call()) == base
     assert simulated(PROBLEMS[:1]).identity(speech_call()) == base
-    swapped = replace(PROBLEMS[1], values=PROBLEMS[1].values[::-1])
+    swapped = structs.replace(PROBLEMS[1], values=PROBLEMS[1].values[::-1])
     assert simulated([PROBLEMS[0], swapped]).identity(speech_call()) == base
 
 

@@ -197,6 +197,14 @@ def test_what_was_said_is_judged_again_beside_its_own_judges(
     consultancy = rows["recorded human consultancy", "published live"]
     asds = [debate["asd"]["value"], consultancy["asd"]["value"]]
     assert asds == pytest.approx([1.1764, 0.7422], **CLOSE)
+    # With the intervals of the study, whose judges judged several each.
+    study_says = parts(command, "study", "score", str(study), "--score", "brier")
+    for scored in study_says["rows"]:
+        its, told = scored["asd"], rows[f"recorded {scored['setting']}", "published live"]["asd"]
+        known = {key: pytest.approx(its[key]) for key in ("value", "low", "high", "degrees")}
+        assert {key: told[key] for key in known} == known
+    (right,) = [e["right"] for e in study_says["raters"] if e["setting"] == "human debate"]
+    assert debate["accuracy"]["error"] == pytest.approx(right["error"])
     lifts = [debate["lift"]["value"], consultancy["lift"]["value"]]
     assert lifts == pytest.approx([1.1530, 0.7497], abs=1e-4)
     assert (debate["n"], consultancy["n"]) == (154, 96)

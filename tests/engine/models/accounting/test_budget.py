@@ -18,8 +18,8 @@ from oversight.engine.extensions.mock import FaultKind
 from oversight.engine.models.accounting.budget import Budget, dollars
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import PriceList, listed
-from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.stop import StopToken
 from tests.lines import EACH_LINE, always, asked, rehearsed
 from tests.server import Server, call_of
@@ -49,7 +49,7 @@ class Billing(Server):
 
 def client(server, budget, model=MODEL, limits=None):
     accounting = Accounting(Ledger(), listed(), budget)
-    return ModelClient(model, server, limits or Limits(), StopToken(), accounting)
+    return Sender(model, server, limits or Limits(), StopToken(), accounting)
 
 
 def spend(server, budget, lanes=50, models=(MODEL,)):
@@ -58,9 +58,7 @@ def spend(server, budget, lanes=50, models=(MODEL,)):
     async def main():
         stop_token, accounting = StopToken(), Accounting(Ledger(), listed(), budget)
         limits = Limits(concurrency=30)
-        endpoints = [
-            ModelClient(m, server, limits, stop_token, accounting, lambda: 0.5) for m in models
-        ]
+        endpoints = [Sender(m, server, limits, stop_token, accounting, lambda: 0.5) for m in models]
         ends = []
 
         async def lane(n):
@@ -250,7 +248,7 @@ async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:
     call, budget, stop_token = asked(line), Budget(1.0), StopToken()
     accounting = Accounting(Ledger(), prices(call.model), budget)
     async with rehearsed(line, always(fault)) as (ask, server):
-        endpoint = ModelClient(call.model, ask, Limits(), stop_token, accounting)
+        endpoint = Sender(call.model, ask, Limits(), stop_token, accounting)
         try:
             await endpoint(call)
         except EngineError as exc:

@@ -26,7 +26,7 @@ from oversight.engine.errors import (
     UnrecognizedReply,
 )
 from oversight.engine.models.accounting.latency import Latency, Stopwatch, sum_latency
-from oversight.engine.models.accounting.ledger import Ledger, Metered, UsageTotals, sum_usage
+from oversight.engine.models.accounting.ledger import Ledger, UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import (
     EVERY,
     LEDGER_FILE,
@@ -34,10 +34,10 @@ from oversight.engine.models.accounting.ledger_file import (
     read_ledger,
 )
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.stop import StopToken
-from tests.server import Server, call_of
+from tests.server import Server, call_of, sender
 from tests.virtual import run
 
 MODEL = "openai/gpt-4o"
@@ -75,7 +75,7 @@ def test_p12_stored_failed_and_ambiguous_add_up_to_what_the_server_saw(seed, lim
     async def main():
         ledger = Ledger()
         accounting = Accounting(ledger, listed())
-        endpoint = ModelClient(
+        endpoint = Sender(
             MODEL, server, limits, StopToken(), accounting, random.Random(seed).random
         )
         ends = []
@@ -120,7 +120,7 @@ def test_p12_a_provider_that_refuses_a_call_by_itself_has_sent_nothing():
             raise fault
 
         ledger = Ledger()
-        metered = Metered(refusing, ledger.page(MODEL, None))
+        metered = sender(refusing, ledger=ledger, model=MODEL)
         with pytest.raises(InvalidRequest):
             await metered(call_of(10))
         return ledger.total()
@@ -138,8 +138,8 @@ def test_outcomes_are_counted_apart_and_models_add_up():
             return Reply("", outcome=next(outcomes), usage=Usage(10, 5, 4, 1))
 
         ledger = Ledger()
-        priced = Metered(answering, ledger.page(MODEL, listed().need(MODEL)))
-        unpriced = Metered(answering, ledger.page("lab/x", None))
+        priced = sender(answering, ledger=ledger, model=MODEL)
+        unpriced = sender(answering, ledger=ledger, model="lab/x")
         for metered in (priced, unpriced):
             for n in range(5):
                 await metered(call_of(10, n))
@@ -156,7 +156,7 @@ def test_outcomes_are_counted_apart_and_models_add_up():
 def test_an_account_does_not_change_behind_the_back_of_who_shows_it():
     async def main():
         ledger = Ledger()
-        metered = Metered(Server(), ledger.page("m", None))
+        metered = sender(Server(), ledger=ledger, model="m")
         await metered(call_of(10))
         before = ledger.account("m")
         await metered(call_of(11))
@@ -168,7 +168,7 @@ def test_an_account_does_not_change_behind_the_back_of_who_shows_it():
 def test_what_is_out_is_at_risk_and_if_it_is_cut_off_it_counts_as_abandoned():
     async def main():
         ledger = Ledger()
-        metered = Metered(Server(), ledger.page(MODEL, listed().need(MODEL)))
+        metered = sender(Server(), ledger=ledger, model=MODEL)
         asking = [asyncio.create_task(metered(call_of(100, n))) for n in range(3)]
         await asyncio.sleep(0.5)
         out = ledger.account(MODEL)
@@ -204,7 +204,7 @@ OTHER = "anthropic/claude-3-haiku"
 
 
 async def asked(ledger: Ledger, model: str, times: int, latency: float = 0.01) -> None:
-    metered = Metered(Server(latency), ledger.page(model, listed().need(model)))
+    metered = sender(Server(latency), ledger=ledger, model=model)
     for n in range(times):
         await metered(call_of(100, n, model=model))
 
@@ -276,21 +276,21 @@ def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
         async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger), out(ledger):
             first = read_ledger(tmp_path)[MODEL]
             await asked(ledger, MODEL, 3, latency=0.001)
-            with pytest.raises(Overloaded):
-                await Metered(broken, ledger.page(MODEL, None))(call_of(100, 9, model=MODEL))
+            with pytest.raises(ContextLengthExceeded):
+                await sender(broken, ledger=ledger, model=MODEL)(call_of(100, 9, model=MODEL))
             at_once, truth = read_ledger(tmp_path)[MODEL], ledger.account(MODEL)
             await asyncio.sleep(1.1 * EVERY)
             return first, at_once, truth, read_ledger(tmp_path)[MODEL]
 
     async def broken(call):
-        raise Overloaded("busy")
+        raise ContextLengthExceeded("too long")
 
     first, at_once, truth, noted = run(main())
     assert (first.sent, first.faults) == (1, (("ambiguous", "Abandoned", 1),))
     assert (at_once.stored, at_once.count("failed"), at_once.count("ambiguous")) == (3, 1, 1)
     assert (at_once.usage, at_once.dollars) == (truth.usage, truth.dollars)
     assert at_once.doubtful == truth.at_risk > 0
-    assert noted.faults == (("ambiguous", "Abandoned", 1), ("failed", "Overloaded", 1))
+    assert noted.faults == (("ambiguous", "Abandoned", 1), ("failed", "TooLong", 1))
     assert [file.name for file in tmp_path.iterdir()] == [LEDGER_FILE], (
         "a journal is for killed sittings"
     )
@@ -376,12 +376,9 @@ def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not() -> None:
 
     async def main() -> Ledger:
         ledger = Ledger()
-        metered = Metered(Server(2.0, fault=fault), ledger.page("lab/x", None))
-        for n in range(4):
-            try:
-                await metered(call_of(100, n, model="lab/x"))
-            except Overloaded:
-                continue
+        ask = sender(Server(2.0, fault=fault), ledger=ledger, model="lab/x")
+        for n in range(3):
+            await ask(call_of(100, n, model="lab/x"))
         return ledger
 
     latency = run(main()).account("lab/x").latency
@@ -409,7 +406,7 @@ def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path: Path) ->
 
     async def main() -> None:
         ledger = Ledger()
-        metered = Metered(Server(2.0), ledger.page("lab/x", None))
+        metered = sender(Server(2.0), ledger=ledger, model="lab/x")
         async with LedgerFile(at_work, ledger.accounts).kept(StopToken(), ledger):
             for n in range(3):
                 await metered(call_of(100, n, model="lab/x"))

@@ -13,7 +13,7 @@ from oversight.engine.errors import (
 )
 from oversight.engine.models.limits.breaker import FIRST_PROBE, GIVE_UP, MAX_PROBE_WAIT, Breaker
 from oversight.engine.models.limits.limits import Limits
-from tests.server import Server, ask_in_lanes, retried
+from tests.server import Server, ask_in_lanes, sender
 from tests.virtual import now, run
 
 
@@ -118,7 +118,7 @@ def asked_by_lanes(server: Server, lanes: int, until: float):
     """Ask steadily; (how many were answered, the exceptions that ended a call, when all ended)."""
 
     async def main():
-        retry = retried(server, Limits(concurrency=lanes))
+        retry = sender(server, Limits(concurrency=lanes))
         answered, faults = 0, []
 
         async def ask(call):
@@ -129,7 +129,9 @@ def asked_by_lanes(server: Server, lanes: int, until: float):
             except Exception as exc:
                 faults.append(exc)
 
-        await ask_in_lanes(ask, lanes, lambda: now() < until and retry.stop_token.halt is None)
+        await ask_in_lanes(
+            ask, lanes, lambda: now() < until and retry.limiter.stop_token.halt is None
+        )
         return answered, faults, now()
 
     return run(main())

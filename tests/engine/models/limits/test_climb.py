@@ -10,9 +10,9 @@ from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Crowded, OutcomeUnknown
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.models.client import Accounting, ModelClient
 from oversight.engine.models.limits.climb import OWN_SERVER_START, Climb
 from oversight.engine.models.limits.limits import Limits
+from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.stop import StopToken
 from tests.server import call_of
 from tests.virtual import now, run
@@ -50,9 +50,7 @@ class Queueing:
 
 def endpoint(server, limits=None, *, own=True):
     accounting = Accounting(Ledger(), listed())
-    return ModelClient(
-        MODEL, server, limits or Limits(), StopToken(), accounting, lambda: 0.5, own=own
-    )
+    return Sender(MODEL, server, limits or Limits(), StopToken(), accounting, lambda: 0.5, own=own)
 
 
 async def ask_all(one, count):

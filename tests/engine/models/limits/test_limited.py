@@ -13,10 +13,9 @@ from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import ExceedsRateLimit, InvalidRequest, Overloaded, RateLimited
 from oversight.engine.models.limits.bucket import BURST_WINDOW
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.limits.rate_limiter import RateLimiter
 from oversight.engine.models.limits.token_buckets import LOOKAHEAD
 from oversight.engine.tokens import TokenEstimator
-from tests.server import Server, ask_all_at_once, busiest, call_of, mixed_sizes, retried
+from tests.server import Server, ask_all_at_once, busiest, call_of, mixed_sizes, sender
 from tests.virtual import now, run
 
 
@@ -36,7 +35,7 @@ def test_p9_requests_keep_their_rate_in_every_window_and_use_97_percent_of_it(pe
     server = Server()
     many = campaign.size(1_000, 5_000)
     calls = [call_of(100, n) for n in range(many if per_minute > 60 else 150)]
-    run(ask_all_at_once(RateLimiter(server, Limits(requests=per_minute)), calls))
+    run(ask_all_at_once(sender(server, Limits(requests=per_minute)), calls))
     rate = per_minute / 60
     times = [(request.at, 1.0) for request in server.book]
     share = used(server.book, per_minute, lambda request: 1)
@@ -51,7 +50,7 @@ def mixed_calls(count):
     """Calls of mixed size that all wait from the start: sizes, the server, when each was back."""
     sizes = mixed_sizes(count, seed=4)
     server = Server(tokens=estimated)
-    limited = RateLimiter(server, Limits(requests=6_000, input_tokens=400_000))
+    limited = sender(server, Limits(requests=6_000, input_tokens=400_000))
     back = run(ask_all_at_once(limited, [call_of(size, n) for n, size in enumerate(sizes)]))
     return sizes, server, back
 
@@ -80,7 +79,7 @@ def test_p9_estimates_that_are_wrong_are_settled_by_what_the_replies_report():
     limits = Limits(input_tokens=400_000, output_tokens=60_000)
     server = Server(latency=5.0, tokens=surprising)
     calls = [call_of(size, n, 1_024) for n, size in enumerate(mixed_sizes(3_000, seed=3))]
-    run(ask_all_at_once(RateLimiter(server, limits), calls))
+    run(ask_all_at_once(sender(server, limits), calls))
     # The first minute is left out: it is spent on learning how far off the estimates are.
     book = [request for request in server.book if request.at > 60]
     assert used(book, 60_000, lambda request: request.output_tokens) == pytest.approx(1, abs=0.03)
@@ -107,14 +106,14 @@ def test_two_kinds_of_tokens_drain_side_by_side():
     limits = Limits(input_tokens=60_000, output_tokens=6_000)
     server = Server(tokens=estimated)
     calls = [call_of(1_000, n, 1) if n % 2 else call_of(10, n, 100) for n in range(200)]
-    run(ask_all_at_once(RateLimiter(server, limits), calls))
+    run(ask_all_at_once(sender(server, limits), calls))
     assert used(server.book, 60_000, lambda request: request.input_tokens) >= 0.9
     assert used(server.book, 6_000, lambda request: request.output_tokens) >= 0.9
 
 
 def test_concurrency_is_never_exceeded_and_always_used():
     server = Server(latency=2.0)
-    limited = RateLimiter(server, Limits(concurrency=40))
+    limited = sender(server, Limits(concurrency=40))
     run(ask_all_at_once(limited, [call_of(100, n) for n in range(1_000)]))
     assert server.most_in_flight == 40
     # 1,000 calls, 40 at once, 2 s each: 50 s, and a few rounds to widen from 16.
@@ -123,14 +122,14 @@ def test_concurrency_is_never_exceeded_and_always_used():
 
 def test_slots_are_held_only_around_the_wire():
     server = Server(latency=1.0)
-    limited = RateLimiter(server, Limits(requests=60, concurrency=1))
+    limited = sender(server, Limits(requests=60, concurrency=1))
 
     async def main():
         asks = [asyncio.create_task(limited(call_of(10, n))) for n in range(3)]
         await asyncio.sleep(0.5)
-        busy = limited.statistics().in_flight
+        busy = limited.limiter.statistics().in_flight
         await asyncio.sleep(1.3)
-        idle = limited.statistics().in_flight, limited.statistics().waiting
+        idle = limited.limiter.statistics().in_flight, limited.limiter.statistics().waiting
         for ask in asks:
             await ask
         return busy, idle
@@ -153,7 +152,7 @@ def test_slots_are_held_only_around_the_wire():
 def test_cancelled_callers_leave_the_line_and_nothing_leaks(callers, width):
     async def main():
         server = Server(latency=0.7, tokens=estimated)
-        limited = RateLimiter(server, Limits(requests=300, input_tokens=60_000, concurrency=width))
+        limited = sender(server, Limits(requests=300, input_tokens=60_000, concurrency=width))
         tasks = []
         for n, (size, cancelled_after) in enumerate(callers):
             tasks.append(asyncio.create_task(limited(call_of(size, n))))
@@ -163,7 +162,7 @@ def test_cancelled_callers_leave_the_line_and_nothing_leaks(callers, width):
         await asyncio.sleep(5)
         begun = now()
         await limited(call_of(100, 99))
-        return server, limited.statistics(), done, now() - begun
+        return server, limited.limiter.statistics(), done, now() - begun
 
     server, statistics, done, last = run(main())
     order = [request.call.draw[0] for request in server.book]
@@ -182,7 +181,7 @@ def test_who_is_cancelled_at_the_door_gives_back_its_tokens():
 
     async def main():
         server = Server(latency=45, tokens=estimated)
-        limited = RateLimiter(server, Limits(input_tokens=6_000, concurrency=1))
+        limited = sender(server, Limits(input_tokens=6_000, concurrency=1))
         asked = [asyncio.create_task(limited(call_of(size))) for size in (10, 3_000, 3_000)]
         await asyncio.sleep(40)
         asked[1].cancel()
@@ -194,7 +193,7 @@ def test_who_is_cancelled_at_the_door_gives_back_its_tokens():
 
 async def test_nobody_passes_who_waits_not_even_in_the_moment_in_which_a_slot_falls_free():
     server = Server(latency=0)
-    limited = RateLimiter(server, Limits(concurrency=1))
+    limited = sender(server, Limits(concurrency=1))
 
     async def twice():
         await limited(call_of(10, 0))
@@ -206,7 +205,7 @@ async def test_nobody_passes_who_waits_not_even_in_the_moment_in_which_a_slot_fa
 
 def test_a_call_larger_than_a_minutes_budget_is_refused_before_it_waits():
     server = Server()
-    limited = RateLimiter(server, Limits(input_tokens=1_000, output_tokens=500))
+    limited = sender(server, Limits(input_tokens=1_000, output_tokens=500))
     with pytest.raises(
         ExceedsRateLimit, match=r"1,200 input tokens .* limit of 1,000 a minute; shorten"
     ):
@@ -218,7 +217,7 @@ def test_a_call_larger_than_a_minutes_budget_is_refused_before_it_waits():
 
 def test_vendors_that_count_input_and_output_together_count_all_of_max_tokens():
     server = Server(tokens=lambda call: (100, 1))
-    limited = RateLimiter(server, Limits(tokens=60_000))
+    limited = sender(server, Limits(tokens=60_000))
     run(ask_all_at_once(limited, [call_of(100, n, max_tokens=900) for n in range(200)]))
     assert server.book[-1].at == pytest.approx(200, rel=0.02)
 
@@ -228,7 +227,7 @@ def test_input_that_the_provider_had_cached_does_not_count():
         async def cached(call):
             return Reply("yes", usage=Usage(1_000, 10, cache_read_tokens=900))
 
-        limited = RateLimiter(cached, Limits(input_tokens=60_000))
+        limited = sender(cached, Limits(input_tokens=60_000))
         for n in range(300):
             await limited(call_of(1_000, n))
         return now()
@@ -242,7 +241,7 @@ def test_a_server_that_reports_no_usage_is_charged_what_was_reserved():
         async def silent(call):
             return Reply("yes")
 
-        limited = RateLimiter(silent, Limits(input_tokens=60_000))
+        limited = sender(silent, Limits(input_tokens=60_000))
         for n in range(60):
             await limited(call_of(1_000, n))
         return now()
@@ -256,7 +255,7 @@ def test_a_call_that_the_server_rejected_gives_its_tokens_back():
             latency=0.0,
             fault=lambda request: InvalidRequest("400: no") if len(server.book) else None,
         )
-        limited = RateLimiter(server, Limits(input_tokens=60_000))
+        limited = sender(server, Limits(input_tokens=60_000))
         await limited(call_of(900))
         for n in range(100):
             with pytest.raises(InvalidRequest):
@@ -269,11 +268,11 @@ def test_a_call_that_the_server_rejected_gives_its_tokens_back():
 def test_limits_that_the_server_tells_fill_what_the_sweep_file_leaves_open():
     async def main():
         server = Server(latency=0.0)
-        limited = RateLimiter(server, Limits(requests=60))
-        limited.learn(Limits(requests=6_000))
+        limited = sender(server, Limits(requests=60))
+        limited.limiter.learn(Limits(requests=6_000))
         await ask_all_at_once(limited, [call_of(10, n) for n in range(30)])
         by_requests = now()
-        limited.learn(Limits(requests=6_000, input_tokens=6_000))
+        limited.limiter.learn(Limits(requests=6_000, input_tokens=6_000))
         await ask_all_at_once(limited, [call_of(500, n) for n in range(30)])
         return by_requests, now() - by_requests
 
@@ -293,7 +292,7 @@ def test_limits_that_make_no_sense_are_named(field, value):
 def test_tokens_are_gathered_for_few_calls_that_cannot_leave_yet():
     async def main():
         server = Server(latency=100.0, tokens=estimated)
-        limited = RateLimiter(server, Limits(input_tokens=60_000, concurrency=1))
+        limited = sender(server, Limits(input_tokens=60_000, concurrency=1))
         asks = asyncio.create_task(ask_all_at_once(limited, [call_of(1_000, n) for n in range(99)]))
         await asyncio.sleep(50)
         server.latency = 0.0
@@ -320,12 +319,12 @@ def test_tokens_are_gathered_for_few_calls_that_cannot_leave_yet():
 def test_statistics_name_the_limit_that_binds(limits, speed, shown):
     async def main():
         server = Server(tokens=lambda call: (100, 10))
-        limited = RateLimiter(server, limits)
+        limited = sender(server, limits)
         asks = asyncio.create_task(
             ask_all_at_once(limited, [call_of(100, n, 10) for n in range(1_000)])
         )
         await asyncio.sleep(60.05)
-        statistics = limited.statistics()
+        statistics = limited.limiter.statistics()
         asks.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asks
@@ -342,12 +341,12 @@ def test_a_pause_and_an_outage_are_shown_with_what_is_left_of_them():
     async def main():
         faults = iter([RateLimited("429", 30.0)] + [Overloaded("down")] * 12)
         server = Server(latency=0.0, fault=lambda request: next(faults, None))
-        retry = retried(server, jitter=lambda: 0.0)
+        retry = sender(server, jitter=lambda: 0.0)
         asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(3)]
         shown = []
         for at in (10, 50):
             await asyncio.sleep(at - now())
-            shown.append(str(retry.inner.statistics().binding))
+            shown.append(str(retry.limiter.statistics().binding))
         for ask in asks:
             ask.cancel()
         await asyncio.wait(asks)
@@ -360,8 +359,8 @@ def test_a_pause_and_an_outage_are_shown_with_what_is_left_of_them():
 
 def test_nothing_binds_while_nobody_waits():
     async def main():
-        limited = RateLimiter(Server(), Limits(requests=600))
+        limited = sender(Server(), Limits(requests=600))
         await limited(call_of(10))
-        return limited.statistics()
+        return limited.limiter.statistics()
 
     assert run(main()).binding is None

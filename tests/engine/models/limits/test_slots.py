@@ -9,7 +9,7 @@ from oversight.cache.reply import Reply
 from oversight.engine.errors import Overloaded
 from oversight.engine.models.limits.concurrency import CUT, START, AdaptiveConcurrency
 from oversight.engine.models.limits.limits import Limits
-from tests.server import ask_in_lanes, retried
+from tests.server import ask_in_lanes, sender
 from tests.virtual import now, run
 
 
@@ -105,7 +105,7 @@ def test_a_server_that_takes_40_calls_at_once_is_kept_busy_and_seldom_overloaded
             answered += 1
             return Reply("yes")
 
-        await ask_in_lanes(retried(server, Limits(concurrency=200)), 200, lambda: now() < 120)
+        await ask_in_lanes(sender(server, Limits(concurrency=200)), 200, lambda: now() < 120)
         return answered / 120, turned_away
 
     per_second, turned_away = run(main())

@@ -19,7 +19,7 @@ from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.catalogue import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.settings import Settings
-from tests.server import Server, call_of, retried
+from tests.server import Server, call_of, sender
 from tests.sittings import Bench, Vendor, opinion
 from tests.virtual import run
 
@@ -28,10 +28,10 @@ def shown_at(server, at):
     """The statistics after `at` seconds of three calls."""
 
     async def main():
-        retry = retried(server, jitter=lambda: 0.0)
+        retry = sender(server, jitter=lambda: 0.0)
         asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(3)]
         await asyncio.sleep(at)
-        shown = str(retry.inner.statistics())
+        shown = str(retry.limiter.statistics())
         for ask in asks:
             ask.cancel()
         await asyncio.wait(asks)
@@ -81,7 +81,7 @@ def test_one_request_that_hangs_does_not_hold_back_all_others():
                 await hung.wait()
             return await server(call)
 
-        retry = retried(ask, Limits(concurrency=20), lambda: 0.0)
+        retry = sender(ask, Limits(concurrency=20), lambda: 0.0)
         asks = [asyncio.create_task(retry(call_of(10, n))) for n in range(200)]
         await asyncio.sleep(300)
         done = sum(ask.done() for ask in asks)
@@ -94,7 +94,7 @@ def test_one_request_that_hangs_does_not_hold_back_all_others():
 
 async def fails_alike(server, calls):
     """(kinds of what came, requests that were sent, the stop token's Halt)."""
-    retry = retried(server, Limits(concurrency=5))
+    retry = sender(server, Limits(concurrency=5))
     gate, kinds = asyncio.Semaphore(5), []
 
     async def ask(n):
@@ -105,7 +105,7 @@ async def fails_alike(server, calls):
                 kinds.append(type(exc))
 
     await asyncio.gather(*(ask(n) for n in range(calls)))
-    return kinds, len(server.book), retry.stop_token.halt
+    return kinds, len(server.book), retry.limiter.stop_token.halt
 
 
 def test_a_model_of_which_every_call_fails_alike_is_stopped_after_twenty():

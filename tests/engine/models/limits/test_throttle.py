@@ -11,7 +11,7 @@ from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Overloaded, ProviderDown, RateLimited
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.limits.throttle import IMMUNE, PLATEAU, Throttle
-from tests.server import Server, ask_in_lanes, call_of, retried, sent_inside
+from tests.server import Server, ask_in_lanes, call_of, sender, sent_inside
 from tests.virtual import now, run
 
 
@@ -163,7 +163,7 @@ class Stormy:
 )
 def test_p8_a_minute_of_429s_sends_nothing_in_the_pauses_and_fails_nothing(limits, normal, delay):
     storm = Stormy(delay)
-    retry = retried(storm.server, limits, random.Random(1).random)
+    retry = sender(storm.server, limits, random.Random(1).random)
     run(ask_in_lanes(retry, 100, lambda: now() < storm.recovers + 60))
     recovered = storm.rate(storm.recovers + 40, storm.recovers + 60) / normal
     inside = sent_inside((request.at for request in storm.server.book), storm.refusals, delay)
@@ -181,7 +181,7 @@ def test_p8_a_minute_of_429s_sends_nothing_in_the_pauses_and_fails_nothing(limit
 def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_come_back(kind):
     async def main():
         server = Server(fault=lambda request: kind("daily limit", 7_200))
-        retry = retried(server, Limits(requests=600))
+        retry = sender(server, Limits(requests=600))
         with pytest.raises(
             ProviderDown, match=r"daily limit; .* wait 2 hours: go on at .* 20\d\d$"
         ):
@@ -198,7 +198,7 @@ def test_a_delay_of_more_than_15_minutes_stops_the_run_and_says_when_to_come_bac
 def test_a_delay_that_no_calendar_holds_stops_the_run_too(kind, delay):
     async def main():
         server = Server(fault=lambda request: kind("429", delay))
-        retry = retried(server, Limits(concurrency=2))
+        retry = sender(server, Limits(concurrency=2))
         asks = (retry(call_of(10, n)) for n in range(5))
         return await asyncio.gather(*asks, return_exceptions=True)
 
@@ -210,7 +210,7 @@ def test_a_delay_that_no_calendar_holds_stops_the_run_too(kind, delay):
 def test_half_an_hour_of_nothing_but_429s_stops_the_run():
     async def main():
         server = Server(fault=lambda request: RateLimited("429", 60))
-        retry = retried(server, Limits(requests=600))
+        retry = sender(server, Limits(requests=600))
         with pytest.raises(ProviderDown, match="no answer for 30 minutes; last: 429"):
             await retry(call_of(10))
         return now()
@@ -222,10 +222,10 @@ def test_one_refusal_leaves_nothing_behind():
     async def main():
         refusals = iter([RateLimited("429", 1.0)])
         server = Server(latency=0.1, fault=lambda request: next(refusals, None))
-        retry = retried(server)
+        retry = sender(server)
         for _ in range(1_000):
             await retry(call_of(10))
-        return retry.inner.statistics()
+        return retry.limiter.statistics()
 
     statistics = run(main())
     assert statistics.per_second == pytest.approx(10, rel=0.02)
@@ -274,7 +274,7 @@ def bucket(rate, burst):
 
 def curve(server, limits, lanes, seconds):
     """Replies a second by windows of five seconds, printed; nothing fails, no pause is broken."""
-    retry = retried(server, limits, random.Random(1).random)
+    retry = sender(server, limits, random.Random(1).random)
     run(ask_in_lanes(retry, lanes, lambda: now() < seconds))
     windows = [server.rate(at, at + 5) for at in range(0, seconds, 5)]
     print(" ".join(f"{rate:.0f}" for rate in windows), f"; {len(server.refusals)} refusals")

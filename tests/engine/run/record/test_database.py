@@ -6,7 +6,7 @@ import resource
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+from msgspec.structs import replace
 from pathlib import Path
 
 import pytest

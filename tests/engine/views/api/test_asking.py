@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from oversight import asking, run_async
 from oversight.cache import Cache, Call, Message, Request, ToolSpec
@@ -96,11 +97,11 @@ async def test_real_models_answer_over_http_and_are_paid_once(
             with pytest.raises(
                 UsageError, match=r"OPENAI_API_KEY is not set, and openai/gpt-4o-mini needs it"
             ):
-                await ask(replace(CALL, draw=(1,)))
+                await ask(structs.replace(CALL, draw=(1,)))
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         async with asking(providers=there, max_cost=0.0) as ask:
             with pytest.raises(BudgetReached):
-                await ask(replace(CALL, draw=(1,)))
+                await ask(structs.replace(CALL, draw=(1,)))
         assert counts(url)["requests"] == 1
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec import structs
 from pytest import approx
 
 from oversight.cache.call import Call
@@ -142,7 +143,7 @@ def test_draws_that_chose_alike_are_averaged_within_their_problem() -> None:
 
 
 def test_problems_of_one_group_are_one_cluster() -> None:
-    grouped = [replace(problem(n), group="text") for n in range(5)] + [problem(5)]
+    grouped = [structs.replace(problem(n), group="text") for n in range(5)] + [problem(5)]
     worlds: Told = {(f"p{n}", 0, 1): (0.1, {"chose": "B"}) for n in range(6)}
     wrong = row(told(OPEN, worlds, problems=grouped)).by_choice.judge_wrong
     assert (wrong.n, wrong.clusters) == (6, 2)

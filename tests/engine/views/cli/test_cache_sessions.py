@@ -10,12 +10,12 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from oversight.cache.address import store_key
 from oversight.cache.call import Call, Message, Request

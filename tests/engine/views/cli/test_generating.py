@@ -2,9 +2,9 @@
 print is in their sessions."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call

@@ -1,0 +1,268 @@
+"""Handing in the calls that are missing, in batches: as many as vendor, queue and budget have room
+for."""
+
+import asyncio
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+from typing import BinaryIO
+
+from ....cache.call import Ask, Call
+from ....cache.codec import read_call
+from ....cache.reply import Reply
+from ...errors import (
+    BatchRefused,
+    BudgetReached,
+    Halt,
+    InvalidRequest,
+    ModelNotFound,
+    Overloaded,
+    Pending,
+    ProviderDown,
+    RateLimited,
+    StoreFailed,
+    Unreachable,
+)
+from ...stop import StopToken
+from ...system.files import sync_folder, unwritable
+from ...tokens import prompt_tokens
+from .books import BatchBooks
+from .endpoint import BatchEndpoint
+from .journal import BatchJournal, Submission
+from .results import lines_at, offsets, worst_case
+from .retrying import INCONCLUSIVE, backoff, retried
+
+LAST_SECONDS = 3.0
+"""Seconds that a stop leaves a vendor to answer a submission."""
+MAX_SUBMISSIONS = 6
+"""Attempts to submit one batch, as long as none is known to have made it."""
+_LINE_BYTES, _TOKEN_BYTES, _LOGPROB_BYTES = 2**16, 64, 2**12
+"""Maximum size of a result: of its frame, of a token of the reply, and of one with logprobs."""
+
+log = logging.getLogger(__name__)
+
+
+class Collector:
+    """An `Ask` for one model, behind the cache: it gets the calls that have no stored reply.
+
+    Raises Pending for a call that is out or noted, the vendor's fault for one that can never be
+    served, and what the wire raises for one that it cannot express. Notes are kept on disk: a wave
+    may lack more calls than memory should hold.
+    """
+
+    def __init__(
+        self,
+        journal: BatchJournal,
+        model: str,
+        endpoint: BatchEndpoint,
+        live: Ask,
+        goes_live: Callable[[str], bool],
+    ) -> None:
+        """live: asked in place of a batch where goes_live says so of a call's address."""
+        self.model, self.endpoint = model, endpoint
+        self._journal = journal
+        self._live, self._goes_live = live, goes_live
+        self._path = journal.file(hashlib.sha256(model.encode()).hexdigest()[:16], "noted")
+        self._noted: set[bytes] = set()
+        self._out: set[bytes] = set()
+        self._file: BinaryIO | None = None
+
+    def reset(self) -> None:
+        """Begin a wave: forget the notes, and read which calls are out."""
+        self._noted.clear()
+        self._out.clear()
+        for batch in self._journal.pending:
+            if batch.model == self.model:
+                self._out.update(offsets(self._journal.file(batch.mark)))
+        self.close()
+
+    async def __call__(self, call: Call) -> Reply:
+        address = call.address
+        digest = bytes.fromhex(address)
+        if digest in self._out or digest in self._noted:
+            raise Pending(address)
+        if (fault := self._journal.faults.get(address)) is not None:
+            return self.endpoint.wire.reply(fault[0], {}, fault[1])
+        if self._goes_live(address):
+            return await self._live(call)
+        # A call that the wire cannot express fails here, as it would live, not inside a batch.
+        self.endpoint.wire.body(call)
+        try:
+            if self._file is None:
+                self._file = self._path.open("wb")
+            self._file.write(call.canonical + b"\n")
+        except OSError as exc:
+            raise StoreFailed(str(unwritable(self._path, exc))) from exc
+        self._noted.add(digest)
+        raise Pending(address)
+
+    @property
+    def noted(self) -> int:
+        """How many calls are noted. No `__len__`: an `Ask` is never false."""
+        return len(self._noted)
+
+    def calls(self) -> Iterator[Call]:
+        """The noted calls, in the order in which they were asked."""
+        if self._file is not None:
+            try:
+                self._file.flush()
+            except OSError as exc:
+                raise unwritable(self._path, exc) from exc
+            yield from (read_call("", line) for _, line in lines_at(self._path))
+
+    def close(self) -> None:
+        """Delete the notes."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            self._path.unlink(missing_ok=True)
+
+
+class Submitter:
+    """Hands in what collectors have noted. Raises only Halts and RunFolderErrors."""
+
+    def __init__(self, books: BatchBooks, stop_token: StopToken, max_lines: int | None) -> None:
+        """max_lines: calls a batch at most; None: the vendor's."""
+        self._books, self._journal = books, books.journal
+        self._stop = stop_token
+        self._max_lines = max_lines
+        self._unanswered: set[str] = set()
+        """Marks of batches whose submission a stop cut off."""
+        self._next: Call | None = None
+        """The first call that is in no batch yet."""
+        self._lacked = 0.0
+        """Dollars missing for the first call that no batch had a place for; 0 if none were."""
+
+    async def submit(self, collector: Collector) -> None:
+        """Submit the noted calls of a model, as far as queue and budget have room.
+
+        BudgetReached where they have room for none, and nothing is out that may leave some.
+        """
+        books, calls, self._lacked = self._books, collector.calls(), 0.0
+        self._next = next(calls, None)
+        while self._next is not None:
+            self._stop.raise_if_stopped()
+            batch = self._pack(collector, calls)
+            if batch is None:
+                break
+            books.reserve(batch.worst)
+            await self._submit(collector.endpoint, batch)
+        if self._lacked and books.budget is not None and not self._journal.pending:
+            raise BudgetReached(books.budget.reached(self._lacked))
+
+    def _pack(self, collector: Collector, calls: Iterator[Call]) -> Submission | None:
+        """Write the files of the next batch; None where not even its first call has a place. The
+        calls of the batch are durable when this returns, and it is intended. RunFolderError."""
+        books, endpoint, model = self._books, collector.endpoint, collector.model
+        if (room := books.room(model)) <= 0:
+            return None
+        price, least = books.price(model), books.dearest.get(model, 0.0)
+        most = min(endpoint.caps.lines, self._max_lines or endpoint.caps.lines)
+        batch = Submission(token_hex(8), model, 0, time.time(), most_bytes=2**20)
+        size = 0
+
+        def fitting() -> Iterator[bytes]:
+            nonlocal batch, size
+            while (call := self._next) is not None:
+                line = endpoint.line(batch.custom_id(call.address), endpoint.wire.body(call))
+                asked, worst = prompt_tokens(call), max(worst_case(call, price), least)
+                if books.budget is not None and not books.budget.fits(batch.worst + worst):
+                    self._lacked = 0.0 if batch.lines else worst
+                    return
+                full = batch.lines >= most or size + len(line) > endpoint.caps.bytes
+                if batch.lines and (full or batch.tokens + asked > room):
+                    return
+                size += len(line)
+                batch = replace(
+                    batch,
+                    lines=batch.lines + 1,
+                    tokens=batch.tokens + asked,
+                    worst=batch.worst + worst,
+                    most_bytes=batch.most_bytes + result_bytes(call),
+                )
+                kept.write(call.canonical + b"\n")
+                yield line
+                self._next = next(calls, None)
+
+        packing = self._journal.file(batch.mark, "packing")
+        try:
+            with packing.open("wb") as kept, self._body(batch).open("wb") as file:
+                endpoint.write(fitting(), file)
+                kept.flush()
+                os.fsync(kept.fileno())
+            if not batch.lines:
+                self._journal.delete_files(batch)
+                return None
+            # A batch is intended before its calls have their name: without one, none was sent.
+            self._journal.intend(batch)
+            packing.rename(self._journal.file(batch.mark))
+            sync_folder(self._journal.folder)
+        except OSError as exc:
+            raise unwritable(packing, exc) from exc
+        return batch
+
+    async def _submit(self, endpoint: BatchEndpoint, batch: Submission) -> None:
+        """Submit a batch. While nothing proves whether the vendor made it, it is a liability."""
+        body, tries = self._body(batch), 0
+        try:
+            uploaded = await retried(self._stop, endpoint.upload, body)
+            while True:
+                self._journal.send(batch.mark, endpoint.now())
+                try:
+                    id = await self._created(endpoint, batch, body, uploaded)
+                    return self._journal.submitted(batch.mark, id)
+                except (RateLimited, Unreachable) as exc:
+                    tries += 1
+                    if tries > MAX_SUBMISSIONS:
+                        message = f"{exc}; a batch could not be handed in"
+                        raise ProviderDown(message) from exc
+                    await self._stop.sleep(backoff(tries, exc))
+        except Overloaded:
+            self._journal.deny(batch.mark)
+        except (InvalidRequest, ModelNotFound) as exc:
+            self._books.drop(batch)
+            raise BatchRefused(f"{exc}; no call of {batch.model} went out") from exc
+        except INCONCLUSIVE as exc:
+            log.warning("a batch may have been made, or not: %r", exc)
+        except Halt:
+            if batch.mark not in self._unanswered:
+                self._books.drop(batch)
+            raise
+        finally:
+            body.unlink(missing_ok=True)
+
+    async def _created(
+        self, endpoint: BatchEndpoint, batch: Submission, body: Path, uploaded: str
+    ) -> str:
+        """The id of the batch that is made. A stop gives the vendor a moment to answer."""
+        making = asyncio.create_task(endpoint.create(batch, body, uploaded))
+        try:
+            return await self._stop.until_stopped(_result(making))
+        except Halt:
+            await asyncio.wait((making,), timeout=LAST_SECONDS)
+            if not making.done():
+                self._unanswered.add(batch.mark)
+                raise
+            return making.result()
+        finally:
+            if making.cancel():
+                await asyncio.wait((making,))
+
+    def _body(self, batch: Submission) -> Path:
+        """The file that is uploaded."""
+        return self._journal.file(batch.mark, "body")
+
+
+async def _result(task: "asyncio.Task[str]") -> str:
+    return await asyncio.shield(task)
+
+
+def result_bytes(call: Call) -> int:
+    """Maximum size of a call's line in the results."""
+    token = _LOGPROB_BYTES if call.top_logprobs else _TOKEN_BYTES
+    return _LINE_BYTES + call.max_tokens * token
