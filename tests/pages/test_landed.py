@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.analysis.rows import OutcomesRead
@@ -87,7 +87,7 @@ def test_a_cell_that_is_none_of_the_sweep_is_named_until_it_is_mended(tmp_path: 
         land(run, CELLS)
     read = OutcomesRead(RunReader(tmp_path))
     read.rows()
-    beyond = ended(replace(CELLS[0], place=99), end_of(CELLS[0]))
+    beyond = ended(structs.replace(CELLS[0], place=99), end_of(CELLS[0]))
     with closing(RunDatabase(tmp_path)) as database:
         database.write([beyond])
     for _ in range(2):

@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from msgspec.structs import replace
 from itertools import islice
 from pathlib import Path
 from threading import RLock
@@ -11,6 +10,7 @@ from typing import Any
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from ....protocols.datasets.jsonl import jsonl
 from ....protocols.question import Problem

@@ -4,13 +4,13 @@ import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from msgspec.structs import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.question import Problem

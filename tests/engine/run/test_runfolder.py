@@ -4,12 +4,12 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from oversight.engine.errors import RunFolderError
 from oversight.engine.run.lock import holder
@@ -58,7 +58,7 @@ def test_what_landed_is_there_again(half: Path) -> None:
 
 
 def test_a_cell_that_is_none_of_the_sweep_is_refused_by_name(half: Path) -> None:
-    beyond = ended(replace(CELLS[0], place=8), end_of(CELLS[0]))
+    beyond = ended(structs.replace(CELLS[0], place=8), end_of(CELLS[0]))
     with closing(RunDatabase(half)) as database:
         database.write([beyond])
     told = refused(half)

@@ -244,9 +244,9 @@ def test_a_replay_compares_what_was_said_with_the_record(
         for cell in list(database.cells()):
             if isinstance(cell.outcome, Verdict) and cell.outcome.transcript.turns:
                 first, *rest = cell.outcome.transcript.turns
-                turns = (replace(first, conceded=True), *rest)
-                said = replace(cell.outcome.transcript, turns=turns)
-                end = replace(cell.outcome, transcript=said)
+                turns = (structs.replace(first, conceded=True), *rest)
+                said = structs.replace(cell.outcome.transcript, turns=turns)
+                end = structs.replace(cell.outcome, transcript=said)
                 database.write([structs.replace(cell, outcome=end)])
     replay = command("replay", finished.folder)
     assert replay.code == 1

@@ -6,10 +6,10 @@ import resource
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from msgspec.structs import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from msgspec.structs import replace as changed
 
 from oversight.cache.reply import ToolCall
