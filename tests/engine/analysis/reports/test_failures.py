@@ -7,9 +7,8 @@ import orjson
 import pytest
 
 from oversight.engine.analysis.reports.failures import TRANSIENT_KINDS, WORDS, called, failure_lines
-from oversight.engine.run.canaries import CANARIES
+from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE
 from oversight.engine.run.outcome import OutcomeRecord
-from oversight.engine.run.canaries import FAILED_ALIKE
 from oversight.protocols.transcript import Failure
 from tests.answering import Asked, alike, answering
 from tests.command_line import Command
