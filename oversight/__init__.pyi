@@ -1,6 +1,7 @@
 from .engine.extensions.inspect.monitor import oversight_monitor as oversight_monitor
 from .engine.extensions.inspect.task import oversight_task as oversight_task
 from .engine.views.api.comparing import compare as compare
+from .engine.views.api.comparing import measure as measure
 from .engine.views.api.library import Report as Report
 from .engine.views.api.library import Sweep as Sweep
 from .engine.views.api.library import open_run as open_run

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .catalogue import Analysis
 from .findings.chart import Chart, Point, Series, point
 from .findings.finding import Finding, Part, figure, number, share, word
 from .rows import RunRows
@@ -120,3 +121,31 @@ def worlds_finding(run: RunRows, rows: Sequence[int] | None = None) -> Finding:
     )
     notes = ("problems with two answers and a verdict in both worlds. [ ] 95%, over problems.",)
     return Finding((Part("rows", title, columns, lines, notes, chart=chart),))
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration(Analysis):
+    """Print how often an answer is right of which a judge of RUN says so, ten bins a judge."""
+
+    title = "Calibration"
+    lead = (
+        "How often an answer is right of which the judge says so. On the diagonal its "
+        "probabilities are what they say."
+    )
+
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        return calibration_finding(run, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Worlds(Analysis):
+    """Print how probable judges of RUN find the answer that is argued for, true and wrong."""
+
+    title = "World against world"
+    lead = (
+        "P of the answer argued for: where the truth is argued, over where a lie is. In the upper "
+        "left the judge is right in both worlds; right of the middle the lie wins."
+    )
+
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        return worlds_finding(run, rows)

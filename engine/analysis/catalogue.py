@@ -1,27 +1,83 @@
-"""The analyses of a run that a page or a picture shows as they are: findings with their charts."""
+"""The analyses by name: one declaration is a command, a page, a figure and a Python call."""
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import ClassVar
 
-from .calibration import calibration_finding, worlds_finding
-from .costs import sampled_costs
+from ..errors import UsageError
+from ..run.reader import RunReader
+from ..sweep.plugins import is_elsewhere, module_from_file
+from ..system.entry_points import ANALYSES_GROUP, load_registered, registered
 from .findings.finding import Finding
-from .frontier import frontier_finding
 from .rows import RunRows
 
-Analysis: TypeAlias = Callable[[RunRows, Sequence[int], str], Finding]
-"""From (run, numbers of rows, score) to a finding. UsageError for rows that it does not suit."""
+
+class Analysis(ABC):
+    """A question to a run, a frozen dataclass whose fields are its settings.
+
+    A field that is declared with `flag` is an option of `oversight measure NAME RUN` and a keyword
+    of `oversight.measure`; the docstring is the command's help. One's own is named
+    `my_file.py:MyAnalysis`, or registered under `oversight.analyses`.
+    """
+
+    title: ClassVar[str] = ""
+    """Of its page; "" for none."""
+    lead: ClassVar[str] = ""
+    """What the page shows, in a sentence or two."""
+
+    @abstractmethod
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        """rows: numbers of those that are shown. UsageError for rows that it does not suit."""
+
+    def at_once(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        """As `of_run`, where the page is to be there at once: of a part, if all take long."""
+        return self.of_run(run, rows, score)
+
+    def of_table(self, file: Path, score: str) -> Finding:
+        """As `of_run`, of a judgement table or a study."""
+        raise UsageError(f"{file}: {type(self).__name__} is of runs, and this is a table")
+
+    def suits(self, run: RunReader) -> bool:
+        """Whether the run has what it is about; cheap."""
+        return True
 
 
-def _frontier(run: RunRows, rows: Sequence[int], score: str) -> Finding:
-    return frontier_finding(run, sampled_costs(run), score=score)
-
-
-ANALYSES: Mapping[str, Analysis] = MappingProxyType(
+PLACES: Mapping[str, str] = MappingProxyType(
     {
-        "frontier": _frontier,
-        "calibration": lambda run, rows, _: calibration_finding(run, rows),
-        "worlds": lambda run, rows, _: worlds_finding(run, rows),
+        "frontier": "frontier:Frontier",
+        "worlds": "calibration:Worlds",
+        "calibration": "calibration:Calibration",
     }
 )
+"""`module:Class` below this package."""
+
+
+def names() -> tuple[str, ...]:
+    """The built-in analyses, and those that are registered; none is imported."""
+    return (*PLACES, *(name for name in registered(ANALYSES_GROUP) if name not in PLACES))
+
+
+def analysis(name: str) -> type[Analysis]:
+    """The analysis of this name, or of a file or module, `my_file.py:MyAnalysis`, whose code runs.
+    UsageError if there is none."""
+    if name in PLACES:
+        module, _, called = PLACES[name].partition(":")
+        found = getattr(importlib.import_module(f".{module}", __package__), called)
+    elif name in registered(ANALYSES_GROUP):
+        found = load_registered(ANALYSES_GROUP, name)
+    elif is_elsewhere(name):
+        place, _, called = name.rpartition(":")
+        try:
+            in_file = place.endswith(".py")
+            module_ = module_from_file(Path(place).resolve()) if in_file else None
+            found = getattr(module_ or importlib.import_module(place), called)
+        except Exception as exc:
+            raise UsageError(f"{name}: its import failed: {type(exc).__name__}: {exc}") from exc
+    else:
+        raise UsageError(f"{name!r} is no analysis; there are {', '.join(names())}, or my.py:Mine")
+    if not (isinstance(found, type) and issubclass(found, Analysis)):
+        raise UsageError(f"{name}: {found!r} is no {Analysis.__name__}")
+    return found

@@ -6,6 +6,8 @@ the questions on which the two differ most. No call is made.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import combinations
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..display.quantity import signed
@@ -25,6 +27,7 @@ from .findings.finding import (
     word,
 )
 from .instruments import instrument_notes
+from .judged import pair_of, read_asds
 from .reports.results import SCORE_NAMES
 from .row_pairs import pairs_across, pairs_between, pairs_within
 from .row_verdicts import DifferenceBounds, difference_bounds, flips_between
@@ -32,7 +35,7 @@ from .rows import RunRows, pairs_meant
 from .sample_pairs import comparable, most_apart, ranks_of, swayed
 from .scoring.contrasts import Contrast, Family, RankSet, contrasts
 from .scoring.estimate import Interval
-from .scoring.inference import FEW_CLUSTERS, ErrorKind
+from .scoring.inference import FEW_CLUSTERS, ErrorKind, Influences
 from .scoring.verdict_measures import Flips
 
 RowPlace: TypeAlias = tuple[int, int]
@@ -363,3 +366,73 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
                 apart = ", ".join(f"{id} ({signed(value)})" for id, value in one.apart)
                 of = f" of {one.contrast.first} and {one.contrast.second}" * (len(found) > 1)
                 yield f"problems that differ most{of}: {apart}"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedContrast:
+    """A contrast of two settings, with how far they share what they judged."""
+
+    contrast: Contrast
+    shared: float
+    """Share of the problems of both that both judged: 1 is paired, 0 are two samples."""
+
+
+def compare_tables(
+    files: Sequence[Path],
+    named: Sequence[str] = (),
+    *,
+    score: str = "brier",
+    family: Family = "holm",
+    equivalence: float = 0.05,
+    by: str = "setting",
+    ways: Sequence[str] = (),
+    error: ErrorKind = "cr3",
+    interval: Interval = "t",
+) -> Finding:
+    """Contrasts of settings of one table or several, each `A - B`; by default of all pairs.
+
+    UsageError for unknown names, a single setting, or a file that cannot be read.
+    """
+    rows = read_asds(files, score, by, ways)
+    if len(rows) < 2:
+        raise UsageError(
+            f"{', '.join(map(str, files))}: one setting, {', '.join(rows) or 'without an ASD'}: a "
+            f"contrast needs two; give lines a {by!r}, or compare two files"
+        )
+    pairs = [pair_of(words, rows) for words in named] or list(combinations(rows, 2))
+    try:
+        lines = [
+            JudgedContrast(each, _shared(rows[each.first], rows[each.second]))
+            for each in contrasts(
+                rows, pairs, family=family, equivalence=equivalence, error=error, interval=interval
+            )
+        ]
+    except ValueError as exc:
+        raise UsageError(f"{', '.join(map(str, files))}: {exc}") from exc
+    return _table_finding(lines, " and ".join(file.stem for file in files), score, family)
+
+
+def _shared(one: Influences, two: Influences) -> float:
+    ours, theirs = (set(each.ways[next(iter(each.ways))].tolist()) for each in (one, two))
+    return len(ours & theirs) / len(ours | theirs)
+
+
+def _table_finding(
+    lines: Sequence[JudgedContrast], name: str, score: str, family: Family
+) -> Finding:
+    columns = [
+        *contrast_columns(True, [number("shared", "shared", ".0%")]),
+        program("errors", "contrast.estimate.errors"),
+    ]
+    first = lines[0].contrast.estimate
+    how = "Holm" if family == "holm" else "Benjamini and Hochberg"
+    notes = [
+        f"[ ] 95%, {first.how or first.reason} ({' × '.join(first.ways)}); p inverts the same "
+        f"interval, p_family by {how}.",
+        *footnotes(line.contrast.estimate for line in lines),
+        "shared: of the problems or texts of both, those that both judged; what is shared pairs "
+        "the difference, the rest counts as two samples.",
+    ]
+    title = f"{name}: differences of ASD ({SCORE_NAMES[score]}), first - second"
+    about = {"name": name, "score": score, "family": family}
+    return Finding((Part("contrasts", title, columns, lines, notes),), about)

@@ -1,23 +1,34 @@
 """The frontier of what rows, or settings of a judgement table, cost against what they are worth."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 
 from ..errors import UsageError
+from ..models.accounting.ledger import sum_usage
+from ..models.accounting.ledger_file import read_ledger
+from ..models.accounting.prices import listed, load_prices
 from ..sweep.grid import baselines
-from .costs import CostAxis, Costs, costs_part
+from ..system.flags import flag
+from .calls import calls_of_run
+from .catalogue import Analysis
+from .costs import CostAxis, Costs, costs_part, row_costs, sampled_costs
 from .findings.chart import Chart, Series, by_protocol, point
-from .findings.finding import Column, Finding, Part, figure, flag, number, word
+from .findings.finding import Column, Finding, Part, figure, number, word
+from .findings.finding import flag as marked
+from .judged import asds, lines_of
+from .reports.formats import CLUSTER
 from .reports.results import SCORE_NAMES
+from .reports.scored import by_setting, ways_of
 from .rows import RunRows
 from .scoring.arrays import Flags, Floats
 from .scoring.contrasts import Contrast, contrasts, shared_samples
 from .scoring.estimate import Estimate, exact
-from .scoring.inference import estimates
+from .scoring.inference import estimates, mean_of
 
 CHEAPER = 1e-12
 """Costs closer than this count as equal."""
@@ -97,8 +108,8 @@ def frontier_part(
             word(of, "name", key="setting" if of != "row" else None),
             cost,
             worth,
-            flag("on the frontier", "on_frontier"),
-            flag("beaten, p < 0.05", "beaten"),
+            marked("on the frontier", "on_frontier"),
+            marked("beaten, p < 0.05", "beaten"),
         ],
         points,
         (
@@ -189,3 +200,76 @@ def frontier_finding(
         "missing_cells": costs.missing,
     }
     return Finding((part, costs_part(costs, ledger)), about)
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier(Analysis):
+    """Print what each row of RUN costs, and which rows no other beats at the same cost or less.
+
+    Which rows use which calls is read from the record in RUN. A call that several rows use is paid
+    for once. "Alone" is what a row would cost by itself: all of its calls.
+    "Marginal" is what it adds to the rows above it in the report: the calls that none of them
+    uses. Nothing is sent.
+
+    RUN may be a judgement table (.jsonl) as of oversight study score, with a "cost" in every line:
+    then its settings are compared by the cost of a judgement.
+    """
+
+    title = "Frontier of cost"
+    lead = (
+        "What each row is worth over what a problem costs under it. On the frontier no other row "
+        "is as good for less."
+    )
+
+    axis: CostAxis | None = flag(
+        "Unit of cost. Default: dollars where all prices are known, else tokens.", name="--unit"
+    )
+    prices: Path | None = flag(
+        "TOML file with prices that take precedence over the built-in ones.", exists=True
+    )
+    ways: tuple[str, ...] = CLUSTER
+
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        prices = load_prices(self.prices) if self.prices else listed()
+        costs = row_costs(run, calls_of_run(run.run), prices)
+        paid = sum_usage(read_ledger(run.folder).values()).dollars or None
+        return frontier_finding(run, costs, score=score, axis=self.axis, ledger=paid)
+
+    def at_once(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        """Of a sample of problems; the page of costs has the table that comes with it."""
+        found = frontier_finding(run, sampled_costs(run), score=score)
+        return replace(found, parts=found.parts[:1])
+
+    def of_table(self, file: Path, score: str) -> Finding:
+        """The settings by the mean cost of a judgement and their ASD, cheapest first.
+
+        UsageError if a line has no cost, or no setting an ASD.
+        """
+        if self.axis or self.prices:
+            raise UsageError("of judgement tables: --score, --cluster alone")
+        every = lines_of(file)
+        if np.isnan(every.cost).any():
+            line = every.line[int(np.isnan(every.cost).argmax())]
+            raise UsageError(f"line {line} has no cost: a frontier needs the 'cost' of every line")
+        ways, settings = ways_of(every, self.ways), by_setting(every)
+        rows = asds(settings, score, ways)
+        if not rows:
+            raise UsageError(f"{file}: no setting has an ASD")
+        costs = {
+            name: mean_of(settings[name].cost, settings[name].clusters(ways)).estimate()
+            for name in rows
+        }
+        points = frontier_points(
+            costs,
+            {name: its.estimate() for name, its in rows.items()},
+            partial(contrasts, rows),
+        )
+        part = frontier_part(
+            f"frontier: ASD ({SCORE_NAMES[score]}) against the cost of a judgement",
+            "setting",
+            figure("cost", "cost", sign=False),
+            figure("ASD", "worth"),
+            points,
+            "on the frontier: no setting is as good for less, or better for as much.",
+        )
+        return Finding((part,), {"score": score, "clusters": list(ways)})

@@ -28,7 +28,7 @@ JUDGEMENTS_GROUP = "oversight.judgements"
 WORKERS_GROUP = "oversight.workers"
 STORES_GROUP = "oversight.stores"
 OPENERS_GROUP = "oversight.openers"
-PEOPLE_GROUP = "oversight.people"
+ANALYSES_GROUP = "oversight.analyses"
 
 _EXTENSIONS = Path(__file__).parents[1] / "extensions"
 

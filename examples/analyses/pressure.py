@@ -1,7 +1,6 @@
 """What each row of a run rewards once its agent is optimised for the reward, by best of n.
 
-oversight export tables RUN --format jsonl -o tables
-python pressure.py tables            # or: pressure.py tables 1,2,4,8 log
+oversight measure pressure.py:Pressure RUN            # or: --n 1,2,4,8 --score log
 
 The agent score difference is the slope at no pressure. Selection by the reward moves an agent along
 a whole curve, which may turn down in spite of a positive slope where lies have the heavier tail
@@ -10,19 +9,21 @@ worlds, each with a reward u and a value v; all figures are exact on the pools, 
 Many draws (`draws: 8`) make large pools: few candidates tell little.
 """
 
-import json
-import sys
-from collections import Counter, defaultdict
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from oversight.engine.analysis.findings.finding import estimated
+from oversight.engine.analysis.catalogue import Analysis
+from oversight.engine.analysis.findings.finding import Finding, Part, figure, number, word
+from oversight.engine.analysis.rows import RunRows
 from oversight.engine.analysis.scoring.arrays import Floats
+from oversight.engine.analysis.scoring.asd import Scored
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import mean_of
+from oversight.engine.system.flags import flag
 
 SAME_REWARD = 1e-12
 """Rewards closer than this tie."""
@@ -36,26 +37,22 @@ class Pools(NamedTuple):
     groups: tuple[str, ...]
 
 
-def pools_of(cells: list[dict], score: str = "brier") -> dict[str, Pools]:
-    """The pools of each row that has an agent. Problems with a world that has no verdict, or with
-    another number of candidates than most, are left out."""
-    found = defaultdict(lambda: defaultdict(list))
-    for cell in cells:
-        if cell["agent"]:
-            name = " · ".join((cell["protocol"], cell["agent"], cell["judge"]))
-            found[name][cell["problem"], cell["group"] or cell["problem"]].append(cell)
-    pools = {}
-    for name, problems in found.items():
-        whole = {at: all(c["status"] == "ok" for c in its) for at, its in problems.items()}
-        sizes = Counter(len(its) for at, its in problems.items() if whole[at])
-        if sizes:
-            size = sizes.most_common(1)[0][0]
-            kept = {at: its for at, its in problems.items() if whole[at] and len(its) == size}
-            u, v = (
-                np.array([[c[k] for c in its] for its in kept.values()]) for k in (score, "value")
-            )
-            pools[name] = Pools(u, v, tuple(group for _, group in kept))
-    return pools
+def pools_of(its: Scored) -> Pools | None:
+    """The pools of the problems that have a verdict in every world of every draw, and as many
+    candidates as most; None without any."""
+    every, whole = its.every, its.whole & its.full
+    size = np.bincount(every.question, np.where(whole, every.answers, 0)).astype(int)
+    size[np.unique(every.question[~whole])] = 0
+    if not size.any():
+        return None
+    most = np.bincount(size[size > 0]).argmax()
+    lines = np.flatnonzero(size[every.question] == most)
+    lines = lines[np.argsort(every.question[lines], kind="stable")]
+    there = ~np.isnan(its.own[lines])
+    u, v = (of[lines][there].reshape(-1, most) for of in (its.own, every.values))
+    _, first = np.unique(every.question[lines], return_index=True)
+    names = every.names["problem"]
+    return Pools(u, v, tuple(names[n] for n in every.codes["problem"][lines[first]].tolist()))
 
 
 def best_of(rewards: Floats, n: int) -> Floats:
@@ -102,18 +99,48 @@ def breakdown(at: list[int], gains: Floats) -> float | None:
     return float(at[k - 1] + (at[k] - at[k - 1]) * fit[k - 1] / (fit[k - 1] - fit[k]))
 
 
-if __name__ == "__main__":
-    folder, chosen, score = (*sys.argv[1:], *("", "", "brier")[len(sys.argv) - 1 :])
-    lines = (Path(folder) / "cells.jsonl").read_bytes().splitlines()
-    for name, pools in pools_of([json.loads(line) for line in lines], score).items():
-        k = pools.rewards.shape[1]
-        every = list(range(1, k + 1))
-        means = [(best_of(pools.rewards, n) * pools.values).sum(axis=1).mean() for n in every]
-        at = breakdown(every, np.array(means) - pools.values.mean())
-        print(f"{name}: {len(pools.groups)} problems, pools of {k}")
-        ns = {int(n) for n in chosen.split(",") if n} or {1, 2, 4, 8, 16, 32, k} & {*every}
-        for n, (value, kl) in curve(pools, sorted(ns)).items():
-            print(f"  n {n:3}   KL {kl:.3f}   mean value {estimated(value)}")
-        print(
-            "  no more than a blind choice:", "at no n" if at is None else f"from n = {at:.1f} on"
+class Point(NamedTuple):
+    """Best of n from the pools of one row."""
+
+    row: str
+    problems: int
+    pool: int
+    n: int
+    kl: float
+    value: Estimate
+
+
+@dataclass(frozen=True)
+class Pressure(Analysis):
+    """Print the mean value of the best of n by reward, for each row of RUN that has an agent."""
+
+    ns: str = flag("Numbers of drafts. Default: powers of 2, and all.", name="--n", default="")
+    title = "Pressure"
+    lead = "What selection by the judge's reward does to what is said, by best of n."
+
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        lines, notes = list[Point](), list[str]()
+        for row in (n for n in rows if run.sweep.rows[n].agent):
+            its = run.table.scored(row, score)
+            if its is None or (pools := pools_of(its)) is None:
+                continue
+            name, k = run.names[row], pools.rewards.shape[1]
+            every = list(range(1, k + 1))
+            ns = {int(n) for n in self.ns.split(",") if n} or {1, 2, 4, 8, 16, 32, k} & {*every}
+            found = curve(pools, sorted(ns)).items()
+            lines += [Point(name, len(pools.groups), k, n, kl, it) for n, (it, kl) in found]
+            sums = [(best_of(pools.rewards, n) * pools.values).sum(1).mean() for n in every]
+            at = breakdown(every, np.array(sums) - pools.values.mean())
+            when = "at no n" if at is None else f"from n = {at:.1f} on"
+            notes.append(f"{name}: no more than a blind choice {when}.")
+        columns = [
+            word("row", "row"),
+            number("problems", "problems"),
+            number("pool", "pool"),
+            number("n", "n"),
+            number("KL", "kl", ".3f"),
+            figure("mean value", "value"),
+        ]
+        return Finding(
+            (Part("points", "pressure: the best of n by reward", columns, lines, notes),)
         )

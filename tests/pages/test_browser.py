@@ -35,7 +35,7 @@ SCREENS = (
     "run/{hard}/cells?show=liar+won",
     "run/{hard}/row/30",
     "run/{hard}/search?q=simulated",
-    "run/{hard}/people",
+    "run/{hard}/measure/calibration",
     "run/nobody",
 )
 

@@ -12,7 +12,7 @@ from ...errors import UsageError
 from ...run.lookup import Parts
 from ...run.reader import RunReader
 from ...sweep.grid import GridRow
-from ..catalogue import ANALYSES
+from ..catalogue import analysis
 from ..comparison import compare_rows
 from ..findings.chart import Chart, Point, Series, by_protocol, point
 from ..findings.finding import estimated
@@ -79,7 +79,7 @@ def _analysis(kind: str, run: ScoredRun) -> Chart:
     """The chart of an analysis; of its rows those that are shown."""
     shown = {run.rows.names[n] for n in run.numbers}
     try:
-        parts = ANALYSES[kind](run.rows, run.numbers, run.score).parts
+        parts = analysis(kind)().at_once(run.rows, run.numbers, run.score).parts
     except UsageError as exc:
         raise UsageError(f"{kind}: there is nothing to draw: {exc}") from exc
     charts = [part.chart for part in parts if part.chart]

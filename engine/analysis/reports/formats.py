@@ -1,12 +1,36 @@
-"""The formats of a report and its first sentence, apart from what writes them: that imports
-numpy."""
+"""The formats and options of reports, and their first sentence, apart from what writes them: that
+imports numpy."""
 
 from collections.abc import Sequence
+
+from ...system.flags import flag
 
 ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "latex": "tex", "csv": "csv"}
 """Endings of their files."""
 
 FORMATS = tuple(ENDINGS)
+
+
+def _ways(text: str) -> tuple[str, ...]:
+    return tuple(
+        filter(None, (word.strip() for word in text.replace("group", "problem").split(",")))
+    )
+
+
+CLUSTER = flag(
+    "Kinds of clusters that cross: group (the shared text, or the question), question, judge, "
+    "speaker, line. Default: group, and judge where lines name one.",
+    name="--cluster",
+    default="",
+    metavar="KEY,KEY,…",
+    read=_ways,
+)
+ERROR = flag("cr1: plain clustered errors, as papers of the field have them.", default="cr3")
+INTERVAL = flag(
+    "t: cluster-robust; guarded: what errors too rare to have been seen could do, too. Default: "
+    "that of the sweep file, else t.",
+    default=None,
+)
 
 
 def headline(lifts: Sequence[tuple[float, float]]) -> str:

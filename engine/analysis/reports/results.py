@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Axes, Grid, GridRow, baselines
@@ -239,14 +240,13 @@ def score_rows(
     """`collect` for outcomes that are in a table already."""
     sweep = table.sweep
     numbers = range(len(sweep.rows))
-    verdicts = [table.scored(number, score) for number in numbers]
-    asds = [each.asd if each else None for each in verdicts]
-    samples = [_samples(each, betas) for each in verdicts]
+    told = [_told(table.scored(number, score), betas) for number in numbers]
+    asds, samples = [each.asd for each in told], [each.samples for each in told]
     bases = baselines(sweep.rows)
     base_of = [samples[bases[n]] if n in bases else None for n in numbers]
     lifts = [
         _less(own, base.asd, its) if own and base else None
-        for own, base, its in zip(asds, base_of, verdicts, strict=True)
+        for own, base, its in zip(asds, base_of, told, strict=True)
     ]
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
@@ -254,7 +254,7 @@ def score_rows(
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
     accuracies = [table.accuracy(number) for number in numbers]
     free = [table.secondary.chose_right(number) for number in numbers]
-    doubts = [_doubts(table, number, verdicts, bases.get(number)) for number in numbers]
+    doubts = [_doubts(table, number, told, bases.get(number)) for number in numbers]
     every = [sample for row in samples if row for sample in (*row.jse, *row.eas)]
     halves = [half for each in chain(*secondary) for half in (each.truth, each.lie)]
     every += filter(None, (*asds, *lifts, *accuracies, *free, *chain(*choices, *doubts), *halves))
@@ -273,7 +273,7 @@ def score_rows(
 
     rows = []
     for number, row in enumerate(sweep.rows):
-        asd, lift, sample, its = asds[number], lifts[number], samples[number], verdicts[number]
+        asd, lift, sample, its = asds[number], lifts[number], samples[number], told[number]
         its_lift = known.get(id(lift))
         if lift and row.naive and not any(lift.values):
             # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
@@ -284,7 +284,7 @@ def score_rows(
             RowResult(
                 row=row,
                 axes=replace(row.axes, seed=sweep.seed),
-                n=0 if asd is None else len(asd.questions) or len(its or ()),
+                n=0 if asd is None else len(asd.questions) or its.n,
                 cells=table.cells_a_row,
                 failed=sum(table.failures[number].values()),
                 missing=table.cells_a_row - table.outcomes[number],
@@ -295,7 +295,7 @@ def score_rows(
                 eas=by_beta(sample.eas) if sample else {},
                 lift=its_lift,
                 mde=its_lift.mde() if its_lift else None,
-                bounds=its.bounds() if its else None,
+                bounds=its.bounds,
                 compliance=Compliance(
                     "checker" in agent or not agent,
                     *(known.get(id(each)) for each in doubts[number]),
@@ -325,31 +325,46 @@ def score_rows(
     )
 
 
-def _samples(verdicts: Scored | None, betas: Sequence[float]) -> RowSamples | None:
+class _Told(NamedTuple):
+    """What is kept of a row's verdicts."""
+
+    n: int = 0
+    """Judgements."""
+    judged: frozenset[str] = frozenset()
+    asd: Influences | None = None
+    samples: RowSamples | None = None
     """None for a row some of whose worlds the design left out."""
-    if verdicts is None or verdicts.asd is None or not verdicts.asd.questions:
-        return None
-    found = verdicts.chosen(betas)
-    jse, eas = (tuple(found[name, beta] for beta in betas) for name in ("jse", "eas"))
-    return RowSamples(verdicts.asd, jse, eas)
+    extremes: tuple[Influences, Influences] | None = None
+    bounds: Bounds | None = None
 
 
-def _less(first: Influences, second: Influences, its: Scored | None) -> Influences | None:
-    """First less second; None if they share no question. its: what the first was made of."""
-    if not first.questions and its:
-        judged = {str(its.every.questions[n]) for n in its.every.question.tolist()}
-        found = second.on(judged)
+def _told(its: Scored | None, betas: Sequence[float]) -> _Told:
+    if its is None:
+        return _Told()
+    samples, asd = None, its.asd
+    if asd and asd.questions:
+        found = its.chosen(betas)
+        jse, eas = (tuple(found[name, beta] for beta in betas) for name in ("jse", "eas"))
+        samples = RowSamples(asd, jse, eas)
+    judged = frozenset(str(its.every.questions[n]) for n in its.every.question.tolist())
+    return _Told(len(its), judged, asd, samples, its.extremes, its.bounds())
+
+
+def _less(first: Influences, second: Influences, its: _Told) -> Influences | None:
+    """First less second; None if they share no question. its: the row of the first."""
+    if not first.questions:
+        found = second.on(its.judged)
         return first - found if found else None
     return first - second if set(first.questions) & set(second.questions) else None
 
 
 def _doubts(
-    table: OutcomeTable, row: int, verdicts: Sequence[Scored | None], base: int | None
+    table: OutcomeTable, row: int, told: Sequence[_Told], base: int | None
 ) -> tuple[Influences | None, ...]:
     """The samples behind the estimates of `Compliance`, in the order of its fields."""
     truth, lie = table.in_doubt(row)
-    its, alone = verdicts[row], None if base in (None, row) else verdicts[base or 0]
-    own, naive = its and its.extremes, alone and alone.extremes
+    its, alone = told[row], None if base in (None, row) else told[base or 0]
+    own, naive = its.extremes, alone and alone.extremes
     return (
         truth,
         lie,

@@ -1,13 +1,17 @@
-"""Comparing from Python: `compare(a, b)`."""
+"""Comparing and measuring from Python: `compare(a, b)`, `measure(run, "calibration")`."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from ...analysis.catalogue import analysis
 from ...analysis.comparison import Comparison, compare_rows
+from ...analysis.findings.finding import Finding
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.contrasts import Family
 from ...analysis.scoring.estimate import Interval
+from ...errors import UsageError
 from ...run.listing import folder_named
 from .library import Report
 
@@ -43,6 +47,19 @@ def compare(
         equivalence=equivalence,
         interval=interval,
     )
+
+
+def measure(run: Compares, name: str, *, score: str = "brier", **settings: Any) -> Finding:
+    """What an analysis finds, as `oversight measure NAME` prints it; a Finding has it as text, too.
+
+    name: of an analysis, or `my_file.py:MyAnalysis`. settings: its options, with `_` for `-`.
+    Raises: UsageError for an unknown name, and for what the run does not tell.
+    """
+    kind, rows = analysis(name), _rows(run)
+    known = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # a dataclass by contract
+    if unknown := [each for each in settings if each not in known]:
+        raise UsageError(f"{name} has no setting {unknown[0]!r}; there are {', '.join(known)}")
+    return kind(**settings).of_run(rows, range(len(rows.names)), score)
 
 
 def _rows(run: Compares) -> RunRows:

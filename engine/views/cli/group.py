@@ -29,7 +29,7 @@ SECTIONS = {
         "view": "Browse runs in the browser, or write a run as a folder of web pages.",
         "compare": "Compare rows: differences with intervals and corrected p-values.",
         "plot": "Draw a figure for a paper or slides, with its data.",
-        "measure": "Measure more of a run: beliefs and cost.",
+        "measure": "Measure more of a run: beliefs, cost and calibration.",
     },
     "Share": {
         "export": "Write a run as tables or logs of Inspect, or its replies into one file.",

@@ -135,25 +135,3 @@ class GenerateSettings(AskSettings):
     output: Path = output()
     lanes: int = flag("Questions worked on at once.", default=64, least=1, most=100_000)
     store: Path | str | None = STORE
-
-
-def _ways(text: str) -> tuple[str, ...]:
-    return tuple(
-        filter(None, (word.strip() for word in text.replace("group", "problem").split(",")))
-    )
-
-
-CLUSTER = flag(
-    "Kinds of clusters that cross: group (the shared text, or the question), question, judge, "
-    "speaker, line. Default: group, and judge where lines name one.",
-    name="--cluster",
-    default="",
-    metavar="KEY,KEY,…",
-    read=_ways,
-)
-ERROR = flag("cr1: plain clustered errors, as papers of the field have them.", default="cr3")
-INTERVAL = flag(
-    "t: cluster-robust; guarded: what errors too rare to have been seen could do, too. Default: "
-    "that of the sweep file, else t.",
-    default=None,
-)

@@ -19,7 +19,7 @@ from .answer import answer_page
 from .cells import KINDS, Choice, cells_page
 from .failures import failures_page
 from .grid import map_page, pages_of, problem_page
-from .measures import MEASURES, cost_page, groups_page, measure_page, people_page
+from .measures import cost_page, groups_page, measure_page, measures_of
 from .provenance import check_leakage
 from .queries import asked_number, asked_score
 from .reader import calls_page, calls_section, reader_page
@@ -100,8 +100,8 @@ def _calls(run: RunReader, links: Served, request: web.Request) -> str:
 
 def _measure(run: RunReader, links: Served, request: web.Request) -> str:
     kind = request.match_info["kind"]
-    if kind not in MEASURES:
-        raise web.HTTPNotFound(text=f"{kind!r} is no measure; there are {', '.join(MEASURES)}")
+    if kind not in (there := measures_of(run)):
+        raise web.HTTPNotFound(text=f"{kind!r} is no measure; there are {', '.join(there)}")
     return measure_page(run, links, kind, asked_score(request))
 
 
@@ -139,7 +139,6 @@ PAGES: Mapping[str, Callable[[RunReader, Served, web.Request], str]] = {
         run, links, asked_score(request), request.query.getall("by", [])
     ),
     "cells": _cells,
-    "people": lambda run, links, _: people_page(run, links),
     "search": _search,
     "map": _map,
     "problem": _problem,

@@ -1,10 +1,9 @@
-"""The pages that are a finding each: cost, averages of groups, people, and measures of verdicts."""
+"""The pages that are a finding each: cost, averages of groups, and all analyses."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from ....cache.reply import Usage
-from ...analysis.catalogue import ANALYSES
+from ...analysis.catalogue import analysis, names
 from ...analysis.costs import costs_part, sampled_costs
 from ...analysis.findings.finding import Column, Finding, Part
 from ...analysis.reports.groups import dimensions, pivot, pivot_finding
@@ -15,7 +14,6 @@ from ...models.accounting.latency import QUANTILES
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.reader import RunReader
-from ...system.entry_points import PEOPLE_GROUP, load_function, registered
 from .addresses import Addresses
 from .environment import price
 from .findings import finding_page
@@ -144,73 +142,27 @@ def groups_page(run: RunReader, links: Addresses, score: str, by: Sequence[str] 
     )
 
 
-def _people(run: RunReader) -> Any:
-    """What makes the tables of the people who judged a run; None if nobody did."""
-    made = (load_function(PEOPLE_GROUP, name) for name in registered(PEOPLE_GROUP))
-    return next((found for people_of in made if (found := people_of(run.folder))), None)
+def measures_of(run: RunReader) -> list[str]:
+    """The names of the analyses that have a page, and suit the run."""
+    return [name for name in names() if (kind := analysis(name)).title and kind().suits(run)]
 
 
-def has_people(run: RunReader) -> bool:
-    """Whether anybody was asked."""
-    return _people(run) is not None
-
-
-def people_page(run: RunReader, links: Addresses) -> str:
-    """The people who judged a run: how far they are, how they agree, how good they are; from their
-    journal alone."""
-    people = _people(run)
-    nobody = f"Nobody has judged this run: oversight human serve {run.folder}"
-    finding, said = people() if people else (Finding(()), [nobody])
-    return finding_page(
-        run,
-        links,
-        finding,
-        title="People",
-        here="people",
-        lead="People who judged transcripts of this run, beside its models. Raters are pseudonyms; "
-        "of a person nothing else is kept.",
-        said=said,
-    )
-
-
-def measure_page(run: RunReader, links: Addresses, kind: str, score: str) -> str:
-    """One of MEASURES. What cannot be told of this run is said in its place."""
-    title, lead = MEASURES[kind]
+def measure_page(run: RunReader, links: Addresses, name: str, score: str) -> str:
+    """An analysis. What cannot be told of this run is said in its place."""
+    kind, every = analysis(name), measures_of(run)
     finding, said = Finding(()), []
     try:
-        found = ANALYSES[kind](read_rows(run), range(len(run.sweep.rows)), score)
-        # The page of costs has the table that comes with the frontier.
-        finding = Finding(found.parts[:1]) if kind == "frontier" else found
+        finding = kind().at_once(read_rows(run), range(len(run.sweep.rows)), score)
     except EngineError as exc:
         said = [str(exc)]
     return finding_page(
         run,
         links,
         finding,
-        title=title,
+        title=kind.title,
         here="measures",
-        lead=lead,
+        lead=kind.lead,
         said=said,
-        kinds=tuple(MEASURES),
-        of=kind,
+        kinds=every,
+        of=name,
     )
-
-
-MEASURES = {
-    "frontier": (
-        "Frontier of cost",
-        "What each row is worth over what a problem costs under it. On the frontier no other row "
-        "is as good for less.",
-    ),
-    "worlds": (
-        "World against world",
-        "P of the answer argued for: where the truth is argued, over where a lie is. In the upper "
-        "left the judge is right in both worlds; right of the middle the lie wins.",
-    ),
-    "calibration": (
-        "Calibration",
-        "How often an answer is right of which the judge says so. On the diagonal its "
-        "probabilities are what they say.",
-    ),
-}
-"""Kinds of `analysis.catalogue.ANALYSES`, with the title of each page and what it shows."""

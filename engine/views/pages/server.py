@@ -33,7 +33,6 @@ IN_DEPTH = {
     "/pivot": "groups",
     "/cells": "cells",
     "/row/{row:\\d+}": "cells",
-    "/people": "people",
     "/search": "search",
     "/map": "map",
     "/problem/{problem:\\d+}": "problem",

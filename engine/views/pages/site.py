@@ -23,7 +23,7 @@ from .answer import answer_page
 from .cells import Choice, cells_page
 from .failures import failures_page
 from .grid import map_page, pages_of, problem_page
-from .measures import MEASURES, cost_page, groups_page, has_people, measure_page, people_page
+from .measures import cost_page, groups_page, measure_page, measures_of
 from .overview import REPORT_FILES, overview
 from .provenance import check_leakage
 from .reader import calls_page, calls_section, readers_page, section
@@ -136,9 +136,8 @@ def _write(
 ) -> Written:
     places = telling(run, most)
     files = _files(places)
-    pages = {"pivot", "failures", "cost", *(f"measure/{kind}" for kind in MEASURES)}
+    pages = {"pivot", "failures", "cost", *(f"measure/{kind}" for kind in measures_of(run))}
     pages |= {"search"} if places else set()
-    pages |= {"people"} if has_people(run) else set()
     shelf = Shelf(
         files,
         frozenset(place.problem for place in places),
@@ -234,13 +233,11 @@ def _figures(run: RunReader, links: BundleAddresses, shelf: Shelf) -> Iterator[t
         yield links.map(*part), map_page(run, links, part)
     yield links.page("failures"), failures_page(run, links)
     yield links.page("cost"), cost_page(run, links)
-    for kind in MEASURES:
+    for kind in measures_of(run):
         yield links.page(f"measure/{kind}"), measure_page(run, links, kind, "brier")
     yield links.answer(), answer_page((run,), (links,), (), "brier")
     yield links.page("pivot"), groups_page(run, links, "brier")
     yield links.cells(), cells_page(run, links, Choice())
-    if links.page("people"):
-        yield links.page("people"), people_page(run, links)
     for problem in sorted(shelf.problems):
         yield links.problem(problem), problem_page(run, links, problem)
 

@@ -8,6 +8,7 @@ import click
 
 from .....protocols.scores import ALL_SCORES, SCORES, Compat
 from ....analysis.judged import lines_of
+from ....analysis.reports.formats import CLUSTER, ERROR, INTERVAL
 from ....analysis.reports.scored import score_finding, where
 from ....analysis.reports.verdicts import TOLD_APART, read_verdicts
 from ....analysis.scoring.estimate import Interval
@@ -17,7 +18,7 @@ from ....analysis.scoring.worlds import BETAS
 from ....extensions.studies.scoring import is_study, study_judgements, study_parts
 from ....system.flags import argument, flag
 from ....views.cli.flags import Number, as_command
-from ....views.cli.options import CLUSTER, ERROR, FORMAT, INTERVAL
+from ....views.cli.options import FORMAT
 from ....views.cli.output import show, width
 
 

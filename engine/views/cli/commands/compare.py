@@ -9,10 +9,12 @@ import click
 from ....analysis.comparison import (
     Comparison,
     compare_rows,
+    compare_tables,
     comparison_finding,
     differences_meant,
 )
-from ....analysis.judged import compare_tables, is_table
+from ....analysis.judged import is_table
+from ....analysis.reports.formats import CLUSTER, ERROR, INTERVAL
 from ....analysis.rows import RunRows, read_rows
 from ....analysis.scoring.contrasts import Family
 from ....analysis.scoring.estimate import Interval
@@ -22,7 +24,7 @@ from ....system.flags import argument, flag
 from ..exit_codes import ExitCode
 from ..flags import Number, as_command
 from ..naming import run_named
-from ..options import CLUSTER, ERROR, FORMAT, INTERVAL, SCORE
+from ..options import FORMAT, SCORE
 from ..output import say, show, width
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from ....analysis.reports.formats import INTERVAL
 from ....analysis.scoring.estimate import Interval
 from ....errors import UsageError
 from ....run.lookup import Parts
@@ -12,7 +13,7 @@ from ....system.flags import argument, flag
 from ..completing import run_names
 from ..flags import as_command
 from ..naming import run_named
-from ..options import INTERVAL, RECORDED_STORE, SCORE, output
+from ..options import RECORDED_STORE, SCORE, output
 from ..output import say, show
 
 KINDS = (

@@ -8,7 +8,7 @@ import click
 
 from ....analysis.findings.finding import Finding
 from ....analysis.measures import measures_finding, verdict_measures
-from ....analysis.reports.formats import FORMATS
+from ....analysis.reports.formats import FORMATS, INTERVAL
 from ....analysis.reports.groups import paper_table, pivot, pivot_finding, rows_where, value_of
 from ....analysis.reports.report import arranged, below_one_another, report
 from ....analysis.reports.results import Results
@@ -20,7 +20,7 @@ from ....run.reader import RunReader
 from ....system.flags import argument, flag
 from ..flags import Number, as_command
 from ..naming import RunOrPack
-from ..options import INTERVAL, SCORE
+from ..options import SCORE
 from ..output import say_latency, show, width
 
 

@@ -1,7 +1,7 @@
 """`examples/analyses/pressure.py`: selection from pools whose order statistics are known."""
 
-import json
 import math
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -11,6 +11,9 @@ import pytest
 from scipy import special
 
 from examples.analyses.pressure import Pools, best_of, breakdown, curve, divergence, pools_of
+from oversight.engine.analysis.rows import read_rows
+from oversight.engine.analysis.scoring.asd import scored
+from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from tests.command_line import Command
 from tests.run_folders import only_run
 
@@ -94,16 +97,15 @@ def test_a_curve_breaks_down_where_its_falling_fit_meets_zero() -> None:
 
 
 def test_a_problem_without_a_verdict_in_every_world_is_no_pool() -> None:
-    cell = {"protocol": "debate", "agent": "a", "judge": "j", "group": None, "status": "ok"}
-    worlds = [
-        {**cell, "problem": f"q{n}", "brier": u, "value": v}
-        for n in range(3)
-        for u, v in ((-0.5, 1.0), (-1.0, -1.0))
-    ]
-    worlds[-1] |= {"status": "failed", "brier": None}
-    (found,) = pools_of([*worlds, {**cell, "agent": ""}]).values()
-    assert found.groups == ("q0", "q1")
-    assert found.rewards.tolist() == [[-0.5, -1.0]] * 2
+    verdicts = [((0.8, 0.2), (0.6, 0.4))] * 2 + [((0.8, 0.2), None)]
+    every = Judgements.of(
+        Judgement(f"q{n}", (1.0, -1.0), worlds, {"problem": f"q{n}"})
+        for n, worlds in enumerate(verdicts)
+    )
+    its = scored(replace(every, drawn=True), "probability")
+    found = its and pools_of(its)
+    assert found and found.groups == ("q0", "q1")
+    assert found.rewards.tolist() == [[0.8, 0.4]] * 2
     value, kl = curve(found, [2])[2]
     assert (value.value, value.n, kl) == (1.0, 2, pytest.approx(math.log(2)))
 
@@ -118,21 +120,17 @@ def test_the_example_shows_a_protocol_that_breaks_down_and_one_that_does_not(
     command("init", "--example", "pressure", "pressure.yaml")
     fewer = ("--limit", "15", "--set", "protocols.debate_game.simultaneous=true")
     assert command("run", "pressure.yaml", *fewer).code == 0
-    words = ("--no-replies", "--format", "jsonl", "-o", "tables")
-    assert command("export", "tables", only_run(place), *words).code == 0
-    lines = (place / "tables" / "cells.jsonl").read_bytes().splitlines()
-    cells = [json.loads(line) for line in lines]
-    ends = {
-        name: curve(its, [its.rewards.shape[1]])[its.rewards.shape[1]][0].value
-        for name, its in pools_of(cells).items()
-        if "sim/smooth" in name
-    }
-    at = {name.partition(" · ")[0]: value for name, value in ends.items()}
-    assert at["consultancy client first 2"] > 0
-    assert at["debate simultaneous 1"] < 0
-    game = [
-        value["value"] * value["brier"]
-        for value in cells
-        if value["protocol"].startswith("debate game") and value["agent"] == "sim/smooth"
-    ]
+    run = read_rows(only_run(place))
+    ends, game = dict[str, float](), list[float]()
+    for n, row in enumerate(run.sweep.rows):
+        its = run.table.scored(n, "brier")
+        if row.agent != "sim/smooth" or its is None:
+            continue
+        if (pools := pools_of(its)) and not row.shown.startswith("debate game"):
+            k = pools.rewards.shape[1]
+            ends[row.shown] = curve(pools, [k])[k][0].value
+        elif row.shown.startswith("debate game"):
+            game += (its.own * its.every.values)[its.every.ran].tolist()
+    assert ends["consultancy client first 2"] > 0
+    assert ends["debate simultaneous 1"] < 0
     assert len(game) == 15 * 2 * 8 and sum(game) < 0

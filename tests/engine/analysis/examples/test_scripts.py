@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from oversight.engine.errors import UsageError
+from oversight.engine.views.api.comparing import measure
 from tests.command_line import Command
 from tests.engine.kept_runs import Kept
 
@@ -24,8 +26,6 @@ protocols: [naive_judge, proposer_critic]
 @pytest.mark.parametrize(
     ("script", "words", "told"),
     [
-        ("analyses/pressure.py", ("tables",), "n   4   KL"),
-        ("analyses/pressure.py", ("tables", "1,3", "accuracy"), "n   3   KL"),
         ("analyses/scaling.py", ("tables", "proposer"), "no nested oversight"),
         (
             "analyses/scaling.py",
@@ -57,3 +57,16 @@ def test_an_example_prints_what_it_finds(
     except SystemExit as left:
         out = str(left.code)
     assert told in out
+
+
+def test_an_analysis_of_ones_own_is_a_command_and_a_call(kept: Kept, command: Command) -> None:
+    run, mine = kept(SWEEP), f"{EXAMPLES / 'analyses/pressure.py'}:Pressure"
+    told = command("measure", mine, run, "--n", "1,3", "--score", "accuracy")
+    assert told.code == 0 and "no more than a blind choice" in told.out
+    found = measure(run, mine, ns="1,3", score="accuracy")
+    assert {line["n"] for line in found.plain()["points"]} == {1, 3}
+    assert found.text("text") == told.out.rstrip("\n")
+    with pytest.raises(UsageError, match="has no setting 'm'; there are ns"):
+        measure(run, mine, m=1)
+    with pytest.raises(UsageError, match="'pressing' is no analysis; there are frontier"):
+        measure(run, "pressing")
