@@ -4,7 +4,6 @@ run calls fine, a server with the vendors' own rules serves."""
 import json
 from pathlib import Path
 
-import orjson
 import pytest
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
@@ -15,6 +14,7 @@ from oversight.engine.extensions.mock.process import serving
 from oversight.engine.providers.catalogue import connect, provider_of
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.run.loaded_sweep import open_run, open_sweep
+from oversight.engine.run.manifest import read_manifest
 from tests.command_line import Command
 from tests.sessions import Session, sessions
 
@@ -216,11 +216,7 @@ def test_a_run_keeps_to_the_endpoint_it_was_started_with(place: Path, command: C
         at = f"providers.openai.base_url={url}/v1"
         ran = command("run", file, "--run-folder", "run", "--set", at)
         assert ran.code == 0, ran.err
-    manifest = orjson.loads((place / "run" / "manifest.json").read_bytes())
-    assert manifest["apis"] == {"openai/gpt-6-sol": "responses"}
+    assert read_manifest(place / "run").apis == {"openai/gpt-6-sol": "responses"}
     again = command("replay", "run")
     assert again.code == 0, again.err
-    # Runs of earlier versions say nothing of it: they asked chat completions.
-    del manifest["apis"]
-    (place / "run" / "manifest.json").write_bytes(orjson.dumps(manifest))
-    assert open_run(place / "run").models.api("openai/gpt-6-sol") == "chat"
+    assert open_run(place / "run").models.api("openai/gpt-6-sol") == "responses"
