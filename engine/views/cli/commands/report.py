@@ -38,7 +38,7 @@ def command(
     score: str = SCORE,
     interval: Interval | None = INTERVAL,
     betas: tuple[float, ...] = flag(
-        "Inverse greed of the agent for JSE and EAS, up to inf; repeatable.",
+        "Softmax temperature of the agent for JSE and EAS, up to inf; repeatable.",
         name="--beta",
         default=(),
         type=Number(0, math.inf),
