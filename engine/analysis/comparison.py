@@ -12,6 +12,16 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..display.quantity import signed
 from ..errors import UsageError
+from .differences import (
+    DifferenceBounds,
+    comparable,
+    difference_bounds,
+    flips_between,
+    instrument_notes,
+    most_apart,
+    ranks_of,
+    swayed,
+)
 from .findings.finding import (
     Column,
     Finding,
@@ -26,13 +36,10 @@ from .findings.finding import (
     span,
     word,
 )
-from .instruments import instrument_notes
 from .judged import pair_of, read_asds
+from .pairs import pairs_across, pairs_between, pairs_within
 from .reports.results import SCORE_NAMES
-from .row_pairs import pairs_across, pairs_between, pairs_within
-from .row_verdicts import DifferenceBounds, difference_bounds, flips_between
 from .rows import RunRows, pairs_meant
-from .sample_pairs import comparable, most_apart, ranks_of, swayed
 from .scoring.contrasts import Contrast, Family, RankSet, contrasts
 from .scoring.estimate import Interval
 from .scoring.inference import FEW_CLUSTERS, ErrorKind, Influences

@@ -21,9 +21,9 @@ from ..reports.report import trends
 from ..reports.results import SCORE_NAMES, Results
 from ..rows import RunRows, read_rows
 from ..scoring.arrays import Floats
+from ..scoring.contrasts import gap_recovered
 from ..scoring.estimate import Interval
 from ..scoring.inference import Influences, estimates
-from ..scoring.ratios import gap_recovered
 from ..scoring.worlds import BETAS
 from .data import Forest, ForestLine, Heat, Picture, forest_of
 

@@ -12,15 +12,15 @@ import yaml
 
 import oversight
 from oversight.engine.analysis.comparison import compare_rows
+from oversight.engine.analysis.pairs import (
+    read_condition,
+    read_pair,
+)
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import RunRows, read_rows, rows_meant
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.analysis.scoring.verdict_measures import flips
-from oversight.engine.analysis.statement import (
-    read_condition,
-    read_pair,
-)
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
 from oversight.protocols.datasets.bundled import bundled

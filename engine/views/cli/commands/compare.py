@@ -14,12 +14,12 @@ from ....analysis.comparison import (
     differences_meant,
 )
 from ....analysis.judged import is_table
+from ....analysis.pairs import Condition, read_condition
 from ....analysis.reports.formats import CLUSTER, ERROR, INTERVAL
 from ....analysis.rows import RunRows, read_rows
 from ....analysis.scoring.contrasts import Family
 from ....analysis.scoring.estimate import Interval
 from ....analysis.scoring.inference import ErrorKind
-from ....analysis.statement import Condition, read_condition
 from ....system.flags import argument, flag
 from ..exit_codes import ExitCode
 from ..flags import Number, as_command
