@@ -15,7 +15,6 @@ import diskcache
 from .checksum import SIZE, add_checksum
 from .errors import NO_ROOM, DamagedEntry, StoreError, StoreFull, StoreGone
 from .lock import share_lock
-from .read_ahead import ReadAhead
 from .record import SHARES, split_shared
 from .rows import FAULTS, STORE_FILE, RowReader, connect_safely, fault, log_of
 from .store import REPLACED, Store, checked_key
@@ -162,7 +161,6 @@ class DiskStore(RowReader, Store):
             self._kept = undo.pop_all()
 
     def put_many(self, entries: Iterable[tuple[str, bytes]]) -> None:
-        self._ahead.stop()
         rows, texts = _rows(entries)
         with self._transaction():
             self._disk._con.executemany(_KEEP_TEXT, texts)
@@ -188,7 +186,6 @@ class DiskStore(RowReader, Store):
         return older
 
     def delete_many(self, keys: Iterable[str]) -> int:
-        self._ahead.stop()
         with self._transaction():
             deleted: int = sum(map(self._disk.delete, keys))
             if deleted:
@@ -278,7 +275,6 @@ class ReadOnlyStore(RowReader):
         if self._closed or (stamp := _stamp(self.file)) == self._seen:
             return False
         self._seen = stamp
-        self._ahead = ReadAhead(self._neighbours)
         self._db.close()
         try:
             self._db = connect_safely(self.file, _access(self.file))

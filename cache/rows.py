@@ -16,7 +16,6 @@ from typing import Any
 from .bounded import open_bounded
 from .checksum import strip_checksum
 from .errors import DamagedEntry, StoreError, StoreFull
-from .read_ahead import ReadAhead, StoredRow
 from .record import SHARES, split_shared
 from .store import Reader
 
@@ -32,9 +31,6 @@ _BATCH = 256
 _SMALLEST_ROW = 64
 """Bytes; no row that was written here is smaller."""
 
-_MAX_READ_AHEAD = 1 << 12
-"""Bytes; a larger value is only read when it is asked for."""
-
 _ASKED_AT_ONCE = 500
 """Keys of one statement."""
 
@@ -43,15 +39,10 @@ _NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 
 _CACHE = "SELECT 1 FROM sqlite_schema WHERE name = 'Cache' AND type = 'table' AND rootpage > 0"
 _HELD = "SELECT count(*) FROM Cache WHERE raw = 1 AND store_time <= ?"
-_GET = "SELECT rowid, mode, value FROM Cache WHERE key = ? AND raw = 1"
+_GET = "SELECT mode, value FROM Cache WHERE key = ? AND raw = 1"
 # A text that records share is no reply, and `raw` tells the two apart. It is under its sha256,
 # which stands in its place in each record.
 _TEXT = "SELECT mode, value FROM Cache WHERE key = ? AND raw = 0"
-_ENDING = "SELECT 1 FROM Cache WHERE raw = 1 AND substr(key, ?) = ? LIMIT 1"
-_NEIGHBOURS = (
-    "SELECT key, rowid, mode, value FROM Cache "
-    "WHERE rowid >= ? AND rowid < ? AND raw = 1 AND typeof(key) = 'text' AND length(value) <= ?"
-)
 # Keys are compared as the bytes that they are: a damaged one need not be UTF-8.
 _RANGE = "raw = 1 AND key {} CAST(? AS TEXT) AND key < CAST(? AS TEXT) ORDER BY key LIMIT ?"
 _KEYS = f"SELECT key FROM Cache WHERE {_RANGE}"
@@ -75,7 +66,6 @@ class RowReader(Reader):
         """options: the query of SQLite's file URI."""
         self.file = file
         self._closed = False
-        self._ahead = ReadAhead(self._neighbours)
         self._texts: dict[str, bytes] = {}
         try:
             self._db = connect_safely(file, options)
@@ -121,30 +111,11 @@ class RowReader(Reader):
         return held
 
     def get(self, key: str) -> bytes | None:
-        row = self._ahead.take(key.encode())
-        if row is None:
-            try:
-                row = self._db.execute(_GET, (key,)).fetchone()
-            except FAULTS as exc:
-                raise fault(exc, self.file) from exc
-            if row is None:
-                return None
-            self._ahead.looked_up(row[0])
-        _, mode, value = row
-        return self._whole(key, mode, value)
-
-    def _neighbours(self, start: int, end: int) -> list[tuple[bytes, StoredRow]]:
         try:
-            found = self._db.execute(_NEIGHBOURS, (start, end, _MAX_READ_AHEAD)).fetchall()
-        except FAULTS:
-            return []  # the fault is raised when the damaged row itself is asked for
-        return [(key, (rowid, mode, value)) for key, rowid, mode, value in found]
-
-    def holds_ending(self, ending: str) -> bool:
-        try:
-            return self._db.execute(_ENDING, (-len(ending), ending)).fetchone() is not None
+            row = self._db.execute(_GET, (key,)).fetchone()
         except FAULTS as exc:
             raise fault(exc, self.file) from exc
+        return None if row is None else self._whole(key, *row)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         for (key,) in self._batches(_KEYS, prefix):
@@ -205,7 +176,6 @@ class RowReader(Reader):
 
     def close(self) -> None:
         self._closed = True
-        self._ahead.stop()
         self._db.close()
 
     def _batches(self, query: str, prefix: str) -> Iterator[tuple[Any, ...]]:

@@ -50,10 +50,6 @@ class Reader(ABC):
                     found[key] = value
         return found
 
-    def holds_ending(self, ending: str) -> bool:
-        """Whether any key ends so: whether there are replies of an endpoint. May read all keys."""
-        return any(key.endswith(ending) for key in self.keys())
-
     @abstractmethod
     def keys(self, prefix: str = "") -> Iterator[str]:
         """Every key that starts with `prefix`, in order. Entries may come and go meanwhile."""

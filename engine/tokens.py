@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 
+from msgspec import Struct
+
 from ..cache.call import Call
-from ..cache.frozen import fast_init
 from ..cache.reply import Usage
 from .throughput import Resource
 
@@ -25,9 +26,7 @@ CAUTION = 1.5
 """Factor from the calibrated estimate of a call to its worst case."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class TokenEstimate:
+class TokenEstimate(Struct, frozen=True):
     """Tokens of one call before it is sent."""
 
     raw: float

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from msgspec import structs
+
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
 from ..sweep.sweep import Sweep
@@ -126,7 +128,7 @@ def outcomes_of(run: PartRun, sweep: Sweep) -> Iterator[CompletedCell]:
             told = line.replace(b'{"place":%d,' % outcome.place, b'{"place":%d,' % place, 1)
             cell = next(recorded.cells([outcome.place]), None) if recorded else None
             if cell is not None:
-                cell = replace(cell, place=place, problem=sweep.problem_at(place))
+                cell = structs.replace(cell, place=place, problem=sweep.problem_at(place))
             yield CompletedCell(place, told, outcome.failure is not None, cell)
     if count < len(part):
         raise RunFolderError(

@@ -4,17 +4,16 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct
+
 from ...cache.address import field_names, value_address
 from ...cache.call import Effort
-from ...cache.frozen import fast_init
 from ...protocols.question import Problem
 from .grid import Grid, joined_digest
 from .rows import Row
 
 
-@fast_init
-@dataclass(frozen=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """The unit of work, of resuming and of failure: one world of one problem under one protocol."""
 
     place: int

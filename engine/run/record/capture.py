@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from ....cache.call import Call, Identity, Part
-from ....cache.frozen import fast_init
 from ....cache.reply import Reply
 from ....cache.stats import source
 from ....protocols.judges.judge import Reading
@@ -131,9 +131,7 @@ class Capture:
         return known
 
 
-@fast_init
-@dataclass(frozen=True)
-class CapturedCell:
+class CapturedCell(Struct, frozen=True):
     """A cell that has ended, with what its `Ask` noted; its row is made where it is written."""
 
     capture: Capture

@@ -1,9 +1,11 @@
 """The plain values of a record: what one row of each table holds, apart from how it is stored."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ....cache.frozen import fast_init
+from msgspec import Struct
+from msgspec.structs import replace
+
 from ....cache.reply import Outcome, ToolCall, Usage
 from ....protocols.counts import unread_by_seat
 from ....protocols.transcript import Failure, Verdict
@@ -15,9 +17,7 @@ ROUNDING = 1e-6
 """By how much probabilities may be off."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class CallCost:
+class CallCost(Struct, frozen=True):
     """What a call took. It may differ between two runs of one sweep."""
 
     identity: str = ""
@@ -53,9 +53,7 @@ VERDICT = "verdict"
 """Role of the judgements that a verdict is made of."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class RecordedCall:
+class RecordedCall(Struct, frozen=True):
     """A call that a cell asked, and its reply."""
 
     address: str
@@ -75,9 +73,7 @@ class RecordedCall:
     """What the model thought before it spoke."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class RecordedJudgement:
+class RecordedJudgement(Struct, frozen=True):
     """What a judge believed on the way to a verdict: after a draft, after a round, of a statement.
 
     What the verdict itself was made of stands in `Verdict.judgements`.
@@ -117,9 +113,7 @@ CellEnd: TypeAlias = Verdict | Failure | NotRun
 """What became of a cell."""
 
 
-@fast_init
-@dataclass(frozen=True)
-class RecordedCell:
+class RecordedCell(Struct, frozen=True):
     """One world of one problem in one row, with all that was asked, said and believed in it."""
 
     place: int

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Ask, Call
@@ -347,7 +348,7 @@ class Odd(Protocol):
 def odd(gives: Callable[[Transcript], object]) -> CellOutcome:
     cell = next(sweep(problems=1).cells())
     row = replace(cell.row, protocol=Odd(JUDGE, gives))
-    return run(attempt(replace(cell, row=row), Scripted(lambda call: SURE)))
+    return run(attempt(structs.replace(cell, row=row), Scripted(lambda call: SURE)))
 
 
 @pytest.mark.parametrize(

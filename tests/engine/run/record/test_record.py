@@ -3,11 +3,10 @@
 import resource
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec.structs import replace
 
 from oversight.cache.address import value_address
 from oversight.cache.reply import ToolCall
@@ -315,11 +314,11 @@ def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
     secret = "my own zanzibar story"
     judged = cells[7].outcome
     assert isinstance(judged, Verdict)
-    part = structs.replace(judged.judgements[0], text=f"{secret} {'and more of it ' * 9}")
+    part = replace(judged.judgements[0], text=f"{secret} {'and more of it ' * 9}")
     cells[7] = replace(
         cells[7],
         calls=tuple(replace(e, text=part.text) if "person" in e.model else e for e in theirs),
-        outcome=structs.replace(judged, judgements=(part,)),
+        outcome=replace(judged, judgements=(part,)),
     )
     writer.write(cells)
     writer.settle()
