@@ -3,7 +3,8 @@
 import hashlib
 import random
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -119,12 +120,16 @@ def is_graded(values: Sequence[float]) -> bool:
     return best <= 0 or second > 0 or any(value != second for value in wrong)
 
 
+class Unordered(Problem, frozen=True):
+    """A problem whose answers stand in the order in which they were found: `balanced` draws one."""
+
+
 def labelled(
     id: str,
     text: str,
     answers: Sequence[tuple[str, str, float]],
     *,
-    seed: int = 0,
+    seed: int | None = 0,
     passage: str = "",
     group: str = "",
     graded: bool = False,
@@ -134,18 +139,54 @@ def labelled(
     """A problem whose answers are put in a seeded order and called A, B, C …
 
     answers: (text, work, value) of each; flaws: as in `Problem`, in their order. The seeded order
-    depends on (seed, id) alone, so that no label tells the truth, and every run of the same data
-    has the same labels.
+    depends on (seed, id) alone, so that no label tells the truth. With None it is left to
+    `balanced`, which draws those of many problems together.
     """
+    named = tuple(
+        Answer(label, text, work) for label, (text, work, _) in zip(LABELS, answers, strict=False)
+    )
+    values = tuple(value for _, _, value in answers)
+    question = Question(text, named, passage, graded, environment)
+    problem = Unordered(id, question, values, group, tuple(flaws))
+    if seed is None:
+        return problem
     order = list(range(len(answers)))
     randomness(seed, id, "labels").shuffle(order)
+    return _ordered(problem, order)
+
+
+def balanced(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
+    """The problems, those that are `Unordered` in an order drawn by the seed: of each k in turn
+    that have k answers, the best stands in each place once, so that no label is right more often.
+
+    The order of the others is drawn from (seed, id). Later problems change no earlier one.
+    """
+    seen = Counter[int]()
+    for problem in problems:
+        if not isinstance(problem, Unordered):
+            yield problem
+            continue
+        answers = len(problem.values)
+        turn, place = divmod(seen[answers], answers)
+        seen[answers] += 1
+        places = list(range(answers))
+        randomness(seed, f"{turn} of {answers}", "places").shuffle(places)
+        order = [n for n in range(answers) if n != problem.best]
+        randomness(seed, problem.id, "labels").shuffle(order)
+        order.insert(places[place], problem.best)
+        yield _ordered(problem, order)
+
+
+def _ordered(problem: Problem, order: Sequence[int]) -> Problem:
+    """The problem with its answers in this order of their places, called A, B, C …"""
+    question = problem.question
     named = tuple(
-        Answer(label, answers[place][0], answers[place][1])
+        replace(question.answers[place], label=label)
         for label, place in zip(LABELS, order, strict=False)
     )
-    values = tuple(answers[place][2] for place in order)
-    planted = tuple(flaws[place] for place in order) if flaws else ()
-    return Problem(id, Question(text, named, passage, graded, environment), values, group, planted)
+    values = tuple(problem.values[place] for place in order)
+    planted = tuple(problem.flaws[place] for place in order) if problem.flaws else ()
+    return Problem(problem.id, replace(question, answers=named), values, problem.group, planted)
 
 
 def randomness(seed: int, id: str, purpose: str) -> random.Random:

@@ -23,7 +23,6 @@ from oversight.engine.extensions.mock.openai_server_wire import OpenAIServerWire
 from oversight.engine.extensions.mock.responses_server_wire import ResponsesServerWire
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.catalogue import connect
-from oversight.engine.providers.http_client import HttpClient
 from oversight.engine.providers.plain_transport import PlainTransport
 from oversight.engine.providers.provider import HttpProvider, OnLimits, Provider
 from oversight.engine.providers.settings import Settings
@@ -34,8 +33,7 @@ Line = Callable[[Settings, OnLimits | None], Provider]
 
 def plain_anthropic(settings: Settings, on_limits: OnLimits | None) -> Provider:
     wire = AnthropicWire()
-    client = HttpClient(settings, keep_alive=4.0)
-    transport = PlainTransport(settings.base_url, wire.auth(settings.key), client)
+    transport = PlainTransport(settings, settings.base_url, wire.auth(settings.key))
     return HttpProvider(wire, lambda: transport, on_limits)
 
 

@@ -214,7 +214,7 @@ def _type(type_: Any) -> str:
     for role, words in ROLE_WORDS.items():
         if isinstance(type_, type) and issubclass(type_, role):
             return words
-    return TYPE_WORDS[type_]
+    return TYPE_WORDS.get(type_, "mapping")
 
 
 def _default(cls: type[Any], field: "Field[Any]") -> str:

@@ -171,11 +171,9 @@ def openai_provider(settings: Settings, on_limits: OnLimits | None) -> Provider:
 
 def http_transport(settings: Settings, base_url: str, auth: dict[str, str]) -> Transport:
     """The plain transport to an address. auth: headers that every request has."""
-    from .http_client import HttpClient
     from .plain_transport import PlainTransport
 
-    # Short of the five seconds after which uvicorn, under most such servers, hangs up.
-    return PlainTransport(base_url, auth, HttpClient(settings, keep_alive=4.0))
+    return PlainTransport(settings, base_url, auth)
 
 
 def _sdk(

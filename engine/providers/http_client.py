@@ -197,7 +197,8 @@ class HttpClient(Owner):
 
     def came(self, connection: Connection) -> None:
         self._heard = True
-        self._make_room(connection)
+        if self._large:
+            self._make_room(connection)
 
     def failed(self, connection: Connection, answer: Answer, exc: Exception) -> None:
         # Before the server has ever answered, what is wrong with its address is found out first.

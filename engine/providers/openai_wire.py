@@ -95,7 +95,12 @@ class OpenAIWire(Wire):
         return orjson.dumps(body)
 
     def error(self, data: dict[str, Any]) -> object:
-        return data.get("error") or _error_of_choice(data)
+        if error := data.get("error"):
+            return error
+        # An error in a choice, where OpenRouter may put that of the server behind it.
+        choices = data.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        return first.get("error") if isinstance(first, dict) else None
 
     def read(self, data: dict[str, Any]) -> Reply:
         choice = data["choices"][0]
@@ -103,7 +108,11 @@ class OpenAIWire(Wire):
         stop_reason = choice["finish_reason"]
         if stop_reason == "insufficient_system_resource":
             raise OutcomeUnknown(f"{self.provider} stopped for want of resources ({stop_reason})")
-        said, refusal = self._said(message)
+        content = message.get("content")
+        if type(content) is str and message.get("refusal") is None:
+            said, refusal = content, ""
+        else:
+            said, refusal = self._said(message)
         tool_calls = message.get("tool_calls") or ()
         calls: tuple[ToolCall, ...] = ()
         if tool_calls:
@@ -122,7 +131,6 @@ class OpenAIWire(Wire):
         for name in _REASONING:
             if message.get(name):
                 reasoning[name] = message[name]
-        content = message.get("content")
         if isinstance(content, list) and any(kind in _THOUGHTS for kind, _ in parts(content)):
             reasoning["content"] = content
         if tool_calls:
@@ -142,11 +150,8 @@ class OpenAIWire(Wire):
 
     def _said(self, message: dict[str, Any]) -> tuple[str, str]:
         """The text and the refusal of a message, without its reasoning."""
-        content, declined = message.get("content"), message.get("refusal")
-        if type(content) is str:
-            return content, "" if declined is None else text(declined)
-        said, refusal = [], [text(declined)]
-        for kind, words in parts(content):
+        said, refusal = [], [text(message.get("refusal"))]
+        for kind, words in parts(message.get("content")):
             match kind:
                 case "text" | "output_text":
                     said.append(words)
@@ -165,14 +170,6 @@ def _reasoning(effort: Effort, able: Abilities) -> dict[str, Any]:
     if effort == "none":
         return {"thinking": {"type": "disabled"}}
     return {"thinking": {"type": "enabled"}, "reasoning_effort": effort}
-
-
-def _error_of_choice(data: dict[str, Any]) -> Any:
-    """An error in a choice, where OpenRouter may put that of the server behind it; else None."""
-    match data.get("choices"):
-        case [{"error": error}, *_]:
-            return error
-    return None
 
 
 def _message(message: Message) -> dict[str, Any]:

@@ -27,7 +27,10 @@ def tree(body: bytes, source: str) -> dict[str, Any]:
     source: the provider's name, for messages. Raises Malformed for HTML, truncated JSON, nesting
     deeper than 1024, and JSON other than an object.
     """
-    data, wrong = loaded(body)
+    try:
+        data, wrong = orjson.loads(body), ""
+    except orjson.JSONDecodeError:
+        data, wrong = loaded(body)
     if wrong:
         raise Malformed(f"{source} sent no JSON: {wrong}: {body_start(body)}", body)
     if not isinstance(data, dict):

@@ -48,7 +48,7 @@ class HttpProvider(Provider):
         self._on_limits = on_limits
         self._path = wire.path
         self._headers = wire.headers()
-        self._stated: dict[str, list[str | None]] = {}
+        self._stated: dict[str, tuple[str | None, ...]] = {}
         """By model, the limits as the last answer stated them."""
 
     async def __call__(self, call: Call) -> Reply:
@@ -74,7 +74,7 @@ class HttpProvider(Provider):
             headers = response.headers
             if self._on_limits is not None:
                 model = call.request.model
-                stated = [headers.get(name) for name in self._wire.limit_headers]
+                stated = tuple(map(headers.get, self._wire.limit_headers))
                 if stated != self._stated.get(model):
                     self._stated[model] = stated
                     self._on_limits(model, self._wire.limits(headers))
@@ -95,7 +95,9 @@ class HttpProvider(Provider):
 def require_length(reply: Reply, call: Call, source: str, body: bytes) -> None:
     """Malformed if a reply is longer than so many tokens can be: then the server keeps to no limit,
     and who reads the reply would have to."""
-    length = len(reply.text) + sum(len(asked.arguments) for asked in reply.tool_calls)
+    length = len(reply.text)
+    for asked in reply.tool_calls:
+        length += len(asked.arguments)
     most = max(LEAST_ROOM, call.request.max_tokens * CHARACTERS_A_TOKEN)
     if length > most:
         raise Malformed(

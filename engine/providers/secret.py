@@ -34,11 +34,13 @@ class Secret:
     before another reply is paid for. Dummy keys are never hidden.
     """
 
-    __slots__ = ("_forms", "_key", "_quoted", "_text_forms")
+    __slots__ = ("_forms", "_key", "_quoted", "_text_forms", "guarded")
 
     def __init__(self, key: str) -> None:
         mixed = bool(re.search(r"\d", key) and re.search(r"[A-Za-z]", key))
         guarded = len(key) >= _LONG or (mixed and len(key) >= _SHORT)
+        self.guarded = guarded
+        """Whether there is a key to hide, and no dummy."""
         self._key = key.encode() if guarded else b""
         self._quoted = quote(key, safe="").encode()
         forms = _forms(key) if guarded else r"(?!)"
@@ -47,11 +49,6 @@ class Secret:
 
     def __repr__(self) -> str:
         return f"Secret({HIDDEN!r})"
-
-    @property
-    def guarded(self) -> bool:
-        """Whether there is a key to hide, and no dummy."""
-        return bool(self._key)
 
     def repeated(self, body: bytes) -> bool:
         """Whether a body holds the key in any of its forms."""

@@ -90,7 +90,8 @@ class Wire(ABC):
             limits = self.limits(headers)
             return inside_200(self.provider, said, headers, limits, body).embedded_reply(body)
         try:
-            return _with_cost(self.read(data), headers)
+            reply = self.read(data)
+            return reply if COST not in headers else _with_cost(reply, headers[COST])
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             raise Malformed(
                 f"{self.provider} sent a 200 that holds no reply ({type(exc).__name__}: {exc}): "
@@ -99,9 +100,9 @@ class Wire(ABC):
             ) from exc
 
 
-def _with_cost(reply: Reply, headers: Headers) -> Reply:
+def _with_cost(reply: Reply, stated: str) -> Reply:
     """The reply, with the cost that a gateway states beside it in what is kept of its usage."""
-    if (stated := headers.get(COST)) is None or '"cost"' in reply.usage.raw:
+    if '"cost"' in reply.usage.raw:
         return reply
     told = orjson.loads(reply.usage.raw or "{}") | {"cost": float(stated)}
     return replace(reply, usage=replace(reply.usage, raw=compact(told)))

@@ -149,7 +149,7 @@ def run_folder(
         sweep.identity,
         sweep.name,
         len(sweep),
-        tuple(overrides),
+        (*overrides, *loaded.file.pins),
         version(DISTRIBUTION_NAME),
         store,
         part=part,

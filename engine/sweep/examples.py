@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ...protocols.judges.shots import Shot
 from ...protocols.question import Problem
-from .loading import load_named
+from .loading import load_problems
 from .node import Node
 from .sweep import dataclasses_in
 
@@ -18,9 +18,9 @@ def shots(node: Node) -> tuple[Shot, ...]:
     """
     examples: list[Shot] = []
     for data_set in node.settings().values():
-        problems, named = load_named(data_set, None)
-        decided = map(Shot.of, problems)
-        examples += decided if named else (replace(each, id="") for each in decided)
+        loaded = load_problems(data_set, None)
+        decided = map(Shot.of, loaded.problems)
+        examples += decided if loaded.names_rows else (replace(each, id="") for each in decided)
     return tuple(examples)
 
 

@@ -1,6 +1,7 @@
 """Loading of the data sets named in a sweep file, under `problems` or as examples of a judge."""
 
-from dataclasses import replace
+import json
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 
 from ...protocols.datasets.catalogue import LOADERS, loader
@@ -17,7 +18,18 @@ from .plugins import class_named
 RELATIVE = "; a relative path starts at the folder of the sweep file"
 
 
-def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Problem, ...]:
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A data set that was read."""
+
+    problems: tuple[Problem, ...]
+    names_rows: bool
+    """Whether their ids come from the data set itself."""
+    pins: tuple[str, ...]
+    """Assignments that make its settings definite, as `--set` takes them."""
+
+
+def load_problems(node: Node, folder: Path | None, seed: int = 0) -> Loaded:
     """The problems of the data set that the node is named after.
 
     folder: base of relative paths in the file; with None they must be absolute. Paths given by a
@@ -25,11 +37,6 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> tuple[Probl
 
     Raises: UsageError for wrong settings, DatasetError for wrong data.
     """
-    return load_named(node, folder, seed)[0]
-
-
-def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Problem, ...], bool]:
-    """The problems of `load_problems`, and whether their ids come from the data set itself."""
     name, settings = node.name, node.value
     node.document.refuse_if_inert(node.key, f"the data set {name}")
     if name not in LOADERS and any(name in fields_of(each) for each in LOADERS.values()):
@@ -43,8 +50,10 @@ def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Pr
         data_loader = loader(name, settings, kind)
         if "seed" not in given:
             data_loader = replace(data_loader, seed=seed)
+        pinned = data_loader.pinned()
         with missing_file_hint(name, RELATIVE):
-            return data_loader.load(_root(node, data_loader, folder)), data_loader.names_rows
+            problems = pinned.load(_root(node, pinned, folder))
+        return Loaded(problems, pinned.names_rows, _pins(node, data_loader, pinned))
     except UsageError as missing:
         raise node.fault(str(missing)) from None
     except DatasetError:
@@ -54,6 +63,19 @@ def load_named(node: Node, folder: Path | None, seed: int = 0) -> tuple[tuple[Pr
         if setting in given:
             raise node.child(setting, given[setting]).fault(message) from None
         raise node.fault(str(exc)) from None
+
+
+def _pins(node: Node, loader: Loader, pinned: Loader) -> tuple[str, ...]:
+    values = {
+        each.name: (getattr(loader, each.name), getattr(pinned, each.name))
+        for each in fields(loader)
+    }
+    changed = {name: now for name, (before, now) in values.items() if before != now}
+    path = ".".join(map(str, node.key))
+    if changed and not isinstance(node.value, dict):
+        needed = next(each.name for each in fields(loader) if each.default is MISSING)
+        return (f"{path}={json.dumps({needed: node.value, **changed})}",)
+    return tuple(f"{path}.{name}={now}" for name, now in changed.items())
 
 
 def _root(node: Node, made: Loader, folder: Path | None) -> Path:

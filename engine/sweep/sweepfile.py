@@ -82,6 +82,8 @@ class SweepFile:
     """Rows that were left out under `grid: skip`, and why."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """By protocol, agent or judge, as the report names it: what people see in its place."""
+    pins: tuple[str, ...] = ()
+    """Assignments that make definite which data were read, as `--set` takes them."""
 
     def sweep(self, identities: Mapping[str, str]) -> Sweep:
         """The grid of cells. identities: model -> identity of the endpoint that answers for it.
@@ -162,9 +164,10 @@ def checked_sweep(
     with faults.noted():
         top = filled(Node(document, (), {"name": path.stem} | settings), Top)
     of = partial(Node.section, document)
+    pins: tuple[str, ...] = ()
     if problems is None:
         with faults.noted():
-            problems = _problems(of("problems"), path.parent, top.seed)
+            problems, pins = _problems(of("problems"), path.parent, top.seed)
     sets: Sequence[PromptSet] = ()
     read: Changes = {}
     import_protocols(of("protocols"))
@@ -198,6 +201,7 @@ def checked_sweep(
         read,
         tuple(dict.fromkeys(notes)),
         labels,
+        pins,
     )
 
 
@@ -214,18 +218,22 @@ def _labels(node: Node) -> dict[str, str]:
     return found
 
 
-def _problems(node: Node, folder: Path, seed: int) -> tuple[Problem, ...]:
-    """The problems of all data sets, in order; UsageError for an id that occurs twice."""
+def _problems(node: Node, folder: Path, seed: int) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
+    """The problems of all data sets, in order, and their pins; UsageError for an id that occurs
+    twice."""
     problems: dict[str, Problem] = {}
+    pins: list[str] = []
     faults = Faults()
     for data_set in node.settings().values():
         with faults.noted():
-            for problem in load_problems(data_set, folder, seed):
+            loaded = load_problems(data_set, folder, seed)
+            pins += loaded.pins
+            for problem in loaded.problems:
                 if problem.id in problems:
                     raise data_set.fault(f"the problem {problem.id!r} is there already")
                 problems[problem.id] = problem
     faults.settle()
-    return tuple(problems.values())
+    return tuple(problems.values()), tuple(pins)
 
 
 def check_fit(

@@ -2,6 +2,8 @@
 
 problems: {gsm8k: {folder: data/gsm8k, limit: 100}}
 problems: {file: {path: mine.jsonl, relabel: true}}
+problems: {file: {path: hf.parquet, columns: {question: q, choices: options, answer: key}}}
+problems: {hf: {name: TIGER-Lab/MMLU-Pro, split: test}}
 problems: {solib: data/solib.json}
 problems: {bundled: arithmetic}
 problems: {study: {path: studies/nyu2023, setting: human debate}}
@@ -20,17 +22,21 @@ from .loader import Loader
 LOADERS = ByName(
     Loader,
     {
-        "boolq": "datasets.passages:BoolQ",
+        "boolq": "datasets.forms:BoolQ",
+        "gpqa": "datasets.forms:Gpqa",
+        "logiqa": "datasets.forms:LogiQa",
+        "mmlu": "datasets.forms:Mmlu",
+        "mmlu_pro": "datasets.forms:MmluPro",
+        "prontoqa": "datasets.forms:ProntoQa",
+        "quality": "datasets.forms:Quality",
+        "supergpqa": "datasets.forms:SuperGpqa",
+        "truthfulqa": "datasets.forms:TruthfulQa",
         "bundled": "datasets.bundled:Bundled",
         "file": "datasets.jsonl:JsonLines",
-        "gpqa": "datasets.choices:Gpqa",
         "gsm8k": "datasets.gsm8k:Gsm8k",
-        "mmlu": "datasets.mmlu:Mmlu",
-        "prontoqa": "datasets.prontoqa:ProntoQa",
-        "quality": "datasets.passages:Quality",
+        "hf": "datasets.hub:Hub",
         "solib": "datasets.solib:Solib",
         "study": "datasets.study:Study",
-        "truthfulqa": "datasets.choices:TruthfulQa",
     },
 )
 

@@ -29,7 +29,7 @@ from ..prompts.forms import (
     texts_in,
 )
 from ..prompts.render import answer_body
-from ..question import Answer, Problem, labelled
+from ..question import Answer, Problem, balanced, labelled
 from .balance import Balance
 from .known import Known
 from .solution import (
@@ -150,20 +150,19 @@ def picked(
 ) -> tuple[Problem, ...]:
     """One problem per question: its right answer against one of its drafts, which are not empty.
 
-    Labels are drawn from (seed, id). A pick depends only on the questions before it.
+    Labels are drawn by the seed. A pick depends only on the questions before it.
     """
     balance = Balance()
-    return tuple(_problem(known, drafts, balance, seed) for known, drafts in written)
+    return tuple(balanced((_problem(known, drafts, balance) for known, drafts in written), seed))
 
 
-def _problem(known: Known, drafts: Sequence[Draft], balance: Balance, seed: int) -> Problem:
+def _problem(known: Known, drafts: Sequence[Draft], balance: Balance) -> Problem:
     best = max(draft.plausibility for draft in drafts)
     ranked = sorted(drafts, key=lambda draft: -draft.plausibility)
-    wrong = balance.choose(
-        known.right, [draft.answer for draft in ranked if draft.plausibility >= best - LEEWAY]
-    )
+    offered = [draft.answer for draft in ranked if draft.plausibility >= best - LEEWAY]
+    wrong = offered[balance.choose([(known.right, each) for each in offered])]
     pair = [(known.right.text, known.right.work, 1.0), (wrong.text, wrong.work, -1.0)]
-    return labelled(known.id, known.text, pair, seed=seed, passage=known.passage, group=known.group)
+    return labelled(known.id, known.text, pair, seed=None, passage=known.passage, group=known.group)
 
 
 def _wrong(right: Answer, truth: Decimal | None, reply: Reply, form: ResponseFormat) -> Answer:

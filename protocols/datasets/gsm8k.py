@@ -5,13 +5,15 @@ Reads the folder as its authors published it: `test.jsonl` for the questions and
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from itertools import islice
+from operator import eq
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import Literal, TypeAlias
 
 from pydantic import ConfigDict
 
@@ -31,6 +33,12 @@ from .solution import (
 
 QUESTIONS = "test.jsonl"
 SOLUTIONS = "example_model_solutions.jsonl"
+
+MOST_LEAN = 5
+"""How much oftener an author may be right than wrong, or wrong than right."""
+
+Offer: TypeAlias = tuple[str, Answer]
+"""A solution with its author, empty for the person who wrote the true one."""
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -67,18 +75,19 @@ class Gsm8k(Loader):
     no model got wrong in this way are left out: 1,115 of the 1,319 remain.
 
     Even in one layout, true solutions have more steps: a judge that just prefers more numbers gets
-    62 % right. So of several wrong solutions the loader takes the one that balances the rules of
+    62 % right. So of all pairs for a question the loader takes the one that balances the rules of
     the leakage check over the problems so far (`Balance`), which keeps every rule within about a
-    point of chance. What remains is style: its classifier of wording gets 67 % where the true
-    solution is a person's, and 60 % where both are a model's. `rewriting` gives both one style.
+    point of chance. What remains is style. Where models wrote both, each of them is right as often
+    as wrong: a question that would tip that is left out, and 443 remain, on which the classifier of
+    wording is at chance. It gets 67 % where the true solution is a person's; `rewriting` helps.
     """
 
     folder: str
-    right: Literal["person", "model"] = "person"
-    """Who wrote the true solution: a person, or a model that was marked correct. The latter
-    hides the style, and leaves 685 problems, which some models got right and others wrong."""
+    right: Literal["model", "person"] = "model"
+    """Who wrote the true solution: a model that was marked correct, or a person, whose style gives
+    it away (1,115 problems)."""
     balanced: bool = True
-    """False draws the wrong solution from (seed, id) alone; the leak of form stays in."""
+    """False draws the pair from (seed, id) alone; the leaks of form and of style stay in."""
 
     def load(self, root: Path = Path()) -> tuple[Problem, ...]:
         folder = root / self.folder
@@ -91,8 +100,7 @@ class Gsm8k(Loader):
         if self.shuffle:
             questions.sort(key=lambda row: self._rank(_id(row[0])))
         solutions = _solutions(folder / SOLUTIONS)
-        balance = Balance()
-        usable = False
+        balance, leans, usable = Balance(), Counter[str](), False
         for line, row in questions:
             id, question = _id(line), row.question.strip()
             if question not in solutions:
@@ -100,15 +108,22 @@ class Gsm8k(Loader):
             at, solution = solutions[question]
             truth = _truth(folder, line, row, at, solution)
             written = self._written(id, solution)
-            right = self._right(truth, solution, written)
+            right = [("", _answer(steps(solution.ground_truth), truth))]
+            if self.right == "model":
+                right = _offers(written, True, partial(eq, truth))
             wrong = _offers(written, False, partial(is_apart, truth))
-            if not right or not wrong:
+            pairs = [(r, w) for r in right for w in wrong]
+            if self.balanced:
+                pairs = [(r, w) for r, w in pairs if not r[0] or _even(leans, r[0], w[0])]
+            if not pairs:
                 continue
-            best = right[0]
-            chosen = balance.choose(best, wrong) if self.balanced else wrong[0]
+            n = balance.choose([(r, w) for (_, r), (_, w) in pairs]) if self.balanced else 0
+            (author, best), (other, chosen) = pairs[n]
+            leans[author] += 1
+            leans[other] -= 1
             pair = [(best.text, best.work, 1.0), (chosen.text, chosen.work, -1.0)]
             usable = True
-            yield labelled(id, question, pair, seed=self.seed)
+            yield labelled(id, question, pair, seed=None)
         if not usable:
             raise DatasetError(
                 str(folder),
@@ -117,22 +132,11 @@ class Gsm8k(Loader):
                 "are both of one release?",
             )
 
-    def _written(self, id: str, row: SolutionRow) -> list[ModelSolution]:
-        """What models wrote, in an order drawn from (seed, id)."""
+    def _written(self, id: str, row: SolutionRow) -> list[tuple[str, ModelSolution]]:
+        """What models wrote, with their names, in an order drawn from (seed, id)."""
         written = sorted((row.__pydantic_extra__ or {}).items())
         randomness(self.seed, id, "model solutions").shuffle(written)
-        return [solution for _, solution in written]
-
-    def _right(
-        self, truth: Decimal, row: SolutionRow, written: Sequence[ModelSolution]
-    ) -> list[Answer]:
-        match self.right:
-            case "person":
-                return [_answer(steps(row.ground_truth), truth)]
-            case "model":
-                return _offers(written, True, lambda final: final == truth)
-            case _:
-                assert_never(self.right)
+        return written
 
 
 def gsm8k(folder: str, *, limit: int | None = None, seed: int = 0) -> tuple[Problem, ...]:
@@ -144,13 +148,18 @@ def _id(line: int) -> str:
     return f"gsm8k-{line}"
 
 
+def _even(leans: Counter[str], right: str, wrong: str) -> bool:
+    """Whether two authors would still be about as often right as wrong."""
+    return leans[right] < MOST_LEAN and leans[wrong] > -MOST_LEAN
+
+
 def _offers(
-    written: Sequence[ModelSolution], correct: bool, fits: Callable[[Decimal], bool]
-) -> list[Answer]:
+    written: Sequence[tuple[str, ModelSolution]], correct: bool, fits: Callable[[Decimal], bool]
+) -> list[Offer]:
     """Solutions whose mark is `correct` and whose final number fits, in their order."""
     return [
-        _answer(reasoned, final)
-        for solution in written
+        (author, _answer(reasoned, final))
+        for author, solution in written
         if solution.is_correct == correct
         and (final := closing(solution.solution)) is not None
         and fits(final)

@@ -10,8 +10,9 @@ they are where values are grades. `environment` is what tools work on, such as
 the SQL of a database, and nobody reads. `conversation` is one that was held about the question
 elsewhere (`oversight.protocols.conversation.HeldConversation`), to be judged again.
 
-A table (`.csv`) has the columns `question`, `answer`, which is right, and `wrong`; `wrong_2`,
-`wrong_3`, `id`, `passage` and `group` may follow.
+A table (`.csv`, `.tsv`, `.parquet`, `.arrow`) has the columns `question`, `answer`, which is right,
+and `wrong`; `wrong_2`, `wrong_3`, `id`, `passage` and `group` may follow. Other names are mapped by
+`columns`.
 """
 
 import re
@@ -28,10 +29,12 @@ from pydantic import ConfigDict, Field, FiniteFloat, field_validator
 from ..conversation import DiscussedQuestion, HeldConversation
 from ..errors import DatasetError
 from ..question import LABELS, Answer, Problem, Question, is_graded, labelled
+from .columns import columns_of
+from .forms import Form
 from .loader import FileLoader
 from .rows import DataRow, Text, checked_row, json_rows, read_bytes
 from .solution import sense
-from .tabular import csv_rows
+from .tabular import TABLES, records
 
 _LABEL = re.compile(r"\w[\w-]{0,23}")
 
@@ -88,15 +91,16 @@ class ProblemRow(DataRow):
         return answers
 
 
-class TableRow(DataRow):
-    question: Text
-    answer: Text
-    wrong: Text
-    wrong_2: str = ""
-    wrong_3: str = ""
-    id: str = ""
-    passage: str = ""
-    group: str = ""
+_TABLE = columns_of(
+    {
+        "question": "question",
+        "answer": "answer",
+        "wrong": ["wrong", "wrong_2", "wrong_3"],
+        "id": "id",
+        "passage": "passage",
+        "group": "group",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,38 +116,31 @@ class JsonLines(FileLoader):
     names_rows: ClassVar[bool] = True
 
     relabel: bool = False
-    """Reorder the answers by (seed, id) and label them A, B, C …, whatever labels the file has.
-    Rows without labels are always labelled so."""
+    """Label the answers A, B, C … in an order drawn by the seed, whatever labels the file has. Rows
+    without labels are always labelled so."""
+    columns: dict[str, str | int | list[str]] | None = None
+    """Which column of somebody else's table is what: {question: …, answer: …, wrong: …}, or
+    {question: …, choices: …, answer: …}; CSV, TSV, JSON Lines, Parquet or Arrow."""
+    answers: int | None = None
+    """How many answers a problem of a table has, the right one included; None for all."""
+
+    def __post_init__(self) -> None:
+        super(JsonLines, self).__post_init__()
+        if self.columns is not None:
+            columns_of(self.columns)
 
     def _problems(self, path: Path) -> Iterator[Problem]:
-        data = read_bytes(path)
-        if path.suffix.lower() == ".csv":
-            return table_problems(path, data, self.seed)
-        return problems(str(path), data, self.relabel, self.seed)
+        if self.columns is None and path.suffix.lower() not in TABLES:
+            return problems(str(path), read_bytes(path), self.relabel)
+        forms = [_TABLE] if self.columns is None else [columns_of(self.columns)]
+        table = Form(self.path, answers=self.answers, seed=self.seed)
+        rows = ((str(path), line, f"{path.stem}-{line}", row) for line, row in records(path))
+        return table.read(rows, forms)
 
 
-def table_problems(path: Path, data: bytes, seed: int = 0) -> Iterator[Problem]:
-    """The problems of a table, read lazily; one without an id is named by file and line.
-    DatasetError where one is wrong."""
-    lines: dict[str, int] = {}
-    for line, row in csv_rows(str(path), data, TableRow):
-        id = row.id.strip() or f"{path.stem}-{line}"
-        if id in lines:
-            raise DatasetError(
-                str(path), line, f"id: {id!r} is taken by line {lines[id]}; rename one"
-            )
-        lines[id] = line
-        wrong = [each.strip() for each in (row.wrong, row.wrong_2, row.wrong_3)]
-        texts = [row.answer.strip(), *filter(None, wrong)]
-        if len(set(map(sense, texts))) < len(texts):
-            raise DatasetError(str(path), line, "two of its answers are the same; change one")
-        answers = [(text, "", 1.0 if n == 0 else -1.0) for n, text in enumerate(texts)]
-        passage, group = row.passage.strip(), row.group.strip()
-        yield labelled(id, row.question, answers, seed=seed, passage=passage, group=group)
-
-
-def problems(file: str, data: bytes, relabel: bool = False, seed: int = 0) -> Iterator[Problem]:
-    """The problems in the bytes of a file, read lazily. DatasetError where one is wrong."""
+def problems(file: str, data: bytes, relabel: bool = False) -> Iterator[Problem]:
+    """The problems in the bytes of a file, read lazily; without labels, or to be relabelled, their
+    order is not drawn yet. DatasetError where one is wrong."""
     lines: dict[str, int] = {}
     for line, row in json_rows(file, data, ProblemRow):
         if row.id in lines:
@@ -152,7 +149,7 @@ def problems(file: str, data: bytes, relabel: bool = False, seed: int = 0) -> It
             )
         lines[row.id] = line
         try:
-            yield _relabelled(row, seed) if relabel or not row.answers[0].label else _kept(row)
+            yield _relabelled(row) if relabel or not row.answers[0].label else _kept(row)
         except ValueError as exc:
             raise DatasetError(file, line, str(exc)) from exc
 
@@ -198,13 +195,13 @@ def _discussed(question: Question, conversation: dict[str, Any]) -> Question:
     return DiscussedQuestion(**structs.asdict(question), held=held)
 
 
-def _relabelled(row: ProblemRow, seed: int) -> Problem:
+def _relabelled(row: ProblemRow) -> Problem:
     answers = [(answer.text, answer.work, answer.value) for answer in row.answers]
     return labelled(
         row.id,
         row.question,
         answers,
-        seed=seed,
+        seed=None,
         passage=row.passage,
         group=row.group,
         graded=_graded(row),

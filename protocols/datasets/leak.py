@@ -80,17 +80,17 @@ RULES = len(FEATURES) + 2
 REMEDIES: tuple[tuple[str, str], ...] = (
     (
         POSITION,
-        "give the answers a seeded order: set `relabel: true` where the loader `file` reads them",
+        "set `relabel: true` where the loader `file` reads them: each label is right as often",
     ),
     (
         r"longest answer|most .*",
-        "give both answers one length and layout, or offer several wrong ones and take those that "
-        "balance the rules, as `gsm8k` does and `oversight dataset generate-wrong` does",
+        "have wrong answers written at the length of the right ones: `oversight dataset "
+        "generate-wrong FILE` drafts several and takes those that balance the rules",
     ),
     (
         re.escape(WORDING),
         "have one hand write both answers: `oversight dataset generate-rewritten` sends them "
-        "through one model",
+        "through one model; for gsm8k, leave `right: person` out",
     ),
     (
         r"largest number|roundest number",

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from ..errors import DatasetError
-from ..question import Problem, randomness
+from ..question import Problem, balanced, randomness
 from .proposals import proposals
 
 
@@ -30,7 +30,8 @@ class Loader(ABC):
     shuffle: bool = False
     """Take problems in an order drawn from (seed, id) and not in the order of the file."""
     seed: int = 0
-    """Seeds the shuffled order, and the labels and wrong answers where they are drawn."""
+    """Seeds the shuffled order, and the labels and wrong answers where they are drawn. Each label
+    is right as often as the others."""
     proposals: bool = False
     """Split each problem into two proposals to accept or reject, its right answer and a wrong one:
     open answers instead of a choice. `limit` counts the problems before the split."""
@@ -46,6 +47,11 @@ class Loader(ABC):
         root: where relative paths start; the folder of the sweep file, as a rule.
         """
 
+    def pinned(self) -> Self:
+        """These settings, with what may mean something else tomorrow made definite. DatasetError if
+        that cannot be found out."""
+        return self
+
     def skipped(self, root: Path = Path()) -> tuple[DatasetError, ...]:
         """The rows that `load` leaves out because they are wrong, each with its fault."""
         return ()
@@ -58,7 +64,10 @@ class Loader(ABC):
 
     def _asked(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
         """The problems, or their proposals where those are set."""
-        return tuple(proposals(problems, self.seed) if self.proposals else problems)
+        problems = balanced(problems, self.seed)
+        if self.proposals:
+            problems = balanced(proposals(problems, self.seed), self.seed)
+        return tuple(problems)
 
     def _rank(self, id: str) -> float:
         """Sort key of an id in a shuffle, of the id alone: new rows do not reorder old ones."""

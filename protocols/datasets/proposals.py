@@ -31,20 +31,18 @@ def proposals(problems: Iterable[Problem], seed: int = 0) -> Iterator[Problem]:
         for place in sorted((best, drawn)):
             answer = question.answers[place]
             id = f"{problem.id}-{answer.label}"
-            yield proposal(id, question, answer, place == best, seed=seed, group=group)
+            yield proposal(id, question, answer, place == best, group=group)
 
 
-def proposal(
-    id: str, question: Question, answer: Answer, right: bool, *, seed: int, group: str
-) -> Problem:
-    """One answer to a question, to be accepted or rejected."""
+def proposal(id: str, question: Question, answer: Answer, right: bool, *, group: str) -> Problem:
+    """One answer to a question, to be accepted or rejected; its labels are not drawn yet."""
     proposed = f"{answer.text}\n{answer.work}" if answer.work else answer.text
     value = 1.0 if right else -1.0
     return labelled(
         id,
         f"{question.text}\n\nProposed answer: {proposed}",
         [(ACCEPT, "", value), (REJECT, "", -value)],
-        seed=seed,
+        seed=None,
         passage=question.passage,
         group=group,
         environment=question.environment,

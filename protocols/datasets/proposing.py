@@ -14,7 +14,7 @@ from ..errors import unreadable
 from ..gather import gather_in_order
 from ..prompts.escape import escape_and_count
 from ..prompts.forms import read_form, solution_form, texts_in
-from ..question import Answer, Problem, Question
+from ..question import Answer, Problem, Question, balanced
 from .known import Known
 from .proposals import ACCEPT, REJECT, proposal
 from .solution import number, sense
@@ -61,18 +61,18 @@ def proposed(
     written: Iterable[tuple[Known, Sequence[Answer]]], *, seed: int = 0
 ) -> tuple[Problem, ...]:
     """A problem for each proposal, which is right or wrong as it is graded."""
-    return tuple(
+    graded = (
         proposal(
             f"{known.id}-{draw}",
             Question(known.text, (Answer("A", ACCEPT), Answer("B", REJECT)), known.passage),
             answer,
             is_right(known, answer),
-            seed=seed,
             group=known.group or known.id,
         )
         for known, answers in written
         for draw, answer in enumerate(answers, 1)
     )
+    return tuple(balanced(graded, seed))
 
 
 def _answer(reply: Reply) -> Answer:

@@ -6,7 +6,7 @@ Any fault in a file becomes one DatasetError: file, line, the value at fault, th
 import json
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -28,7 +28,8 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_SPACE = re.compile(r"[ \t\r\n]*")
+_WHOLE = re.compile(r"\s*(?:\[|\{\s*(?:\"[^\"\\]*\"\s*:\s*\{\s*)?$)", re.MULTILINE)
+"""Start of a file that is one value: an array, or an object that goes on for lines."""
 
 
 _KINDS = {
@@ -77,13 +78,17 @@ def regular(path: Path) -> Path:
 def json_rows(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[int, RowModel]]:
     """(line, row) of every row, checked against `model`; lines count from 1.
 
-    data: one JSON object a line, blank lines aside, or one JSON array of objects; UTF-8, with or
-    without a byte order mark. Rows are read lazily. DatasetError at the first
-    row that is wrong, and for a file without rows.
+    data: one JSON object a line, blank lines aside, read lazily; or one JSON array of objects, or
+    an object that names them, of which the line is the number of the row. UTF-8, with or without a
+    byte order mark. DatasetError at the first row that is wrong, and for a file without rows.
     """
-    text = decoded(file, data)
-    array = text.lstrip(" \t\r\n").startswith("[")
-    yield from _checked(file, _elements(file, text) if array else _lines(file, text), model)
+    line, text = 0, decoded(file, data)
+    for line, value in _whole(file, text) if _WHOLE.match(text) else _lines(file, text):
+        if not isinstance(value, dict):
+            raise DatasetError(file, line, f"{_brief(value)} is not a JSON object; one a row")
+        yield line, checked_row(file, line, value, model)
+    if not line:
+        raise DatasetError(file, 0, "has no rows")
 
 
 def each_row(
@@ -98,30 +103,12 @@ def each_row(
             yield line, fault
 
 
-def members(file: str, data: bytes, model: type[RowModel]) -> Iterator[tuple[int, RowModel]]:
-    """(line, row) of every row of a file that is one JSON object: {NAME: ROW, …}. Otherwise as
-    `json_rows`."""
-    yield from _checked(file, _elements(file, decoded(file, data)), model)
-
-
-def _checked(
-    file: str, values: Iterable[tuple[int, Any]], model: type[RowModel]
-) -> Iterator[tuple[int, RowModel]]:
-    line = 0
-    for line, value in values:
-        if not isinstance(value, dict):
-            raise DatasetError(file, line, f"{_brief(value)} is not a JSON object; one a row")
-        yield line, checked_row(file, line, value, model)
-    if not line:
-        raise DatasetError(file, 0, "has no rows")
-
-
 def checked_row(file: str, line: int, value: Mapping[str, Any], model: type[RowModel]) -> RowModel:
     """The row as `model`; DatasetError says what does not fit, and what would."""
     try:
         return model.model_validate(value)
     except ValidationError as exc:
-        raise DatasetError(file, line, _complaint(exc)) from exc
+        raise DatasetError(file, line, complaint(exc)) from exc
 
 
 def decoded(file: str, data: bytes) -> str:
@@ -138,76 +125,24 @@ def decoded(file: str, data: bytes) -> str:
 def _lines(file: str, text: str) -> Iterator[tuple[int, Any]]:
     # Not splitlines: it also splits at U+2028 and the like, which JSON allows inside a string.
     for line, row in enumerate(text.split("\n"), 1):
-        start = _skip(row, 0)
-        if start == len(row):
-            continue
-        value, end = _value(file, line, row, start, "each line is one whole JSON object")
-        if _skip(row, end) < len(row):
-            more = _brief(row[end:].strip())
-            raise DatasetError(file, line, f"{more} after the end of the row; one object a line")
-        yield line, value
+        if row.strip(" \t\r"):
+            yield line, _value(file, line, row, "each line is one whole JSON object")
 
 
-def _elements(file: str, text: str) -> Iterator[tuple[int, Any]]:
-    """The elements of the one array, or the values of the one object, that `text` is."""
-    line, seen = 1, 0
-    place = _skip(text, 0)
-    kind, end = ("object", "}") if text[place] == "{" else ("array", "]")
-    names: set[str] = set()
-    place = _skip(text, place + 1)
-    more = text[place : place + 1] != end
-    while more:
-        line, seen = line + text.count("\n", seen, place), place
-        if kind == "object":
-            place = _named(file, line, text, place, names)
-        value, place = _value(file, line, text, place, f"the file is one JSON {kind} of objects")
-        yield line, value
-        place = _skip(text, place)
-        if text[place : place + 1] not in (end, ","):
-            line += text.count("\n", seen, place)
-            raise DatasetError(
-                file, line, f"the JSON {kind} breaks off; a row is followed by , or {end}"
-            )
-        if more := text[place] == ",":
-            place = _skip(text, place + 1)
-    rest = _skip(text, place + 1)
-    if rest < len(text):
-        line = text.count("\n", 0, rest) + 1
-        raise DatasetError(
-            file, line, f"{_brief(text[rest : rest + 40])} after the end of the {kind}; remove it"
-        )
+def _whole(file: str, text: str) -> Iterator[tuple[int, Any]]:
+    value = _value(file, 1, text, "the file is one JSON array or object of objects")
+    yield from enumerate(value if isinstance(value, list) else value.values(), 1)
 
 
-def _named(file: str, line: int, text: str, start: int, names: set[str]) -> int:
-    """Offset of the value whose name starts at `start`. names: those seen before it."""
-    name, place = _value(file, line, text, start, "each row of the JSON object has a name")
-    place = _skip(text, place)
-    if not isinstance(name, str) or text[place : place + 1] != ":":
-        raise DatasetError(file, line, f'{_brief(name)} names no row; write it as "name": {{…}}')
-    if name in names:
-        raise DatasetError(
-            file, line, f"the key {_brief(name)} stands twice in one object; keep one of them"
-        )
-    names.add(name)
-    return _skip(text, place + 1)
-
-
-def _skip(text: str, place: int) -> int:
-    spaces = _SPACE.match(text, place)
-    return spaces.end() if spaces else place
-
-
-def _value(file: str, line: int, text: str, start: int, shape: str) -> tuple[Any, int]:
-    """The JSON value that starts at `start`, on this line, and where it ends.
-
-    shape: what the file should look like, for the error.
-    """
+def _value(file: str, line: int, text: str, shape: str) -> Any:
+    """The JSON value that a text is. line: of its first character; shape: what the file should look
+    like, for the error."""
     try:
-        value, end = _DECODER.raw_decode(text, start)
+        value = _DECODER.decode(text)
     except json.JSONDecodeError as exc:
-        at = line + text.count("\n", start, exc.pos)
         near = text[exc.pos : exc.pos + 30].split("\n")[0]
         where = f"at {near!r}" if near else "at its end"
+        at = line + exc.lineno - 1
         raise DatasetError(file, at, f"not valid JSON {where}: {exc.msg}; {shape}") from exc
     except _Refused as exc:
         raise DatasetError(file, line, str(exc)) from exc
@@ -217,9 +152,9 @@ def _value(file: str, line: int, text: str, start: int, shape: str) -> tuple[Any
         ) from exc
     except RecursionError as exc:
         raise DatasetError(file, line, "nested too deeply to be a row of a data set") from exc
-    if _MAYBE_SURROGATE.search(text, start, end):
+    if _MAYBE_SURROGATE.search(text):
         _refuse_surrogates(file, line, value, "")
-    return value, end
+    return value
 
 
 def _refuse_surrogates(file: str, line: int, value: Any, place: str) -> None:
@@ -255,7 +190,7 @@ def _constant(name: str) -> NoReturn:
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 
 
-def _complaint(exc: ValidationError) -> str:
+def complaint(exc: ValidationError) -> str:
     """The first validation error, in our words."""
     error = exc.errors(include_url=False)[0]
     value = _brief(error["input"])

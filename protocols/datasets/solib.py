@@ -107,7 +107,7 @@ class Solib(Loader):
                 yield DatasetError(str(path), line, said)
                 continue
             pair = [(*self._answer(right), 1.0), (*self._answer(wrong), -1.0)]
-            yield labelled(f"solib-{place}", row.question, pair, seed=self.seed)
+            yield labelled(f"solib-{place}", row.question, pair, seed=None)
 
     def _answer(self, answer: NumericAnswer) -> tuple[str, str]:
         """Text and work."""

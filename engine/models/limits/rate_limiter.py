@@ -228,7 +228,13 @@ class RateLimiter:
         self._last_answer = now
         self._fault = ""
         if held.estimate is not None:
-            self._settle(held, _billed(reply))
+            usage: Usage | None = reply.usage
+            if not reply.usage.input_tokens:
+                # Some servers report none: what it was billed for is not known. But a policy that
+                # turns a prompt down before any model reads it bills nothing.
+                unread = reply.outcome == "refused" and not reply.served_model
+                usage = Usage() if unread else None
+            self._settle(held, usage)
             self._estimator.observe(held.estimate, reply.usage)
         self._landed(held)
         return now - sent
@@ -249,7 +255,8 @@ class RateLimiter:
     def _landed(self, held: Reservation) -> None:
         del self._open[held]
         self._slots.release()
-        self._admission.look()
+        if self._waiting:
+            self._admission.look()
 
     def _failed(self, exc: EngineError, held: Reservation, sent: float) -> EngineError:
         now = self._now()
@@ -327,11 +334,3 @@ class RateLimiter:
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
         return loop.time()
-
-
-def _billed(reply: Reply) -> Usage | None:
-    """What a reply was billed for; None if that is not known: some servers report no usage."""
-    if reply.usage.input_tokens:
-        return reply.usage
-    # A policy that turns a prompt down before any model reads it bills nothing.
-    return Usage() if reply.outcome == "refused" and not reply.served_model else None

@@ -42,11 +42,11 @@ def sample(tmp_path, edit=lambda questions, solutions: None):
     edit(*rows.values())
     for name, changed in rows.items():
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in changed))
-    return Gsm8k(str(tmp_path))
+    return Gsm8k(str(tmp_path), right="person")
 
 
 def test_both_solutions_are_laid_out_in_one_format(folder):
-    problems = loaded(Gsm8k(str(folder)))
+    problems = loaded(Gsm8k(str(folder), right="person"))
     assert problems
     for problem in problems:
         assert problem.values in ((1, -1), (-1, 1))
@@ -92,12 +92,13 @@ def test_loading_twice_gives_the_same_and_a_higher_limit_keeps_the_lower_ones(fo
 
 @pytest.mark.campaign
 @needs_published
-@pytest.mark.parametrize(("right", "low", "high"), [("person", 0.64, 0.70), ("model", 0.56, 0.63)])
-def test_no_rule_of_form_finds_the_truth_and_wording_tells_two_hands_apart(right, low, high):
-    found = gate(Gsm8k(str(PUBLISHED), right=right))
+def test_no_rule_tells_models_solutions_apart_and_wording_tells_a_persons():
+    found = gate(Gsm8k(str(PUBLISHED)))
+    assert (found.leaks, found.problems > 400) == ((), True)
+    found = gate(Gsm8k(str(PUBLISHED), right="person"))
     # Two hands wrote the answers, and a classifier of words tells them apart: see `rewriting`.
     (leak,) = found.leaks
-    assert leak.rule == WORDING and low < leak.accuracy < high
+    assert leak.rule == WORDING and 0.64 < leak.accuracy < 0.70
     assert all(
         abs(rule.accuracy - 0.5) < 0.02
         for rule in found.rules
@@ -132,7 +133,8 @@ def test_a_models_solution_with_another_number_never_stands_for_the_truth(tmp_pa
 
 
 def test_solutions_that_only_look_wrong_are_not_used():
-    used = {p.id: next(pairs([p]))[1].text for p in Gsm8k(str(SAMPLE)).load()}
+    person = Gsm8k(str(SAMPLE), right="person")
+    used = {p.id: next(pairs([p]))[1].text for p in person.load()}
     # 2: read as 1 out of 1,254; 3: marked wrong for 105.50; 5: 2.25 for a whole number;
     # 8: of the other sign; 9: cut from 37.333.
     assert used["gsm8k-2"] == "8750"

@@ -219,8 +219,8 @@ def test_balance_takes_the_wrong_answer_that_evens_things_out():
     right = Answer("", "12", "aaaa")
     longer, shorter = Answer("", "13", "aaaaaaa"), Answer("", "11", "a")
     balance = Balance()
-    chosen = [balance.choose(right, (longer, shorter)) for _ in range(10)]
-    assert chosen == [longer, shorter] * 5
+    chosen = [balance.choose([(right, longer), (right, shorter)]) for _ in range(10)]
+    assert chosen == [0, 1] * 5
 
 
 def test_wilson_stays_within_bounds() -> None:

@@ -5,28 +5,32 @@ import io
 import json
 import os
 import stat
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import feather, parquet
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from oversight.protocols import (
     BoolQ,
     Gpqa,
     JsonLines,
+    LogiQa,
     Mmlu,
+    MmluPro,
     Problem,
     ProntoQa,
     Quality,
     Solib,
+    SuperGpqa,
     TruthfulQa,
 )
 from oversight.protocols.datasets.known import known_questions
 from oversight.protocols.datasets.loader import FileLoader
-from oversight.protocols.datasets.rows import Text, json_rows, members, read_bytes, regular
-from oversight.protocols.datasets.tabular import csv_rows
+from oversight.protocols.datasets.rows import json_rows, read_bytes, regular
+from oversight.protocols.datasets.tabular import csv_records
 from oversight.protocols.errors import DatasetError
 from tests.protocols.datasets.reading import best, texts
 from tests.sessions import Session, sessions
@@ -44,13 +48,6 @@ class Line(BaseModel):
 
     name: str
     size: FiniteFloat = 0.0
-
-
-class Record(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    name: Text
-    size: str
 
 
 def shown(problems: tuple[Problem, ...]) -> list[str]:
@@ -84,15 +81,29 @@ def table(kind: type[FileLoader], *records: list[str], **settings: object) -> li
     return shown(kind("rows.csv", **settings).load())
 
 
-def archive(members: Mapping[str, str], **settings: object) -> list[str]:
-    """Of MMLU; members: by split and subject."""
-    with tarfile.open("data.tar", "w") as tar:
-        for name, text in members.items():
-            split, subject = name.split()
-            info = tarfile.TarInfo(f"data/{split}/{subject}_{split}.csv")
-            info.size = len(text.encode())
-            tar.addfile(info, io.BytesIO(text.encode()))
-    return shown(Mmlu("data.tar", **settings).load())
+def mapped(name: str, columns: Mapping[str, object], *rows: Mapping[str, object]) -> list[str]:
+    """Of a table in the form that the name's ending says, read by the names of its columns."""
+    table = pyarrow.Table.from_pylist(list(rows))
+    match Path(name).suffix:
+        case ".parquet":
+            parquet.write_table(table, name)
+        case ".arrow":
+            with (
+                pyarrow.OSFile(name, "wb") as file,
+                pyarrow.ipc.new_stream(file, table.schema) as to,
+            ):
+                to.write_table(table)
+        case ".feather":
+            feather.write_feather(table, name)
+        case ".tsv":
+            lines = [list(rows[0]), *(list(map(str, row.values())) for row in rows)]
+            Path(name).write_text("".join("\t".join(line) + "\n" for line in lines))
+    return shown(JsonLines(name, columns=columns).load())
+
+
+def arrow(kind: type[FileLoader], *rows: Mapping[str, object], **settings: object) -> list[str]:
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows)), "rows.parquet")
+    return shown(kind("rows.parquet", **settings).load())
 
 
 def nested(*rows: Mapping[str, object], **settings: object) -> list[str]:
@@ -117,14 +128,14 @@ def without(row: Mapping[str, object], *keys: str) -> dict[str, object]:
 
 NAMES = {
     **ROWS,
-    **{each.__name__: each for each in (load, array, table, archive, nested, known, without)},
-    **{each.__name__: each for each in (JsonLines, Mmlu, Gpqa, TruthfulQa, Quality, BoolQ)},
+    **{each.__name__: each for each in (load, array, table, nested, known, without, mapped, arrow)},
+    **{each.__name__: each for each in (JsonLines, Mmlu, MmluPro, SuperGpqa, LogiQa, Gpqa)},
+    **{each.__name__: each for each in (TruthfulQa, Quality, BoolQ)},
     **{"ProntoQa": ProntoQa, "Solib": Solib, "STORY": STORY, **GIVEN},
     **dict(zip(("YES", "NO"), ANSWERS, strict=True)),
     "rows": lambda data: [f"{n} {row.name}" for n, row in json_rows("d.jsonl", data, Line)],
-    "members": lambda data: [f"{n} {row.name}" for n, row in members("d.json", data, Line)],
     "records": lambda data, names=(): [
-        f"{n} {row.name!r} {row.size}" for n, row in csv_rows("d.csv", data, Record, names)
+        f"{n} {row}" for n, row in csv_records("d.csv", data, names=names)
     ],
 }
 
@@ -157,15 +168,6 @@ def test_what_is_no_file_is_refused_by_its_kind_and_never_read(tmp_path):
         read_bytes(tmp_path / "none.jsonl")
 
 
-def test_an_archive_that_is_none_is_refused_and_one_that_is_missing_can_be_fetched(tmp_path):
-    (tmp_path / "no.tar").write_text("not an archive")
-    os.mkfifo(tmp_path / "pipe.tar")
-    told = {"no": "no readable archive", "pipe": "a pipe", "none": "oversight dataset fetch mmlu"}
-    for name, why in told.items():
-        with pytest.raises(DatasetError, match=why):
-            Mmlu(str(tmp_path / f"{name}.tar")).load()
-
-
 @pytest.mark.parametrize(
     ("kind", "row"),
     [
@@ -177,17 +179,23 @@ def test_an_archive_that_is_none_is_refused_and_one_that_is_missing_can_be_fetch
     ],
     ids=str,
 )
-def test_labels_are_drawn_by_seed_and_say_nothing_of_the_truth(tmp_path, kind, row):
+def test_labels_are_half_and_half_drawn_by_seed(tmp_path, kind, row):
     path = str(tmp_path / "rows.jsonl")
     Path(path).write_text(f"{json.dumps(row)}\n" * 60)
     first, again, other = (kind(path, seed=seed).load() for seed in (0, 0, 1))
     assert first == again
     assert [problem.best for problem in first] != [problem.best for problem in other]
-    # Of 60 fair coins fewer than 15 or more than 45 heads come up once in 20,000 seeds.
-    assert 15 <= sum(problem.best for problem in first) <= 45
+    # Half and half, of each two in turn.
+    assert [a.best + b.best for a, b in batched_pairs(first)] == [1] * 30
     assert kind(path, limit=10).load() == first[:10]
     shuffled = kind(path, shuffle=True).load()
-    assert shuffled != first and sorted(shuffled, key=repr) == sorted(first, key=repr)
+    assert [each.id for each in shuffled] != [each.id for each in first]
+    assert {each.id for each in shuffled} == {each.id for each in first}
+    assert sum(each.best for each in shuffled) == 30
+
+
+def batched_pairs(problems: tuple[Problem, ...]) -> list[tuple[Problem, Problem]]:
+    return list(zip(problems[::2], problems[1::2], strict=True))
 
 
 def test_of_answers_that_are_equally_good_one_is_drawn(tmp_path):

@@ -13,6 +13,7 @@ from oversight.protocols.datasets.catalogue import LOADERS, loader
 from oversight.protocols.datasets.inventory import Inventory, inventory
 from oversight.protocols.datasets.overlap import overlap
 from oversight.protocols.datasets.proposals import ACCEPT, REJECT, proposals
+from oversight.protocols.question import balanced
 from tests.fakes import APPLES, Scripted, prompt
 
 
@@ -139,7 +140,8 @@ async def test_who_accepts_whatever_is_proposed_has_no_agent_score_difference() 
 
 def test_a_loader_asks_so_where_its_settings_say_so() -> None:
     made = loader("bundled", {"name": "arithmetic", "limit": 3, "proposals": True})
-    assert made.load() == tuple(proposals(Bundled("arithmetic", limit=3).load()))
+    assert made.load() == tuple(balanced(proposals(Bundled("arithmetic", limit=3).load())))
+    assert sum(problem.best for problem in made.load()) == 3
     assert len(made.load()) == 6
 
 

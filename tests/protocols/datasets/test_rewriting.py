@@ -100,7 +100,7 @@ async def test_one_hand_hides_who_wrote_a_solution_of_gsm8k():
     """By wording 67 of 100 are told apart; where one hand puts every step alike, what is left is
     what the solutions do."""
     made: list[Problem] = []
-    for problem in loaded(Gsm8k(str(PUBLISHED))):
+    for problem in loaded(Gsm8k(str(PUBLISHED), right="person")):
         with suppress(Unreadable):
             made.append(await REWRITER.rewrite(problem, Scripted(alike)))
     assert len(made) > 1000

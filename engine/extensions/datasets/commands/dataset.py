@@ -83,10 +83,9 @@ def fetch(
 ) -> None:
     """Download the original files of the data set NAME from where its authors put them.
 
-    A download that broke off resumes where it stopped. A file whose checksum is not the one that
-    is known, or that --sha256 names, is not kept.
+    A file whose checksum is not the one that is known, or that --sha256 names, is not kept.
     """
-    # Only this command needs aiohttp.
+    # Only this command needs an HTTP client.
     from .fetching import fetch_all
 
     fetch_all(name, output or Path("data") / name, pins, mirror)

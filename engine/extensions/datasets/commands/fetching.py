@@ -1,6 +1,5 @@
 """`oversight dataset fetch`: downloads the files of a data set and checks their checksums."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,9 +17,8 @@ from rich.progress import (
 from .....protocols.spelling import meant
 from ....display.progress import console
 from ....errors import DownloadError, UsageError
-from ....extensions.datasets.download import download, session
+from ....extensions.datasets.download import download
 from ....sweep.originals import Original, Originals, originals
-from ....system.loop import event_loop
 from ....views.cli.output import say, show
 
 _PIN = re.compile(r"(?:(.+)=)?([0-9a-fA-F]{64})")
@@ -49,30 +47,19 @@ def fetch_all(name: str, folder: Path, pins: Sequence[str], mirror: str | None) 
 
 def fetch_files(files: Sequence[Original], folder: Path) -> None:
     """Download what is missing of some files, each checked. DownloadError."""
-    with asyncio.Runner(loop_factory=event_loop()) as runner:
-        runner.run(_fetch(files, folder))
-
-
-async def _fetch(files: Sequence[Original], folder: Path) -> None:
     columns = (TextColumn("·"), TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    screen = console()
-    with Progress(
-        *columns,
-        TransferSpeedColumn(),
-        console=screen,
-        transient=True,
-        disable=not screen.is_terminal,
-    ) as progress:
-        async with session() as client:
-            for file in files:
-                task = progress.add_task(file.name, total=None)
+    screen, speed = console(), TransferSpeedColumn()
+    shown = screen.is_terminal
+    with Progress(*columns, speed, console=screen, transient=True, disable=not shown) as progress:
+        for file in files:
+            task = progress.add_task(file.name, total=None)
 
-                def see(there: int, total: int | None, task: TaskID = task) -> None:
-                    progress.update(task, completed=there, total=total)
+            def see(there: int, total: int | None, task: TaskID = task) -> None:
+                progress.update(task, completed=there, total=total)
 
-                path = folder / file.name
-                digest = await download(client, file.url, path, sha256=file.sha256, see=see)
-                say(f"{path}: {path.stat().st_size:,} bytes, sha256 {_vouched(file, digest)}")
+            path = folder / file.name
+            digest = download(file.url, path, sha256=file.sha256, see=see)
+            say(f"{path}: {path.stat().st_size:,} bytes, sha256 {_vouched(file, digest)}")
 
 
 def _vouched(file: Original, digest: str) -> str:

@@ -1,0 +1,174 @@
+"""The HTTP client against servers that nobody here wrote, each with what it does by default."""
+
+import asyncio
+import gzip
+import lzma
+import shutil
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from oversight.engine.providers.http_client import HttpClient
+from oversight.engine.providers.settings import Settings
+from oversight.engine.providers.target import Target
+from tests.engine.providers.test_recordings import RECORDED
+from tests.lines import http, listening, request
+
+pytestmark = pytest.mark.wire
+
+NUMBERS = count()
+LONG = b"crates " * 40_000
+
+
+def named() -> dict[str, str]:
+    """An id of its own for each answer."""
+    return {"x-request-id": f"req-{next(NUMBERS):020}"}
+
+
+async def asgi(scope: Any, receive: Any, send: Any) -> None:
+    """Gives back the body, in pieces where the path says so."""
+    body, more = b"", True
+    while more:
+        event = await receive()
+        body, more = body + event.get("body", b""), event.get("more_body", False)
+    headers = [(name.encode(), value.encode()) for name, value in named().items()]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    if scope["path"] == "/pieces":
+        for start in range(0, len(body), 1000):
+            piece = body[start : start + 1000]
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        body = b""
+    await send({"type": "http.response.body", "body": body})
+
+
+@asynccontextmanager
+async def by_uvicorn(folder: Path) -> AsyncIterator[str]:
+    uvicorn = pytest.importorskip("uvicorn")
+    config = uvicorn.Config(asgi, log_level="error", lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = threading.Thread(target=server.run, args=([listener],))
+        serving.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        await asyncio.to_thread(serving.join)
+
+
+@asynccontextmanager
+async def by_aiohttp(folder: Path) -> AsyncIterator[str]:
+    async def answer(asked: web.Request) -> web.StreamResponse:
+        body = await asked.read()
+        if asked.path != "/pieces":
+            return web.Response(body=body, headers=named())
+        answer = web.StreamResponse(headers=named())
+        answer.enable_compression()
+        await answer.prepare(asked)
+        for start in range(0, len(body), 1000):
+            await answer.write(body[start : start + 1000])
+        await answer.write_eof()
+        return answer
+
+    app = web.Application(client_max_size=2**24)
+    app.router.add_post("/{path}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+NGINX = """
+daemon off; pid {folder}/pid; error_log {folder}/log; worker_processes 1; events {{}}
+http {{
+  access_log off; client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; gzip on;
+  fastcgi_temp_path {folder}/c; uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
+  gzip_types *; gzip_min_length 1000; gzip_proxied any; client_body_buffer_size 1m;
+  proxy_max_temp_file_size 0;
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{ proxy_pass {behind}; proxy_http_version 1.1; }}
+  }}
+}}
+"""
+
+
+@asynccontextmanager
+async def by_nginx(folder: Path) -> AsyncIterator[str]:
+    """nginx before uvicorn: it compresses, and keeps connections in its own way."""
+    if not (nginx := shutil.which("nginx")):
+        pytest.skip("nginx is not installed")
+    async with by_uvicorn(folder) as behind:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        file = folder / "nginx.conf"
+        file.write_text(NGINX.format(folder=folder, port=port, behind=behind))
+        serving = await asyncio.create_subprocess_exec(nginx, "-c", file, "-p", folder)
+        while serving.returncode is None:
+            with suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                break
+            await asyncio.sleep(0.01)
+        assert serving.returncode is None, (folder / "log").read_text()
+        yield f"http://127.0.0.1:{port}"
+        serving.terminate()
+        await serving.wait()
+
+
+Serve = Callable[[Path], AbstractAsyncContextManager[str]]
+
+
+@pytest.mark.parametrize("serve", [by_uvicorn, by_aiohttp, by_nginx])
+async def test_each_server_is_understood_over_connections_that_are_kept(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with serve(tmp_path) as url:
+        client = HttpClient(Settings("lab", url, "test"), keep_alive=60.0)
+
+        async def lane(first: int) -> None:
+            for size in range(first, 400, 20):
+                path = "/pieces" if size % 3 else "/whole"
+                target = Target("POST", url + path, {})
+                for body in (b"x" * size, LONG[: 1000 * size]):
+                    assert client.read(await client.send(target, body)).body == body
+
+        async with asyncio.TaskGroup() as group:
+            for first in range(1, 21):
+                group.create_task(lane(first))
+        await client.close()
+
+
+@pytest.mark.skipif(RECORDED is None, reason="the recorded answers are not here")
+async def test_recorded_answers_of_real_servers_arrive_as_they_were_said() -> None:
+    assert RECORDED
+    told = [orjson.loads(line) for line in lzma.decompress(RECORDED.read_bytes()).splitlines()]
+    bodies = [each["body"].encode() for each in told]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                n = int((await request(reader))[1])
+                fields = "".join(f"{name}: {value}\r\n" for name, value in named().items())
+                if n % 2:
+                    answer = http(
+                        "200 OK", f"{fields}content-encoding: gzip\r\n", gzip.compress(bodies[n])
+                    )
+                else:
+                    answer = http("200 OK", fields, bodies[n])
+                writer.write(answer)
+
+    async with listening(serve) as url:
+        client = HttpClient(Settings("lab", url, "test"), keep_alive=60.0)
+        for n, body in enumerate(bodies):
+            answer = await client.send(Target("POST", url, {}), b"%d" % n)
+            assert client.read(answer).body == body
+        await client.close()
+    assert len(bodies) > 500

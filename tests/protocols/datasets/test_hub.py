@@ -1,0 +1,147 @@
+"""Data sets on a Hub on loopback: pinned, kept, and read offline."""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from tests.command_line import oversight
+
+pytest.importorskip("huggingface_hub", reason="needs oversight-bench[data]")
+pytestmark = pytest.mark.wire
+
+FIRST, SECOND = "a" * 40, "b" * 40
+"""Two commits of one branch."""
+SWEEP = """\
+name: hub
+problems: {hf: {name: lab/quiz, split: test, limit: 4%s}}
+judges: {kind: stated, model: sim/judge}
+protocols: {naive_judge: }
+"""
+
+
+def table(asked: str) -> bytes:
+    rows = [
+        {"question": f"{asked} {n}?", "options": ["red", "blue", f"{n}"], "answer": "C"}
+        for n in range(6)
+    ]
+    out = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows), out)
+    return out.getvalue()
+
+
+class Hub:
+    """As much of the Hub's API as its client asks for."""
+
+    def __init__(self) -> None:
+        self.head = FIRST
+        self.files = {
+            commit: {f"{config}/test-00000-of-00001.parquet": table(asked) for config in configs}
+            for commit, asked, configs in (
+                (FIRST, "Which", ("data",)),
+                (SECOND, "What", ("data",)),
+                ("several", "Who", ("easy", "hard")),
+            )
+        }
+
+    def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
+        commit = next((each for each in self.files if each in path), self.head)
+        files = self.files[commit]
+        if "/resolve/" in path:
+            body = files[path.split("/resolve/")[1].split("/", 1)[1]]
+            return 200, {"X-Repo-Commit": commit, "ETag": f'"{digest(body)}"'}, body
+        if "/tree/" in path:
+            told: object = [
+                {"type": "file", "path": name, "size": len(body), "oid": digest(body)}
+                for name, body in files.items()
+            ]
+        elif path.startswith("/api/datasets/lab/quiz"):
+            told = {"id": "lab/quiz", "sha": commit, "siblings": [{"rfilename": n} for n in files]}
+        else:
+            return 404, {"X-Error-Code": "RepoNotFound"}, b"{}"
+        return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+
+
+def digest(body: bytes) -> str:
+    return hashlib.sha1(body).hexdigest()
+
+
+@pytest.fixture
+def hub() -> Iterator[tuple[Hub, str]]:
+    made = Hub()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, headers, body = made.answer(self.path.partition("?")[0])
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield made, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_run_keeps_the_commit_that_it_began_with_and_needs_no_hub_again(hub, tmp_path):
+    made, url = hub
+    (tmp_path / "hub.yaml").write_text(SWEEP % "")
+    own = {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+    own |= {"NO_PROXY": "127.0.0.1"}
+
+    def run(*words: str | Path, **more: str) -> tuple[int, str]:
+        ran = oversight(*words, cwd=tmp_path, **own, **more)
+        return ran.code, ran.err + ran.out
+
+    assert run("run", "hub.yaml", "--run-folder", "one")[0] == 0
+    manifest = json.loads((tmp_path / "one/manifest.json").read_text())
+    assert manifest["overrides"] == [f"problems.hf.revision={FIRST}"]
+    made.head = SECOND
+    code, told = run("run", "hub.yaml", "--run-folder", "one")
+    assert (code, "one belongs to another sweep" in told) == (2, True)
+    pinned = ("--set", f"problems.hf.revision={FIRST}", "--run-folder", "one")
+    code, told = run("run", "hub.yaml", *pinned, HF_HUB_OFFLINE="1")
+    assert code == 0, told
+    code, told = run("show", "one", "quiz-1")
+    assert "Which 0?" in told
+    checked = run("dataset", "check", "hf", "--set", "name=lab/quiz", "--set", "answers=3")[1]
+    assert "problems: 6 (6 of 3 answers)" in checked
+    assert "best answer: A 2, B 2, C 2" in checked
+
+
+def test_what_the_hub_lacks_is_told(hub, tmp_path):
+    _, url = hub
+    own = {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+
+    def told(*settings: str) -> str:
+        flags = [word for each in settings for word in ("--set", each)]
+        ran = oversight("dataset", "check", "hf", *flags, cwd=tmp_path, NO_PROXY="127.0.0.1", **own)
+        assert ran.code == 2, ran
+        return ran.err
+
+    assert "lab/none: cannot be had from the Hub" in told("name=lab/none")
+    assert "config: which of easy, hard?" in told("name=lab/quiz", "revision=several")
+    assert "has no table for the split 'dev'" in told("name=lab/quiz", "split=dev")
+    assert "no form 'mmlu_max'; there are boolq," in told("name=lab/quiz", "columns=mmlu_max")
+    mapped = "columns={question: question, choices: colours, answer: answer}"
+    assert "there is no column 'colours'; there are: question, options" in told(
+        "name=lab/quiz", mapped
+    )
