@@ -22,9 +22,9 @@ from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.run import Run, RunOptions
-from oversight.engine.run.run_folder import outcomes
 from oversight.engine.sweep.sweepfile import SweepFile
 from tests.engine.sweep_files import sweep_file
+from tests.run_folders import outcomes
 from tests.shipments import shipments
 
 BATCHED = BatchTerms(every=True)
@@ -63,7 +63,7 @@ class RunEnd:
 
     @cached_property
     def records(self) -> list[OutcomeRecord]:
-        return list(outcomes(self.folder))
+        return outcomes(self.folder)
 
     @cached_property
     def account(self) -> UsageTotals:

@@ -5,7 +5,9 @@ core has imported. It knows no extension, so that it passes with any of them gon
 """
 
 import re
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from oversight.cache.call import Call
@@ -66,10 +68,9 @@ def run() -> None:
 
 
 def _first_problem() -> str:
-    text = Path("run/problems.jsonl").read_text()
-    found = re.search(r'"id":"([^"]+)"', text)
-    assert found, text[:200]
-    return found[1]
+    with closing(sqlite3.connect("run/run.db")) as db:
+        ((first,),) = db.execute("SELECT id FROM problems WHERE problem = 0")
+    return str(first)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,25 @@
 """Run folders and stores that a test looks into, or does something to."""
 
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.errors import RunFolderError
 from oversight.engine.run.as_left import note
-from oversight.engine.run.manifest import Manifest
-from oversight.engine.run.outcome import CompletedCell, line, read_outcome
+from oversight.engine.run.manifest import Manifest, encoded, read_manifest
+from oversight.engine.run.outcome import OutcomeRecord, outcome_of
+from oversight.engine.run.reader import RunReader
+from oversight.engine.run.record.database import RunDatabase
+from oversight.engine.run.record.tables import RunTables
+from oversight.engine.run.record.values import CellEnd, RecordedCell
 from oversight.engine.run.run_folder import RunFolder
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
-from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.transcript import Failure, Transcript, Verdict
@@ -31,17 +37,36 @@ def folder(path: Path, grid: Sweep = GRID, text: bytes = TEXT) -> RunFolder:
     return RunFolder(path, manifest, text, grid)
 
 
-def outcome(cell: Cell, failed: bool = False) -> bytes:
+def end_of(cell: Cell, failed: bool = False) -> Verdict | Failure:
     if failed:
-        return line(cell, Failure("unreadable", f"cell {cell.place}"))
+        return Failure("unreadable", f"cell {cell.place}")
     p = 1 / (cell.place + 2)
-    return line(cell, Verdict((p, 1 - p), Transcript(cell.problem.question)))
+    return Verdict((p, 1 - p), Transcript(cell.problem.question))
+
+
+def outcome(cell: Cell, failed: bool = False) -> bytes:
+    """The line of a cell that `land` has landed."""
+    return outcome_of(cell, end_of(cell, failed)).line
+
+
+def ended(cell: Cell, end: CellEnd, row: int = 0) -> RecordedCell:
+    """A cell with its end, and nothing that was asked in it."""
+    number = next(n for n, each in enumerate(GRID.problems) if each.id == cell.problem.id)
+    return RecordedCell(cell.place, cell.id, row, number, cell.side, cell.draw, end)
 
 
 def land(into: RunFolder, cells: Sequence[Cell], failed: Sequence[int] = ()) -> None:
     for cell in cells:
-        bad = cell.place in failed
-        into.append([CompletedCell(cell.place, outcome(cell, bad), bad)])
+        into.add([ended(cell, end_of(cell, cell.place in failed))])
+
+
+def recorded(folder: Path) -> list[bytes]:
+    """The lines of what a run has by now, in the order of the sweep."""
+    return [each.line for each in RunReader(folder).outcomes()]
+
+
+def outcomes(folder: Path) -> list[OutcomeRecord]:
+    return list(RunReader(folder).outcomes())
 
 
 def refused(path: Path, grid: Sweep = GRID) -> str:
@@ -52,10 +77,12 @@ def refused(path: Path, grid: Sweep = GRID) -> str:
 
 def moved(run: Path, before: Path, place: Path) -> None:
     """Have a run that was copied from one working folder to another find its store there."""
-    manifest = run / "manifest.json"
-    manifest.write_text(manifest.read_text().replace(str(before), str(place)))
+    manifest = read_manifest(run)
+    with closing(RunDatabase(run)) as database:
+        named = replace(manifest, store=manifest.store.replace(str(before), str(place)))
+        database.tell("manifest", encoded(named))
     # Its store has another name now.
-    note(run, str(place / "store"), left=True)
+    note(run, manifest.id, str(place / "store"), left=True)
 
 
 def only_run(place: Path) -> Path:
@@ -74,18 +101,40 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {str(each): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
 
 
+def noted(folder: Path, **changed: object) -> None:
+    """Change what the manifest of a run says."""
+    with closing(RunDatabase(folder)) as database:
+        told = replace(read_manifest(folder), **changed)  # type: ignore[arg-type]
+        database.tell("manifest", encoded(told))
+
+
+def edited(folder: Path, statement: str) -> None:
+    """Change cells behind the back of their run, with their checksums; its lines are gone."""
+    columns = "place, id, row, problem, side, draw, status, probs, failure, more"
+    with closing(RunDatabase(folder)) as database:
+        database.db.execute(statement)
+        database.db.execute(f"UPDATE cells SET crc = crc_of({columns})")
+    (folder / "outcomes.jsonl").unlink(missing_ok=True)
+
+
+SWAPPED = "probs = CAST(substr(probs, 9) || substr(probs, 1, 8) AS BLOB)"
+"""For `UPDATE cells SET`: the other verdict on two answers."""
+
+
+def cut(folder: Path, cells: int) -> None:
+    """Leave the first so many cells, as if the run had been stopped after them."""
+    edited(folder, f"DELETE FROM cells WHERE place >= {cells}")
+
+
 def with_failures(folder: Path, kind: str, places: set[int]) -> bytes:
-    """Put failures in place of outcomes, as if a provider had been down; the bytes before."""
-    before = written(folder)
-    file = read_sweep_file(folder / "sweep.yaml")
-    cells = {cell.place: cell for cell in file.sweep({}).cells()}
-    lines = [
-        line(cells[record.place], Failure(kind, "for a while"))
-        if (record := read_outcome(each)).place in places
-        else each
-        for each in before.splitlines(keepends=True)
-    ]
-    (folder / "outcomes.jsonl").write_bytes(b"".join(lines))
+    """Put failures in place of outcomes, as if a provider had been down; the lines before."""
+    before = b"".join(recorded(folder))
+    with RunTables.open(folder) as tables:
+        cells = list(tables.cells(places))
+    with closing(RunDatabase(folder)) as database:
+        failure = Failure(kind, "for a while")
+        database.write([structs.replace(cell, outcome=failure) for cell in cells])
+    (folder / "outcomes.jsonl").unlink(missing_ok=True)
     return before
 
 

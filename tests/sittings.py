@@ -24,11 +24,13 @@ from oversight.cache.call import Call
 from oversight.cache.errors import StoreError
 from oversight.cache.record import Record, read_record
 from oversight.cache.reply import Reply
+from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.mock import PROFILES, MockServer, Profile
 from oversight.engine.run.stores import open_for_reading
 from oversight.protocols.prompts.escape import TAGS
 from oversight.protocols.prompts.parse import read_instructions
 from tests.command_line import ROOT
+from tests.run_folders import recorded
 from tests.starting import Started
 from tests.waiting import PATIENCE
 
@@ -235,9 +237,11 @@ class Bench:
 
     def lines(self) -> list[bytes]:
         """The whole outcomes so far."""
-        file = self.run / "outcomes.jsonl"
-        lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
-        return [line for line in lines if line.endswith(b"\n")]
+        try:
+            return recorded(self.run)
+        except RunFolderError:
+            # It was killed before there was a run.
+            return []
 
     def stored(self) -> set[Prompt]:
         """The prompts whose replies are in the store; reading it fails on any damage."""

@@ -1,13 +1,9 @@
-"""Calls of a run and the rows that use each, from its record."""
+"""Calls of a run and the rows that use each."""
 
 from dataclasses import dataclass, field
 
 from ...cache.reply import Usage
-from ..run.reader import RunReader, damage_named
-from ..run.record.schema import RECORD
-from ..run.record.tables import ADDRESS
-from ..run.record.values import VERDICT
-from ..run.record.varints import unpack_ids, unpack_pairs
+from ..run.reader import RunReader
 from ..sweep.grid import Grid
 from ..system.garbage import gc_relaxed
 
@@ -33,8 +29,6 @@ class RunCalls:
 
     calls: dict[tuple[bytes, str], PaidCall] = field(default_factory=dict)
     """By address and the endpoint's identity: the same in every run."""
-    missing: int = 0
-    """Cells that ended and are not in the record."""
     asked: list[int] = field(default_factory=list)
     """By row, the number of its cells' calls; a call that worlds share counts once for each."""
     problems: frozenset[str] | None = None
@@ -48,58 +42,31 @@ def sample_of(sweep: Grid) -> frozenset[str]:
 
 
 def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunCalls:
-    """Calls of all cells of a run that have an outcome, from its record. problems: ids of those
-    whose calls are wanted; None for all. RunFolderError without a record."""
-    sweep = run.sweep
+    """Calls of all cells of a run that have an outcome. problems: ids of those whose calls are
+    wanted; None for all. RunFolderError."""
+    sweep, tables = run.sweep, run.tables
     wanted = [n for n, each in enumerate(sweep.problems) if problems is None or each.id in problems]
-    # Calls of a problem are numbered as its cells land, so a sample is a part of them.
     spans = [sweep.span(n) for n in wanted] if problems is not None else [range(len(sweep))]
     found = RunCalls(asked=[0] * len(sweep.rows), problems=problems)
-    with gc_relaxed(), damage_named(run.folder / RECORD):
+    with gc_relaxed():
         rows: dict[int, int] = {}
-        verdicts = set[int]()
-        recorded = set[int]()
+        judging = set[object]()
         for span in spans:
-            for place, row, pairs, judged in run.record.query(_ASKED, span.start, span.stop):
-                asked = {call for _, call in unpack_pairs(pairs)}
+            for _, row, _, body in tables.bodies(span):
+                asked = body.calls[1::2]
                 found.asked[row] += len(asked)
                 for call in asked:
                     rows[call] = rows.get(call, 0) | 1 << row
-                verdicts.update(unpack_ids(judged))
-                recorded.add(place)
-        judging = set[int]()
-        for judgement, made_of in run.record.query(_READ_FOR_VERDICTS, VERDICT, ADDRESS):
-            if judgement in verdicts:
-                judging.update(unpack_ids(made_of))
-        endpoints = dict(run.record.query("SELECT endpoint, identity FROM endpoints"))
-        ends = (min(rows, default=0), max(rows, default=-1))
-        for call, address, endpoint, model, sent, came, read, written in run.record.query(
-            _CALLS, *ends
-        ):
-            if call in rows:
-                usage = Usage(sent or 0, came or 0, read or 0, written or 0)
-                # Endpoints are numbered as they come: in another run, another way.
-                key = address, endpoints[endpoint]
-                # A call that several problems ask is recorded once for each.
-                paid = found.calls.setdefault(key, PaidCall(model, usage))
-                paid.rows |= rows[call]
-                paid.judging |= call in judging
-        if problems is None:
-            found.missing = sum(each.place not in recorded for each in run.outcomes())
-        else:
-            ended = run.records(place for span in spans for place in span)
-            found.missing = len(ended.keys() - recorded)
+                judging.update([each.call for each in body.judgements])
+        for call, address, identity, model, *tokens in tables.among(_CALLS, rows):
+            # The reply of a call may have been recorded twice, in two forms.
+            paid = found.calls.setdefault((address, identity), PaidCall(model, Usage(*tokens)))
+            paid.rows |= rows[call]
+            paid.judging |= call in judging
     return found
 
 
 _CALLS = (
-    "SELECT call, address, endpoint, model, tokens_in, tokens_out, cache_read, cache_write"
-    " FROM calls JOIN endpoints USING(endpoint) WHERE call BETWEEN ? AND ?"
-)
-_READ_FOR_VERDICTS = (
-    "SELECT judgement, calls FROM judgements WHERE role = (SELECT name FROM names WHERE value = ?)"
-    " AND length(calls) < ?"
-)
-_ASKED = (
-    "SELECT place, row, calls, judgements FROM cells WHERE place >= ? AND place < ? AND status < 2"
+    "SELECT call, address, identity, model, tokens_in, tokens_out, cache_read, cache_write"
+    " FROM calls JOIN endpoints USING(endpoint) WHERE call IN ({})"
 )

@@ -71,8 +71,6 @@ class Costs:
     """Cost of all distinct calls."""
     unpriced: tuple[str, ...]
     """Models without a known price."""
-    missing: int
-    """Cells with calls that the store does not hold."""
     sampled: int = 0
     """Problems, if these are the costs of some alone."""
 
@@ -91,7 +89,6 @@ def row_costs(run: RunRows, found: RunCalls, prices: PriceList) -> Costs:
         ),
         _spent((call for call in found.calls.values() if call.rows), prices),
         tuple(model for model in models if prices.find(model) is None),
-        found.missing,
         len(found.problems or ()),
     )
 
@@ -152,8 +149,6 @@ def costs_part(costs: Costs, ledger: float | None) -> Part:
         notes.append(f"the ledger has ${ledger:,.2f}, with requests that failed or were sent again")
     if costs.unpriced:
         notes.append(f"no price is known of {', '.join(costs.unpriced)}; give one with --prices")
-    if costs.missing:
-        notes.append(f"{costs.missing:,} cells have calls that the store does not hold: left out")
     # Dollars are shown unless everything was free.
     priced = costs.total.dollars is None or costs.total.dollars > 0
     return Part(

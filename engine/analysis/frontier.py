@@ -197,7 +197,6 @@ def frontier_finding(
         "total": costs.total,
         "ledger_dollars": ledger,
         "unpriced": list(costs.unpriced),
-        "missing_cells": costs.missing,
     }
     return Finding((part, costs_part(costs, ledger)), about)
 

@@ -9,11 +9,9 @@ from threading import Lock
 import numpy as np
 
 from ...protocols.question import Problem
-from ..errors import RunFolderError, UsageError
-from ..run.outcome import read_outcome
-from ..run.outcome_index import OutcomeFollower
-from ..run.reader import RunReader
-from ..run.run_folder import OUTCOMES
+from ..errors import UsageError
+from ..run.reader import Follower, RunReader
+from ..run.record.errors import RunDamaged
 from ..run.sources import origins
 from ..sweep.grid import Grid, GridRow, baselines
 from .reports.aggregate import OutcomeTable
@@ -133,34 +131,29 @@ class OutcomesRead:
         self._begin()
 
     def rows(self) -> RunRows:
-        """The run by now. RunFolderError for a line that is none."""
+        """The run by now. RunFolderError for a cell that is none of its sweep."""
         with self._lock:
             table = None
             try:
-                for _, line in self._follower.new_lines():
+                for record in self._follower.new():
                     table = table or self._rows.table.copied()
-                    record = read_outcome(line)
                     if not 0 <= record.place < len(table.ended) or table.ended[record.place]:
-                        raise ValueError(f"cell {record.cell} is none of the sweep, or comes twice")
+                        told = f"cell {record.cell} is none of the sweep, or comes twice"
+                        raise RunDamaged(self._run.tables.file, told)
                     table.add(record)
-            except BaseException as exc:
-                # Lines that were read, and are in no table, would be missed for good.
+            except BaseException:
+                # Outcomes that were read, and are in no table, would be missed for good.
                 self._begin()
-                if not isinstance(exc, ValueError):
-                    raise
-                # Names the line and the remedy.
-                for _ in self._run.outcomes():
-                    pass
-                raise RunFolderError(f"{self._run.folder / OUTCOMES}: {exc}") from exc
+                raise
             if table:
                 self._rows = RunRows(self._run, table, self._rows.names)
             return self._rows
 
     def _begin(self) -> None:
-        self._follower = OutcomeFollower(self._run.folder / OUTCOMES, self._start_again)
+        self._follower = Follower(self._run, self._start_again)
         self._start_again()
 
-    def _start_again(self, shorter: bool = False) -> None:
+    def _start_again(self) -> None:
         sweep = self._run.sweep
         self._rows = RunRows(self._run, OutcomeTable(sweep), row_names(sweep.rows))
 

@@ -14,12 +14,8 @@ import platformdirs
 
 from ..errors import RunFolderError
 from ..system.files import open_plain, read_bounded, replace_file
-from .manifest import MANIFEST_FILE
-from .record.schema import RECORD
-
-RUN_ID = "run.id"
-COVERED = (MANIFEST_FILE, "grid.json", "problems.jsonl", "outcomes.jsonl", RECORD)
-"""The files from which cells are taken over."""
+from .manifest import read_manifest
+from .record.schema import RUN_DB
 
 MAX_NOTE = 2**16
 
@@ -28,21 +24,21 @@ class _Note(msgspec.Struct, frozen=True):
     store: str
     """Where the replies of the run are kept."""
     digest: str = ""
-    """Of the covered files; empty while the run is under way, or if others have changed them."""
+    """Of its database; empty while the run is under way, or if others have changed it."""
 
 
-def note(folder: Path, store: str, *, left: bool = False) -> None:
-    """Note the store of a run that has an id. left: whether its files are as this machine has
-    written them. Where nothing can be noted, nothing is taken over from the run unasked."""
+def note(folder: Path, id: str, store: str, *, left: bool = False) -> None:
+    """Note the store of a run, by its id. left: whether its database is as this machine has
+    written it. Where nothing can be noted, nothing is taken over from the run unasked."""
     with suppress(OSError, RunFolderError):
-        file = _file(folder)
+        file = _file(folder, id)
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         told = _Note(store, _digest(folder) if left else "")
         replace_file(file, [msgspec.json.encode(told)], durable=False)
 
 
 def is_as_left(folder: Path) -> bool:
-    """Whether the files of a run are as this machine left them."""
+    """Whether the database of a run is as this machine left it."""
     known = _noted(folder).digest
     return bool(known) and known == _digest(folder)
 
@@ -54,22 +50,18 @@ def store_noted(folder: Path) -> str:
 
 def _noted(folder: Path) -> _Note:
     try:
-        return msgspec.json.decode(read_bounded(_file(folder), MAX_NOTE), type=_Note)
+        file = _file(folder, read_manifest(folder).id)
+        return msgspec.json.decode(read_bounded(file, MAX_NOTE), type=_Note)
     except (OSError, RunFolderError, msgspec.DecodeError):
         return _Note("")
 
 
-def _file(folder: Path) -> Path:
-    id = read_bounded(folder / RUN_ID, 64)
-    if not re.fullmatch(rb"[0-9a-f]{16}", id):
-        raise RunFolderError(f"{folder / RUN_ID}: {id!r} is no id of a run")
-    return platformdirs.user_data_path("oversight") / "runs" / id.decode()
+def _file(folder: Path, id: str) -> Path:
+    if not re.fullmatch("[0-9a-f]{16}", id):
+        raise RunFolderError(f"{folder}: {id!r} is no id of a run")
+    return platformdirs.user_data_path("oversight") / "runs" / id
 
 
 def _digest(folder: Path) -> str:
-    whole = hashlib.sha256()
-    for name in COVERED:
-        with suppress(FileNotFoundError), open_plain(folder / name) as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
-        whole.update(name.encode())
-    return whole.hexdigest()
+    with open_plain(folder / RUN_DB) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -16,8 +16,8 @@ from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from .dry_run import require_abilities, require_service
 from .loaded_sweep import LoadedSweep
 from .observer import Observer
-from .outcome import CompletedCell
 from .progress_file import ProgressNotes
+from .record.values import RecordedCell
 from .run import Run
 from .session import RunSession
 from .watermark import store_watermark
@@ -42,9 +42,9 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
     ledger = LedgerFile(run.folder.path, lambda: run.session.accounts() if run.session else {})
     run.ledger = ledger
     working = run.session = _session(run, ledger.by_model())
-    watching = (ProgressNotes(run.folder.path), *observers)
+    watching = (ProgressNotes(run.folder.database), *observers)
 
-    def completed(cells: Sequence[CompletedCell]) -> None:
+    def completed(cells: Sequence[RecordedCell]) -> None:
         for observer in watching:
             observer.completed(cells)
 

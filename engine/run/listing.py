@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ..errors import RunFolderError
+from ..system.files import refuse_links_within
 from .lock import holder
-from .manifest import MANIFEST_FILE, read_manifest
-from .run_folder import OUTCOMES, count_outcomes
+from .manifest import manifest_in
+from .record.errors import no_run
+from .record.schema import RUN_DB
+from .record.tables import RunTables
 
 RUNS = Path("runs")
 """Where run folders are made, in the working folder."""
@@ -28,7 +31,7 @@ class RunSummary:
     sweep: str
     """The sweep's name."""
     touched: float
-    """When its last outcome completed, or else when it was made; seconds since 1970."""
+    """When it was last written to; seconds since 1970."""
     cells: int
     finished: int
     failed: int
@@ -58,13 +61,14 @@ def run_folders(place: Path) -> Iterator[Path]:
 
 def is_run(folder: Path) -> bool:
     """Whether it is a run folder, sound or not."""
-    return (folder / MANIFEST_FILE).is_file()
+    return (folder / RUN_DB).is_file()
 
 
 def summarize(folder: Path) -> RunSummary:
-    """RunFolderError if its manifest cannot be read."""
-    manifest = read_manifest(folder)
-    finished, failed = count_outcomes(folder)
+    """RunFolderError if it cannot be read."""
+    refuse_links_within(folder)
+    with RunTables.open(folder) as tables:
+        manifest, (finished, failed) = manifest_in(tables), tables.count()
     return RunSummary(
         folder,
         manifest.name,
@@ -79,9 +83,9 @@ def summarize(folder: Path) -> RunSummary:
 
 
 def touched(folder: Path) -> float:
-    """When the last outcome of a run completed, or else when it was made; seconds since 1970."""
-    completed = folder / OUTCOMES
-    return (completed if completed.exists() else folder / MANIFEST_FILE).stat().st_mtime
+    """When a run was last written to; seconds since 1970."""
+    files = (folder / RUN_DB, folder / f"{RUN_DB}-wal")
+    return max(file.stat().st_mtime for file in files if file.exists())
 
 
 def newest_first(folders: Iterable[Path]) -> list[Path]:
@@ -105,7 +109,7 @@ def folder_named(word: str) -> Path:
     if begun:
         raise RunFolderError(f"{word!r} may mean, the newest first:\n{_listed(begun)}")
     if path.is_dir():
-        place, fault = path, f"{path} is no run folder: it has no {MANIFEST_FILE}"
+        place, fault = path, str(no_run(path))
     else:
         fault = f"no run folder in {place} has a name that begins with {path.name!r}"
     if there := list(run_folders(place)):

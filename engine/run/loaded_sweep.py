@@ -23,9 +23,10 @@ from ..sweep.plugins import code_named, names_files
 from ..sweep.sweep import Sweep, tool_users
 from ..sweep.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from .listing import RUNS, is_run, newest_first, run_folders
-from .manifest import FORMAT, Manifest, RunCode, listed, read_manifest
+from .manifest import Manifest, RunCode, listed, read_manifest
 from .passages import with_passages
-from .run_folder import REPORT, SWEEP, RunFolder, read_problems
+from .reader import RunReader
+from .run_folder import REPORT, SWEEP, RunFolder
 
 DISTRIBUTION_NAME = "oversight-bench"
 
@@ -60,8 +61,8 @@ def open_run(
     passages: where source texts are that were left out of the folder; see `with_passages`. own: a
     sweep file of the user's, read in place of the folder's: only code that it names is imported.
     """
-    manifest = read_manifest(folder)
-    problems = with_passages(read_problems(folder), passages)
+    run = RunReader(folder)
+    manifest, problems = run.manifest, with_passages(run.problems, passages)
     document = Document.read(own or folder / SWEEP)
     named = set(code_named(document.value)) if own else set()
     if document.text.startswith(PYTHON_MARK):
@@ -131,11 +132,12 @@ def run_folder(
     code: RunCode | None = None,
     kept_in: Reader | None = None,
     tags: Mapping[str, str] | None = None,
+    anew: bool = False,
 ) -> RunFolder:
     """The run folder of a sweep: that of the same sweep if there is one, else a new one.
 
     code: of a run that was made elsewhere; None for the code as it is now. kept_in: the store that
-    a new run begins with. tags: added to those that the run has.
+    a new run begins with. tags: added to those that the run has. anew: as for `RunFolder`.
     """
     sweep, document = loaded.sweep, loaded.file.document
     now = {} if code else row_codes(sweep.rows)
@@ -181,10 +183,10 @@ def run_folder(
                 f"to run these rows anew, and take the others over: --run-folder {_free(folder)}"
             )
         code = code.adopting(now, changes)
-        return replace(known, format=FORMAT, code=code, tags={**known.tags, **(tags or {})})
+        return replace(known, code=code, tags={**known.tags, **(tags or {})})
 
     grid = replace(sweep, code=combined(now)) if now else sweep
-    return RunFolder(folder, manifest, document.text.encode(), grid, None if code else resume)
+    return RunFolder(folder, manifest, document.text.encode(), grid, None if code else resume, anew)
 
 
 def _free(folder: Path) -> Path:

@@ -17,9 +17,7 @@ from ..errors import UsageError
 from ..sweep.grid import GridRow
 from ..system.flags import flag
 from .reader import Place, RunReader
-from .record.errors import made_again
 from .record.values import CellEnd, NotRun, RecordedCall, RecordedCell
-from .run_folder import outcomes
 
 if TYPE_CHECKING:
     from ..sweep.sweep import Cell, Sweep
@@ -66,7 +64,7 @@ def cells_with_verdict(
     first = {problem.id for problem in sweep.problems[:problems]}
     done = {
         record.place
-        for record in outcomes(run)
+        for record in RunReader(run).outcomes()
         if record.failure is None and record.problem in first
     }
     return [cell for cell in sweep.cells() if cell.place in done and parts.fit(cell.row)]
@@ -123,33 +121,20 @@ def fullest(run: RunReader, places: Sequence[Place]) -> Place:
     if len(places) == 1:
         return places[0]
     turns = {
-        at: count
+        at: len(body.turns)
         for place in places
-        for at, count in run.record.query(
-            "SELECT place, (SELECT count(*) FROM turns WHERE turns.conversation ="
-            " cells.conversation) FROM cells WHERE place >= ? AND place < ?",
-            run.worlds(place).start,
-            run.worlds(place).stop,
-        )
+        for at, _, _, body in run.tables.bodies(run.worlds(place))
     }
     return max(places, key=lambda place: max(turns.get(at, 0) for at in run.worlds(place)))
 
 
 def worlds_of(run: RunReader, place: Place) -> list[ShownWorld]:
-    """All worlds of a reading, from the record. RunFolderError where there is none."""
+    """All worlds of a reading. RunFolderError."""
     cells = run.cells(run.worlds(place))
-    ended = run.records(run.worlds(place))
-    return [
-        _shown(cells[at]) if at in cells else ShownWorld(unrecorded(run, at in ended))
-        for at in run.worlds(place)
-    ]
+    return [_shown(cells[at]) if at in cells else ShownWorld(NOT_YET) for at in run.worlds(place)]
 
 
-def unrecorded(run: RunReader, ended: bool) -> NotRun:
-    """Why a cell that is not in the record cannot be read."""
-    if ended:
-        return NotRun(f"it is not in the record of the run; {made_again(run.folder)}")
-    return NotRun("it has not been run yet")
+NOT_YET = NotRun("it has not been run yet")
 
 
 def _shown(cell: RecordedCell) -> ShownWorld:

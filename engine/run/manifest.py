@@ -1,4 +1,4 @@
-"""The manifest of a run folder: what the run is, and which sweep belongs to it."""
+"""The manifest of a run: what the run is, and which sweep belongs to it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -10,7 +10,8 @@ import orjson
 
 from ..errors import RunFolderError
 from ..providers.capabilities import Api
-from ..system.files import read_bounded, refuse_links_within, replace_file
+from ..system.files import refuse_links_within
+from .record.tables import RunTables
 
 if TYPE_CHECKING:
     # Readers need no code: only whoever makes or resumes a run does.
@@ -18,18 +19,8 @@ if TYPE_CHECKING:
     from ..sweep.rows import Row
     from ..sweep.sweep import Sweep
 
-FORMAT = 2
-"""Version of the run folder's layout."""
-
-READ = (1, FORMAT)
-"""Versions that are read: the first has one digest of all code in `identity`."""
-
-MANIFEST_FILE, SWEEP = "manifest.json", "sweep.yaml"
 MAX_SHOWN = 8
 """Number of rows, and of parts of each, that a message names at most."""
-
-MAX_MANIFEST = 2**26
-"""Bytes of a manifest at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,43 +64,37 @@ class Manifest:
     """The version of this program with which the run was started."""
     store: str
     """Path of the store; empty for a run that kept none."""
+    id: str = ""
+    """16 hex digits, made once: the run has it wherever its folder is moved."""
     replies: int = 0
     """How many replies the store held when the run last stopped; fewer than that is a loss."""
-    format: int = FORMAT
     store_id: str = ""
     """The id of that store, wherever it is; empty in a run that has noted none yet."""
     part: str = ""
     """Which part of a larger sweep this is, as `3/16`; empty for a whole one."""
     apis: Mapping[str, Api] = field(default_factory=dict)
     """By model, which of OpenAI's two endpoints answers for it, where there are two."""
-    refreshed_since: int = 0
-    """When the run began to refresh its replies, in seconds since 1970; 0 if it never did."""
     sweep_folder: str = ""
     """Where the sweep file lay, from the run folder, in a sweep that names code by files."""
     prompts: str = ""
     """12 hex digits of all words that the seats of the run read."""
     prompt_sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By path, as the sweep names them: the blocks of the prompt sets that were read from files."""
-    code: RunCode | None = None
-    """None in a run of version 0.1."""
+    code: RunCode = field(default_factory=RunCode)
     losses: int | None = None
-    """`Reader.losses` of the store when the run began; None where nobody counts, and in a run of
-    version 0.1."""
+    """`Reader.losses` of the store when the run began; None where nobody counts."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """What the team that runs it calls it by: `owner`, `project`, as it likes."""
 
     @property
     def mixed(self) -> frozenset[str]:
         """Addresses of the rows whose cells were run with several codes, one after the other."""
-        codes = self.code.rows if self.code else {}
-        return frozenset(row for row, known in codes.items() if len(set(known)) > 1)
+        codes = self.code.rows.items()
+        return frozenset(row for row, known in codes if len(set(known)) > 1)
 
     def code_of(self, sweep: "Sweep") -> RunCode | None:
         """The code behind the rows of the run, if it is one of this sweep; None if of another."""
         return self.code if self.identity == sweep.identity else None
-
-
-_FIELDS = frozenset(each.name for each in fields(Manifest))
 
 
 def listed(named: Iterable[str], between: str) -> str:
@@ -118,32 +103,37 @@ def listed(named: Iterable[str], between: str) -> str:
     return between.join((*every[:MAX_SHOWN], *more))
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def encoded(manifest: Manifest) -> bytes:
+    """A manifest as JSON."""
     told = asdict(manifest)
     for name in ("sweep_folder", "tags"):
         # Most have none.
         if not told[name]:
             del told[name]
-    replace_file(folder / MANIFEST_FILE, [orjson.dumps(told, option=orjson.OPT_INDENT_2)])
+    return orjson.dumps(told, option=orjson.OPT_INDENT_2)
+
+
+def decoded(content: bytes, named: Path) -> Manifest:
+    """A manifest from JSON; named: what it was read from. RunFolderError if it is none."""
+    try:
+        told = orjson.loads(content)
+        if strange := sorted(told.keys() - _FIELDS):
+            raise ValueError(f"it has {strange[0]!r}, which no version writes")
+        return msgspec.convert(told, Manifest)
+    except (AttributeError, msgspec.ValidationError, ValueError) as exc:
+        raise RunFolderError(f"{named}: its manifest is damaged: {exc}") from exc
+
+
+def manifest_in(tables: RunTables) -> Manifest:
+    """The manifest of a run. RunFolderError."""
+    return decoded(tables.told("manifest"), tables.file)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """RunFolderError, with the next step, if `folder` is no run folder of a version we read."""
-    file = folder / MANIFEST_FILE
-    try:
-        refuse_links_within(folder)
-        told = orjson.loads(read_bounded(file, MAX_MANIFEST))
-    except FileNotFoundError:
-        raise RunFolderError(f"{folder} is no run folder: it has no {MANIFEST_FILE}") from None
-    except (OSError, orjson.JSONDecodeError) as exc:
-        raise RunFolderError(f"{file}: cannot be read: {exc}") from exc
-    if not isinstance(told, dict) or told.get("format") not in READ:
-        raise RunFolderError(
-            f"{file}: this version reads run folders of formats {READ[0]} to {FORMAT} only"
-        )
-    if strange := sorted(told.keys() - _FIELDS):
-        raise RunFolderError(f"{file}: is damaged: it has {strange[0]!r}, which no version writes")
-    try:
-        return msgspec.convert(told, Manifest)
-    except (msgspec.ValidationError, ValueError) as exc:
-        raise RunFolderError(f"{file}: is damaged: {exc}") from exc
+    """RunFolderError, with the next step, if `folder` is no run folder."""
+    refuse_links_within(folder)
+    with RunTables.open(folder) as tables:
+        return manifest_in(tables)
+
+
+_FIELDS = frozenset(each.name for each in fields(Manifest))

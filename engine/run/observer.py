@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from rich.console import Console
 
 from ..display.progress import Snapshot, progress
-from .outcome import CompletedCell
+from .record.values import RecordedCell
 
 
 class Observer:
@@ -25,7 +25,7 @@ class Observer:
         """
         return nullcontext()
 
-    def completed(self, cells: Sequence[CompletedCell]) -> None:
+    def completed(self, cells: Sequence[RecordedCell]) -> None:
         """Called with outcomes once they are durable in the run folder, some hundreds at a time,
         in the order in which they ended. The run waits for it: hand on what takes long."""
 

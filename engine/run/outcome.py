@@ -1,43 +1,26 @@
-"""One line of `outcomes.jsonl`: the outcome of a cell, and nothing that differs between reruns."""
+"""The outcome of a cell, as figures: a line of `outcomes.jsonl`, and nothing that differs between
+reruns."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import orjson
-from msgspec import structs
 
-from ...protocols.counts import counted
+from ...protocols.counts import counted, unread_by_seat
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
-from .record.tables import RecordTables
-from .record.values import RecordedCell, are_probabilities, unread_in
-from .record.varints import unpack_floats
+from .record.cells import crc_of, read_figures, unpacked_floats
+from .record.errors import RunDamaged
+from .record.tables import RunTables, damage_named, sound
+from .record.values import are_probabilities
 
 if TYPE_CHECKING:
     # Readers of outcomes do not wait for what runs them.
     from ..sweep.sweep import Cell
-    from .record.capture import Capture, CapturedCell
-    from .scheduler import NotedOutcome
-
-FAILURE_MARK = b',"failure":{'
-"""Occurs in the lines of failures only: within a text the quotes would be escaped."""
 
 
-class CompletedCell(NamedTuple):
-    """A cell whose outcome has just completed."""
-
-    place: int
-    """The cell's place in the order of the sweep."""
-    line: bytes
-    """The line of its outcome, with the newline."""
-    failed: bool
-    """Whether the outcome is a Failure."""
-    recorded: "RecordedCell | CapturedCell | None" = None
-    """What was asked and said in it; None where that is not known, or in the record already."""
-
-
-class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
-    """A line read back. Exactly one of `probs`, `failure` and `not_run` is there."""
+class OutcomeRecord(msgspec.Struct, frozen=True, rename={"label": "side", "side": "at"}):
+    """The outcome of a cell. Exactly one of `probs`, `failure` and `not_run` is there."""
 
     place: int
     cell: str
@@ -45,8 +28,10 @@ class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
     agent: str
     judge: str
     problem: str
+    label: str
+    """Label of the answer that was argued for."""
     side: int
-    """Place of the answer that was argued for, from 0."""
+    """Place of that answer, from 0."""
     draw: int
     probs: tuple[float, ...] | None = None
     failure: Failure | None = None
@@ -70,109 +55,130 @@ class OutcomeRecord(msgspec.Struct, frozen=True, rename={"side": "at"}):
         """Whether it follows from replies alone; a fault of the provider's leaves no reply."""
         return self.failure is None or self.failure.unread or self.failure.kind == "crash"
 
+    @property
+    def figures(self) -> tuple[object, ...]:
+        """What is the same in every run that has the cell."""
+        return (
+            *(self.cell, self.problem, self.side, self.draw, self.probs, self.failure),
+            *(self.not_run, *(getattr(self, name) for name in _MORE)),
+        )
 
-def line(cell: "Cell", outcome: Verdict | Failure) -> bytes:
-    """The line of a cell, with its newline; equal bytes for equal outcomes."""
-    row, side = cell.row, cell.problem.question.answers[cell.side].label
-    names = (row.kind, row.agent, row.judge, cell.problem.id, side)
-    if isinstance(outcome, Failure):
-        return _line(cell.place, cell.id, names, cell.side, cell.draw, failure=outcome)
-    captured = [judgement.captured for judgement in outcome.judgements]
-    return _line(
-        cell.place,
-        cell.id,
-        names,
-        cell.side,
-        cell.draw,
-        probs=outcome.probs,
-        measures=dict(outcome.measures),
-        counts=counted(outcome),
-        captured=min(captured, default=1.0),
-        redraws=outcome.redraws,
-        more=unread_in(outcome),
+    @property
+    def line(self) -> bytes:
+        """The line of it, with its newline; equal bytes for equal outcomes."""
+        fields: dict[str, Any] = {
+            "place": self.place,
+            "cell": self.cell,
+            "protocol": self.protocol,
+            "agent": self.agent,
+            "judge": self.judge,
+            "problem": self.problem,
+            "side": self.label,
+            "at": self.side,
+            "draw": self.draw,
+        }
+        if self.not_run:
+            fields["not_run"] = self.not_run
+        elif self.failure is not None:
+            failure = self.failure
+            fields["failure"] = {name: getattr(failure, name) for name in _FAILURE}
+        else:
+            fields["probs"] = self.probs
+            for name in _MORE:
+                if value := getattr(self, name):
+                    fields[name] = value
+        return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
+_FAILURE = ("kind", "message", "raw", "call", "seat")
+_MORE = ("measures", "counts", "captured", "redraws", "bounds", "unread")
+
+
+def outcome_of(cell: "Cell", end: Verdict | Failure) -> OutcomeRecord:
+    """The outcome of a cell that has just ended."""
+    row, label = cell.row, cell.problem.question.answers[cell.side].label
+    about = (cell.place, cell.id, row.kind, row.agent, row.judge, cell.problem.id, label)
+    about_world = (*about, cell.side, cell.draw)
+    if isinstance(end, Failure):
+        if end.kind == NOT_RUN:
+            return OutcomeRecord(*about_world, not_run=end.message)
+        return OutcomeRecord(*about_world, failure=end)
+    captured = min([judgement.captured for judgement in end.judgements], default=1.0)
+    return OutcomeRecord(
+        *about_world,
+        probs=end.probs,
+        measures=dict(end.measures),
+        counts=counted(end),
+        captured=captured if captured < 1 else None,
+        redraws=end.redraws,
+        bounds=end.bounds,
+        unread=unread_by_seat(end),
     )
 
 
-def completed(cell: "Cell", end: "NotedOutcome", capture: "Capture") -> CompletedCell:
-    """A cell that has ended, for the record and the run folder."""
-    recorded = capture.cell(cell, end.outcome, end.notes)
-    failed = isinstance(end.outcome, Failure) and end.outcome.kind != NOT_RUN
-    return CompletedCell(cell.place, line(cell, end.outcome), failed, recorded)
+class Outcomes:
+    """The outcomes of a run, read from its database. RunFolderError for one that is damaged."""
+
+    def __init__(self, tables: RunTables) -> None:
+        self._tables = tables
+        self._rows: dict[int, tuple[str, str, str]] = {}
+        for *told, crc in tables.query("SELECT row, kind, agent, judge, address, crc FROM rows"):
+            if crc_of(*told) != crc:
+                raise RunDamaged(tables.file, f"row {told[0]} was changed")
+            row, kind, agent, judge, _ = told
+            self._rows[row] = kind, agent, judge
+
+    def all(self) -> Iterator[OutcomeRecord]:
+        """Every outcome that has completed, in the order of the sweep."""
+        return self._read(self._tables.query(f"{_COLUMNS} AND place >= 0 ORDER BY place"))
+
+    def at(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
+        """Those of these cells that have completed, by place in the sweep."""
+        rows = self._tables.among(f"{_COLUMNS} AND place IN ({{}})", sorted(places))
+        return {each.place: each for each in self._read(rows)}
+
+    def since(self, landed: int) -> Iterator[tuple[int, OutcomeRecord]]:
+        """What has completed after the outcome of this number, in that order, each with its own; 0
+        for all, in the order of the sweep: the last bit of a sum depends on the order."""
+        order = "landed" if landed else "place"
+        rows = self._tables.fetched(f"{_COLUMNS} AND landed > ? ORDER BY {order}", landed)
+        return zip([row[-1] for row in rows], self._read(iter(rows)), strict=True)
+
+    def _read(self, rows: Iterator[Any]) -> Iterator[OutcomeRecord]:
+        problems, file = self._tables.problems, self._tables.file
+        with damage_named(file):
+            for read in rows:
+                place, id, row, problem, side, draw, status, probs, failure, more = sound(read)
+                asked = problems[problem]
+                label = asked.question.answers[side].label
+                about = (place, id.hex(), *self._rows[row], asked.id, label, side, draw)
+                if status == 1:
+                    yield OutcomeRecord(*about, failure=Failure(failure, *orjson.loads(more)))
+                elif status:
+                    yield OutcomeRecord(*about, not_run=more)
+                else:
+                    told, believed = read_figures(more), unpacked_floats(probs)
+                    for each in (believed, *told.redraws):
+                        if len(each) != len(asked.values) or not are_probabilities(each):
+                            raise ValueError(f"cell {place}: {list(each)} are no probabilities")
+                    yield OutcomeRecord(
+                        *about,
+                        believed,
+                        None,
+                        "",
+                        told.measures,
+                        told.counts,
+                        told.captured,
+                        told.redraws,
+                        told.bounds,
+                        told.unread,
+                    )
 
 
-def projected(record: RecordTables, places: Iterable[int] | None = None) -> Iterator[CompletedCell]:
-    """The outcome lines of cells, made from the record of their run; cells that it does not hold
-    are left out. places: None for all cells. RunFolderError."""
-    query = (
-        "SELECT place, cells.id, kind, agent, judge, problem, cells.side, cells.draw, probs,"
-        " measures, counts, captured, redraws, failure, cause, unread"
-        " FROM cells JOIN rows USING(row) LEFT JOIN conversations USING(conversation)"
-    ).replace(" problem,", " cells.problem,")
-    if places is None:
-        rows = record.query(f"{query} ORDER BY place")
-    else:
-        rows = (row for place in places for row in record.query(f"{query} WHERE place=?", place))
-    for place, id, kind, agent, judge, number, side, draw, probs, *more in rows:
-        measures, counts, captured, redraws, failure, cause, unread = more
-        problem = record.problems[number]
-        names = (kind, agent, judge, problem.id, problem.question.answers[side].label)
-        written = _line(
-            place,
-            id.hex(),
-            names,
-            side,
-            draw,
-            failure=_failure(failure, cause),
-            probs=() if probs is None else unpack_floats(probs),
-            measures=orjson.loads(measures or b"{}"),
-            counts=orjson.loads(counts or b"{}"),
-            captured=1.0 if captured is None else captured,
-            redraws=orjson.loads(redraws or b"[]"),
-            more=orjson.loads(unread or b"{}"),
-        )
-        yield CompletedCell(place, written, failure is not None)
-
-
-def _line(
-    place: int,
-    id: str,
-    names: tuple[str, str, str, str, str],
-    side: int,
-    draw: int,
-    *,
-    failure: Failure | None = None,
-    probs: Sequence[float] = (),
-    measures: Mapping[str, Scalar] = {},
-    counts: Mapping[str, int] = {},
-    captured: float = 1.0,
-    redraws: Sequence[Sequence[float]] = (),
-    more: Mapping[str, Any] = {},
-) -> bytes:
-    """names: of protocol, agent and judge, the problem's id and the side's label. more: further
-    fields, written last."""
-    fields: dict[str, Any] = {
-        "place": place,
-        "cell": id,
-        **dict(zip(("protocol", "agent", "judge", "problem", "side"), names, strict=True)),
-        "at": side,
-        "draw": draw,
-    }
-    if failure is not None and failure.kind == NOT_RUN:
-        fields["not_run"] = failure.message
-    elif failure is not None:
-        fields["failure"] = structs.asdict(failure)
-    else:
-        fields["probs"] = probs
-        if measures:
-            fields["measures"] = measures
-        if counts:
-            fields["counts"] = counts
-        if captured < 1:
-            fields["captured"] = captured
-        if redraws:
-            fields["redraws"] = redraws
-        fields |= more
-    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+_COLUMNS = (
+    "SELECT place, id, row, problem, side, draw, status, probs, failure, more, crc, landed"
+    " FROM cells WHERE status < 3"
+)
 
 
 def read_outcome(line: bytes) -> OutcomeRecord:
@@ -187,13 +193,6 @@ def read_outcome(line: bytes) -> OutcomeRecord:
         if probs is not None and not are_probabilities(probs):
             raise ValueError(f"no outcome of a cell: {list(probs)} are no probabilities")
     return record
-
-
-def _failure(kind: str | None, cause: str | None) -> Failure | None:
-    """What a cell of the record failed at, or why it was not run."""
-    if kind is not None:
-        return Failure(kind, *orjson.loads(cause or "[]"))
-    return None if cause is None else Failure(NOT_RUN, cause)
 
 
 _records = msgspec.json.Decoder(OutcomeRecord)

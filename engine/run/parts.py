@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from msgspec import structs
+import msgspec
 
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
@@ -16,10 +15,8 @@ from ..sweep.sweepfile import SweepFile
 from .listing import run_folders
 from .loaded_sweep import LoadedSweep, load_sweep, open_run
 from .manifest import Manifest, RunCode, read_manifest
-from .outcome import CompletedCell, read_outcome
-from .record.schema import RECORD
-from .record.tables import RecordTables
-from .run_folder import lines
+from .reader import RunReader
+from .record.values import RecordedCell
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +56,7 @@ class PartRun:
     part: SweepPart
     manifest: Manifest
     loaded: LoadedSweep
-    code: RunCode | None
-    """None where its sweep cannot be made as it was."""
+    code: RunCode
 
 
 def part_runs(place: Path, own: Path | None = None) -> list[PartRun]:
@@ -75,6 +71,11 @@ def part_runs(place: Path, own: Path | None = None) -> list[PartRun]:
             continue
         loaded = open_run(folder, own=own)
         code = manifest.code_of(loaded.sweep)
+        if code is None:
+            raise RunFolderError(
+                f"{folder} is not of the sweep that lies in it: gather it with the version that "
+                f"made it, {manifest.version}"
+            )
         run = PartRun(folder, SweepPart.read(manifest.part), manifest, loaded, code)
         if run.part.number in found:
             raise RunFolderError(
@@ -112,42 +113,27 @@ def whole_sweep(runs: Sequence[PartRun]) -> LoadedSweep:
     return load_sweep(replace(runs[0].loaded.file, problems=ordered))
 
 
-def outcomes_of(run: PartRun, sweep: Sweep) -> Iterator[CompletedCell]:
-    """The outcomes of a part, each at its place in the whole sweep, with what its record says.
-    RunFolderError where some of its cells have none."""
-    part, count = run.loaded.sweep, 0
-    file = run.folder / RECORD
-    with RecordTables.open(file) if file.exists() else nullcontext() as recorded:
-        for line in lines(run.folder):
-            outcome = read_outcome(line)
-            problem = part.problem_at(outcome.place)
-            first = sweep.span(problem * run.part.count + run.part.number - 1).start
-            place = first + outcome.place - part.span(problem).start
-            count += 1
-            # The rest of the line is the same wherever the cell stands.
-            told = line.replace(b'{"place":%d,' % outcome.place, b'{"place":%d,' % place, 1)
-            cell = next(recorded.cells([outcome.place]), None) if recorded else None
-            if cell is not None:
-                cell = structs.replace(cell, place=place, problem=sweep.problem_at(place))
-            yield CompletedCell(place, told, outcome.failure is not None, cell)
-    if count < len(part):
+def cells_of(run: PartRun, sweep: Sweep) -> Iterator[RecordedCell]:
+    """The cells of a part, each at its place in the whole sweep. RunFolderError where some of its
+    cells have no outcome."""
+    part, (finished, _) = run.loaded.sweep, RunReader(run.folder).tables.count()
+    if finished < len(part):
         raise RunFolderError(
-            f"{run.folder}: part {run.part} has {count:,} of {len(part):,} outcomes; finish it "
+            f"{run.folder}: part {run.part} has {finished:,} of {len(part):,} outcomes; finish it "
             "with the command that started it"
         )
+    for cell in RunReader(run.folder).tables.cells():
+        number = cell.problem * run.part.count + run.part.number - 1
+        place = sweep.span(number).start + cell.place - part.span(cell.problem).start
+        yield msgspec.structs.replace(cell, place=place, problem=number)
 
 
 def _refuse_other(run: PartRun, first: PartRun) -> None:
-    if run.code is None:
-        raise RunFolderError(
-            f"{run.folder} is not of the sweep that lies in it: gather it with the version that "
-            f"made it, {run.manifest.version}"
-        )
     if run.part.count != first.part.count or _settings(run) != _settings(first):
         raise RunFolderError(
             f"{run.folder} is a part of another sweep than {first.folder}: gather them apart"
         )
-    if first.code is not None and run.code.rows != first.code.rows:
+    if run.code.rows != first.code.rows:
         raise RunFolderError(
             f"{run.folder} was run with other code than {first.folder}: run one of them anew"
         )

@@ -18,6 +18,8 @@ from ...protocols.datasets.tabular import MAX_FIELD
 from ...protocols.question import Problem
 from ..errors import UsageError
 from ..system.files import read_bounded
+from .listing import is_run
+from .reader import RunReader
 
 MAX_SOURCE = 2**31
 """Bytes of a file that is searched for source texts."""
@@ -37,7 +39,8 @@ def with_passages(problems: Iterable[Problem], source: Path | None) -> tuple[Pro
     """The problems, digests replaced by the source texts that they are of.
 
     source: a file, or a folder of files, in which the texts are: as strings of JSON or JSON Lines,
-    as cells of CSV, or each as a whole text file, with or without white space around them.
+    as cells of CSV, or each as a whole text file, with or without white space around them; or a
+    run that has them.
     UsageError where a text is not found.
     """
     given = tuple(problems)
@@ -88,6 +91,9 @@ def _texts(source: Path) -> Iterator[str]:
     """Every text in a file, or in the files of a folder."""
     if not source.exists():
         raise UsageError(f"--passages {source}: there is no such file or folder")
+    if is_run(source):
+        yield from (problem.question.passage for problem in RunReader(source).problems)
+        return
     files = sorted(source.rglob("*")) if source.is_dir() else [source]
     for file in files:
         if not file.is_file() or file.is_symlink():

@@ -1,4 +1,4 @@
-"""`progress.json`: the current state of a run, for other processes to read."""
+"""The current state of a run, in its database, for other processes to read."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,27 +11,23 @@ import orjson
 
 from ..display.progress import Snapshot
 from ..errors import RunFolderError
-from ..system.files import read_bounded, replace_file
 from .observer import Observer
-
-PROGRESS_FILE = "progress.json"
-
-MAX_PROGRESS = 2**24
-"""Bytes."""
+from .record.database import RunDatabase
+from .record.tables import RunTables
 
 WRITE_EVERY = 1.0
 """Seconds."""
 
 
 class ProgressNotes(Observer):
-    """Writes the state of a run to its folder, once a second.
+    """Writes the state of a run down, once a second.
 
     A write that fails is skipped: nothing is lost, and the ledger stops a run whose folder cannot
     be written.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / PROGRESS_FILE
+    def __init__(self, database: RunDatabase) -> None:
+        self._database = database
 
     @asynccontextmanager
     async def watching(self, snapshot: Callable[[], Snapshot]) -> AsyncIterator[None]:
@@ -45,12 +41,13 @@ class ProgressNotes(Observer):
 
     async def _note_on(self, snapshot: Callable[[], Snapshot]) -> None:
         while True:
-            self._note(snapshot())
+            # A group of cells may be being written.
+            await asyncio.to_thread(self._note, snapshot())
             await asyncio.sleep(WRITE_EVERY)
 
     def _note(self, now: Snapshot) -> None:
         try:
-            replace_file(self._file, [orjson.dumps(now)], durable=False)
+            self._database.tell("progress", orjson.dumps(now))
         except RunFolderError:
             return
 
@@ -58,7 +55,8 @@ class ProgressNotes(Observer):
 def read_progress(folder: Path) -> dict[str, Any]:
     """The last state written; empty if there is none that can be read."""
     try:
-        told = orjson.loads(read_bounded(folder / PROGRESS_FILE, MAX_PROGRESS))
-    except (OSError, RunFolderError, orjson.JSONDecodeError):
+        with RunTables.open(folder) as tables:
+            told = orjson.loads(tables.told("progress") or b"{}")
+    except (RunFolderError, orjson.JSONDecodeError):
         return {}
     return told if isinstance(told, dict) else {}

@@ -4,9 +4,8 @@ A run is data. Nothing that a folder names is imported, opened or asked: no prot
 no store, no address. Links within a folder are not followed, and what is read of it is bounded.
 """
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,28 +18,21 @@ from ...cache.record import read_record
 from ...cache.reply import Reply
 from ...protocols.question import Problem
 from ...protocols.scores import applicable
-from ..errors import RunFolderError
 from ..sweep.grid import MAX_CELLS, Grid, read_grid
-from ..system.files import read_bounded
-from .manifest import Manifest, read_manifest
-from .outcome import OutcomeRecord
-from .outcome_index import OutcomeIndex
-from .record.errors import RecordDamaged
-from .record.schema import RECORD
-from .record.tables import RecordTables
+from ..system.files import refuse_links_within
+from .manifest import Manifest, manifest_in
+from .outcome import OutcomeRecord, Outcomes
+from .record.errors import RunDamaged
+from .record.schema import RUN_DB
+from .record.tables import RunTables, damage_named
 from .record.values import RecordedCall, RecordedCell
-from .record.varints import unpack_pairs
 from .recorded import at_hand
-from .run_folder import GRID, OUTCOMES, outcomes, read_problems
 
 if TYPE_CHECKING:
     from ...cache.store import Reader
     from ..models.accounting.prices import PriceList
 
 Made = TypeVar("Made")
-
-MAX_GRID = 2**30
-"""Bytes of a grid's file at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +60,7 @@ class RunReader:
     store: Path | str | None = None
     """A store or a bundle of replies, for requests, which are in no record; None for the user's
     own folder. What the run itself names is not opened."""
-    _record: "tuple[object, RecordTables] | None" = field(default=None, init=False, repr=False)
+    _tables: "tuple[object, RunTables] | None" = field(default=None, init=False, repr=False)
     _kept: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
     _held: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
     _opening: RLock = field(default_factory=RLock, init=False, repr=False)
@@ -85,23 +77,25 @@ class RunReader:
 
     @cached_property
     def manifest(self) -> Manifest:
-        return read_manifest(self.folder)
+        refuse_links_within(self.folder)
+        return manifest_in(self.tables)
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
-        return read_problems(self.folder)
+        return self.tables.problems
 
     @cached_property
     def sweep(self) -> Grid:
         """Its sweep as data: problems, rows with their settings, draws."""
-        grid = _stored(self.folder, self.problems)
-        if grid is None:
-            raise RunFolderError(f"{self.folder}: the file that names its rows is not there")
+        try:
+            grid = read_grid(self.tables.told("grid"), self.problems)
+        except ValueError as exc:
+            raise RunDamaged(self.folder / RUN_DB, str(exc)) from exc
         if not 0 < grid.size == self.manifest.cells <= MAX_CELLS:
-            raise RunFolderError(
-                f"{self.folder}: its manifest counts {self.manifest.cells} cells, and its problems "
-                f"and rows make {grid.size:,}; at most {MAX_CELLS:,} are read. Files of several "
-                "runs were mixed: copy the whole folder again"
+            raise RunDamaged(
+                self.folder / RUN_DB,
+                f"its manifest counts {self.manifest.cells} cells, and its problems and rows make "
+                f"{grid.size:,}; at most {MAX_CELLS:,} are read",
             )
         return grid
 
@@ -112,56 +106,50 @@ class RunReader:
 
     @property
     def stamp(self) -> object:
-        """A value that changes whenever an outcome lands."""
-        return _stamp(self.folder / OUTCOMES)
+        """A value that changes whenever a cell lands."""
+        file = self.folder / RUN_DB
+        return _stamp(file), _stamp(file.with_name(f"{RUN_DB}-wal"))
 
     def outcomes(self) -> Iterator[OutcomeRecord]:
-        """Every outcome that has completed, in the order of the file."""
-        for record in outcomes(self.folder):
-            if not 0 <= record.place < len(self.sweep):
-                raise RunFolderError(
-                    f"{self.folder / OUTCOMES}: cell {record.cell} is none of this sweep's "
-                    f"{len(self.sweep):,}; delete its line"
+        """Every outcome that has completed, in the order of the sweep."""
+        size = len(self.sweep)
+        for record in Outcomes(self.tables).all():
+            if not 0 <= record.place < size:
+                raise RunDamaged(
+                    self.folder / RUN_DB,
+                    f"cell {record.cell} is none of this sweep's {size:,}",
                 )
             yield record
 
     def records(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """The outcomes of a few cells, by place in the sweep, without a look at the others."""
-        return self._index.records(places)
-
-    @cached_property
-    def _index(self) -> OutcomeIndex:
-        return OutcomeIndex(self.folder / OUTCOMES, len(self.sweep))
+        return Outcomes(self.tables).at(places)
 
     @property
-    def record(self) -> RecordTables:
-        """What was said in it, as it stands by now. RunFolderError where it has no record."""
-        file = self.folder / RECORD
+    def tables(self) -> RunTables:
+        """Its database, as it stands by now. RunFolderError where there is none."""
         with self._opening:
-            stamp = _stamp(file), _stamp(file.with_name(f"{RECORD}-wal"))
-            if self._record is None or self._record[0] != stamp:
-                tables = RecordTables.open(file)
-                tables.questions = [problem.question for problem in self.problems]
+            stamp = self.stamp
+            if self._tables is None or self._tables[0] != stamp:
+                tables = RunTables.open(self.folder)
+                if "problems" in self.__dict__:
+                    tables.problems = self.problems
                 # An earlier one may be in use by another thread, and is closed with its last user.
-                self._record = stamp, tables
-            return self._record[1]
+                self._tables = stamp, tables
+            return self._tables[1]
 
     def cells(self, places: Iterable[int]) -> dict[int, RecordedCell]:
-        """What is recorded of some cells, by place in the sweep. RunFolderError as for `record`."""
-        with damage_named(self.folder / RECORD):
-            return {cell.place: cell for cell in self.record.cells(places)}
+        """What is recorded of some cells, by place in the sweep. RunFolderError."""
+        return {cell.place: cell for cell in self.tables.cells(places)}
 
     def keys(self) -> set[str]:
-        """The store's keys of every call in the record. RunFolderError as for `record`."""
-        with damage_named(self.folder / RECORD):
-            asked = {
-                call
-                for (calls,) in self.record.query("SELECT calls FROM cells WHERE calls IS NOT NULL")
-                for _, call in unpack_pairs(calls)
-            }
+        """The store's keys of every call of a cell that has ended. RunFolderError."""
+        tables = self.tables
+        asked = {call for *_, body in tables.bodies() for call in body.calls[1::2]}
+        with damage_named(tables.file):
             return {
                 store_key(address.hex(), identity)
-                for call, address, identity in self.record.query(
+                for call, address, identity in tables.query(
                     "SELECT call, address, identity FROM calls JOIN endpoints USING(endpoint)"
                 )
                 if call in asked
@@ -214,13 +202,30 @@ class RunReader:
         return range(first, first + answers)
 
 
-@contextmanager
-def damage_named(file: Path) -> Iterator[None]:
-    """RecordDamaged, which names the file, for whatever goes wrong in making sense of a record."""
-    try:
-        yield
-    except (LookupError, ValueError, TypeError, ArithmeticError, struct.error) as exc:
-        raise RecordDamaged(file, f"{type(exc).__name__}: {exc}") from exc
+class Follower:
+    """Follows the outcomes of a run as they land: each once."""
+
+    def __init__(self, run: RunReader, again: Callable[[], None]) -> None:
+        """again: called before the outcomes are read from the first on: cells that had ended were
+        run again, and some that were told of are gone."""
+        self._run = run
+        self._again = again
+        self._landed = 0
+        self._forgotten: object = None
+
+    def new(self) -> list[OutcomeRecord]:
+        """The outcomes since the last call, in the order in which they landed; at first all, in the
+        order of the sweep. RunFolderError."""
+        tables = self._run.tables
+        forgotten = tables.setting("forgotten")
+        if forgotten != self._forgotten and self._landed:
+            self._landed = 0
+            self._again()
+        self._forgotten = forgotten
+        found = list(Outcomes(tables).since(self._landed))
+        if found:
+            self._landed = max(number for number, _ in found)
+        return [record for _, record in found]
 
 
 def _stamp(file: Path) -> object:
@@ -230,14 +235,3 @@ def _stamp(file: Path) -> object:
     except FileNotFoundError:
         return None
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
-def _stored(folder: Path, problems: tuple[Problem, ...]) -> Grid | None:
-    try:
-        content = read_bounded(folder / GRID, MAX_GRID)
-    except FileNotFoundError:
-        return None
-    try:
-        return read_grid(content, problems)
-    except ValueError as exc:
-        raise RunFolderError(f"{folder / GRID}: {exc}") from exc

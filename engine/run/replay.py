@@ -15,7 +15,7 @@ from ..stop import StopToken
 from ..sweep.sweep import Cell
 from .lanes import run_lanes
 from .order import Plain
-from .outcome import line
+from .outcome import OutcomeRecord, outcome_of
 from .scheduler import CellOutcome, attempt
 
 REPLAY_LANES = 1
@@ -44,11 +44,11 @@ async def replay_cells(
     cells: Iterable[Cell],
     store: Reader,
     identity: Identity,
-    keep: Callable[[Cell, bytes, CellOutcome], None],
+    keep: Callable[[Cell, OutcomeRecord, CellOutcome], None],
     *,
     tags: TagsOf = no_tags,
 ) -> None:
-    """Run cells again, and pass each outcome to `keep`, after its line.
+    """Run cells again, and pass each outcome to `keep`, as figures and as it is.
 
     ReplayMiss at the first call that was never recorded; StoreFailed at the first record that is
     damaged: a replay of a part must not pass for one of the whole.
@@ -56,7 +56,7 @@ async def replay_cells(
     cache = replay_cache(store, identity, tags=tags)
 
     def kept(cell: Cell, outcome: CellOutcome) -> None:
-        keep(cell, line(cell, outcome), outcome)
+        keep(cell, outcome_of(cell, outcome), outcome)
 
     stop_token = StopToken()
     asked = partial(attempt, ask=cache)
@@ -64,10 +64,10 @@ async def replay_cells(
     stop_token.raise_if_stopped()
 
 
-def difference(recorded: bytes, replayed: bytes) -> str:
-    """What differs between two lines of one cell, as `probs: [0.2,0.8] recorded, [0.3,0.7] now`;
+def difference(recorded: OutcomeRecord, replayed: OutcomeRecord) -> str:
+    """What differs between two outcomes of one cell, as `probs: [0.2,0.8] recorded, [0.3,0.7] now`;
     empty if nothing does. Its id is of its settings, and says nothing of what came out."""
-    then, now = orjson.loads(recorded), orjson.loads(replayed)
+    then, now = orjson.loads(recorded.line), orjson.loads(replayed.line)
     for key in dict.fromkeys((*then, *now)):
         if key != "cell" and then.get(key) != now.get(key):
             shown = (

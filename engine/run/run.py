@@ -1,7 +1,7 @@
 """A run: one sweep in its folder, over its store; started or resumed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -24,10 +24,9 @@ from .batching import AnsweredLater, batched_models
 from .executor import LocalExecutor
 from .lanes import RETRIED_KINDS
 from .loaded_sweep import ChangedCode, LoadedSweep, run_folder
-from .outcome import CompletedCell, OutcomeRecord
-from .record.schema import RECORD
-from .run_folder import QUARANTINE, RunFolder, outcomes
-from .run_record import RunRecord
+from .outcome import OutcomeRecord
+from .record.values import RecordedCell
+from .run_folder import QUARANTINE, RunFolder
 from .stores import open_store, shown_name, store_name
 from .takeover import Taken, Takeover
 
@@ -85,7 +84,6 @@ class Run:
         options: RunOptions,
         folder: RunFolder,
         store: Store,
-        record: RunRecord | None,
         run_again: int,
         taken: Sequence[Taken] = (),
     ) -> None:
@@ -93,7 +91,6 @@ class Run:
         self.options = options
         self.folder = folder
         self.store = store
-        self._record = record
         self.run_again = run_again
         """Number of failed cells whose outcome was deleted, so that they run again."""
         self.taken = taken
@@ -135,20 +132,11 @@ class Run:
             asks = not folder.complete or folder.failed
             if options.mode in ("use", "replay") and asks and not options.accept_empty:
                 folder.check_store(len(store), named, store.id)
-            # Before the record is opened: taking over may make the record of a new run.
             taken = _take_over(loaded, options, folder, store)
-            with ExitStack() as stack:
-                record = None
-                # A complete run of a version without records gets none by being opened.
-                if asks or (folder.path / RECORD).exists():
-                    opened = RunRecord.open(folder, loaded.sweep, store.id)
-                    record = stack.enter_context(opened)
-                # Since the last session a crash may have been fixed, or a model's settings.
-                kinds = None if options.retry_failed else RETRIED_KINDS
-                dropped = folder.forget_failures(kinds)
-                if record is not None:
-                    record.forget(dropped)
-                yield cls(loaded, options, folder, store, record, len(dropped), taken)
+            # Since the last session a crash may have been fixed, or a model's settings.
+            kinds = None if options.retry_failed else RETRIED_KINDS
+            dropped = folder.forget_failures(kinds)
+            yield cls(loaded, options, folder, store, len(dropped), taken)
 
     def snapshot(self) -> Snapshot:
         """The current state of the run."""
@@ -179,7 +167,7 @@ class Run:
 
     def outcomes(self) -> Iterator[OutcomeRecord]:
         """Every outcome so far, as in the run folder."""
-        return outcomes(self.folder.path)
+        return self.folder.outcomes()
 
     def policy(self, before: Mapping[str, UsageTotals]) -> RunPolicy:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
@@ -207,37 +195,32 @@ class Run:
         """What earlier sessions have left, if some cells failed: the row of each cell, and its
         failure, or None."""
         sweep = self.loaded.sweep
-        for each in outcomes(self.folder.path) if self.folder.failed else ():
+        for each in self.folder.outcomes() if self.folder.failed else ():
             if not each.not_run:
                 yield sweep.rows[sweep.row_at(each.place)], each.failure
 
-    @contextmanager
-    def keeping(self, completed: Callable[[Sequence[CompletedCell]], None]) -> Iterator[None]:
+    def keeping(
+        self, completed: Callable[[Sequence[RecordedCell]], None]
+    ) -> AbstractContextManager[None]:
         """Accept cells through `keep` while the body runs; end the body with `flush`.
 
         completed: called with cells once they are in the folder.
         """
-        assert self._record is not None, "a run with cells to run has a record"
-        with self._record.keeping(completed, self.loaded.stop_token):
-            yield
+        return self.folder.keeping(completed, self.loaded.stop_token)
 
-    def keep(self, cells: Sequence[CompletedCell]) -> None:
-        """Take outcomes as cells end; they are in the folder once `flush` has returned, or before.
+    def keep(self, cells: Sequence[RecordedCell]) -> None:
+        """Take cells as they end; they are in the folder once `flush` has returned, or before.
         RunFolderError if the disk is full or fails."""
-        assert self._record is not None, "a run with cells to run has a record"
-        self._record.put(cells)
+        self.folder.put(cells)
 
     async def flush(self) -> None:
         """Wait until everything that was kept is in the folder. RunFolderError."""
-        assert self._record is not None, "a run with cells to run has a record"
-        await self._record.flush()
+        await self.folder.flush()
 
     def settle(self) -> Halt | None:
         """Write what follows from all outcomes; why it cannot be written, or None."""
         try:
             self.folder.settle()
-            if self._record is not None:
-                self._record.settle()
         except RunFolderError as fault:
             return StoreFailed(str(fault))
         return None

@@ -1,51 +1,55 @@
-"""A run folder: one sweep's outcomes, safe against crashes and against a second process."""
+"""A run folder: one sweep's cells, safe against crashes and against a second process."""
 
-import errno
-import mmap
+import logging
 import os
-from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-from ...protocols.datasets.jsonl import jsonl, problems
-from ...protocols.errors import DatasetError
-from ...protocols.question import Problem
-from ..errors import RunFolderError
+from ...protocols.datasets.jsonl import jsonl
+from ...protocols.transcript import NOT_RUN, Failure
+from ..errors import RunFolderError, StoreFailed
+from ..stop import StopToken
 from ..sweep.grid import Grid, stored_grid
-from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable, whole_lines
+from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable
+from ..system.mounts import is_network
 from . import as_left, lock
-from .as_left import RUN_ID as RUN_ID
+from .group_commit import GroupCommit
 from .lock import take_lock
-from .manifest import MANIFEST_FILE, Manifest, read_manifest, write_manifest
-from .manifest import SWEEP as SWEEP
-from .outcome import FAILURE_MARK, CompletedCell, OutcomeRecord, read_outcome
+from .manifest import Manifest, encoded, manifest_in
+from .outcome import OutcomeRecord, Outcomes
+from .record.database import RunDatabase
+from .record.errors import RunDamaged, made_again
+from .record.schema import RUN_DB, STATUSES, WITHDRAWN
+from .record.values import RecordedCell
 
-PROBLEMS, OUTCOMES = "problems.jsonl", "outcomes.jsonl"
-GRID = "grid.json"
-"""The sweep as data: its rows with their settings. Folders of version 0.1 have none."""
+SWEEP, OUTCOMES, REPORT, QUARANTINE = "sweep.yaml", "outcomes.jsonl", "report", "quarantine"
 
-REPORT, QUARANTINE = "report", "quarantine"
+MAX_SWEEP = 2**26
+"""Bytes of a sweep file at most."""
 
-MAX_PROBLEMS = 2**33
-"""Bytes of the problems of a run at most."""
-
-OWN_FILES = {
-    lock.LOCK_FILE,
-    *(name for each in (SWEEP, PROBLEMS, GRID, MANIFEST_FILE) for name in (each, f".{each}.new")),
-}
+JOURNAL = f"{RUN_DB}-journal"
+OWN_FILES = {lock.LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
 """Files of a folder whose creation was interrupted."""
+
+FAILED = STATUSES.index("failed")
+
+_log = logging.getLogger(__name__)
 
 
 class RunFolder:
-    """Outcomes by place in the sweep, appended as they land; a context manager that holds a lock.
+    """Cells by place in the sweep, recorded as they land; a context manager that holds a lock.
 
-    Every line is with the operating system before `append` returns, so kill -9 loses none; a
-    power failure may tear the last ones, which are then cut off and run again from the store.
+    Every cell is in the database before `add` or `flush` returns, so kill -9 loses none; a power
+    failure may lose the last ones, which are then run again from the store.
     """
+
+    database: RunDatabase
 
     def __init__(
         self,
@@ -54,13 +58,14 @@ class RunFolder:
         sweep: bytes,
         grid: Grid,
         resume: Callable[[Manifest], Manifest] | None = None,
+        anew: bool = False,
     ) -> None:
         """manifest: describes the run that is about to be made, or resumed if it is there already.
 
         sweep, grid: what a new folder is made with: the text of the sweep file, and what it says.
         DatasetError for problems that could not be read back. resume: from the manifest that is
         there, the one to go on with, or a RunFolderError; None to go on where the identities are
-        equal.
+        equal. anew: whether a folder that has lost its database gets another one.
         """
         self.path = path
         self.manifest = manifest
@@ -70,20 +75,12 @@ class RunFolder:
         """Number of outcomes that are failures."""
         self.finished = 0
         """Number of cells that have an outcome."""
-        # With its problems a folder is whole without the data set, wherever it is taken.
         self._resume = resume or self._refuse_other
-        self._begin_with = {
-            SWEEP: sweep,
-            PROBLEMS: b"".join(jsonl(grid.problems)),
-            GRID: stored_grid(grid),
-        }
-        self._starts = array("Q", bytes(8 * manifest.cells))
-        """Where the line of each cell begins, plus one; 0 for a cell without an outcome."""
-        self._end = 0
-        self._last = -1
-        self._ordered = True
+        self._sweep, self._grid, self._anew = sweep, grid, anew
+        self._ended = bytearray(manifest.cells)
+        """By place, 1 for a cell with an outcome, 2 for one that failed; 0 for one without."""
+        self._group: GroupCommit[RecordedCell] | None = None
         self._lock = -1
-        self._file = -1
 
     def __enter__(self) -> Self:
         """Make the folder if it is not there, take its lock, and read what is in it.
@@ -91,29 +88,36 @@ class RunFolder:
         RunFolderError if it cannot be written, is no run folder or another run's; or, with the
         process that has the lock, if somebody is running it.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            refuse_links_within(self.path)
-            self._refuse_foreign()
-            self._lock = take_lock(self.path)
-            self._as_left = not count_outcomes(self.path)[0] or as_left.is_as_left(self.path)
-        except OSError as exc:
-            raise unwritable(self.path, exc) from exc
-        try:
-            self._begin()
-            self.id()
-            self._recover()
-            if self.complete:
-                # Its replies stay where they are, whatever store it is opened with.
-                self._store = as_left.store_noted(self.path) or self._store
-            as_left.note(self.path, self._store)
-            self._open_for_appending()
-        except OSError as exc:
-            os.close(self._lock)
-            raise unwritable(self.path, exc) from exc
-        except BaseException:
-            os.close(self._lock)
-            raise
+        with ExitStack() as held:
+            if not (self.path / RUN_DB).exists():
+                # Before anything is made: problems that could not be read back are told.
+                deque(jsonl(self._grid.problems), 0)
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                refuse_links_within(self.path)
+                self._refuse_foreign()
+                self._lock = take_lock(self.path)
+                held.callback(os.close, self._lock)
+                self._as_left = as_left.is_as_left(self.path)
+                self.database = RunDatabase(self.path)
+                held.callback(self.database.db.close)
+                self._begin()
+                self._mark_ended()
+                if self.complete:
+                    # Its replies stay where they are, whatever store it is opened with.
+                    self._store = as_left.store_noted(self.path) or self._store
+                else:
+                    # It says what was, until the run settles again.
+                    (self.path / OUTCOMES).unlink(missing_ok=True)
+            except OSError as exc:
+                raise unwritable(self.path, exc) from exc
+            if is_network(self.path):
+                _log.warning(
+                    "%s lies on a network file system: run it from one machine at a time", self.path
+                )
+            self._as_left = self._as_left or not self.finished
+            as_left.note(self.path, self.manifest.id, self._store)
+            held.pop_all()
         return self
 
     def __exit__(
@@ -123,78 +127,102 @@ class RunFolder:
         trace: TracebackType | None,
     ) -> None:
         try:
-            os.fsync(self._file)
-            as_left.note(self.path, self._store, left=self._as_left)
-        except OSError as exc:
-            raise unwritable(self.path, exc) from exc
+            self.database.close()
+            as_left.note(self.path, self.manifest.id, self._store, left=self._as_left)
         finally:
-            os.close(self._file)
             os.close(self._lock)
 
     def has(self, place: int) -> bool:
         """Whether the cell at this place of the sweep has an outcome."""
-        return self._starts[place] > 0
+        return self._ended[place] > 0
 
     def __len__(self) -> int:
         """How many cells the sweep has."""
-        return len(self._starts)
+        return len(self._ended)
 
     @property
     def complete(self) -> bool:
-        return self.finished == len(self._starts)
+        return self.finished == len(self._ended)
 
-    def missing(self, places: Iterable[int]) -> tuple[int, ...]:
-        """The places, of these, whose cells have no outcome."""
-        return tuple(place for place in places if not self.has(place))
+    @property
+    def id(self) -> str:
+        """The id of this run, made once and kept wherever its folder is moved."""
+        return self.manifest.id
 
-    def append(self, cells: Sequence[CompletedCell]) -> None:
-        """Add outcomes in one write, or leave the file as it was.
+    def outcomes(self) -> Iterator[OutcomeRecord]:
+        """Every outcome so far, in the order of the sweep. RunFolderError."""
+        return Outcomes(self.database).all()
 
-        RunFolderError if the disk takes no more.
+    def add(self, cells: Sequence[RecordedCell]) -> None:
+        """Record cells now. RunFolderError if the disk takes no more."""
+        self.database.write(cells)
+        self._landed(cells)
+
+    @contextmanager
+    def keeping(
+        self, completed: Callable[[Sequence[RecordedCell]], None], stop_token: StopToken
+    ) -> Iterator[None]:
+        """Accept cells through `put` while the body runs, on this event loop; end the body with
+        `flush`.
+
+        completed: called with cells once they are recorded. The token is stopped if they cannot be.
         """
-        lines = b"".join(cell.line for cell in cells)
+
+        def written(cells: Sequence[RecordedCell]) -> None:
+            self._landed(cells)
+            completed(cells)
+
+        self._group = GroupCommit(
+            self.database.write, written, lambda fault: stop_token.stop(StoreFailed(str(fault)))
+        )
         try:
-            written = os.write(self._file, lines)
-            if written != len(lines):
-                # Others may still land: what follows a torn line would be lost with it.
-                os.ftruncate(self._file, os.fstat(self._file).st_size - written)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as exc:
-            raise RunFolderError(f"{self.path / OUTCOMES}: {exc.strerror}") from exc
-        for cell in cells:
-            self._mark(cell.place, len(cell.line), cell.failed)
+            yield
+        finally:
+            self._group.close()
+            self._group = None
+
+    def put(self, cells: Sequence[RecordedCell]) -> None:
+        """Queue cells to be recorded. RunFolderError if an earlier write failed."""
+        assert self._group is not None, "cells are taken while a run is kept"
+        self._group.put(cells)
+
+    async def flush(self) -> None:
+        """Wait until everything that was put is recorded. RunFolderError."""
+        if self._group is not None:
+            await self._group.flush()
+
+    def take(self, source: Path, moved: Mapping[int, tuple[int, int, int]]) -> None:
+        """Take cells over from another run: `RunDatabase.take`. RunFolderError."""
+        self.database.take(source, moved)
+        self._mark_ended()
 
     def forget_failures(self, kinds: Collection[str] | None = None) -> tuple[int, ...]:
         """Drop every outcome that is a failure, so that its cell runs again; the cells' places.
 
         kinds: only failures of these kinds; None for all.
         """
-
-        def goes(record: OutcomeRecord) -> bool:
-            return record.failure is not None and (kinds is None or record.failure.kind in kinds)
-
-        lines = self._lines() if self.failed else ()
-        dropped = tuple(record.place for _, record in lines if goes(record))
+        if not self.failed:
+            return ()
+        failures = self.database.fetched("SELECT place, failure FROM cells WHERE status=?", FAILED)
+        dropped = tuple(
+            sorted(place for place, failure in failures if kinds is None or failure in kinds)
+        )
         if dropped:
-            self._replace(line for line, record in self._lines() if not goes(record))
-            self._recover()
+            self.database.forget(dropped, "run again")
+            (self.path / OUTCOMES).unlink(missing_ok=True)
+            self._mark_ended()
         return dropped
 
     def settle(self) -> None:
-        """Lay the lines in the order of the sweep, once nothing more is to be run.
+        """Nothing more is to be run: write the outcomes as lines, in the order of the sweep.
 
-        They completed in the order in which models happened to answer. After this, two runs of one
-        sweep are equal to the byte, and so are two that were decided after the same cells.
+        Two runs of one sweep are equal to the byte then, and so are two that were decided after the
+        same cells. RunFolderError.
         """
-        if self._ordered:
-            return
-        with (self.path / OUTCOMES).open("rb") as file:
-            # Mapped, not read: a run of a million cells has half a gigabyte of outcomes.
-            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            with content:
-                starts = (start - 1 for start in self._starts if start)
-                self._replace(content[at : content.find(b"\n", at) + 1] for at in starts)
-        self._ordered = True
+        self.database.settle()
+        file = self.path / OUTCOMES
+        if not file.exists():
+            replace_file(file, (each.line for each in self.outcomes()))
 
     def check_store(self, replies: int, store: Path | str, id: str = "") -> None:
         """RunFolderError if a store of so many replies has fewer than the run left in it, or if
@@ -221,29 +249,30 @@ class RunFolder:
         """Record the number of replies in the store, and the store's id. RunFolderError."""
         known = store_id or self.manifest.store_id
         self.manifest = replace(self.manifest, replies=replies, store_id=known)
-        write_manifest(self.path, self.manifest)
+        self.database.tell("manifest", encoded(self.manifest))
 
-    def id(self) -> str:
-        """The id of this run, made once and kept wherever its folder is moved. RunFolderError."""
-        file = self.path / RUN_ID
-        try:
-            return read_bounded(file, 64).decode("ascii").strip()
-        except FileNotFoundError:
-            made = uuid4().hex[:16]
-            replace_file(file, [made.encode()])
-            return made
-        except UnicodeDecodeError as exc:
-            raise RunFolderError(f"{file}: cannot be read: {exc}") from exc
+    def _landed(self, cells: Iterable[RecordedCell]) -> None:
+        for cell in cells:
+            if not self._ended[cell.place]:
+                failed = is_failure(cell)
+                self._ended[cell.place] = 1 + failed
+                self.finished += 1
+                self.failed += failed
 
     def _refuse_foreign(self) -> None:
         """Refuse a folder with foreign files: it must be a run folder, or the beginning of one."""
-        if (self.path / MANIFEST_FILE).exists():
+        database = self.path / RUN_DB
+        if database.exists() and (database.stat().st_size or (self.path / JOURNAL).exists()):
             return
         strange = sorted({each.name for each in self.path.iterdir()} - OWN_FILES)
-        for name, content in self._begin_with.items():
-            there = self.path / name
-            if there.exists() and read_bounded(there, MAX_PROBLEMS) != content:
-                strange.append(name)
+        there = self.path / SWEEP
+        if there.exists():
+            if read_bounded(there, MAX_SWEEP) != self._sweep:
+                strange.append(SWEEP)
+            elif strange and not self._anew:
+                raise RunFolderError(f"{self.path} has lost its {RUN_DB}; {made_again(self.path)}")
+            else:
+                strange = []
         if strange:
             raise RunFolderError(
                 f"{self.path} is no run folder, and holds {strange[0]}; choose another folder with "
@@ -252,18 +281,19 @@ class RunFolder:
 
     def _begin(self) -> None:
         """Write what a run folder begins with, or find that the one there is this run's."""
-        if (self.path / MANIFEST_FILE).exists():
-            known = read_manifest(self.path)
+        database = self.database
+        if database.empty:
+            replace_file(self.path / SWEEP, [self._sweep])
+            self.manifest = replace(self.manifest, id=uuid4().hex[:16])
+            meta = {"manifest": encoded(self.manifest), "grid": stored_grid(self._grid)}
+            database.begin(self._grid.problems, self._grid.rows, meta)
+        else:
+            known = manifest_in(database)
             self.manifest = self._resume(known)
             if self.manifest != known:
-                write_manifest(self.path, self.manifest)
-            if not (self.path / GRID).exists():
-                replace_file(self.path / GRID, [self._begin_with[GRID]])
-            return
-        for name, content in self._begin_with.items():
-            replace_file(self.path / name, [content])
-        # Written last: a folder that has a manifest is whole.
-        write_manifest(self.path, self.manifest)
+                database.tell("manifest", encoded(self.manifest))
+        # With its problems a folder is whole without the data set, wherever it is taken.
+        database.problems = self._grid.problems
 
     def _refuse_other(self, known: Manifest) -> Manifest:
         if known.identity != self.manifest.identity:
@@ -273,100 +303,19 @@ class RunFolder:
             )
         return known
 
-    def _recover(self) -> None:
-        """Mark what is done, and nothing else; cut a torn tail."""
-        self._starts = array("Q", bytes(8 * len(self._starts)))
-        self.failed = self.finished = self._end = 0
-        self._last, self._ordered = -1, True
-        file = self.path / OUTCOMES
-        if not file.exists():
-            return
-        for line, record in self._lines():
-            if not 0 <= record.place < len(self._starts) or self.has(record.place):
-                raise RunFolderError(
-                    f"{file}: cell {record.cell} stands there twice, or is none of this sweep; "
-                    "move the file away to run its cells again from the store"
-                )
-            self._mark(record.place, len(line), record.failure is not None)
-        if self._end < file.stat().st_size:
-            os.truncate(file, self._end)
-
-    def _mark(self, place: int, size: int, failed: bool) -> None:
-        self._starts[place] = self._end + 1
-        self._end += size
-        self._ordered = self._ordered and place > self._last
-        self._last = place
-        self.finished += 1
-        self.failed += failed
-
-    def _open_for_appending(self) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self._file = os.open(self.path / OUTCOMES, flags, 0o644)
-
-    def _replace(self, lines: Iterator[bytes]) -> None:
-        replace_file(self.path / OUTCOMES, lines)
-        os.close(self._file)
-        self._open_for_appending()
-
-    def _lines(self) -> Iterator[tuple[bytes, OutcomeRecord]]:
-        return _lines(self.path / OUTCOMES)
+    def _mark_ended(self) -> None:
+        """Mark what is done, and nothing else."""
+        self._ended = bytearray(len(self._ended))
+        self.failed = self.finished = 0
+        for place, status in self.database.statuses():
+            if not 0 <= place < len(self._ended):
+                raise RunDamaged(self.database.file, f"cell {place} is none of this sweep")
+            if status != WITHDRAWN:
+                self._ended[place] = 1 + (status == FAILED)
+                self.finished += 1
+                self.failed += status == FAILED
 
 
-def read_problems(path: Path) -> tuple[Problem, ...]:
-    """The problems of a run folder, in the order of its sweep. DatasetError."""
-    file = path / PROBLEMS
-    try:
-        return tuple(problems(str(file), read_bounded(file, MAX_PROBLEMS)))
-    except FileNotFoundError:
-        raise DatasetError(str(file), 0, "is not there: copy the whole run folder") from None
-
-
-def lines(path: Path) -> Iterator[bytes]:
-    """Every whole line of a run folder's outcomes. RunFolderError as `outcomes` raises it."""
-    return (line for line, _ in _once(path / OUTCOMES))
-
-
-def outcomes(path: Path) -> Iterator[OutcomeRecord]:
-    """Every whole outcome of a run folder; a torn last line is skipped, and stays in the file.
-
-    RunFolderError, naming the line, for one that is no outcome, or of a cell that has one already.
-    """
-    return (record for _, record in _once(path / OUTCOMES))
-
-
-def recorded_lines(path: Path) -> Iterator[tuple[bytes, OutcomeRecord]]:
-    """Every whole line of a run folder's outcomes, with what it says. RunFolderError as `outcomes`
-    raises it."""
-    return _once(path / OUTCOMES)
-
-
-def count_outcomes(path: Path) -> tuple[int, int]:
-    """(outcomes, failures among them) of a run folder, by the lines alone: a glance at many runs
-    is not to read all that is in them."""
-    finished = failed = 0
-    for line in whole_lines(path / OUTCOMES):
-        finished += 1
-        failed += FAILURE_MARK in line
-    return finished, failed
-
-
-def _once(file: Path) -> Iterator[tuple[bytes, OutcomeRecord]]:
-    seen: set[int] = set()
-    for number, (line, record) in enumerate(_lines(file), 1):
-        if record.place in seen:
-            raise RunFolderError(
-                f"{file}:{number}: cell {record.cell} stands there twice; delete one of its lines, "
-                "or both to run the cell again from the store"
-            )
-        seen.add(record.place)
-        yield line, record
-
-
-def _lines(file: Path) -> Iterator[tuple[bytes, OutcomeRecord]]:
-    for number, line in enumerate(whole_lines(file), 1):
-        try:
-            yield line, read_outcome(line)
-        except ValueError as exc:
-            raise RunFolderError(
-                f"{file}:{number}: {exc}; delete that line to run its cell again from the store"
-            ) from exc
+def is_failure(cell: RecordedCell) -> bool:
+    """Whether a cell has failed; one that the design left out has not."""
+    return isinstance(cell.outcome, Failure) and cell.outcome.kind != NOT_RUN

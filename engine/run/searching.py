@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from ...protocols.transcript import Verdict
 from .lookup import Parts, rows_that_fit
-from .reader import RunReader, damage_named
-from .record.schema import RECORD
+from .reader import RunReader
 from .record.search import Hit, Query, Source, search
 
 
@@ -36,36 +36,30 @@ def found_in(
 ) -> tuple[int, list[FoundHit]]:
     """(number of all hits, the first ones), in the order of row, problem, draw, world and turn.
 
-    RunFolderError for a run without a record; UsageError if no row fits.
+    RunFolderError; UsageError if no row fits.
     """
-    file, rows = run.folder / RECORD, rows_that_fit(run, parts)
-    with damage_named(file):
-        hits = search(run.record, file, query, rows)
-        if problem is not None:
-            hits = [
-                hit for hit in hits if run.problems[run.sweep.problem_at(hit.place)].id == problem
-            ]
-        return len(hits), [_found(run, query, hit) for hit in hits[:limit]]
+    hits = search(run.tables, query, rows_that_fit(run, parts))
+    if problem is not None:
+        hits = [hit for hit in hits if run.problems[run.sweep.problem_at(hit.place)].id == problem]
+    return len(hits), [_found(run, query, hit) for hit in hits[:limit]]
 
 
 def _found(run: RunReader, query: Query, hit: Hit) -> FoundHit:
     place, side = run.where(hit.place)
     row, problem = run.sweep.rows[place.row], run.problems[place.problem]
-    ((id, speaker),) = run.record.query(
-        "SELECT hex(id), (SELECT value FROM turns JOIN names ON name = speaker"
-        " WHERE turns.conversation = cells.conversation AND n = ?) FROM cells WHERE place = ?",
-        -1 if hit.turn is None else hit.turn,
-        hit.place,
-    )
+    cell = run.cells([hit.place])[hit.place]
+    speaker = ""
+    if hit.turn is not None and isinstance(cell.outcome, Verdict):
+        speaker = cell.outcome.transcript.turns[hit.turn].speaker
     return FoundHit(
         *row.shown_names,
         problem.id,
         problem.question.answers[side].label,
         place.draw,
-        id.lower(),
+        cell.id,
         hit.cells,
         hit.source,
         hit.turn,
-        speaker or "",
-        query.snippet(run.record.text(hit.text)),
+        speaker,
+        query.snippet(hit.text),
     )

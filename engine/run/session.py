@@ -12,7 +12,6 @@ from .canaries import CANARIES, FREE_PATIENCE, Canaries, Pauses
 from .executor import LocalExecutor
 from .lanes import run_lanes
 from .order import Order, order_of
-from .outcome import completed
 from .record.capture import Capture
 from .replay import REPLAY_LANES
 from .run import Run
@@ -31,7 +30,7 @@ class RunSession(LocalExecutor):
         policy = run.policy(before)
         loaded.models.prepare(loaded.sweep.roles, policy)
         paid = set[str]()
-        super().__init__(loaded.models, run.store, options.mode, run.folder.id(), paid)
+        super().__init__(loaded.models, run.store, options.mode, run.folder.id, paid)
         self._run = run
         self._stop_token = loaded.stop_token
         prices, cancels = loaded.models.priced(policy.prices), options.terms.cancels is not None
@@ -115,7 +114,7 @@ class RunSession(LocalExecutor):
 
     def keep(self, cell: Cell, end: NotedOutcome) -> None:
         """Hand over how a cell ended. RunFolderError."""
-        self._run.keep((completed(cell, end, self._capture),))
+        self._run.keep((self._capture.cell(cell, end.outcome, end.notes),))
         self._ended[cell.place] = 1
 
     @property

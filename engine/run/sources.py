@@ -1,8 +1,6 @@
 """Where the replies of a run came from, and which models gave them."""
 
-import sqlite3
 from collections import Counter
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from ..providers.catalogue import entry, provider_of
 from ..providers.same_model import same_model
 from ..providers.simulated import PREFIX
 from ..sweep.grid import Grid
-from .record.schema import RECORD, faulty, open_to_read
+from .record.tables import RunTables
 
 
 @dataclass(frozen=True)
@@ -53,24 +51,17 @@ def origins(sweep: Grid, folder: Path) -> tuple[str, ...]:
 
 
 def read_sources(folder: Path) -> list[ReplySource]:
-    """Every call of the record counts once; none of a run whose record does not say it.
-    RunFolderError."""
-    file = folder / RECORD
-    if not file.is_file():
-        return []
-    try:
-        with closing(open_to_read(file)) as db:
-            found = db.execute(
-                "SELECT model, served, came, elsewhere, count(*) FROM calls"
-                " JOIN endpoints USING(endpoint) WHERE came != '' GROUP BY endpoint"
-                " ORDER BY model, served, came"
-            )
-            return [
-                ReplySource(asked, served, came, bool(elsewhere), replies)
-                for asked, served, came, elsewhere, replies in found
-            ]
-    except sqlite3.Error as exc:
-        raise faulty(file, exc) from exc
+    """Every call counts once; calls of simulated models not at all. RunFolderError."""
+    with RunTables.open(folder) as tables:
+        found = tables.query(
+            "SELECT model, served, came, elsewhere, count(*) FROM calls"
+            " JOIN endpoints USING(endpoint) WHERE came != ''"
+            " GROUP BY model, served, came, elsewhere ORDER BY model, served, came"
+        )
+        return [
+            ReplySource(asked, served, came, bool(elsewhere), replies)
+            for asked, served, came, elsewhere, replies in found
+        ]
 
 
 def source_lines(sources: list[ReplySource]) -> list[str]:

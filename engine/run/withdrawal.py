@@ -1,16 +1,16 @@
-"""Deleting replies that a person takes back: from a run's record, its outcomes and its store."""
+"""Deleting replies that a person takes back: from a run and from its store."""
 
 from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..system.files import replace_file
 from .as_left import store_noted
+from .listing import is_run
 from .lock import locked
-from .record.schema import RECORD
-from .record.writer import RecordWriter
-from .run_folder import OUTCOMES, recorded_lines
+from .record.database import RunDatabase
+from .record.errors import no_run
+from .run_folder import OUTCOMES
 from .stores import open_store
 
 
@@ -30,19 +30,12 @@ def withdraw_replies(run: Path, addresses: Collection[str]) -> Withdrawal:
     Packs made later hold none of it. Requests of other calls that quote them stay in the store.
     Doing it again completes what a crash cut off. RunFolderError; StoreError.
     """
-    gone: Collection[int] = ()
-    with locked(run):
-        if (run / RECORD).exists():
-            with closing(RecordWriter(run / RECORD, (), ())) as writer:
-                gone = writer.withdraw(addresses)
-        kept, cells = [], 0
-        for line, outcome in recorded_lines(run):
-            if outcome.place in gone:
-                cells += 1
-            else:
-                kept.append(line)
-        if cells:
-            replace_file(run / OUTCOMES, kept)
+    if not is_run(run):
+        raise no_run(run)
+    with locked(run), closing(RunDatabase(run)) as database:
+        cells = database.withdraw(addresses)
+        # Its lines are written again when the run settles.
+        (run / OUTCOMES).unlink(missing_ok=True)
     replies = 0
     named = Path(store_noted(run)).expanduser()
     if named.name and named.exists():

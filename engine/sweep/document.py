@@ -44,7 +44,7 @@ class Document:
             remedy = near or f"; start one with: oversight init {path}"
             raise UsageError(f"{path}: no such file{remedy}") from None
         except IsADirectoryError:
-            run = (path / "manifest.json").is_file()
+            run = (path / "run.db").is_file()
             remedy = f"; to repeat the run in it: oversight replay {path}" * run
             raise UsageError(f"{path} is a folder; name the sweep file{remedy}") from None
         except (OSError, RunFolderError, UnicodeDecodeError) as exc:

@@ -23,7 +23,7 @@ PYTHON_MARK = "# This run was started from Python"
 
 PARTS_PREFIX = "protocols"
 """Prefix of the name of each built-in part of a protocol. It is stored in run folders, so it must
-not change; runs of version 0.1 also name the part's module here, which may have moved since."""
+not change."""
 
 JSON_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
@@ -114,7 +114,7 @@ def _made(stored: Any) -> Any:
     settings = dict(stored)
     module, _, name = settings.pop("is").partition(":")
     # Only built-in parts are imported: readers may not have the user's own package.
-    if module.partition(".")[0] != PARTS_PREFIX:
+    if module != PARTS_PREFIX:
         raise RunFolderError(f"{name} is defined in your own {module}")
     kind = getattr(protocols, name)
     if not isinstance(kind, type) or field_names(kind) is None:

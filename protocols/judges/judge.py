@@ -87,16 +87,23 @@ class Judge(ABC):
     async def _decided(self, case: Case, ask: Ask) -> Verdict:
         """`decide`; what the judge believes, or why it cannot be read, is noted for who records."""
         if not isinstance(ask, RecordingAsk):
-            return await self.decide(case, ask)
+            return _verdict(await self.decide(case, ask))
         ask = ask.seated("judge", "Judge", len(case.transcript.turns))
         name = getattr(self, "model", "") or self.name
         try:
-            verdict = await self.decide(case, ask)
+            verdict = _verdict(await self.decide(case, ask))
         except Unreadable as fault:
             ask.notes.append(Reading(ask.part[0], name, case, None, fault))
             raise
         ask.notes.append(Reading(ask.part[0], name, case, verdict))
         return verdict
+
+
+def _verdict(said: object) -> Verdict:
+    """What anybody's judge decided, if it is a verdict. TypeError."""
+    if not isinstance(said, Verdict):
+        raise TypeError(f"a verdict is expected, and the judge gave {said!r:.80}")
+    return said
 
 
 class Reading(NamedTuple):

@@ -14,7 +14,7 @@ from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Accounting, Sender
-from oversight.engine.run.outcome import line
+from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import CellOutcome
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows
@@ -92,7 +92,7 @@ class Simulation:
 
         def keep(cell: Cell, outcome: CellOutcome) -> None:
             assert cell.place not in kept, "two outcomes of one cell"
-            kept[cell.place] = line(cell, outcome), outcome
+            kept[cell.place] = outcome_of(cell, outcome).line, outcome
 
         stop = self.chance.random() < 0.2
         running = asyncio.create_task(
@@ -164,7 +164,7 @@ class Simulation:
         await run_cells(
             todo,
             cache,
-            lambda cell, outcome: rest.update({cell.place: line(cell, outcome)}),
+            lambda cell, outcome: rest.update({cell.place: outcome_of(cell, outcome).line}),
             lanes=self.lanes,
             stop_token=StopToken(),
         )
@@ -183,7 +183,7 @@ async def _calm() -> dict[int, bytes]:
         await run_cells(
             SWEEP.cells(),
             cache,
-            lambda cell, outcome: _CALM.update({cell.place: line(cell, outcome)}),
+            lambda cell, outcome: _CALM.update({cell.place: outcome_of(cell, outcome).line}),
             lanes=4,
             stop_token=StopToken(),
         )

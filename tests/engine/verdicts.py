@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from oversight.engine.analysis.reports.results import Results, collect
-from oversight.engine.run.outcome import OutcomeRecord, line, read_outcome
+from oversight.engine.run.outcome import OutcomeRecord, outcome_of
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
@@ -42,12 +42,12 @@ def records(
         if isinstance(outcome, float):
             outcome = verdict(cell, outcome, 1 - outcome, **more)
         if outcome is not None:
-            yield read_outcome(line(cell, outcome))
+            yield outcome_of(cell, outcome)
 
 
 def completed(grid: Sweep, outcome: Callable[[Cell], Verdict | Failure]) -> list[OutcomeRecord]:
     """A run in which every cell has an outcome."""
-    return [read_outcome(line(cell, outcome(cell))) for cell in grid.cells()]
+    return [outcome_of(cell, outcome(cell)) for cell in grid.cells()]
 
 
 def verdict(cell: Cell, *probs: float, **more: object) -> Verdict:

@@ -3,12 +3,14 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from shutil import copytree, rmtree
 
 import pytest
 
 from oversight.engine.run.reader import Place, RunReader
+from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.views.pages.addresses import Served
 from oversight.engine.views.pages.answer import answer_page
 from oversight.engine.views.pages.cells import Choice, cells_page
@@ -21,6 +23,7 @@ from oversight.engine.views.pages.searched import search_page
 from oversight.engine.views.pages.site import write_bundle
 from oversight.engine.views.pages.text import TextMark, shown
 from tests.pages.speaking import LONG, bad_run
+from tests.run_folders import cut
 
 MOST_BYTES = 300_000
 
@@ -133,12 +136,12 @@ async def test_a_run_without_verdicts_has_all_lists_and_they_grow(
     name: str, made: RunReader, tmp_path: Path
 ) -> None:
     folder = Path(copytree(made.folder, tmp_path / "run"))
-    outcomes = folder / "outcomes.jsonl"
-    lines = outcomes.read_bytes().splitlines(keepends=True)
-    outcomes.write_bytes(b"")
+    with RunReader(folder) as run:
+        (first,) = run.tables.cells([0])
+    cut(folder, 0)
     rmtree(folder / "report", ignore_errors=True)
     with RunReader(folder, made.store) as run:
         assert "</html>" in LISTS[name](run)
-        with outcomes.open("ab") as file:
-            file.write(lines[0])
+        with closing(RunDatabase(folder)) as database:
+            database.write([first])
         assert "</html>" in LISTS[name](run)

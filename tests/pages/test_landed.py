@@ -1,19 +1,22 @@
 """What has completed of a run that goes on: read once, and never other than what stands there."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.analysis.rows import OutcomesRead
 from oversight.engine.errors import RunFolderError
-from oversight.engine.run.outcome import OutcomeRecord, read_outcome
-from oversight.engine.run.reader import RunReader
-from oversight.engine.run.run_folder import OUTCOMES, outcomes
+from oversight.engine.run.outcome import OutcomeRecord
+from oversight.engine.run.reader import Follower, RunReader
+from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.sources import origins
 from oversight.engine.views.pages.live import Watcher
-from tests.run_folders import CELLS, folder, land
+from tests.run_folders import CELLS, edited, end_of, ended, folder, land, outcomes
 
 
 def same(read: OutcomesRead, run: Path, score: str = "brier") -> None:
@@ -48,15 +51,13 @@ def test_figures_of_a_run_that_goes_on_are_those_of_all_its_outcomes(tmp_path: P
         same(read, tmp_path)
 
 
-def test_a_line_that_was_read_is_not_read_again(tmp_path: Path) -> None:
+def test_an_outcome_that_was_read_is_not_read_again(tmp_path: Path) -> None:
     with folder(tmp_path) as run:
         read = OutcomesRead(RunReader(tmp_path))
         land(run, CELLS[:3])
         before = read.rows()
         assert read.rows() is before
-        file = tmp_path / OUTCOMES
-        with file.open("r+b") as lines:
-            lines.write(b"#" * (file.stat().st_size - 1))
+        run.database.db.execute("UPDATE cells SET probs = x'00'")
         land(run, CELLS[3:])
         after = read.rows()
     assert (before.table.ended.sum(), after.table.ended.sum()) == (3, len(CELLS))
@@ -68,41 +69,37 @@ def test_who_is_interrupted_while_reading_misses_nothing_afterwards(
 ) -> None:
     with folder(tmp_path) as run:
         land(run, CELLS)
-    read, lines = OutcomesRead(RunReader(tmp_path)), iter(range(3))
+    read, new = OutcomesRead(RunReader(tmp_path)), Follower.new
 
-    def interrupted(line: bytes) -> OutcomeRecord:
-        if next(lines, None) is None:
-            raise KeyboardInterrupt
-        return read_outcome(line)
+    def interrupted(self: Follower) -> Iterator[OutcomeRecord]:
+        yield from new(self)[:3]
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("oversight.engine.analysis.rows.read_outcome", interrupted)
+        patched.setattr(Follower, "new", interrupted)
         with pytest.raises(KeyboardInterrupt):
             read.rows()
     same(read, tmp_path)
 
 
-def test_a_cell_that_stands_there_twice_is_named_by_its_line_until_it_is_mended(
-    tmp_path: Path,
-) -> None:
+def test_a_cell_that_is_none_of_the_sweep_is_named_until_it_is_mended(tmp_path: Path) -> None:
     with folder(tmp_path) as run:
         land(run, CELLS)
-    read, file = OutcomesRead(RunReader(tmp_path)), tmp_path / OUTCOMES
+    read = OutcomesRead(RunReader(tmp_path))
     read.rows()
-    whole = file.read_bytes()
-    with file.open("ab") as lines:
-        lines.write(whole.splitlines(keepends=True)[0])
+    beyond = ended(structs.replace(CELLS[0], place=99), end_of(CELLS[0]))
+    with closing(RunDatabase(tmp_path)) as database:
+        database.write([beyond])
     for _ in range(2):
-        with pytest.raises(RunFolderError, match=f"{OUTCOMES}:{len(CELLS) + 1}: cell .* twice"):
+        with pytest.raises(RunFolderError, match=r"run\.db is damaged .*none of the sweep"):
             read.rows()
-    file.write_bytes(whole)
+    edited(tmp_path, "DELETE FROM cells WHERE place = 99")
     same(read, tmp_path)
 
 
 def test_outcomes_laid_in_their_order_at_the_end_are_counted_once(tmp_path: Path) -> None:
     with folder(tmp_path) as run, RunReader(tmp_path) as opened:
         watcher = Watcher(opened)
-        # Lines of several lengths, so that no line of the last file begins where one was read to.
         land(run, [CELLS[7], CELLS[0], CELLS[5]], failed=[5])
         assert (watcher.snapshot()["finished"], watcher.failed) == (3, 1)
         land(run, [cell for cell in CELLS if cell.place not in (0, 5, 7)])

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from shutil import copytree
 
@@ -12,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from oversight.cache.disk import DiskStore
+from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.views.pages import server
 from oversight.engine.views.pages.environment import policy
 from oversight.engine.views.pages.server import PageServer
@@ -206,10 +208,11 @@ async def test_a_reading_needs_no_store_and_says_where_its_requests_are(
         status, page = await got(client, f"{reading}/calls")
         assert status == 200 and "name it with --store" in page
     unrecorded = Path(copytree(small, tmp_path / small.name))
-    (unrecorded / "record.db").unlink()
+    with closing(RunDatabase(unrecorded)) as database:
+        database.db.execute("UPDATE cells SET body = x'ff'")
     async with PageServer(unrecorded).serving(0) as root:
         status, page = await got(client, f"{root}run/{small.name}/row/2/problem/1")
-        assert status == 500 and "run its sweep again on the same store" in page
+        assert status == 500 and "make it again from its sweep file and its store" in page
 
 
 async def test_a_reading_does_not_wait_for_a_page_that_reckons(

@@ -19,17 +19,15 @@ from oversight.engine.extensions.people.pages.rating import RaterServer
 from oversight.engine.extensions.people.raters import rater_agreement
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.run.loaded_sweep import open_run
-from oversight.engine.run.record.schema import RECORD
-from oversight.engine.run.record.tables import RecordTables
+from oversight.engine.run.record.database import TAKEN_BACK
+from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import NotRun
-from oversight.engine.run.record.withdrawal import WITHDRAWN
-from oversight.engine.run.run_folder import outcomes
 from oversight.protocols.datasets.jsonl import jsonl
 from oversight.protocols.question import Problem
 from tests.command_line import Ran, Running, run_in, running, within
 from tests.persons.desks import work, worlds
 from tests.persons.raters import Page, ScriptedRater, percents
-from tests.run_folders import moved
+from tests.run_folders import moved, outcomes, recorded
 from tests.shipments import shipment
 from tests.waiting import PATIENCE
 
@@ -276,12 +274,12 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
     theirs = {each.task for each in answers if each.rater == "lay-1"}
     gone = command("human", "withdraw", run, "lay-1", "--erase")
     assert gone.code == 0 and f"deleted: {len(theirs)} stored repl" in gone.err, gone.err
-    with RecordTables.open(run / RECORD) as tables:
+    with RunTables.open(run) as tables:
         cells = {cell.place: cell for cell in tables.cells()}
     assert {
         call.text for cell in cells.values() for call in cell.calls if call.address in theirs
-    } == {WITHDRAWN}
-    left = (run / "outcomes.jsonl").read_bytes().splitlines()
+    } == {TAKEN_BACK}
+    left = recorded(run)
     kept = [place for place, cell in cells.items() if cell.outcome != NotRun("withdrawn")]
     assert len(left) == len(kept) < len(outcomes.splitlines())
 

@@ -11,12 +11,13 @@ from pathlib import Path
 import orjson
 import pytest
 
+from oversight.engine.errors import RunFolderError
 from tests import starting
 from tests.command_line import calls, environment, oversight, within
 from tests.conftest import Campaign
 from tests.desk import STEPS, Desk, counts
 from tests.proxy import Proxy
-from tests.run_folders import everything, only_run
+from tests.run_folders import everything, only_run, recorded
 from tests.sittings import FLIGHTS, Bench, Sitting, Vendor
 from tests.waiting import end
 
@@ -124,7 +125,7 @@ def replies(place: Path) -> int:
     return orjson.loads(told.out)["total"]["replies"] if told.code == 0 else 0
 
 
-OF_ONE_FOLDER = {"lock", "manifest.json", "progress.json", "run.id", "record.db"}
+OF_ONE_FOLDER = {"lock", "run.db"}
 """Files that differ between two folders of one run: who ran it and when, its id and its secret."""
 
 
@@ -149,9 +150,11 @@ def finished(place: Path) -> dict[str, list[bytes]]:
 
 
 def whole_lines(place: Path) -> set[bytes]:
-    written = [file.read_bytes() for file in place.glob("runs/*/outcomes.jsonl")]
-    lines = (line for each in written for line in each.splitlines(keepends=True))
-    return {line for line in lines if line.endswith(b"}\n")}
+    try:
+        return {line for run in place.glob("runs/*") for line in recorded(run)}
+    except RunFolderError:
+        # It was killed before there was a run.
+        return set()
 
 
 def test_a_run_killed_at_any_line_loses_nothing_and_asks_for_nothing_again(

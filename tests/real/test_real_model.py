@@ -19,12 +19,11 @@ import yaml
 from oversight.engine.extensions.local.weights import SLOTS
 from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
-from oversight.engine.run.run_folder import outcomes
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
 from tests.command_line import Ran, calls, oversight, running
 from tests.conftest import Campaign
 from tests.real.conftest import servers
-from tests.run_folders import len_of, written
+from tests.run_folders import len_of, outcomes, written
 
 MODEL = "local/smollm2"
 AGENT = {"model": MODEL, "words": 20, "max_tokens": 40}

@@ -7,7 +7,7 @@ import orjson
 import yaml
 
 from oversight.engine.display.table import Table
-from oversight.engine.run.run_folder import lines
+from oversight.engine.run.reader import RunReader
 from tests.command_line import calls
 from tools.bench.client import ROOT
 from tools.bench.command import CommandFailed, oversight
@@ -35,7 +35,7 @@ def measure(options: Options) -> Measured:
             # Runs in `runs` take over what they find there.
             for run in ("runs/run-1", "run-2", "run-2", "runs/run-3")
         )
-        cells = sum(1 for _ in lines(folder / "runs/run-1"))
+        cells = sum(1 for _ in RunReader(folder / "runs/run-1").outcomes())
     done = {
         "first run": first,
         "into a new run folder, all stored": stored,

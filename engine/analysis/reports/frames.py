@@ -2,9 +2,9 @@
 
     rows         one a line of the report, with its axes and its figures
     cells        one a world of a problem under a row, failed and missing ones too
-    turns        what was said in each world        (from the record)
-    judgements   what the judge made of it          (from the record)
-    calls        every distinct call with its reply (from the record; its request from a store)
+    turns        what was said in each world
+    judgements   what the judge made of it
+    calls        every distinct call with its reply (its request from a store)
 
 `row, problem, world, draw` is the key of cells, turns and judgements; `call` that of calls.
 """
@@ -21,13 +21,11 @@ from ....cache.record import read_record
 from ....cache.store import Reader
 from ....protocols.question import Problem
 from ....protocols.scores import SCORES, applicable
+from ....protocols.transcript import Turn, Verdict
 from ...models.accounting.prices import PriceList
 from ...run.outcome import OutcomeRecord
-from ...run.outcome_index import OutcomeIndex
-from ...run.reader import RunReader, damage_named
-from ...run.record.chunks import CallColumns, ChunkReader, RecordedChunk
-from ...run.record.schema import RECORD
-from ...run.run_folder import OUTCOMES
+from ...run.reader import RunReader
+from ...run.record.values import NotRun, RecordedCall
 from ..scoring.worlds import BETAS
 from .frame_tables import FROM_OUTCOMES, SPENT, TABLES
 from .results import collect
@@ -46,7 +44,7 @@ class FrameSource:
     run: RunReader
     prices: PriceList
     conversations: bool = True
-    """Whether to read the record; False for the tables of outcomes alone."""
+    """Whether to read what was said; False for the tables of outcomes alone."""
     requests: Callable[[], AbstractContextManager[Reader | None]] | None = None
     """Opens the store that has the requests; None to leave them out."""
     score: str = "brier"
@@ -58,8 +56,8 @@ class FrameSource:
 
 
 class FrameReader:
-    """Reads the tables of a run, some problems at a time; as a context manager it holds the record
-    and the store open."""
+    """Reads the tables of a run, some problems at a time; as a context manager it holds the store
+    open."""
 
     def __init__(self, source: FrameSource) -> None:
         self._source = source
@@ -67,19 +65,12 @@ class FrameReader:
         self._axes = [
             (*row.shown_names, *astuple(replace(row.axes, seed=sweep.seed))) for row in sweep.rows
         ]
-        self._outcomes = OutcomeIndex(source.run.folder / OUTCOMES, len(sweep))
-        self._record: ChunkReader | None = None
         self._store: Reader | None = None
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        source = self._source
-        if source.conversations:
-            self._record = self._open.enter_context(
-                ChunkReader(RunReader(source.run.folder).record)
-            )
-        if source.requests:
-            self._store = self._open.enter_context(source.requests())
+        if self._source.requests:
+            self._store = self._open.enter_context(self._source.requests())
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -91,53 +82,52 @@ class FrameReader:
 
     def problems(self, numbers: range) -> Lines:
         """The lines of all other tables that are of some problems, by their numbers; of calls each
-        one once. RunFolderError for a record that is damaged."""
+        one once. RunFolderError for a run that is damaged."""
         source, sweep = self._source, self._source.run.sweep
         places = range(sweep.span(numbers[0]).start, sweep.span(numbers[-1]).stop)
-        records = self._outcomes.records(places)
+        records = source.run.records(places)
+        cells = source.run.cells(places) if source.conversations else {}
+        ended = {at: cell for at, cell in cells.items() if not isinstance(cell.outcome, NotRun)}
+        calls = {call.address: call for cell in ended.values() for call in cell.calls}
+        spent = {address: _spent(call, source.prices) for address, call in calls.items()}
         lines: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES if name != "rows"}
-        with damage_named(source.run.folder / RECORD):
-            chunk = self._record.read(places) if self._record else RecordedChunk()
-            spent = {number: _spent(call, source.prices) for number, call in chunk.calls.items()}
-            for number in numbers:
-                problem = sweep.problems[number]
-                key = _Key(source.run.name, problem)
-                for place in sweep.span(number):
-                    at, side = source.run.where(place)
-                    record, said = records.get(place), chunk.cells.get(place)
-                    world = (at.row, problem.id, key.labels[side], at.draw)
-                    took = _of_cell(said.calls, spent) if said and record else NOTHING_SPENT
-                    lines["cells"].append(
-                        (*world, *key.cell(side, self._axes[at.row], record), *took)
-                    )
-                    if said is None or record is None or record.failure is not None:
-                        continue
-                    turns = chunk.turns.get(said.conversation or -1, ())
-                    lines["turns"] += [(*world, n, *turn) for n, turn in turns]
-                    lines["judgements"] += [
-                        (*world, n, *chunk.judgements[each])
-                        for n, each in enumerate(said.judgements)
-                    ]
-            lines["calls"] = [
-                self._call(call, spent[number]) for number, call in chunk.calls.items()
-            ]
+        for number in numbers:
+            problem = sweep.problems[number]
+            key = _Key(source.run.name, problem)
+            for place in sweep.span(number):
+                at, side = source.run.where(place)
+                record, said = records.get(place), ended.get(place)
+                world = (at.row, problem.id, key.labels[side], at.draw)
+                took = NOTHING_SPENT
+                if said and record:
+                    took = _of_cell([spent[call.address] for call in said.calls])
+                lines["cells"].append((*world, *key.cell(side, self._axes[at.row], record), *took))
+                if said is None or not isinstance(said.outcome, Verdict):
+                    continue
+                turns = enumerate(said.outcome.transcript.turns)
+                lines["turns"] += [(*world, n, *_turn(turn)) for n, turn in turns]
+                lines["judgements"] += [
+                    (*world, n, each.probs, each.captured, each.text, each.call or None)
+                    for n, each in enumerate(said.outcome.judgements)
+                ]
+        lines["calls"] = [self._call(call, spent[address]) for address, call in calls.items()]
         return lines
 
-    def _call(self, call: CallColumns, spent: tuple[Any, ...]) -> tuple[Any, ...]:
-        key = store_key(call.address, call.identity)
+    def _call(self, call: RecordedCall, spent: tuple[Any, ...]) -> tuple[Any, ...]:
+        key = store_key(call.address, call.cost.identity)
         value = self._store.get(key) if self._store else None
         stored = read_record(key, value) if value else None
         return (
             call.address,
             key,
             call.model,
-            call.served or None,
+            call.cost.served or None,
             call.outcome,
             # UTF-8 already, which is what every format writes.
             stored.call().canonical if stored and stored.call_size else None,
             call.text,
             call.reasoning or None,
-            call.at,
+            call.cost.at,
             *spent,
         )
 
@@ -216,23 +206,44 @@ def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tupl
 NOTHING_SPENT = (None,) * (1 + len(SPENT))
 
 
-def _spent(call: CallColumns, prices: PriceList) -> tuple[int, int, int, float | None]:
+def _spent(call: RecordedCall, prices: PriceList) -> tuple[int, int, int, float | None]:
     """Tokens in, out and cached, dollars."""
-    usage, price = call.usage, prices.find(call.model)
+    usage, price = call.cost.usage, prices.find(call.model)
     dollars = None if price is None else price.cost(usage)
     return usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, dollars
 
 
-def _of_cell(
-    calls: Sequence[int], spent: Mapping[int, tuple[int, int, int, float | None]]
-) -> tuple[Any, ...]:
+def _turn(turn: Turn) -> tuple[Any, ...]:
+    """A line of the table of turns, after its key and number."""
+    tools = [
+        {"tool": use.tool, "arguments": use.arguments, "result": use.result} for use in turn.tools
+    ]
+    quotes = [{"text": quote.text, "verified": quote.verified} for quote in turn.quotes]
+    return (
+        turn.speaker,
+        turn.side.label if turn.side else None,
+        turn.text,
+        turn.call or None,
+        turn.outcome,
+        turn.cut,
+        turn.conceded,
+        turn.forged,
+        turn.retries,
+        turn.check,
+        len(turn.text.split()),
+        _json(tools),
+        _json(quotes),
+    )
+
+
+def _of_cell(spent: Sequence[tuple[int, int, int, float | None]]) -> tuple[Any, ...]:
     """Calls, tokens in, out and cached, dollars."""
     read = wrote = cached = 0
     dollars: float | None = 0.0
-    for each in (spent[call] for call in calls):
+    for each in spent:
         read, wrote, cached = read + each[0], wrote + each[1], cached + each[2]
         dollars = None if dollars is None or each[3] is None else dollars + each[3]
-    return len(calls), read, wrote, cached, dollars
+    return len(spent), read, wrote, cached, dollars
 
 
 def _json(value: Iterable[Any] | Mapping[str, Any]) -> str | None:

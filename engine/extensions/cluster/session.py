@@ -19,7 +19,6 @@ from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...run.lanes import CRASH, first_fault
 from ...run.order import Order, Plain
-from ...run.outcome import CompletedCell
 from ...run.record.values import NotRun, RecordedCell
 from ...run.run import Run
 from ...run.scheduler import NotedOutcome
@@ -70,7 +69,7 @@ class RaySession(RunSession):
         if address:
             policy = replace(policy, quarantine=None)
         self._policy, store = policy, store_name(options.store)
-        code, mode, run_id = code_of(loaded.sweep), options.mode, run.folder.id()
+        code, mode, run_id = code_of(loaded.sweep), options.mode, run.folder.id
         self._setup = Setup(loaded.file, code, store, mode, run_id, policy, workers)
         try:
             self._packed = pickle.dumps(self._setup)
@@ -293,10 +292,9 @@ class RaySession(RunSession):
             self._stop_token.stop(BudgetReached(budget.reached(wants)))
 
 
-def _end(cell: CompletedCell) -> NotedOutcome:
+def _end(cell: RecordedCell) -> NotedOutcome:
     """How a cell ended, for the order."""
-    assert isinstance(cell.recorded, RecordedCell), "a worker records what it runs"
-    outcome = cell.recorded.outcome
+    outcome = cell.outcome
     return NotedOutcome(
         Failure(NOT_RUN, outcome.reason) if isinstance(outcome, NotRun) else outcome, []
     )

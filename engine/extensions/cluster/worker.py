@@ -20,8 +20,8 @@ from ...run.executor import LocalExecutor
 from ...run.lanes import run_lanes
 from ...run.loaded_sweep import load_sweep
 from ...run.order import Plain
-from ...run.outcome import CompletedCell, completed
-from ...run.record.capture import Capture, CapturedCell
+from ...run.record.capture import Capture
+from ...run.record.values import RecordedCell
 from ...run.scheduler import NotedOutcome, attempt_noted
 from ...run.stores import open_store
 from ...sweep.code import combined, row_codes
@@ -99,19 +99,16 @@ class Worker:
         self._life, self._numbers = uuid4().hex, count()
         self._opened: _Opened | None = None
 
-    async def run(self, places: tuple[int, ...]) -> tuple[tuple[CompletedCell, ...], Standing]:
+    async def run(self, places: tuple[int, ...]) -> tuple[tuple[RecordedCell, ...], Standing]:
         """Run cells of one problem; those that a stop leaves out are not in the result.
 
         UsageError where this process runs other code, or its environment lacks a key.
         """
         opened = self._open()
-        wanted, landed = frozenset(places), list[CompletedCell]()
+        wanted, landed = frozenset(places), list[RecordedCell]()
 
         def keep(cell: Cell, end: NotedOutcome) -> None:
-            done = completed(cell, end, opened.capture)
-            if isinstance(done.recorded, CapturedCell):
-                done = done._replace(recorded=done.recorded.recorded())
-            landed.append(done)
+            landed.append(opened.capture.cell(cell, end.outcome, end.notes))
 
         problem = opened.sweep.cells_of(opened.sweep.problem_at(places[0]))
         await run_lanes(

@@ -12,16 +12,17 @@ from typing import Literal
 import msgspec
 
 from ...errors import UsageError
-from ...run.manifest import MANIFEST_FILE
 from ...run.recorded import REPLIES
-from ...run.run_folder import GRID, OUTCOMES, PROBLEMS, SWEEP
+from ...run.run_folder import OUTCOMES, SWEEP
 
 SUFFIX = ".oversight"
 CONTENTS = "pack.json"
 FORMAT = 1
 
+MANIFEST, GRID, PROBLEMS = "manifest.json", "grid.json", "problems.jsonl"
+"""What the run is, its sweep as data, and the problems of it."""
 SAID, TOOK = "said.jsonl", "took.jsonl"
-"""The record as lines: what was said, and what it took."""
+"""Its cells as lines: what was said, and what it took."""
 FIGURES = "figures.json"
 """Every figure, as it follows from the others."""
 CODE = "code"
@@ -35,8 +36,8 @@ MAX_RATIO = 1_000
 """How many times its own size a pack may unpack to, beyond `FREE` bytes."""
 FREE = 2**26
 
-_NAMES = {SWEEP, GRID, PROBLEMS, MANIFEST_FILE, OUTCOMES, SAID, TOOK, REPLIES, FIGURES}
-NEEDED = {SWEEP, PROBLEMS, MANIFEST_FILE, OUTCOMES}
+NEEDED = {SWEEP, GRID, PROBLEMS, MANIFEST, OUTCOMES, SAID, TOOK}
+_NAMES = NEEDED | {REPLIES, FIGURES}
 _CODE = re.compile(rf"{CODE}(?:/[A-Za-z0-9_][A-Za-z0-9_. -]{{0,100}}){{1,8}}\.py")
 
 

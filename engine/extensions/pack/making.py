@@ -6,31 +6,43 @@ import os
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
 import msgspec
-import orjson
 import zstandard
 
 from ....cache.bundle import BundleStore, export_bundle
 from ....cache.record import read_record
 from ....cache.store import Reader
 from ....protocols.datasets.jsonl import jsonl
-from ...run.manifest import MANIFEST_FILE, MAX_MANIFEST
+from ...run.manifest import encoded
 from ...run.passages import without_passage
 from ...run.reader import RunReader
 from ...run.record.export import said, took
 from ...run.recorded import REPLIES
-from ...run.run_folder import GRID, OUTCOMES, PROBLEMS, SWEEP
+from ...run.run_folder import OUTCOMES, SWEEP
 from ...sweep.document import MAX_SWEEP, Document
 from ...sweep.grid import stored_grid
 from ...sweep.originals import originals
 from ...sweep.plugins import code_named
-from ...system.files import read_bounded, unwritable, whole_lines
-from .contents import CODE, CONTENTS, FIGURES, FORMAT, SAID, TOOK, Contents, PackedFile, may_hold
+from ...system.files import read_bounded, unwritable
+from .contents import (
+    CODE,
+    CONTENTS,
+    FIGURES,
+    FORMAT,
+    GRID,
+    MANIFEST,
+    PROBLEMS,
+    SAID,
+    TOOK,
+    Contents,
+    PackedFile,
+    may_hold,
+)
 from .secrets import KeyFilter
 from .verifying import figures_of
 
@@ -78,12 +90,12 @@ def make_pack(
         _write(stage / GRID, [stored_grid(run.sweep)])
         problems = map(without_passage, run.problems) if policy == "digests" else run.problems
         _write(stage / PROBLEMS, jsonl(problems))
-        _write(stage / OUTCOMES, whole_lines(run.folder / OUTCOMES))
+        _write(stage / OUTCOMES, (each.line for each in run.outcomes()))
         missing = _code(run, stage)
-        _write(stage / MANIFEST_FILE, [_manifest(run, bool((stage / CODE).exists()))])
+        _write(stage / MANIFEST, [_manifest(run, bool((stage / CODE).exists()))])
         _record(run, stage)
         for name in sorted(_names(stage)):
-            people = name.startswith(CODE) or name in (SWEEP, MANIFEST_FILE, GRID)
+            people = name.startswith(CODE) or name in (SWEEP, MANIFEST, GRID)
             keys.check(name, _read(stage / name), written_by_us=people)
         if wish.replies and store is not None:
             with ExitStack() as stack:
@@ -133,12 +145,11 @@ def _passages(run: RunReader, wish: PackWish) -> Literal["none", "included", "di
 
 def _manifest(run: RunReader, code: bool) -> bytes:
     """The manifest without what belongs to this machine: stores and folders."""
-    told = orjson.loads(read_bounded(run.folder / MANIFEST_FILE, MAX_MANIFEST))
-    told |= {"store": "", "store_id": "", "replies": 0, "refreshed_since": 0}
-    told.pop("sweep_folder", None)
-    if code:
-        told["sweep_folder"] = CODE
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2)
+    return encoded(
+        replace(
+            run.manifest, store="", store_id="", id="", replies=0, sweep_folder=CODE if code else ""
+        )
+    )
 
 
 def _code(run: RunReader, stage: Path) -> list[str]:

@@ -7,24 +7,33 @@ import sqlite3
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import IO
+from uuid import uuid4
 
 import zstandard
 
+from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.errors import ProtocolError
 from ...errors import EngineError, RunFolderError
-from ...run.reader import RunReader
+from ...run.manifest import decoded, encoded
+from ...run.outcome import Outcomes
+from ...run.record.database import RunDatabase
 from ...run.record.export import read_cells
-from ...run.record.schema import RECORD
 from ...run.record.values import RecordedCell
-from ...run.record.writer import RecordWriter
-from ...system.files import open_plain, whole_lines
+from ...run.run_folder import OUTCOMES
+from ...sweep.grid import MAX_CELLS, Grid, read_grid, stored_grid
+from ...system.files import open_plain, read_bounded, whole_lines
 from .contents import (
     CONTENTS,
     FIGURES,
+    GRID,
+    MANIFEST,
     MAX_BYTES,
     MAX_CONTENTS,
+    PROBLEMS,
     SAID,
     TOOK,
     Contents,
@@ -39,13 +48,15 @@ MAX_WINDOW = 2**27
 """Bytes of memory that unpacking may take."""
 CELLS = 256
 """Cells that are recorded at a time."""
+LINES = (MANIFEST, GRID, PROBLEMS, SAID, TOOK, FIGURES)
+"""What the database of the run has, or makes, again."""
 
 
 def open_pack(file: Path, to: Path, most: int = MAX_BYTES, *, keep_lines: bool = False) -> Contents:
     """Make a run folder of a pack. Nothing in it is executed, and no link in it is followed.
 
-    most: bytes that it may unpack to. keep_lines: whether the lines of which its record is made,
-    and its figures, are left beside it. PackError, with the file and the reason, for a pack that is
+    most: bytes that it may unpack to. keep_lines: whether the lines of which it is made, and its
+    figures, are left beside it. PackError, with the file and the reason, for a pack that is
     damaged, hostile or of a newer version; nothing of it is left then.
     """
     if to.exists():
@@ -56,8 +67,8 @@ def open_pack(file: Path, to: Path, most: int = MAX_BYTES, *, keep_lines: bool =
             unfinished.mkdir(parents=True)
             with open_plain(file) as packed:
                 contents = _unpack(packed, file.stat().st_size, unfinished, most)
-            _make_record(unfinished, contents)
-            for name in () if keep_lines else (SAID, TOOK, FIGURES):
+            _make_run(unfinished, contents, check=not keep_lines)
+            for name in () if keep_lines else LINES:
                 (unfinished / name).unlink(missing_ok=True)
             unfinished.rename(to)
     finally:
@@ -89,7 +100,7 @@ def _naming(file: Path, unfinished: Path | None = None) -> Iterator[None]:
         fault = str(exc).replace(str(unfinished), "pack") if unfinished else str(exc)
         raise PackError(f"{file}: {fault}") from exc
     except (ValueError, OverflowError, sqlite3.Error) as exc:
-        raise PackError(f"{file}: a line of the record cannot be kept: {exc}") from exc
+        raise PackError(f"{file}: a line of it cannot be kept: {exc}") from exc
 
 
 def _unpack(packed: IO[bytes], size: int, to: Path, most: int) -> Contents:
@@ -142,38 +153,43 @@ def _copy(content: IO[bytes], to: Path, claimed: PackedFile) -> None:
         raise PackError(f"{claimed.path!r} is not what its table of contents lists: {to.name}")
 
 
-def _make_record(folder: Path, contents: Contents) -> None:
-    """Check what was unpacked, and write its record from the lines."""
-    run = RunReader(folder)
-    cells, problems = len(run.sweep), len(run.problems)
-    if (cells, problems) != (contents.cells, contents.problems):
+def _make_run(folder: Path, contents: Contents, check: bool) -> None:
+    """Make the database of the run from what was unpacked. check: whether its outcomes must be
+    those that the cells make."""
+    problems = tuple(read_problems(PROBLEMS, read_bounded(folder / PROBLEMS, MAX_BYTES)))
+    grid = read_grid(read_bounded(folder / GRID, MAX_BYTES), problems)
+    manifest = decoded(read_bounded(folder / MANIFEST, MAX_BYTES), folder / MANIFEST)
+    counts = {grid.size, manifest.cells, contents.cells}
+    if len(counts) > 1 or not 0 < grid.size <= MAX_CELLS or len(problems) != contents.problems:
         raise PackError(f"it lists {contents.cells:,} cells of {contents.problems:,} problems")
-    for _ in run.outcomes():
-        pass
-    said, took = folder / SAID, folder / TOOK
-    if not said.exists():
-        return
-    with closing(RecordWriter(folder / RECORD, run.problems, run.sweep.rows)) as writer:
-        batch = []
-        for cell in _fitting(run, read_cells(whole_lines(said), whole_lines(took), run.problems)):
-            batch.append(cell)
-            if len(batch) == CELLS:
-                writer.write(batch)
-                batch = []
-        writer.write(batch)
-        writer.settle()
+    manifest = replace(manifest, id=uuid4().hex[:16])
+    with closing(RunDatabase(folder)) as database:
+        meta = {"manifest": encoded(manifest), "grid": stored_grid(grid)}
+        database.begin(problems, grid.rows, meta)
+        database.problems = problems
+        lines = whole_lines(folder / SAID), whole_lines(folder / TOOK)
+        cells = _fitting(grid, read_cells(*lines, problems))
+        while some := list(islice(cells, CELLS)):
+            database.write(some)
+        database.settle()
+        told = zip_longest(whole_lines(folder / OUTCOMES), Outcomes(database).all())
+        for line, outcome in told if check else ():
+            if line is None or outcome is None or line != outcome.line:
+                raise PackError(f"{OUTCOMES}: {line!r:.60} is not what {SAID} says")
 
 
-def _fitting(run: RunReader, cells: Iterator[RecordedCell]) -> Iterator[RecordedCell]:
+def _fitting(grid: Grid, cells: Iterator[RecordedCell]) -> Iterator[RecordedCell]:
     """The cells, each of which is where it says in the grid. RunFolderError."""
     seen = -1
     for cell in cells:
-        if not seen < cell.place < len(run.sweep):
-            raise RunFolderError(f"cell {cell.id} of the record is out of place, at {cell.place}")
+        if not seen < cell.place < len(grid):
+            raise RunFolderError(f"{SAID}: cell {cell.id} is out of place, at {cell.place}")
         seen = cell.place
-        place, side = run.where(cell.place)
-        if (place.row, place.problem, place.draw, side) != (
+        first = grid.span(grid.problem_at(seen)).start
+        before, side = divmod(seen - first, len(grid.problems[grid.problem_at(seen)].values))
+        draw, row = divmod(before, len(grid.rows))
+        if (row, grid.problem_at(seen), draw, side) != (
             *(cell.row, cell.problem, cell.draw, cell.side),
         ):
-            raise RunFolderError(f"cell {cell.id} of the record is not that of place {cell.place}")
+            raise RunFolderError(f"{SAID}: cell {cell.id} is not that of place {cell.place}")
         yield cell

@@ -24,12 +24,13 @@ from ....protocols.transcript import Failure
 from ...analysis.reports.report import report
 from ...analysis.rows import read_rows
 from ...errors import EngineError
-from ...run.outcome import projected
+from ...run.outcome import read_outcome
 from ...run.reader import RunReader
+from ...run.record.cells import replied
 from ...run.record.export import said, took
 from ...run.record.values import RecordedCell
 from ...run.recorded import REPLIES
-from ...run.run_folder import OUTCOMES, lines
+from ...run.run_folder import OUTCOMES
 from ...system.files import read_bounded, whole_lines
 from .contents import CONTENTS, FIGURES, MAX_BYTES, SAID, TOOK, Contents
 from .opening import open_pack
@@ -45,8 +46,8 @@ def figures_of(run: RunReader, contents: Contents) -> bytes:
         "contents": msgspec.to_builtins(contents)
         | {"files": {each.path: each.sha256 for each in contents.files}},
         "cells": {
-            str(place): hashlib.sha256(ended + (said(cell) if cell else b"")).hexdigest()
-            for place, cell, ended in _cells(run)
+            str(cell.place): hashlib.sha256(ended + said(cell)).hexdigest()
+            for cell, ended in _cells(run)
         },
         "figures": {s: orjson.loads(report(rows.results(s), "json")) for s in run.scores},
     }
@@ -94,21 +95,27 @@ def _wrong(run: RunReader, contents: Contents) -> Iterator[str]:
 
 def _contradictions(run: RunReader) -> Iterator[str]:
     """Cells whose lines, outcome and replies contradict one another."""
-    outcomes = {each.place: each.line for each in projected(run.record)}
+    outcomes = list(whole_lines(run.folder / OUTCOMES))
     with ExitStack() as stack:
         file = run.folder / REPLIES
         replies = stack.enter_context(closing(BundleStore(file))) if file.exists() else None
         packed = zip(whole_lines(run.folder / SAID), whole_lines(run.folder / TOOK), strict=True)
-        for place, cell, ended in _cells(run):
-            if cell is None:
-                yield f"{OUTCOMES}: {named(run, place)}: it has no record"
-                continue
-            if next(packed) != (said(cell), took(cell)):
+        known: dict[str, int] = {}
+        for cell, ended in _cells(run):
+            place = cell.place
+            same = [
+                known.setdefault(call.address, hash(replied(call))) == hash(replied(call))
+                for call in cell.calls
+            ]
+            if next(packed) != (said(cell), took(cell)) or not all(same):
                 yield f"{SAID}: {named(run, place)}: it contradicts the cells before it"
-            if outcomes.get(place, b"") != ended:
-                yield f"{OUTCOMES}: {named(run, place)}: it is not what its record makes"
+            if not outcomes or outcomes.pop(0) != ended:
+                yield f"{OUTCOMES}: {named(run, place)}: it is not what {SAID} makes"
+                outcomes = [line for line in outcomes if _place(line) > place]
             if replies is not None:
                 yield from _unlike_replies(run, cell, replies)
+        if outcomes:
+            yield f"{OUTCOMES}: {outcomes[0]!r:.60}: {SAID} has no such cell"
 
 
 def _unlike_replies(run: RunReader, cell: RecordedCell, replies: Reader) -> Iterator[str]:
@@ -127,16 +134,19 @@ def _unlike_replies(run: RunReader, cell: RecordedCell, replies: Reader) -> Iter
             yield f"{REPLIES}: {its} says something else than {SAID} and {TOOK}"
 
 
-def _cells(run: RunReader) -> Iterator[tuple[int, RecordedCell | None, bytes]]:
-    """Every cell that has an outcome or a record, in the order of the sweep: its place, record and
-    outcome, which is empty if it has none."""
-    ended = {orjson.loads(line)["place"]: line for line in lines(run.folder)}
+def _place(line: bytes) -> int:
+    try:
+        return read_outcome(line).place
+    except ValueError:
+        return -1
+
+
+def _cells(run: RunReader) -> Iterator[tuple[RecordedCell, bytes]]:
+    """Every cell that has an outcome, in the order of the sweep, with the line of that."""
     for number in range(len(run.problems)):
-        span = run.sweep.span(number)
-        recorded = run.cells(span)
-        for place in span:
-            if place in recorded or place in ended:
-                yield place, recorded.get(place), ended.get(place, b"")
+        cells = run.cells(run.sweep.span(number))
+        for place, ended in run.records(run.sweep.span(number)).items():
+            yield cells[place], ended.line
 
 
 def named(run: RunReader, place: int) -> str:

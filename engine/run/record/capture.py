@@ -1,14 +1,16 @@
 """What a cell asked and came to, as a row of the record: taken from the notes of its `Ask`."""
 
 import time
-from collections.abc import Callable, Container, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias, get_type_hints
 
-from msgspec import Struct
+import orjson
 
-from ....cache.call import Call, Identity, Part
+from ....cache.call import Call, Identity, Part, Request
 from ....cache.reply import Reply
 from ....cache.stats import source
+from ....protocols.counts import counted, unread_by_seat
 from ....protocols.judges.judge import Reading
 from ....protocols.transcript import Failure, Verdict
 from ...models.accounting.prices import Price, PriceList, charged
@@ -22,7 +24,9 @@ PERSON = "person/"
 JUDGE = "judge"
 """Role of a judge's reply that the protocol itself asks for, and no layer such as best of N."""
 
-NOTHING: Container[str] = frozenset()
+MAX_MADE = 20_000
+"""Calls whose cost is kept, for the cells that share them."""
+
 Noted: TypeAlias = tuple[Part, Call, Reply]
 
 
@@ -55,13 +59,19 @@ class Capture:
         self._sources: dict[tuple[str, str], tuple[str, bool]] = {}
         self._run = run
         self._stored_at = stored_at
+        self._made: dict[str, tuple[Reply, CallCost]] = {}
+        """By address, a reply and what it cost."""
 
     def cell(
         self, cell: Cell, outcome: Verdict | Failure | NotRun, notes: Sequence[Any] = ()
-    ) -> "CapturedCell":
+    ) -> RecordedCell:
         """A cell that has ended. notes: of its `RecordingAsk`."""
-        return CapturedCell(
-            self,
+        asked: dict[str, Noted] = {}
+        for each in sorted([each for each in notes if type(each) is tuple], key=_order):
+            asked.setdefault(each[1].address, each)
+        if len(self._made) > MAX_MADE:
+            self._made.clear()
+        return RecordedCell(
             cell.place,
             cell.id,
             self._rows[cell.row.address],
@@ -69,23 +79,28 @@ class Capture:
             cell.side,
             cell.draw,
             outcome,
-            notes,
+            tuple([self._call(each) for each in asked.values()]),
+            _judgements(outcome, notes),
+            counted(outcome) if isinstance(outcome, Verdict) else {},
+            unread_by_seat(outcome) if isinstance(outcome, Verdict) else {},
         )
 
-    def call(self, noted: Noted, known: Container[str]) -> RecordedCall:
-        """A call of a cell; of one that is `known` by its address, no more than its part in the
-        cell."""
+    def _call(self, noted: Noted) -> RecordedCall:
         part, call, reply = noted
-        about = (call.address, call.request.model, *part, call.draw)
-        if call.address in known:
-            return RecordedCall(*about)
+        made = self._made.get(call.address)
+        if made is None or (made[0] is not reply and made[0].text != reply.text):
+            made = self._made[call.address] = reply, self._cost(call, reply)
         return RecordedCall(
-            *about,
+            call.address,
+            call.request.model,
+            *part,
+            call.draw,
             reply.text,
             reply.outcome,
             reply.tool_calls,
-            self._cost(call, reply),
+            made[1],
             reply.reasoning,
+            _settings(call.request),
         )
 
     def _cost(self, call: Call, reply: Reply) -> CallCost:
@@ -131,54 +146,43 @@ class Capture:
         return known
 
 
-class CapturedCell(Struct, frozen=True):
-    """A cell that has ended, with what its `Ask` noted; its row is made where it is written."""
+def _judgements(
+    outcome: Verdict | Failure | NotRun, notes: Sequence[Any]
+) -> tuple[RecordedJudgement, ...]:
+    """What judges believed before the verdict, each belief once."""
+    readings = [each for each in notes if type(each) is Reading]
+    if isinstance(outcome, Verdict):
+        calls = [each.call for each in outcome.judgements]
+        # What the verdict is made of stands in the verdict.
+        readings = [
+            each
+            for each in readings
+            if each.verdict is None
+            or each.role != JUDGE
+            or each.case.statement
+            or each.verdict.probs != outcome.probs
+            or [part.call for part in each.verdict.judgements] != calls
+        ]
+    return tuple(sorted({_belief(each) for each in readings}, key=_order_of_beliefs))
 
-    capture: Capture
-    place: int
-    id: str
-    row: int
-    problem: int
-    side: int
-    draw: int
-    outcome: Verdict | Failure | NotRun
-    notes: Sequence[Any] = ()
-    """Notes of the cell's `RecordingAsk`."""
 
-    def recorded(self, known: Container[str] = NOTHING) -> RecordedCell:
-        """The row of the cell. known: addresses of calls that are recorded of its problem."""
-        asked: dict[str, Noted] = {}
-        for each in sorted([each for each in self.notes if type(each) is tuple], key=_order):
-            asked.setdefault(each[1].address, each)
-        return RecordedCell(
-            self.place,
-            self.id,
-            self.row,
-            self.problem,
-            self.side,
-            self.draw,
-            self.outcome,
-            tuple([self.capture.call(each, known) for each in asked.values()]),
-            self._judgements(),
-        )
+def _settings(request: Request) -> str:
+    """How a model was asked, as JSON: what the request states beside the words."""
+    return _json(tuple([getattr(request, name) for name in _STATED]))
 
-    def _judgements(self) -> tuple[RecordedJudgement, ...]:
-        """What judges believed before the verdict, each belief once."""
-        readings = [each for each in self.notes if type(each) is Reading]
-        if isinstance(self.outcome, Verdict):
-            end = self.outcome
-            calls = [each.call for each in end.judgements]
-            # What the verdict is made of stands in the verdict.
-            readings = [
-                each
-                for each in readings
-                if each.verdict is None
-                or each.role != JUDGE
-                or each.case.statement
-                or each.verdict.probs != end.probs
-                or [part.call for part in each.verdict.judgements] != calls
-            ]
-        return tuple(sorted({_belief(each) for each in readings}, key=_order_of_beliefs))
+
+@lru_cache(1024)
+def _json(values: tuple[Any, ...]) -> str:
+    stated = zip(_STATED, values, strict=True)
+    told = {name: value for name, value in stated if value not in (None, "", ())}
+    return orjson.dumps(told).decode()
+
+
+_STATED = [
+    name
+    for name in get_type_hints(Request)
+    if name not in ("model", "messages", "tools", "response_format")
+]
 
 
 def _order(noted: Noted) -> tuple[object, ...]:

@@ -1,8 +1,7 @@
 """
 RunFolderError
-├── RecordForeign   the file called record.db is no record
-├── RecordVersion   another version of this program wrote it
-└── RecordDamaged   it is torn, truncated or overwritten
+├── NotOfThisFormat   the file called run.db is none, or another version of this program wrote it
+└── RunDamaged        it is torn, truncated or overwritten
 """
 
 from pathlib import Path
@@ -11,23 +10,22 @@ from ...errors import RunFolderError
 
 
 def made_again(run: Path) -> str:
-    """How a run is had again whose record is lost: its store has every reply."""
-    return f"move {run} away, and run its sweep again on the same store: nothing is paid twice"
+    """How a run is had again whose database is lost: its store has every reply."""
+    return f"make it again from its sweep file and its store: oversight record {run}"
 
 
-class RecordForeign(RunFolderError):
-    def __init__(self, file: Path) -> None:
-        super().__init__(f"{file} is no record of a run; {made_again(file.parent)}")
+def no_run(folder: Path) -> RunFolderError:
+    """What a folder is that has no run.db."""
+    if any((folder / name).exists() for name in ("sweep.yaml", "outcomes.jsonl")):
+        return RunFolderError(f"{folder} has no run.db; {made_again(folder)}")
+    return RunFolderError(f"{folder} is no run folder: it has no run.db")
 
 
-class RecordVersion(RunFolderError):
-    def __init__(self, file: Path, version: int, known: int) -> None:
-        remedy = "upgrade oversight-bench" if version > known else made_again(file.parent)
-        super().__init__(
-            f"{file} is of version {version}, and this program reads {known}: {remedy}"
-        )
+class NotOfThisFormat(RunFolderError):
+    def __init__(self, file: Path, why: str) -> None:
+        super().__init__(f"{file} {why}; {made_again(file.parent)}")
 
 
-class RecordDamaged(RunFolderError):
+class RunDamaged(RunFolderError):
     def __init__(self, file: Path, why: str) -> None:
         super().__init__(f"{file} is damaged ({why}); {made_again(file.parent)}")

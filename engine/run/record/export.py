@@ -4,7 +4,7 @@
 it cost, cell by cell, which need not be.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -47,6 +47,7 @@ class SaidCall(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_calls: tuple[ToolCall, ...] = ()
     identity: str = ""
     reasoning: str = ""
+    settings: str = ""
 
 
 End: TypeAlias = SaidVerdict | SaidFailure | SaidNotRun
@@ -64,9 +65,8 @@ class SaidCell(msgspec.Struct, frozen=True, omit_defaults=True):
     end: End
     calls: tuple[SaidCall, ...] = ()
     believed: tuple[RecordedJudgement, ...] = ()
-    rewards: str = ""
-    included: bool | None = None
-    why: str = ""
+    counts: Mapping[str, int] = {}
+    unread: Mapping[str, int] = {}
 
 
 class TookCell(msgspec.Struct, frozen=True):
@@ -86,13 +86,13 @@ def said(cell: RecordedCell) -> bytes:
     calls = tuple(
         SaidCall(
             *(call.address, call.model, call.role, call.seat, call.heard, call.draw, call.text),
-            *(call.outcome, call.tool_calls, call.cost.identity, call.reasoning),
+            *(call.outcome, call.tool_calls, call.cost.identity, call.reasoning, call.settings),
         )
         for call in cell.calls
     )
     line = SaidCell(
         *(cell.place, cell.id, cell.row, cell.problem, cell.side, cell.draw, _end(cell.outcome)),
-        *(calls, cell.judgements, cell.rewards, cell.included, cell.why),
+        *(calls, cell.judgements, cell.counts, cell.unread),
     )
     return _encoder.encode(line) + b"\n"
 
@@ -155,11 +155,11 @@ def _recorded(cell: SaidCell, spent: TookCell, problems: tuple[Problem, ...]) ->
     calls = tuple(
         RecordedCall(
             *(call.address, call.model, call.role, call.seat, call.heard, call.draw, call.text),
-            *(call.outcome, call.tool_calls, cost, call.reasoning),
+            *(call.outcome, call.tool_calls, cost, call.reasoning, call.settings),
         )
         for call, cost in zip(cell.calls, spent.calls, strict=True)
     )
     return RecordedCell(
         *(cell.place, cell.id, cell.row, cell.problem, cell.side, cell.draw, end, calls),
-        *(cell.believed, cell.rewards, cell.included, cell.why),
+        *(cell.believed, cell.counts, cell.unread),
     )

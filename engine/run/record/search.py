@@ -1,26 +1,28 @@
-"""Words in what was said: a search by the index of a record, and through what is not in it yet."""
+"""Words in what was said: an index of them by call, and a search by it, or through all that was
+said in a run that has not settled."""
 
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeAlias
 
 from ...errors import UsageError
-from .schema import connected, faulty, read_only
-from .tables import ADDRESS, RecordTables
-from .varints import unpack_ids
-from .words import INDEXED
+from .cells import Body, spoken
+from .schema import WORDS
+from .tables import RunTables
 
 AROUND = 60
 """Characters of a text that are shown on each side of a hit."""
 
-ROW_BIT = 40
-"""Rows stand above places in the key that hits are ordered by."""
+MEMORY = 32 << 20
+"""Bytes of words that are sorted in memory: fewer and larger pieces leave no empty pages."""
 
-Source = str
+Source: TypeAlias = str
 """What a hit was found in: `turn`, `reasoning` of a turn, or `judgement`."""
 
 
@@ -35,8 +37,7 @@ class Hit:
     source: Source
     turn: int | None
     """Number of the turn, from 0; None for a judgement."""
-    text: int
-    """Number of the text in the record."""
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,131 +72,113 @@ class Query:
         return f"{'…' if first else ''}{shown}{'…' if last < len(text) else ''}"
 
 
-def search(record: RecordTables, file: Path, query: Query, rows: Collection[int]) -> list[Hit]:
-    """Every hit in these rows, in the order of row, problem, draw, world and turn.
-
-    file: of the record, which was opened and checked. RunFolderError for a record that cannot be
-    searched.
-    """
-    with closing(connected(":memory:", file)) as db:
-        try:
-            db.execute("ATTACH ? AS record", (read_only(file),))
-            db.execute("CREATE TEMP TABLE wanted(row INTEGER PRIMARY KEY)")
-            db.executemany("INSERT INTO wanted VALUES(?)", ((row,) for row in rows))
-            _found(record, db, query)
-            found = [
-                (key, count, source, turn, text)
-                for source, query_of in _SAID
-                for key, count, turn, text in db.execute(query_of)
-            ]
-            found += _judged(db)
-        except sqlite3.Error as exc:
-            raise faulty(file, exc) from exc
-    found.sort(key=lambda hit: (hit[0], hit[3] is None, hit[3] or 0))
-    mask = (1 << ROW_BIT) - 1
-    return [Hit(key & mask, count, source, turn, text) for key, count, source, turn, text in found]
+def documents(tables: RunTables) -> Iterator[tuple[int, str, str]]:
+    """(number, what others read, what they did not) for every call whose reply was heard; for what
+    was said without a call, -1 - the place of its cell."""
+    seen = set[int]()
+    for _, cells in groupby(tables.bodies(), itemgetter(2)):
+        said: dict[int, tuple[list[str], list[str]]] = {}
+        for place, _, _, body in cells:
+            for key, heard, thought in _texts(place, body, tables):
+                if key not in seen:
+                    words, private = said.setdefault(key, ([], []))
+                    words += [heard] if heard and heard not in words else []
+                    private += [thought] if thought and thought not in private else []
+        seen |= said.keys()
+        for key, (words, private) in said.items():
+            yield key, "\n".join(words), "\n".join(private)
 
 
-_KEY = f"min(cells.row << {ROW_BIT} | cells.place), count(*)"
-# What was said is gone through once, and looked up among the texts found: the other way round each
-# text would be searched for in all that was said, where the record has no index for it.
-_SAID = [
-    (
-        source,
-        f"SELECT {_KEY}, turns.n, found.text FROM record.{said}"
-        " JOIN record.cells USING(conversation) JOIN wanted USING(row)"
-        " GROUP BY turns.conversation, turns.n",
-    )
-    for source, said in (
-        ("turn", "turns CROSS JOIN found ON found.text = turns.text"),
-        ("reasoning", "turns CROSS JOIN found ON found.text = turns.reasoning"),
-        (
-            "reasoning",
-            "calls CROSS JOIN found ON found.text = calls.reasoning JOIN record.turns USING(call)",
-        ),
-    )
-]
-
-
-def _judged(db: sqlite3.Connection) -> Iterator[tuple[int, int, Source, int | None, int]]:
-    texts: dict[tuple[int, Source], int] = {
-        (judgement, "judgement"): text
-        for judgement, text in db.execute(
-            "SELECT judgement, found.text FROM record.judgements CROSS JOIN found USING(text)"
-        )
-    }
-    thoughts: dict[int, int] = dict(
-        db.execute(
-            "SELECT call, found.text FROM record.calls CROSS JOIN found"
-            " ON found.text = calls.reasoning"
-        )
-    )
-    asked = db.execute("SELECT judgement, calls FROM record.judgements WHERE calls IS NOT NULL")
-    for judgement, calls in asked if thoughts else ():
-        # Of a call that the cell did not ask itself, the address stands there.
-        for call in unpack_ids(calls) if len(calls) != ADDRESS else ():
-            if call in thoughts:
-                texts[judgement, "reasoning"] = thoughts[call]
-    if not texts:
-        return
-    cells: dict[tuple[int, Source], list[int]] = {}
-    for row, place, judgements in db.execute(
-        "SELECT row, place, judgements FROM record.cells JOIN wanted USING(row)"
-        " WHERE judgements IS NOT NULL"
-    ):
-        for each in unpack_ids(judgements):
-            for source in ("judgement", "reasoning"):
-                if (each, source) in texts:
-                    cells.setdefault((each, source), []).append(row << ROW_BIT | place)
-    yield from ((min(at), len(at), each[1], None, texts[each]) for each, at in cells.items())
-
-
-def _found(record: RecordTables, db: sqlite3.Connection, query: Query) -> None:
-    """Put the numbers of the texts that have all words into the table `found`."""
-    db.execute("CREATE TEMP TABLE found(text INTEGER PRIMARY KEY)")
-    indexed = int(record.meta.get(INDEXED, 0))
-    phrases = _phrases(db, query)
-    words = " AND ".join(word for phrase in phrases for word in phrase)
-    if indexed and words:
-        beside = [_beside(phrase) for phrase in phrases if len(phrase) > 1]
-        if beside:
-            # The index has no positions: what it names is read.
-            named = record.query(
-                "SELECT text, body FROM texts WHERE text IN (SELECT rowid FROM words(?))", words
-            )
-            there = (
-                (number,)
-                for number, body in named
-                for text in [_folded(record.unpacked(body))]
-                if all(pattern.search(text) for pattern in beside)
-            )
-            db.executemany("INSERT INTO found VALUES(?)", there)
+def _texts(place: int, body: Body, tables: RunTables) -> Iterator[tuple[int, str, str]]:
+    said = spoken(body)
+    calls = tables.calls(call for _, call, _, _ in said if isinstance(call, int))
+    for _, call, text, thought in said:
+        if isinstance(call, int):
+            reply = calls[call]
+            yield call, reply.text if text is None else text, thought
+            yield call, "", reply.reasoning
         else:
-            db.execute("INSERT INTO found SELECT rowid FROM record.words(?)", (words,))
-    # What was recorded since, or all of a run that has not settled, is indexed for this search.
-    db.execute("CREATE VIRTUAL TABLE temp.tail USING fts5(body, content='')")
-    db.executemany(
-        "INSERT INTO tail(rowid, body) VALUES(?, ?)",
-        ((number, record.unpacked(body)) for number, body in record.query(_NEW, indexed)),
-    )
-    db.execute("INSERT OR IGNORE INTO found SELECT rowid FROM tail(?)", (query.match,))
+            yield -1 - place, text or "", thought
 
 
-def _phrases(db: sqlite3.Connection, query: Query) -> list[list[str]]:
+def make_words(db: sqlite3.Connection, texts: Iterable[tuple[int, str, str]]) -> None:
+    """Index what was said. The caller holds a transaction.
+
+    The index has no texts of its own, nor positions, which would be two thirds of it: what it
+    names is read.
+    """
+    db.execute(WORDS)
+    db.execute("INSERT INTO words(words, rank) VALUES('hashsize', ?)", (MEMORY,))
+    db.executemany("INSERT INTO words(rowid, said, thought) VALUES(?,?,?)", texts)
+
+
+def drop_words(db: sqlite3.Connection) -> None:
+    db.execute("DROP TABLE IF EXISTS words")
+
+
+def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
+    """Every hit in these rows, in the order of row, problem, draw, world and turn. RunFolderError
+    for a run that cannot be searched."""
+    phrases = _phrases(query)
+    patterns = [_pattern(phrase) for phrase in phrases if phrase]
+    if not patterns:
+        return []
+    named = _named(tables, phrases)
+    fits: dict[tuple[int, str], bool] = {}
+    found: dict[tuple[int, Source, int | None, int, str], list[tuple[int, int]]] = {}
+    for place, row, problem, body in tables.bodies():
+        if row not in rows:
+            continue
+        for turn, call, text, thought in spoken(body):
+            key = call if isinstance(call, int) else -1 - place
+            if named is not None and key not in named:
+                continue
+            reply = tables.calls([call])[call] if isinstance(call, int) else None
+            heard = reply.text if reply and text is None else text or ""
+            private = (thought, reply.reasoning if reply else "")
+            source = "judgement" if turn is None else "turn"
+            for kind, said in ((source, heard), *(("reasoning", each) for each in private)):
+                if not said:
+                    continue
+                if (key, said) not in fits:
+                    folded = _folded(said)
+                    fits[key, said] = all(pattern.search(folded) for pattern in patterns)
+                if fits[key, said]:
+                    cells = found.setdefault((problem, kind, turn, key, said), [])
+                    if not cells or cells[-1] != (row, place):
+                        cells.append((row, place))
+    hits = [
+        (min(cells), Hit(min(cells)[1], len(cells), kind, turn, said))
+        for (_, kind, turn, _, said), cells in found.items()
+    ]
+    hits.sort(key=lambda hit: (hit[0], hit[1].turn is None, hit[1].turn or 0))
+    return [hit for _, hit in hits]
+
+
+def _named(tables: RunTables, phrases: Sequence[Sequence[str]]) -> set[int] | None:
+    """The numbers of what has all words, by the index; None where there is none."""
+    if not tables.setting("indexed"):
+        return None
+    words = " AND ".join(word for phrase in phrases for word in phrase)
+    return {number for (number,) in tables.query("SELECT rowid FROM words(?)", words)}
+
+
+def _phrases(query: Query) -> list[list[str]]:
     """The words of each part of a query, as the index divides and folds them, each in quotes."""
-    db.execute("CREATE VIRTUAL TABLE temp.asked USING fts5(body)")
-    db.executemany("INSERT INTO asked(rowid, body) VALUES(?, ?)", enumerate(query.parts))
-    db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(temp, asked, instance)")
     phrases: list[list[str]] = [[] for _ in query.parts]
-    for part, term in db.execute("SELECT doc, term FROM terms ORDER BY doc, offset"):
-        phrases[part].append(f'"{term}"')
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.execute("CREATE VIRTUAL TABLE asked USING fts5(body)")
+        db.executemany("INSERT INTO asked(rowid, body) VALUES(?, ?)", enumerate(query.parts))
+        db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(asked, instance)")
+        for part, term in db.execute("SELECT doc, term FROM terms ORDER BY doc, offset"):
+            phrases[part].append(f'"{term}"')
     for part, phrase in zip(query.parts, phrases, strict=True):
         if phrase and part.endswith("*"):
             phrase[-1] += "*"
     return phrases
 
 
-def _beside(phrase: Sequence[str]) -> re.Pattern[str]:
+def _pattern(phrase: Sequence[str]) -> re.Pattern[str]:
     """These words side by side, in a folded text."""
     words = r"[\W_]+".join(re.escape(word.strip('"*')) for word in phrase)
     return re.compile(rf"(?<![^\W_]){words}" + r"(?![^\W_])" * (not phrase[-1].endswith("*")))
@@ -209,10 +192,3 @@ def _folded(text: str) -> str:
     if not text.isascii():
         text = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
     return text.lower()
-
-
-_NEW = (
-    "SELECT text, body FROM texts WHERE text > ? AND text IN (SELECT text FROM turns UNION"
-    " SELECT reasoning FROM turns UNION SELECT reasoning FROM calls UNION"
-    " SELECT text FROM judgements)"
-)

@@ -1,65 +1,59 @@
-"""A record read back: the rows of its tables as the values that were written."""
+"""A run read back from `run.db`: its rows as the values that were written."""
 
 import sqlite3
+import struct
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-import orjson
 from msgspec.structs import replace
 
-from ....cache.reply import ToolCall
-from ....protocols.doubts import Doubt
-from ....protocols.question import Answer, Problem, Question
-from ....protocols.quotes import Quote
-from ....protocols.transcript import Failure, Judgement, ToolUse, Transcript, Turn, Verdict
-from .errors import RecordDamaged
-from .schema import (
-    ALOUD,
-    AT_ONCE,
-    CHECK_BIT,
-    CHECKS,
-    CONCEDED,
-    CUT,
-    ORIGINS,
-    OUTCOME_BIT,
-    OUTCOMES,
-    faulty,
-    open_to_read,
+from ....protocols.datasets.jsonl import problems as read_problems
+from ....protocols.question import Problem
+from .cells import (
+    CALL_COLUMNS,
+    Body,
+    Packing,
+    Replied,
+    beliefs_of,
+    call_read,
+    cell_end,
+    crc_of,
+    read_body,
+    read_figures,
+    read_reply,
 )
-from .texts import Unpacker
-from .values import (
-    CallCost,
-    NotRun,
-    RecordedCall,
-    RecordedCell,
-    RecordedJudgement,
-)
-from .varints import unpack_floats, unpack_ids, unpack_pairs
+from .errors import RunDamaged
+from .schema import RUN_DB, STATUSES, WITHDRAWN, faulty, open_to_read
+from .values import RecordedCall, RecordedCell
 
-_problems = msgspec.json.Decoder(Problem)
+AT_ONCE = 256
+"""Cells that are read at a time, and numbers in one query."""
+MAX_KNOWN = 20_000
+"""Calls that are kept, for the cells that share them."""
 
 _CELLS = (
-    "SELECT place, id, row, problem, side, draw, status, conversation, probs, captured, measures,"
-    " redraws, failure, cause, judgements, readings, calls, rewards, included, why,"
-    " unread, doubts FROM cells"
+    "SELECT place, id, row, problem, side, draw, status, probs, failure, more, crc, body FROM cells"
 )
 
 
-class RecordTables:
-    """Reads a record by the numbers of its rows. RunFolderError for one that is damaged."""
+class RunTables:
+    """Reads a run by the numbers of its rows. RunFolderError for one that is damaged."""
 
     def __init__(self, db: sqlite3.Connection, file: Path) -> None:
-        """file: names the record in errors."""
+        """file: names the database in errors."""
         self.db = db
-        self._file = file
+        self.file = file
+        self._known: dict[int, RecordedCall] = {}
 
     @classmethod
-    def open(cls, file: Path) -> Self:
-        """A record to be read; a context manager that closes it. RunFolderError."""
-        return cls(open_to_read(file), file)
+    def open(cls, folder: Path) -> Self:
+        """The run in a folder, to be read; a context manager that closes it. RunFolderError."""
+        return cls(open_to_read(folder / RUN_DB), folder / RUN_DB)
 
     def __enter__(self) -> Self:
         return self
@@ -69,175 +63,175 @@ class RecordTables:
 
     def setting(self, name: str) -> Any:
         """What is known of the run under a name; None if nothing is."""
-        return next(
-            (value for (value,) in self.query("SELECT value FROM meta WHERE key=?", name)), None
-        )
+        found = self.fetched("SELECT value FROM meta WHERE name=?", name)
+        return found[0][0] if found else None
 
-    @cached_property
-    def meta(self) -> dict[str, Any]:
-        """What is known of the run, by name."""
-        return dict(self.query("SELECT key, value FROM meta"))
+    def told(self, name: str) -> bytes:
+        """What was kept about the run under a name; empty if nothing was. RunDamaged."""
+        packed = self.setting(name)
+        return b"" if packed is None else self.unpacked(packed)
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
-        """By number."""
-        return tuple(
-            self._problem(body, passage)
-            for body, passage in self.query("SELECT body, passage FROM problems ORDER BY problem")
+        """By number. DatasetError for one that is none."""
+        with damage_named(self.file):
+            passages = {
+                number: self._packing.unpack(body).decode()
+                for number, body in self.query("SELECT passage, body FROM passages")
+            }
+            rows = self.fetched("SELECT passage, body FROM problems ORDER BY problem")
+            lines = b"".join(self._packing.unpack(body) for _, body in rows)
+            read = read_problems(f"{self.file}: problems", lines)
+            return tuple(
+                problem
+                if passage is None
+                else replace(problem, question=replace(problem.question, passage=passages[passage]))
+                for problem, (passage, _) in zip(read, rows, strict=True)
+            )
+
+    def statuses(self) -> Iterator[tuple[int, int]]:
+        """(place, status as a number of `STATUSES`) of every cell, in no order."""
+        return self.query("SELECT place, status FROM cells INDEXED BY cells_landed")
+
+    def count(self) -> tuple[int, int]:
+        """(cells with an outcome, failures among them)."""
+        counts = dict(
+            self.query("SELECT status, count(*) FROM cells INDEXED BY cells_landed GROUP BY status")
         )
-
-    @cached_property
-    def questions(self) -> Sequence[Question]:
-        """By number; a reader that has the problems already sets its own."""
-        return [problem.question for problem in self.problems]
-
-    def text(self, number: int | None) -> str:
-        """A text by its number; empty for None."""
-        if number is None:
-            return ""
-        for (body,) in self.fetched("SELECT body FROM texts WHERE text=?", number):
-            return self.unpacked(body)
-        raise RecordDamaged(self._file, f"text {number} is missing")
-
-    def texts(self, first: int = 1) -> Iterator[tuple[int, str]]:
-        """(number, text) of every text from the first on, in the order of the numbers."""
-        for number, body in self.query(
-            "SELECT text, body FROM texts WHERE text>=? ORDER BY text", first
-        ):
-            yield number, self.unpacked(body)
-
-    def places(self) -> Iterator[tuple[int, int]]:
-        """(place, status as a number of `STATUSES`) of every recorded cell, in order."""
-        return self.query("SELECT place, status FROM cells ORDER BY place")
+        failed = counts.get(STATUSES.index("failed"), 0)
+        return sum(counts.values()) - counts.get(WITHDRAWN, 0), failed
 
     def cells(self, places: Iterable[int] | None = None) -> Iterator[RecordedCell]:
-        """The cells at these places that are recorded, or all, in the order given, or the
-        sweep's."""
-        if places is None:
-            yield from map(self._cell, self.query(f"{_CELLS} ORDER BY place"))
-            return
-        # Worlds of one problem share calls, and whoever asks for some cells asks for its worlds.
-        known: dict[tuple[int, int], RecordedCall] = {}
-        for place in places:
-            for row in self.fetched(f"{_CELLS} WHERE place=?", place):
-                yield self._cell(row, known)
+        """The cells at these places that are recorded, or all, in the order of the sweep."""
+        for rows in self._rows(_CELLS, places):
+            with damage_named(self.file):
+                bodies = [read_body(self.unpacked(row[-1])) for row in rows]
+                calls = self.calls(call for body in bodies for call in body.calls[1::2])
+                read = [
+                    self._cell(row, body, calls) for row, body in zip(rows, bodies, strict=True)
+                ]
+            yield from read
 
-    def turns(self, conversation: int, answers: Sequence[Answer]) -> tuple[Turn, ...]:
-        """What was said in a conversation. answers: of its question."""
-        return tuple(
-            self._turn(row, answers)
-            for row in self.query(
-                "SELECT value, side, turns.text, address, turns.reasoning, flags, forged,"
-                " retries, extra FROM turns JOIN names ON name = speaker"
-                " LEFT JOIN calls USING(call) WHERE conversation=? ORDER BY n",
-                conversation,
-            )
-        )
-
-    def call(self, number: int, part: int) -> RecordedCall:
-        """A call by its number, in the part that a cell gave it."""
-        for (
-            address,
-            model,
-            identity,
-            served,
-            draw,
-            outcome,
-            text,
-            tools,
-            stop,
-            *took,
-        ) in self.fetched(
-            "SELECT address, model, identity, endpoints.served, draw, outcome, text, tools, value,"
-            " tokens_in, tokens_out, cache_read, cache_write, dollars, origin, at, "
-            "came, elsewhere, reasoning FROM calls JOIN endpoints USING(endpoint)"
-            " LEFT JOIN names ON name = stop WHERE call=?",
-            number,
+    def bodies(self, places: range | None = None) -> Iterator[tuple[int, int, int, Body]]:
+        """(place, row, problem, what was said) of the cells that have an outcome, in the order of
+        the sweep. places: None for all."""
+        first, last = (places.start, places.stop) if places else (0, 2**62)
+        for place, row, problem, body in self.query(
+            "SELECT place, row, problem, body FROM cells WHERE status < 2 AND place >= ?"
+            " AND place < ? ORDER BY place",
+            *(first, last),
         ):
-            sent, said, read, written, dollars, origin, at, came, elsewhere, reasoning = took
-            tokens = (sent, said, read, written)
-            whence = (ORIGINS[origin], at, came, bool(elsewhere))
-            return RecordedCall(
-                address.hex(),
-                model,
-                *self._parts[part],
-                tuple(map(int, draw.split("."))) if draw else (),
-                self.text(text),
-                OUTCOMES[outcome or 0],
-                tuple(ToolCall(*each) for each in orjson.loads(tools or "[]")),
-                CallCost(identity, served, stop or "", *tokens, dollars, *whence),
-                self.text(reasoning),
-            )
-        raise RecordDamaged(self._file, f"call {number} is missing")
+            with damage_named(self.file):
+                read = read_body(self.unpacked(body))
+            yield place, row, problem, read
+
+    def calls(self, numbers: Iterable[int]) -> dict[int, RecordedCall]:
+        """Calls by number, without their parts in a cell."""
+        wanted = dict.fromkeys(numbers)
+        if len(self._known) > MAX_KNOWN:
+            self._known = {}
+        known = self._known
+        missing = [number for number in wanted if number not in known]
+        for row in self.among(
+            f"SELECT {CALL_COLUMNS} FROM calls JOIN endpoints USING(endpoint) WHERE call IN ({{}})",
+            missing,
+        ):
+            with damage_named(self.file):
+                known[row[0]] = call_read(row, self._packing_of(row[9]))
+        for number in missing:
+            if number not in known:
+                raise RunDamaged(self.file, f"call {number} is missing")
+        return known
+
+    def reply(self, packed: bytes) -> Replied:
+        return read_reply(self.unpacked(packed))
+
+    def among(self, sql: str, numbers: Iterable[int]) -> Iterator[Any]:
+        """Rows of a query over a list of numbers, which stands as {} in it."""
+        listed = list(numbers)
+        for first in range(0, len(listed), AT_ONCE):
+            some = listed[first : first + AT_ONCE]
+            yield from self.fetched(sql.format(",".join("?" * len(some))), *some)
 
     def query(self, sql: str, *values: int | str | bytes) -> Iterator[Any]:
         """Rows of a query, read one at a time. RunFolderError for an error of SQLite's."""
         try:
             yield from self.db.execute(sql, values)
         except sqlite3.Error as exc:
-            raise faulty(self._file, exc) from exc
+            raise faulty(self.file, exc) from exc
 
     def fetched(self, sql: str, *values: int | str | bytes) -> list[Any]:
         """All rows of a query in one list: a third of the time of `query` where there are few."""
         try:
             return self.db.execute(sql, values).fetchall()
         except sqlite3.Error as exc:
-            raise faulty(self._file, exc) from exc
+            raise faulty(self.file, exc) from exc
+
+    def unpacked(self, packed: bytes) -> bytes:
+        """A packed value. RunDamaged."""
+        try:
+            return self._packing_of(packed).unpack(packed)
+        except ValueError as exc:
+            raise RunDamaged(self.file, str(exc)) from exc
+
+    def _packing_of(self, packed: bytes) -> Packing:
+        if not self._packing.knows(packed):
+            # The writer may have trained a dictionary since.
+            del self._packing
+        return self._packing
 
     @cached_property
-    def _unpacker(self) -> Unpacker:
-        return Unpacker(dict(self.query("SELECT dictionary, body FROM dictionaries")))
-
-    @cached_property
-    def _names(self) -> dict[int, str]:
-        return dict(self.query("SELECT name, value FROM names"))
+    def _packing(self) -> Packing:
+        return Packing(self.setting("zdict"))
 
     @cached_property
     def _parts(self) -> dict[int, tuple[str, str, int]]:
         return {n: (*part,) for n, *part in self.query("SELECT part, role, seat, heard FROM parts")}
 
-    def unpacked(self, body: bytes) -> str:
-        try:
-            if not self._unpacker.knows(body):
-                # The writer may train a dictionary while somebody reads, and pack all again.
-                del self._unpacker
-            return self._unpacker.unpack(body)
-        except ValueError as exc:
-            raise RecordDamaged(self._file, str(exc)) from exc
+    def _part(self, number: int) -> tuple[str, str, int]:
+        if number not in self._parts:
+            # The writer goes on while somebody reads.
+            del self._parts
+        return self._parts[number]
 
-    def _problem(self, body: int, passage: int | None) -> Problem:
-        try:
-            problem = _problems.decode(self.text(body))
-        except (msgspec.DecodeError, ValueError) as exc:
-            raise RecordDamaged(self._file, f"a problem of it cannot be read: {exc}") from exc
-        if passage is None:
-            return problem
-        question = replace(problem.question, passage=self.text(passage))
-        return replace(problem, question=question)
+    def _rows(self, query: str, places: Iterable[int] | None) -> Iterator[Sequence[Any]]:
+        """Some rows of a query over cells at a time, in the order of the sweep."""
+        if places is None:
+            rows = self.query(f"{query} ORDER BY place")
+            while some := list(islice(rows, AT_ONCE)):
+                yield some
+            return
+        listed = sorted(places)
+        for first in range(0, len(listed), AT_ONCE):
+            some = listed[first : first + AT_ONCE]
+            marks = ",".join("?" * len(some))
+            if found := self.fetched(f"{query} WHERE place IN ({marks}) ORDER BY place", *some):
+                yield found
 
-    def _cell(
-        self, row: Sequence[Any], known: dict[tuple[int, int], RecordedCall] | None = None
-    ) -> RecordedCell:
-        """known: calls that were read already, by number and part."""
-        calls_read = {} if known is None else known
-        place, id, number, problem, side, draw, status, *end, readings, calls = row[:17]
-        rewards, included, why, unread, doubts = row[17:]
-        question = self.questions[problem]
-        asked = list(unpack_pairs(calls))
-        for part, call in asked:
-            if (call, part) not in calls_read:
-                calls_read[call, part] = self.call(call, part)
-        outcome: Verdict | Failure | NotRun
-        if status == 0:
-            outcome = replace(
-                self._verdict(end, question),
-                bounds=tuple(map(tuple, orjson.loads(unread or "{}").get("bounds", ()))),
-                doubts=msgspec.convert(orjson.loads(doubts or "[]"), tuple[Doubt, ...]),
+    def _cell(self, row: Sequence[Any], body: Body, calls: dict[int, RecordedCall]) -> RecordedCell:
+        place, id, number, problem, side, draw, status, probs, failure, more = sound(row)
+        question = self.problems[problem].question
+        asked = []
+        for part, call in zip(body.calls[::2], body.calls[1::2], strict=True):
+            known, (role, seat, heard) = calls[call], self._part(part)
+            asked.append(
+                RecordedCall(
+                    known.address,
+                    known.model,
+                    role,
+                    seat,
+                    heard,
+                    known.draw,
+                    known.text,
+                    known.outcome,
+                    known.tool_calls,
+                    known.cost,
+                    known.reasoning,
+                    known.settings,
+                )
             )
-        elif status == 1:
-            outcome = Failure(end[5], *orjson.loads(end[6]))
-        else:
-            outcome = NotRun(end[6])
+        end = cell_end(status, probs, failure, more, body, question, calls)
+        told = read_figures(more if status == 0 else None)
         return RecordedCell(
             place,
             id.hex(),
@@ -245,96 +239,37 @@ class RecordTables:
             problem,
             side,
             draw,
-            outcome,
-            tuple(calls_read[call, part] for part, call in asked),
-            tuple(self._reading(each, question.answers) for each in unpack_ids(readings)),
-            rewards or "",
-            None if included is None else bool(included),
-            why or "",
-        )
-
-    def _verdict(self, end: Sequence[Any], question: Question) -> Verdict:
-        conversation, probs, _, measures, redraws, _, _, judgements = end
-        turns = () if conversation is None else self.turns(conversation, question.answers)
-        return Verdict(
-            unpack_floats(probs),
-            Transcript(question, turns),
-            tuple(map(self._made_of, unpack_ids(judgements))),
-            tuple(orjson.loads(measures or "{}").items()),
-            tuple(map(tuple, orjson.loads(redraws or "[]"))),
-        )
-
-    def _made_of(self, number: int) -> Judgement:
-        _, _, _, _, _, _, probs, captured, text, calls, _ = self._judgement(number)
-        # Of a call that the cell did not ask itself, the address stands there.
-        call = calls.decode() if len(calls) == ADDRESS else self._address(unpack_ids(calls))
-        return Judgement(unpack_floats(probs), call, self.text(text), captured)
-
-    def _reading(self, number: int, answers: Sequence[Answer]) -> RecordedJudgement:
-        role, judge, heard, about, side, statement, probs, captured, text, calls, error = (
-            self._judgement(number)
-        )
-        return RecordedJudgement(
-            self._names[role],
-            self._names.get(judge, ""),
-            heard,
-            unpack_floats(probs),
-            self._address(() if about is None else (about,)),
-            "" if side is None else answers[side].label,
-            self.text(statement),
-            captured,
-            self.text(text),
-            tuple(self._address((call,)) for call in unpack_ids(calls)),
-            error or "",
-        )
-
-    def _judgement(self, number: int) -> tuple[Any, ...]:
-        for role, judge, heard, about, side, statement, probs, captured, *rest in self.fetched(
-            "SELECT role, judge, heard, about, side, statement, probs, captured, text, calls, error"
-            " FROM judgements WHERE judgement=?",
-            number,
-        ):
-            text, calls, error = rest
-            certain = 1.0 if captured is None else captured
-            words = (text, calls or b"", error)
-            return (role, judge, heard, about, side, statement, probs or b"", certain, *words)
-        raise RecordDamaged(self._file, f"judgement {number} is missing")
-
-    def _address(self, calls: Sequence[int]) -> str:
-        """Address of the first of some calls; empty if there is none."""
-        for number in calls[:1]:
-            for (address,) in self.fetched("SELECT address FROM calls WHERE call=?", number):
-                return _hex(address)
-        return ""
-
-    def _turn(self, row: Sequence[Any], answers: Sequence[Answer]) -> Turn:
-        speaker, side, text, address, reasoning, flags, forged, retries, extra = row
-        more = orjson.loads(extra) if extra else {}
-        argued = None if side is None else answers[side]
-        return Turn(
-            speaker,
-            self.text(text),
-            Answer(*more["side"]) if "side" in more else argued,
-            more.get("call", _hex(address)),
-            tuple(ToolUse(*use) for use in more.get("tools", ())),
-            OUTCOMES[flags >> OUTCOME_BIT],
-            forged or 0,
-            bool(flags & CUT),
-            tuple(Quote(*quote) for quote in more.get("quotes", ())),
-            bool(flags & CONCEDED),
-            CHECKS[flags >> CHECK_BIT & 3],
-            retries or 0,
-            self.text(reasoning),
-            bool(flags & ALOUD),
-            bool(flags & AT_ONCE),
-            doubts=msgspec.convert(more.get("doubts", ()), tuple[Doubt, ...]),
-            hidden=more.get("hidden", 0),
+            end,
+            tuple(asked),
+            beliefs_of(body, calls),
+            told.counts,
+            told.unread,
         )
 
 
-ADDRESS = 64
-"""Hex digits of an address."""
+def sound(row: Sequence[Any]) -> Sequence[Any]:
+    """The columns of a cell, from its place to `more`. ValueError where the checksum behind them is
+    another."""
+    columns = row[:_COLUMNS]
+    if crc_of(*columns) != row[_COLUMNS]:
+        raise ValueError(f"cell {row[0]} was changed")
+    return columns
 
 
-def _hex(digest: bytes | None) -> str:
-    return (digest or b"").hex()
+_COLUMNS = 10
+
+
+@contextmanager
+def damage_named(file: Path) -> Iterator[None]:
+    """RunDamaged, which names the file, for whatever goes wrong in making sense of a run."""
+    try:
+        yield
+    except (
+        LookupError,
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        struct.error,
+        msgspec.MsgspecError,
+    ) as exc:
+        raise RunDamaged(file, f"{type(exc).__name__}: {exc}") from exc

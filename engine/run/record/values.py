@@ -1,13 +1,11 @@
 """The plain values of a record: what one row of each table holds, apart from how it is stored."""
 
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
-from msgspec import Struct
-from msgspec.structs import replace
+import msgspec
 
 from ....cache.reply import Outcome, ToolCall, Usage
-from ....protocols.counts import unread_by_seat
 from ....protocols.transcript import Failure, Verdict
 
 Origin: TypeAlias = Literal["unknown", "new", "stored", "batch", "person", "taken over"]
@@ -17,7 +15,7 @@ ROUNDING = 1e-6
 """By how much probabilities may be off."""
 
 
-class CallCost(Struct, frozen=True):
+class CallCost(msgspec.Struct, frozen=True):
     """What a call took. It may differ between two runs of one sweep."""
 
     identity: str = ""
@@ -49,11 +47,8 @@ class CallCost(Struct, frozen=True):
 
 NOT_KNOWN = CallCost()
 
-VERDICT = "verdict"
-"""Role of the judgements that a verdict is made of."""
 
-
-class RecordedCall(Struct, frozen=True):
+class RecordedCall(msgspec.Struct, frozen=True):
     """A call that a cell asked, and its reply."""
 
     address: str
@@ -71,9 +66,12 @@ class RecordedCall(Struct, frozen=True):
     cost: CallCost = NOT_KNOWN
     reasoning: str = ""
     """What the model thought before it spoke."""
+    settings: str = ""
+    """How it was asked, as JSON: temperature, most tokens, what else the request states. Empty
+    where that is not known."""
 
 
-class RecordedJudgement(Struct, frozen=True):
+class RecordedJudgement(msgspec.Struct, frozen=True):
     """What a judge believed on the way to a verdict: after a draft, after a round, of a statement.
 
     What the verdict itself was made of stands in `Verdict.judgements`.
@@ -102,8 +100,7 @@ class RecordedJudgement(Struct, frozen=True):
     """Why it could not be read; empty if it could."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotRun:
+class NotRun(msgspec.Struct, frozen=True):
     """Why a world was left out on purpose."""
 
     reason: str
@@ -113,7 +110,7 @@ CellEnd: TypeAlias = Verdict | Failure | NotRun
 """What became of a cell."""
 
 
-class RecordedCell(Struct, frozen=True):
+class RecordedCell(msgspec.Struct, frozen=True):
     """One world of one problem in one row, with all that was asked, said and believed in it."""
 
     place: int
@@ -135,27 +132,11 @@ class RecordedCell(Struct, frozen=True):
     and address, never by time."""
     judgements: tuple[RecordedJudgement, ...] = ()
     """What judges believed on the way, in the same order."""
-    rewards: str = ""
-    """What each seat earned, as JSON; empty where nothing was computed."""
-    included: bool | None = None
-    """Whether it counts in the tables; None: nobody said."""
-    why: str = ""
-    """Why it is left out, or kept in spite of something."""
-
-    def moved(self, place: int, row: int, problem: int) -> "RecordedCell":
-        """This cell as one of another run, which takes it over."""
-        calls = tuple(
-            replace(call, cost=replace(call.cost, origin="taken over")) for call in self.calls
-        )
-        return replace(self, place=place, row=row, problem=problem, calls=calls)
-
-
-def unread_in(verdict: Verdict) -> dict[str, Any]:
-    """What replies that could not be read leave open, as the line of a cell has it."""
-    told: dict[str, Any] = {"bounds": verdict.bounds} if verdict.bounds else {}
-    if unread := unread_by_seat(verdict):
-        told["unread"] = unread
-    return told
+    counts: Mapping[str, int] = {}
+    """What went otherwise than asked in its transcript: `oversight.protocols.counts.Counts`."""
+    unread: Mapping[str, int] = {}
+    """How many replies of each seat were refused, cut off, empty or unreadable, as
+    `Judge: truncated`; those that a selection left out are counted too."""
 
 
 def are_probabilities(probs: tuple[float, ...]) -> bool:

@@ -9,15 +9,13 @@ from itertools import islice
 from pathlib import Path
 
 import click
-import orjson
 from click.shell_completion import CompletionItem
 
 from ...display.quantity import counted
 from ...errors import EngineError
 from ...run.listing import RUNS, folder_named, is_run, newest_first, run_folders
 from ...run.manifest import read_manifest
-from ...run.run_folder import PROBLEMS, outcomes
-from ...system.files import whole_lines
+from ...run.reader import RunReader
 
 MAX_CELLS_OFFERED = 100
 """Maximum number of cells offered; a run may have a million."""
@@ -68,13 +66,12 @@ def cells(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 
 
 def _problems(run: Path, beginning: str) -> Iterator[CompletionItem]:
-    for line in whole_lines(run / PROBLEMS):
-        problem = orjson.loads(line)
-        if problem["id"].startswith(beginning):
-            yield CompletionItem(problem["id"], help=" ".join(problem["question"].split())[:60])
+    for problem in RunReader(run).problems:
+        if problem.id.startswith(beginning):
+            yield CompletionItem(problem.id, help=" ".join(problem.question.text.split())[:60])
 
 
 def _cells(run: Path, beginning: str) -> Iterator[CompletionItem]:
-    for record in outcomes(run):
+    for record in RunReader(run).outcomes():
         if record.cell.startswith(beginning):
             yield CompletionItem(record.cell, help=f"{record.protocol} · {record.problem}")

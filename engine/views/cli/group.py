@@ -21,6 +21,7 @@ SECTIONS = {
         "run": "Start a sweep, or resume it, and print the report.",
         "status": "Print how far a run is; without a run, list all runs.",
         "replay": "Repeat a run from its recorded replies alone; nothing is sent.",
+        "record": "Make the database of a run again, from its sweep file and its store.",
     },
     "Read": {
         "report": "Print the report of a run, or of several runs and packs side by side.",

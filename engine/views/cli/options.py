@@ -39,10 +39,9 @@ class OutputPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(value)
         if path.is_file():
-            from ...run.record.schema import RECORD
-            from ...run.run_folder import OUTCOMES, OWN_FILES, RUN_ID
+            from ...run.run_folder import OUTCOMES, OWN_FILES
 
-            its, names = path.resolve(), {*OWN_FILES, OUTCOMES, RECORD, RUN_ID}
+            its, names = path.resolve(), {*OWN_FILES, OUTCOMES}
             if its.name in names and is_run(its.parent):
                 self.fail(f"{path} is a file of a run: write elsewhere", param, ctx)
         return _with_name(Path(os.fsdecode(super().convert(value, param, ctx))))

@@ -8,7 +8,6 @@ from ...analysis.reports.aggregate import MARKS
 from ...analysis.reports.failures import called, failure_lines
 from ...analysis.rows import read_rows, row_names
 from ...run.reader import RunReader
-from ...run.run_folder import outcomes
 from .addresses import Addresses
 from .findings import finding_page
 
@@ -75,7 +74,7 @@ def failures_page(run: RunReader, links: Addresses) -> str:
     doubted = [listed(at, what) for at, what in sorted(doubts.items())[:MAX_LISTED]]
     advice, said = list[str](), list[str]()
     if failures:
-        advice += failure_lines(run.sweep, outcomes(run.folder))
+        advice += failure_lines(run.sweep, run.outcomes())
         advice.append(
             f"To run them again: oversight run {run.folder / 'sweep.yaml'} --run-folder "
             f"{run.folder} --retry-failed"

@@ -15,11 +15,9 @@ from ...models.accounting.ledger import ABANDONED, CUT_OFF, UsageTotals, sum_usa
 from ...models.accounting.ledger_file import read_ledger
 from ...run.listing import state_of
 from ...run.lock import holder
-from ...run.outcome import FAILURE_MARK, read_outcome
-from ...run.outcome_index import OutcomeFollower
+from ...run.outcome import OutcomeRecord
 from ...run.progress_file import read_progress
-from ...run.reader import RunReader
-from ...run.run_folder import OUTCOMES
+from ...run.reader import Follower, RunReader
 from ...throughput import clipped
 from .addresses import Addresses
 from .environment import price
@@ -62,18 +60,18 @@ MAX_FAILURE_TEXT = 300
 
 @dataclass
 class Watcher:
-    """Follows one run folder; reads no line of its outcomes twice."""
+    """Follows one run folder; reads no outcome of it twice."""
 
     run: RunReader
     finished: int = 0
     failed: int = 0
-    _follower: OutcomeFollower = field(init=False)
+    _follower: Follower = field(init=False)
     _failures: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_FAILURES))
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
     _calls: deque[tuple[float, int]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self._follower = OutcomeFollower(self.run.folder / OUTCOMES, self._start_again)
+        self._follower = Follower(self.run, self._start_again)
 
     def snapshot(self) -> dict[str, Any]:
         """The figures of the page, formatted. RunFolderError."""
@@ -114,18 +112,16 @@ class Watcher:
         }
 
     def _read_on(self) -> None:
-        for _, line in self._follower.new_lines():
+        for record in self._follower.new():
             self.finished += 1
-            if FAILURE_MARK in line:
+            if record.failure is not None:
                 self.failed += 1
-                self._failures.append(_failure(line))
+                self._failures.append(_failure(record))
 
-    def _start_again(self, shorter: bool) -> None:
+    def _start_again(self) -> None:
         self.finished = self.failed = 0
-        self._failures.clear()
-        if shorter:
-            self._marks.clear()
-            self._calls.clear()
+        for each in (self._failures, self._marks, self._calls):
+            each.clear()
 
 
 def live_page(run: RunReader, links: Addresses, now: Mapping[str, Any]) -> str:
@@ -160,8 +156,7 @@ def _faults(total: UsageTotals, running: bool) -> int:
     return sum(n for _, kind, n in total.faults if not (running and kind in IN_FLIGHT))
 
 
-def _failure(line: bytes) -> str:
-    record = read_outcome(line)
+def _failure(record: OutcomeRecord) -> str:
     failure = record.failure
     said = f"{failure.message} {failure.raw}" if failure else ""
     kind = called(failure.kind) if failure else ""

@@ -51,7 +51,7 @@ def cost_page(run: RunReader, links: Addresses) -> str:
 
 def _all_calls(run: RunReader) -> str:
     """What all distinct calls of a run took together."""
-    found = run.record.fetched(
+    found = run.tables.fetched(
         "SELECT model, count(*), total(tokens_in), total(tokens_out), total(cache_read),"
         " total(cache_write) FROM calls JOIN endpoints USING(endpoint) GROUP BY model"
     )

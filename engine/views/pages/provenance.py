@@ -136,7 +136,7 @@ def _health(health: dict[str, Any] | None) -> str:
 def _took(run: RunReader) -> str:
     """Time from the making of the folder to the last outcome, pauses included."""
     try:
-        began = (run.folder / "run.id").stat().st_mtime
+        began = (run.folder / SWEEP).stat().st_mtime
         return duration((run.folder / OUTCOMES).stat().st_mtime - began)
     except OSError:
         return ""

@@ -13,7 +13,7 @@ from ....protocols.question import Answer, Problem
 from ....protocols.scores import SCORES
 from ....protocols.transcript import Failure, Judgement, Verdict
 from ...analysis.reports.failures import called
-from ...run.lookup import unrecorded
+from ...run.lookup import NOT_YET
 from ...run.probing import best_mass
 from ...run.reader import Place, RunReader
 from ...run.record.values import CellEnd, NotRun, RecordedCall, RecordedCell, RecordedJudgement
@@ -164,7 +164,7 @@ def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
 
     requests: with what the store has of each call.
     """
-    cells, ended = run.cells(run.worlds(place)), run.records(run.worlds(place))
+    cells = run.cells(run.worlds(place))
     prices = run.prices
     # Worlds share calls.
     distinct = {call.address: call for cell in cells.values() for call in cell.calls}
@@ -178,10 +178,7 @@ def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     def end(cell: RecordedCell) -> End:
         return cell.outcome, {each.address: asked(each) for each in cell.calls}, cell.judgements
 
-    return [
-        end(cells[at]) if at in cells else (unrecorded(run, at in ended), {}, ())
-        for at in run.worlds(place)
-    ]
+    return [end(cells[at]) if at in cells else (NOT_YET, {}, ()) for at in run.worlds(place)]
 
 
 def reading_page(

@@ -8,8 +8,7 @@ from markupsafe import Markup, escape
 
 from ...analysis.rows import row_names
 from ...errors import UsageError
-from ...run.reader import RunReader, damage_named
-from ...run.record.schema import RECORD
+from ...run.reader import RunReader
 from ...run.record.search import Query, search
 from .addresses import Addresses, turn_anchor
 from .provenance import run_page
@@ -61,27 +60,25 @@ def search_page(run: RunReader, links: Addresses, words: str, page: int = 0, par
 
 
 def _hits(run: RunReader, links: Addresses, query: Query, page: int) -> tuple[int, list[ShownHit]]:
-    file = run.folder / RECORD
     names = row_names(run.sweep.rows)
-    with damage_named(file):
-        found = search(run.record, file, query, range(len(run.sweep.rows)))
-        shown = []
-        for hit in found[page * HITS_A_PAGE : (page + 1) * HITS_A_PAGE]:
-            place, side = run.where(hit.place)
-            problem = run.sweep.problems[place.problem]
-            label = problem.question.answers[side].label
-            turn = 0 if hit.turn is None else hit.turn + 1
-            who = "judge" if not turn else f"turn {turn}"
-            who += ", in private" if hit.source == "reasoning" else ""
-            shown.append(
-                ShownHit(
-                    f"{problem.id} · {names[place.row]}",
-                    f"world {label}, {who}",
-                    links.turn(place, label, turn, TURNS_A_PAGE),
-                    _marked(query, query.snippet(run.record.text(hit.text))),
-                    hit.cells,
-                )
+    found = search(run.tables, query, range(len(run.sweep.rows)))
+    shown = []
+    for hit in found[page * HITS_A_PAGE : (page + 1) * HITS_A_PAGE]:
+        place, side = run.where(hit.place)
+        problem = run.sweep.problems[place.problem]
+        label = problem.question.answers[side].label
+        turn = 0 if hit.turn is None else hit.turn + 1
+        who = "judge" if not turn else f"turn {turn}"
+        who += ", in private" if hit.source == "reasoning" else ""
+        shown.append(
+            ShownHit(
+                f"{problem.id} · {names[place.row]}",
+                f"world {label}, {who}",
+                links.turn(place, label, turn, TURNS_A_PAGE),
+                _marked(query, query.snippet(hit.text)),
+                hit.cells,
             )
+        )
     return len(found), shown
 
 

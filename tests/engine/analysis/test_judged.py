@@ -12,7 +12,7 @@ from oversight.cache.reply import Reply
 from oversight.engine.analysis.judged import table_spread
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.analysis.scoring.power import questions_needed
-from oversight.engine.run.outcome import line, read_outcome
+from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import attempt
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from tests.command_line import Command
@@ -225,7 +225,7 @@ async def test_asd_is_one_number_everywhere(place: Path, command: Command) -> No
 
     assert await naive.agent_score_difference(graded, deaf) == pytest.approx(0)
     grid = sweep(naive, problems=[graded])
-    records = [read_outcome(line(cell, await attempt(cell, deaf))) for cell in grid.cells()]
+    records = [outcome_of(cell, await attempt(cell, deaf)) for cell in grid.cells()]
     (row,) = collect(grid, records).rows
     assert row.asd is not None and row.asd.value == pytest.approx(0)
     quarter = dict.fromkeys("ABCD", 0.25)

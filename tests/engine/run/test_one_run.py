@@ -11,11 +11,12 @@ from examples.metrics import MEASURED, Metrics
 from oversight import run as run_from_python
 from oversight.engine.display.progress import Snapshot
 from oversight.engine.errors import Halt, UsageError
+from oversight.engine.run import group_commit
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.observer import Observer
-from oversight.engine.run.outcome import CompletedCell, read_outcome
-from oversight.engine.run.record import group_commit
+from oversight.engine.run.reader import RunReader
+from oversight.engine.run.record.values import RecordedCell
 from oversight.engine.run.run import Run, RunOptions
 from oversight.engine.stop import StopToken
 from oversight.protocols import NaiveJudge, StatedJudge
@@ -46,7 +47,7 @@ class Diary(Observer):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.landed_cells: list[CompletedCell] = []
+        self.landed_cells: list[RecordedCell] = []
         self.snapshots: list[Snapshot] = []
 
     @asynccontextmanager
@@ -55,9 +56,10 @@ class Diary(Observer):
         yield
         self.snapshots.append(snapshot())
 
-    def completed(self, cells: Sequence[CompletedCell]) -> None:
+    def completed(self, cells: Sequence[RecordedCell]) -> None:
         self.landed_cells += cells
-        assert (self.folder / "outcomes.jsonl").read_bytes().endswith(cells[-1].line)
+        there = RunReader(self.folder).records(cell.place for cell in cells)
+        assert sorted(there) == sorted(cell.place for cell in cells)
 
 
 class EnoughIsEnough(Halt):
@@ -71,7 +73,7 @@ class Until(Observer):
         self.left = count
         self.stop_token = stop_token
 
-    def completed(self, cells: Sequence[CompletedCell]) -> None:
+    def completed(self, cells: Sequence[RecordedCell]) -> None:
         self.left -= len(cells)
         if self.left <= 0:
             self.stop_token.stop(EnoughIsEnough("enough"))
@@ -85,9 +87,6 @@ async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(
         assert await execute(run, one, other) is None
         cells = len(loaded.sweep)
         assert sorted(cell.place for cell in one.landed_cells) == list(range(cells))
-        assert [read_outcome(cell.line).place for cell in one.landed_cells] == [
-            cell.place for cell in one.landed_cells
-        ]
         assert other.landed_cells == one.landed_cells
         before, after = one.snapshots
         assert (before.total, before.finished, before.calls) == (cells, 0, 0)

@@ -1,6 +1,5 @@
-"""Outcomes: a line each, read back as it was written, and found without a look at the others."""
+"""Outcomes: a line each, read back as it was written, from a file and from the database."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,18 +8,19 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from oversight.engine.run.outcome import line, read_outcome
-from oversight.engine.run.outcome_index import OutcomeIndex
+from oversight.engine.run.outcome import OutcomeRecord, outcome_of, read_outcome
+from oversight.engine.run.reader import RunReader
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols.agents.agent import Agent
-from oversight.protocols.counts import Counts
+from oversight.protocols.counts import Counts, unread_by_seat
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.transcript import Failure, Judgement, Transcript, Turn, Verdict
 from tests.run_folders import CELLS as PLAIN
-from tests.run_folders import folder, land
+from tests.run_folders import ended, folder, land
 from tests.shipments import shipments
 
 SWEEP = Sweep(
@@ -31,6 +31,11 @@ SWEEP = Sweep(
 )
 CELLS = list(SWEEP.cells())
 TRANSCRIPT = Transcript(CELLS[0].problem.question)
+
+
+def line(cell: Cell, end: Verdict | Failure) -> bytes:
+    return outcome_of(cell, end).line
+
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 failures = st.builds(Failure, texts, texts, texts, texts)
@@ -63,6 +68,7 @@ def verdicts(draw: st.DrawFn) -> Verdict:
 @given(st.sampled_from(CELLS), verdicts())
 def test_a_verdict_is_read_back_as_it_was_written(cell: Cell, verdict: Verdict) -> None:
     record = read_outcome(line(cell, verdict))
+    assert record == outcome_of(cell, verdict)
     assert (record.place, record.cell, record.side, record.draw) == (
         cell.place,
         cell.id,
@@ -168,50 +174,29 @@ def test_what_is_no_outcome_is_refused(text: bytes) -> None:
         read_outcome(text)
 
 
-def test_outcomes_are_found_by_place_as_they_land_and_after_they_are_laid_in_order(
-    tmp_path: Path,
+@given(st.lists(st.tuples(st.sampled_from(PLAIN), verdicts() | failures), max_size=6))
+def test_an_outcome_is_the_same_from_the_database(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[Cell, Verdict | Failure]]
 ) -> None:
-    index = OutcomeIndex(tmp_path / "outcomes.jsonl", len(PLAIN))
-    assert index.records([0]) == {}
+    path, kept = tmp_path_factory.mktemp("run") / "s", dict[int, OutcomeRecord]()
+    with folder(path) as run:
+        for cell, end in cells:
+            counts = Counts.of(end).as_dict() if isinstance(end, Verdict) else {}
+            unread = unread_by_seat(end) if isinstance(end, Verdict) else {}
+            run.add([structs.replace(ended(cell, end), counts=counts, unread=unread)])
+            kept[cell.place] = outcome_of(cell, end)
+        found = {each.place: each for each in RunReader(path).outcomes()}
+    assert found == kept
+    assert [each.line for each in found.values()] == [kept[n].line for n in sorted(kept)]
+
+
+def test_a_few_outcomes_are_read_without_a_look_at_the_others(tmp_path: Path) -> None:
     with folder(tmp_path) as run:
+        assert RunReader(tmp_path).records([0]) == {}
         land(run, [PLAIN[7], PLAIN[0], PLAIN[5]], failed=[5])
-        found = index.records(range(len(PLAIN)))
-        assert sorted(found) == [0, 5, 7]
+        found = RunReader(tmp_path).records(range(len(PLAIN)))
+        assert list(found) == [0, 5, 7]
         assert all(record.place == place for place, record in found.items())
         assert found[5].failure is not None
-        land(run, [cell for cell in PLAIN if cell.place not in (0, 5, 7)])
-        run.settle()
-        assert list(index.records([6, 0])) == [6, 0]
         run.forget_failures()
-        assert list(index.records([5, 6])) == [6]
-
-
-def test_no_line_is_decoded_but_those_that_are_asked_for(tmp_path: Path) -> None:
-    with folder(tmp_path) as run:
-        land(run, PLAIN[:3])
-    file = tmp_path / "outcomes.jsonl"
-    first, second, _ = file.read_bytes().splitlines(keepends=True)
-    torn = b'{"place":2,"cell":"'
-    file.write_bytes(b'{"place":0,broken\n' + b"noise\n" + b'{"place":900,\n' + second + torn)
-    index = OutcomeIndex(file, len(PLAIN))
-    assert list(index.records([1, 2])) == [1]
-    with file.open("ab") as more:
-        more.write(b'x"}\n' + first)
-    assert list(index.records([0, 1])) == [0, 1]
-
-
-def test_threads_that_ask_at_one_moment_find_each_outcome_where_it_stands(tmp_path: Path) -> None:
-    with folder(tmp_path) as run:
-        land(run, PLAIN[:1])
-    file = tmp_path / "outcomes.jsonl"
-    (line,) = file.read_bytes().splitlines(keepends=True)
-    many = 20_000
-    file.write_bytes(
-        b"".join(line.replace(b'"place":0,', b'"place":%d,' % n, 1) for n in range(many))
-    )
-    asked = list(range(0, many, 1999))
-    for _ in range(3):
-        index = OutcomeIndex(file, many)
-        with ThreadPoolExecutor(8) as pool:
-            every = list(pool.map(index.records, [asked] * 8))
-        assert all([each.place for each in found.values()] == asked for found in every)
+        assert list(RunReader(tmp_path).records([5, 7])) == [7]

@@ -18,16 +18,14 @@ from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.journal import FILE as JOURNAL
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
-from oversight.engine.run.as_left import RUN_ID
 from oversight.engine.run.lock import LOCK_FILE
-from oversight.engine.run.progress_file import PROGRESS_FILE
 from oversight.engine.run.reader import RunReader
-from oversight.engine.run.record.schema import RECORD
-from oversight.engine.run.run_folder import GRID, OUTCOMES, outcomes
-from oversight.engine.system.files import MAX_LINE
+from oversight.engine.run.record.database import RunDatabase
+from oversight.engine.run.record.schema import RUN_DB
 from tests.command_line import Command, environment
 from tests.engine.conftest import Finished
 from tests.own_protocol import STEEL
+from tests.run_folders import noted
 
 SWEEP = """\
 name: own
@@ -123,12 +121,8 @@ def test_reading_executes_nothing_of_a_foreign_folder_and_connects_to_nothing(
     run: Path, place: Path
 ) -> None:
     (run / "steel.py").write_text(STEEL)
-    for file in (run / "manifest.json", run / "sweep.yaml"):
-        text = file.read_text()
-        file.write_text(text.replace('"sweep_folder": ".."', '"sweep_folder": "."'))
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest |= {"store": "postgresql://team@127.0.0.1:9/x", "sweep_folder": "."}
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    elsewhere = "postgresql://team@127.0.0.1:9/x"
+    noted(run, store=elsewhere, sweep_folder=".")
     done = subprocess.run(
         [sys.executable, "-c", AUDITED, json.dumps(READING)],
         cwd=place,
@@ -143,41 +137,43 @@ def test_reading_executes_nothing_of_a_foreign_folder_and_connects_to_nothing(
 
 def test_links_pipes_and_false_claims_are_refused_by_name(run: Path, place: Path) -> None:
     (place / "secret").write_text("secret")
-    for name in ("manifest.json", "problems.jsonl", "grid.json", "outcomes.jsonl", "record.db"):
-        kept = (run / name).read_bytes()
-        for replace in (lambda f: f.symlink_to(place / "secret"), os.mkfifo):
-            (run / name).unlink()
-            replace(run / name)
-            with pytest.raises(RunFolderError, match=name):
-                reader = RunReader(run)
-                assert reader.sweep and list(reader.outcomes()) and reader.record
-        (run / name).unlink()
-        (run / name).write_bytes(kept)
-    manifest = json.loads((run / "manifest.json").read_text())
-    grid = json.loads((run / GRID).read_text())
-    (run / "manifest.json").write_text(json.dumps(manifest | {"cells": 72 * 10**9}))
-    (run / GRID).write_text(json.dumps(grid | {"draws": 2 * 10**9}))
+    kept = (run / RUN_DB).read_bytes()
+    for make in (lambda f: f.symlink_to(place / "secret"), os.mkfifo):
+        (run / RUN_DB).unlink()
+        make(run / RUN_DB)
+        with pytest.raises(RunFolderError, match=RUN_DB):
+            _ = RunReader(run).sweep
+    (run / RUN_DB).unlink()
+    (run / RUN_DB).write_bytes(kept)
+    with RunReader(run) as reader:
+        grid, cells = json.loads(reader.tables.told("grid")), reader.manifest.cells
+
+    def claimed(cells: int, **changed: object) -> None:
+        noted(run, cells=cells)
+        with closing(RunDatabase(run)) as database:
+            database.tell("grid", json.dumps(grid | changed).encode())
+
+    claimed(72 * 10**9, draws=2 * 10**9)
     with pytest.raises(RunFolderError, match="at most 50,000,000"):
         _ = RunReader(run).sweep
-    (run / GRID).write_text(json.dumps(grid | {"format": 9}))
+    claimed(cells, format=9)
     with pytest.raises(RunFolderError, match="format 9"):
         _ = RunReader(run).sweep
-    assert next(outcomes(run)).place == 0
 
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
 
 
 @pytest.mark.parametrize("name", ["cells", "calls", "meta", "sqlite_stat1"])
-def test_a_view_for_a_table_of_a_record_is_refused(name: str, finished: Finished) -> None:
-    with closing(sqlite3.connect(finished.folder / RECORD)) as db, db:
+def test_a_view_for_a_table_of_a_run_is_refused(name: str, finished: Finished) -> None:
+    with closing(sqlite3.connect(finished.folder / RUN_DB)) as db, db:
         db.execute(f"DROP TABLE IF EXISTS {name}")
         if name.startswith("sqlite"):
             db.execute("CREATE TABLE more AS SELECT 1")
         else:
             db.execute(f"CREATE VIEW {name} AS {ENDLESS}")
-    with pytest.raises(RunFolderError, match="is no record of a run"):
-        _ = RunReader(finished.folder).record
+    with pytest.raises(RunFolderError, match="is no database of a run"):
+        _ = RunReader(finished.folder).tables
 
 
 def test_a_view_for_the_replies_of_a_store_is_refused(place: Path, finished: Finished) -> None:
@@ -201,9 +197,7 @@ def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(
         assert db.execute(longer).fetchone() == (STEPS // 5,)
 
 
-@pytest.mark.parametrize(
-    "name", [LOCK_FILE, PROGRESS_FILE, LEDGER_FILE, JOURNAL, RUN_ID, "sweep.yaml"]
-)
+@pytest.mark.parametrize("name", [LOCK_FILE, LEDGER_FILE, JOURNAL, RUN_DB, "sweep.yaml"])
 def test_nothing_waits_for_a_pipe(name: str, finished: Finished, command: Command) -> None:
     (finished.folder / name).unlink(missing_ok=True)
     os.mkfifo(finished.folder / name)
@@ -217,10 +211,3 @@ def test_nothing_waits_for_a_pipe(name: str, finished: Finished, command: Comman
         ran = command(*words)
         assert "Traceback" not in ran.err
         assert ran.code in (0, 1, 2), ran.err
-
-
-def test_a_line_that_is_longer_than_any_of_ours_is_refused(finished: Finished) -> None:
-    with (finished.folder / OUTCOMES).open("r+b") as file:
-        file.truncate(MAX_LINE * 2)
-    with pytest.raises(RunFolderError, match="has a line of more than"):
-        list(RunReader(finished.folder).outcomes())

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.run.run_folder import outcomes
 from tests import starting
 from tests.command_line import Command, calls, environment, oversight
 from tests.engine.conftest import Finished
-from tests.run_folders import everything, len_of, only_run, with_failures, written
+from tests.run_folders import cut, everything, len_of, only_run, outcomes, with_failures, written
 
 # Start to end.
 
@@ -98,7 +97,7 @@ def test_a_retired_model_is_refused_unless_a_server_of_ones_own_answers_for_it(
         (("run", "small.yaml", "--cahce", "off"), "No such option"),
         (("run",), "Missing argument 'SWEEP'"),
         (("rum", "small.yaml"), "No such command 'rum'"),
-        (("report", "."), ". is no run folder: it has no manifest.json"),
+        (("report", "."), ". is no run folder: it has no run.db"),
         (("replay", "nowhere"), "no run folder in runs has a name that begins with 'nowhere'"),
         (("run", "small.yaml", "--run-folder", "."), ". is no run folder, and holds small.yaml"),
         (
@@ -176,8 +175,7 @@ def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(
 def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(
     place: Path, command: Command, finished: Finished
 ) -> None:
-    (finished.folder / "outcomes.jsonl").write_bytes(b"")
-    (finished.folder / "record.db").unlink()
+    cut(finished.folder, 0)
     shutil.rmtree(place / "store")
     words = ("run", "small.yaml")
     refused = command(*words)

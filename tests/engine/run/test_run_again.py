@@ -9,16 +9,22 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import orjson
 import pytest
 
 from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.analysis.reports.formats import FORMATS
-from oversight.engine.run.run_folder import outcomes
 from tests.command_line import ROOT, Command
 from tests.disks import read_only
 from tests.engine.conftest import Finished
-from tests.run_folders import everything, only_run, with_failures, written
+from tests.run_folders import (
+    SWAPPED,
+    cut,
+    edited,
+    everything,
+    only_run,
+    outcomes,
+    with_failures,
+)
 
 Spoil = Callable[[bytes], bytes]
 
@@ -39,8 +45,7 @@ def test_a_report_can_be_had_again_in_every_format(
 
 def test_a_report_of_an_unfinished_run_says_so(command: Command, finished: Finished) -> None:
     folder = finished.folder
-    lines = written(folder).splitlines(keepends=True)
-    (folder / "outcomes.jsonl").write_bytes(b"".join(lines[:25]))
+    cut(folder, 25)
     ran = command("report", folder)
     assert ran.code == 0
     assert "15 cells have not been run yet: these figures will change." in ran.out
@@ -51,25 +56,22 @@ def test_a_report_of_an_unfinished_run_says_so(command: Command, finished: Finis
 
 @pytest.mark.parametrize("words", [("report",), ("replay",)])
 @pytest.mark.parametrize(
-    ("spoilt", "told"),
+    ("change", "told"),
     [
-        (lambda line: line + line, ":2: cell {cell} stands there twice; delete one of its lines"),
-        (
-            lambda line: re.sub(rb'"probs":\[[^]]*\]', b'"probs":[7.0,-6.0]', line),
-            ":1: no outcome of a cell: [7.0, -6.0] are no probabilities; delete that line",
-        ),
+        ("problem = problem + 900", "IndexError"),
+        ("probs = x'0000000000001c4000000000000018c0'", "[7.0, -6.0] are no probabilities"),
+        ("place = place + 900", "is none of th"),
     ],
-    ids=["twice", "impossible"],
+    ids=["no problem", "impossible", "beyond the sweep"],
 )
 def test_outcomes_that_cannot_be_are_told_and_never_scored(
-    command: Command, finished: Finished, words: tuple[str, ...], spoilt: Spoil, told: str
+    command: Command, finished: Finished, words: tuple[str, ...], change: str, told: str
 ) -> None:
     folder = finished.folder
-    first, *rest = written(folder).splitlines(keepends=True)
-    (folder / "outcomes.jsonl").write_bytes(b"".join([spoilt(first), *rest]))
+    edited(folder, f"UPDATE cells SET {change} WHERE place = 1")
     ran = command(*words, folder)
     assert (ran.code, ran.out) == (2, "")
-    assert f"{folder / 'outcomes.jsonl'}{told.format(cell=orjson.loads(first)['cell'])}" in ran.err
+    assert f"{folder / 'run.db'} is damaged" in ran.err and told in ran.err
 
 
 def test_what_was_measured_is_told_where_it_is_asked_for(place: Path, command: Command) -> None:
@@ -96,7 +98,7 @@ def test_status_tells_how_far_a_run_is(place: Path, command: Command, finished: 
         "small: 40/40 cells (100%), 0 failed\nno process is running it\n",
         "",
     )
-    (folder / "outcomes.jsonl").write_bytes(written(folder)[:-1])
+    cut(folder, 39)
     told = json.loads(command("status", folder, "--json").out)
     assert (told["name"], told["cells"], told["finished"], told["failed"], told["running"]) == (
         "small",
@@ -258,12 +260,10 @@ def test_a_replay_tells_outcomes_that_are_not_what_the_replies_say(
     command: Command, finished: Finished
 ) -> None:
     folder = finished.folder
-    changed = [orjson.loads(each) for each in written(folder).splitlines()]
-    changed[7]["probs"] = changed[7]["probs"][::-1]
-    (folder / "outcomes.jsonl").write_bytes(b"\n".join(map(orjson.dumps, changed)) + b"\n")
+    edited(folder, f"UPDATE cells SET {SWAPPED} WHERE place = 7")
     ran = command("replay", folder)
     assert ran.code == 1
-    assert f"first difference: cell {changed[7]['cell']}" in ran.err
+    assert f"first difference: cell {outcomes(folder)[7].cell}" in ran.err
     assert "39 of 40 outcomes are equal to the byte" in ran.err
 
 

@@ -1,4 +1,4 @@
-"""However a run is carried out, its record says the same, and its outcomes follow from it."""
+"""However a run is carried out, its cells say the same, and its lines follow from them."""
 
 import json
 import shutil
@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.run.outcome import projected
+from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.export import said as said_in
 from oversight.engine.run.record.export import took as taken_by
-from oversight.engine.run.record.schema import RECORD
-from oversight.engine.run.record.tables import RecordTables
+from oversight.engine.run.record.schema import RUN_DB
+from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import RecordedCell
-from oversight.engine.run.run_folder import outcomes
 from oversight.protocols.transcript import Verdict
 from tests.command_line import Command
-from tests.run_folders import written
+from tests.run_folders import recorded, written
 
 pytestmark = pytest.mark.wire
 
@@ -34,10 +33,10 @@ protocols: [naive_judge, debate, consultancy, market_making]
 
 
 def said(run: Path) -> list[bytes]:
-    """What was said in a run whose outcomes are, every line of them, those of its record."""
-    with RecordTables.open(run / RECORD) as record:
-        assert b"".join(cell.line for cell in projected(record)) == written(run)
-        return [said_in(cell) for cell in record.cells()]
+    """What was said in a run whose lines are, every one of them, those that its cells make."""
+    assert b"".join(recorded(run)) == written(run)
+    with RunTables.open(run) as tables:
+        return [said_in(cell) for cell in tables.cells()]
 
 
 @pytest.fixture
@@ -64,36 +63,35 @@ def test_parts_and_a_run_made_again_record_the_same(
     assert said(run) == expected
 
 
-def test_an_outcome_that_was_lost_follows_from_the_record_without_a_call(
+def test_lines_that_were_lost_follow_from_the_cells_without_a_call(
     run: Path, command: Command
 ) -> None:
     before = written(run)
-    (run / "outcomes.jsonl").write_bytes(b"".join(before.splitlines(keepends=True)[:7]))
+    (run / "outcomes.jsonl").unlink()
     ran = command("run", "said.yaml", "--run-folder", "run")
     assert ran.code in (0, 1), ran.err
     assert "already complete" in ran.err
     assert written(run) == before
 
 
-def test_a_damaged_record_is_refused_in_one_line_and_nothing_is_lost(
+def test_a_damaged_run_is_refused_in_one_line_and_made_again_from_its_store(
     run: Path, command: Command
 ) -> None:
     before = written(run)
-    (run / RECORD).write_bytes((run / RECORD).read_bytes()[:20_000])
-    (run / "outcomes.jsonl").write_bytes(b"".join(before.splitlines(keepends=True)[:7]))
+    (run / RUN_DB).write_bytes((run / RUN_DB).read_bytes()[:20_000])
     ran = command("run", "said.yaml", "--run-folder", "run")
     assert ran.code == 2
-    assert "record.db is damaged" in ran.err and "move run away" in ran.err
-    run.rename(run.with_name("away"))
-    assert command("run", "said.yaml", "--run-folder", "run").code in (0, 1)
+    assert "run.db is damaged" in ran.err and "oversight record run" in ran.err
+    made = command("record", "run")
+    assert made.code == 0, made.err
     assert written(run) == before
 
 
 def cells_of(run: Path, protocol: str) -> list[RecordedCell]:
-    with RecordTables.open(run / RECORD) as record:
-        named = record.query("SELECT row FROM rows WHERE kind LIKE ? || '%'", protocol)
+    with RunTables.open(run) as tables:
+        named = tables.query("SELECT row FROM rows WHERE kind LIKE ? || '%'", protocol)
         rows = {row for (row,) in named}
-        return [cell for cell in record.cells() if cell.row in rows]
+        return [cell for cell in tables.cells() if cell.row in rows]
 
 
 def test_candidates_their_ratings_and_the_choice_are_recorded(run: Path) -> None:
@@ -118,14 +116,11 @@ def test_refinements_checks_and_beliefs_on_the_way_are_recorded(run: Path) -> No
         call.role for call in debates
     }
     assert all(call.role and call.seat for call in debates)
-    with RecordTables.open(run / RECORD) as record:
-        shared = "SELECT count(DISTINCT side) FROM cells WHERE conversation IS NOT NULL"
-        assert max(n for (n,) in record.query(f"{shared} GROUP BY conversation")) == 2
 
 
 def test_what_it_took_is_there_for_each_call(run: Path) -> None:
-    with RecordTables.open(run / RECORD) as record:
-        cells = list(record.cells())
+    with RunTables.open(run) as tables:
+        cells = list(tables.cells())
     took = [json.loads(taken_by(cell))["calls"] for cell in cells]
     assert [len(each) for each in took] == [len(cell.calls) for cell in cells]
     assert all(each["origin"] == "new" and each["at"] for calls in took for each in calls)
@@ -133,7 +128,7 @@ def test_what_it_took_is_there_for_each_call(run: Path) -> None:
 
 
 def test_failures_that_are_run_again_are_recorded_anew(run: Path, command: Command) -> None:
-    failed = [record.place for record in outcomes(run) if record.failure is not None]
+    failed = [record.place for record in RunReader(run).outcomes() if record.failure is not None]
     assert failed, "the unruly model fails some cells"
     expected = said(run)
     ran = command("run", "said.yaml", "--run-folder", "run", "--retry-failed")

@@ -3,21 +3,37 @@
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from oversight.engine.errors import RunFolderError
 from oversight.engine.run.lock import holder
-from oversight.engine.run.manifest import read_manifest
-from oversight.engine.run.run_folder import GRID as GRID_FILE
-from oversight.engine.run.run_folder import OUTCOMES, PROBLEMS, SWEEP, lines, outcomes
+from oversight.engine.run.manifest import encoded, read_manifest
+from oversight.engine.run.reader import Follower, RunReader
+from oversight.engine.run.record.database import RunDatabase
+from oversight.engine.run.record.schema import RUN_DB
+from oversight.engine.run.run_folder import OUTCOMES, SWEEP
 from oversight.engine.sweep.sweep import Cell, Sweep
-from oversight.protocols.datasets.jsonl import JsonLines
 from tests.disks import disk, read_only
-from tests.run_folders import CELLS, GRID, TEXT, folder, land, outcome, refused, written
+from tests.run_folders import (
+    CELLS,
+    GRID,
+    TEXT,
+    end_of,
+    ended,
+    folder,
+    land,
+    outcome,
+    outcomes,
+    recorded,
+    refused,
+    written,
+)
 from tests.starting import Started
 
 
@@ -25,7 +41,8 @@ def test_a_run_folder_holds_its_sweep_and_its_problems(path: Path) -> None:
     with folder(path):
         pass
     assert (path / SWEEP).read_bytes() == TEXT
-    assert JsonLines(str(path / PROBLEMS)).load() == GRID.problems
+    assert RunReader(path).problems == GRID.problems
+    assert {each.name for each in path.iterdir()} == {SWEEP, RUN_DB, "lock"}
     assert read_manifest(path).identity == GRID.identity
 
 
@@ -35,68 +52,52 @@ def test_what_landed_is_there_again(half: Path) -> None:
         assert (run.finished, run.failed, run.complete) == (4, 0, False)
         land(run, CELLS[4:], failed=[6])
         assert (run.finished, run.failed, run.complete) == (8, 1, True)
+        run.settle()
     assert [record.place for record in outcomes(half)] == list(range(8))
-    assert b"".join(lines(half)) == written(half)
+    assert b"".join(recorded(half)) == written(half)
 
 
-def test_a_tail_torn_at_any_byte_is_cut_and_its_cell_runs_again(half: Path) -> None:
-    whole = written(half)
-    last = outcome(CELLS[3])
-    start = len(whole) - len(last)
-    for at in (*range(start, len(whole), 5), len(whole) - 1, len(whole)):
-        (half / OUTCOMES).write_bytes(whole[:at])
-        assert len(list(outcomes(half))) == (4 if at == len(whole) else 3)
-        assert written(half) == whole[:at], "reading mends nothing"
-        with folder(half) as run:
-            assert run.has(3) == (at == len(whole))
-            assert written(half) == (whole if at == len(whole) else whole[:start])
-            if not run.has(3):
-                land(run, [CELLS[3]])
-        assert written(half) == whole
-
-
-def test_a_tail_of_zeros_as_a_power_failure_leaves_it_is_cut(half: Path) -> None:
-    whole = written(half)
-    (half / OUTCOMES).write_bytes(whole + bytes(4096))
-    with folder(half) as run:
-        assert run.finished == 4
-    assert written(half) == whole
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [outcome(CELLS[1]), outcome(CELLS[0]).replace(b'"place":0', b'"place":8')],
-    ids=["twice", "beyond the sweep"],
-)
-def test_an_outcome_that_stands_twice_or_is_none_of_the_sweep_is_refused(
-    half: Path, wrong: bytes
-) -> None:
-    damaged = written(half) + wrong
-    (half / OUTCOMES).write_bytes(damaged)
+def test_a_cell_that_is_none_of_the_sweep_is_refused_by_name(half: Path) -> None:
+    beyond = ended(structs.replace(CELLS[0], place=8), end_of(CELLS[0]))
+    with closing(RunDatabase(half)) as database:
+        database.write([beyond])
     told = refused(half)
-    assert "stands there twice, or is none of this sweep; move the file away" in told
-    assert str(half / OUTCOMES) in told
-    assert written(half) == damaged
-
-
-def test_a_line_in_the_midst_that_is_no_outcome_is_named(half: Path) -> None:
-    parts = written(half).splitlines(keepends=True)
-    (half / OUTCOMES).write_bytes(b"".join([*parts[:2], b'{"torn"\n', *parts[2:]]))
-    assert refused(half).startswith(f"{half / OUTCOMES}:3: ")
-    with pytest.raises(RunFolderError, match=r"outcomes\.jsonl:3: .*; delete that line"):
-        list(outcomes(half))
-    (half / OUTCOMES).write_bytes(b"".join(parts))
-    with folder(half) as run:
-        assert run.finished == 4
-
-
-def test_a_folder_that_refused_can_be_opened_again(half: Path) -> None:
-    (half / OUTCOMES).write_bytes(b"x\n")
-    refused(half)
+    assert "cell 8 is none of this sweep" in told and str(half / RUN_DB) in told
     assert holder(half) is None
-    (half / OUTCOMES).unlink()
+    with pytest.raises(RunFolderError, match="none of this sweep"):
+        outcomes(half)
+
+
+def test_lines_go_when_a_run_goes_on_and_are_there_again_when_it_settles(half: Path) -> None:
+    """Settled, resumed, settled again."""
     with folder(half) as run:
-        assert run.finished == 0
+        land(run, CELLS[4:], failed=[5])
+        run.settle()
+    first = written(half)
+    with folder(half) as run:
+        assert run.complete and written(half) == first
+        assert run.forget_failures() == (5,)
+        assert not (half / OUTCOMES).exists()
+        land(run, [CELLS[5]])
+        run.settle()
+    assert written(half) == b"".join(map(outcome, CELLS)) != first
+
+
+def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_again(
+    half: Path,
+) -> None:
+    again = list[None]()
+    follower = Follower(RunReader(half), lambda: again.append(None))
+    with folder(half) as run:
+        assert [each.place for each in follower.new()] == [0, 1, 2, 3]
+        assert follower.new() == []
+        land(run, [CELLS[7], CELLS[5]], failed=[5])
+        assert [each.place for each in follower.new()] == [7, 5]
+        run.forget_failures()
+        land(run, [CELLS[5]])
+        assert not again
+        assert [each.place for each in follower.new()] == [0, 1, 2, 3, 5, 7]
+        assert len(again) == 1
 
 
 @given(st.permutations(CELLS), st.sets(st.integers(0, 7)))
@@ -132,29 +133,23 @@ def test_the_folder_of_another_sweep_is_refused_by_name(half: Path) -> None:
     )
 
 
-GARBAGE = (
-    b'{"format": 2, "identity": "", "name": "s", "cells": 8, "overrides": [], "version": "", '
-    b'"store": "", "code": GARBAGE}'
-)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "cannot be read"),
-        (b"[]", "this version reads run folders of formats 1 to 2 only"),
-        (b'{"format": 3}', "this version reads run folders of formats 1 to 2 only"),
-        (b'{"format": 1}', "is damaged: Object missing required field"),
-        (b'{"format": 1, "overrides": []}', "is damaged: "),
-        (b'{"format": 1, "overrides": [], "color": "red"}', "is damaged: it has 'color'"),
-        (GARBAGE.replace(b"GARBAGE", b"5"), "is damaged: Expected `object | null`, got `int`"),
-        (GARBAGE.replace(b"GARBAGE", b'{"rows": {"a": 1}}'), "is damaged: Expected `array`"),
-        (GARBAGE.replace(b"GARBAGE", b'{"codes": {"a": [7]}}'), "is damaged: Expected `object`"),
+        (b"", "zero-length"),
+        (b"[]", "'list' object has no attribute"),
+        (b'{"overrides": []}', "Object missing required field"),
+        (b'{"overrides": [], "color": "red"}', "it has 'color'"),
+        (None, "Expected `object`, got `int`"),
     ],
 )
-def test_a_manifest_that_is_none_is_told(half: Path, content: bytes, message: str) -> None:
-    (half / "manifest.json").write_bytes(content)
-    assert refused(half).startswith(f"{half / 'manifest.json'}: {message}")
+def test_a_manifest_that_is_none_is_told(half: Path, content: bytes | None, message: str) -> None:
+    if content is None:
+        content = encoded(read_manifest(half)).replace(b'"rows": {', b'"rows": 5, "codes": {')
+    with closing(RunDatabase(half)) as database:
+        database.tell("manifest", content)
+    told = refused(half)
+    assert told.startswith(f"{half / RUN_DB}: its manifest is damaged: ") and message in told
 
 
 @pytest.mark.parametrize(
@@ -162,8 +157,7 @@ def test_a_manifest_that_is_none_is_told(half: Path, content: bytes, message: st
     [
         {"thesis.tex": b"x"},
         {SWEEP: b"another sweep"},
-        {PROBLEMS: b"my own problems"},
-        {SWEEP: TEXT, PROBLEMS: b"my own problems"},
+        {RUN_DB: b"my own database"},
     ],
 )
 def test_a_folder_of_the_users_is_never_written_into(
@@ -171,25 +165,36 @@ def test_a_folder_of_the_users_is_never_written_into(
 ) -> None:
     for name, content in theirs.items():
         (tmp_path / name).write_bytes(content)
-    strange = next(name for name, content in theirs.items() if content != TEXT)
-    assert f"{tmp_path} is no run folder, and holds {strange}" in refused(tmp_path)
-    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == theirs
+    (strange,) = theirs
+    told = refused(tmp_path)
+    assert strange in told and ("no run folder" in told or "no database of a run" in told)
+    left = {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.name != "lock"}
+    assert left == theirs
 
 
-@pytest.mark.parametrize("made", [0, 1, 2, 3])
+@pytest.mark.parametrize("made", [(), (SWEEP,), (SWEEP, RUN_DB)])
 def test_a_folder_whose_making_was_cut_off_is_made_whole(
-    half: Path, tmp_path: Path, made: int
+    half: Path, tmp_path: Path, made: tuple[str, ...]
 ) -> None:
     path = tmp_path / "cut"
     path.mkdir()
-    for name in (SWEEP, PROBLEMS, GRID_FILE)[:made]:
-        (path / name).write_bytes((half / name).read_bytes())
-    (path / f".{(SWEEP, PROBLEMS, GRID_FILE, 'manifest.json')[made]}.new").write_bytes(b"{")
+    for name in made:
+        (path / name).write_bytes(b"" if name == RUN_DB else (half / name).read_bytes())
+    (path / f".{SWEEP}.new").write_bytes(b"{")
     (path / "lock").touch()
     with folder(path) as run:
         assert run.finished == 0
-    names = {each.name for each in path.iterdir()}
-    assert {SWEEP, PROBLEMS, GRID_FILE, "manifest.json", "run.id", "lock", OUTCOMES} == names
+    assert {SWEEP, RUN_DB, "lock"} == {each.name for each in path.iterdir()}
+
+
+def test_a_folder_that_lost_its_database_is_told_how_to_make_it_again(half: Path) -> None:
+    (half / "ledger").touch()
+    (half / RUN_DB).unlink()
+    told = refused(half)
+    assert f"{half} has lost its run.db" in told and f"oversight record {half}" in told
+    with pytest.raises(RunFolderError, match=r"has no run\.db; make it again"):
+        read_manifest(half)
+    assert {each.name for each in half.iterdir()} == {SWEEP, "lock", "ledger"}
 
 
 def test_a_file_in_the_way_is_told(path: Path) -> None:
@@ -203,34 +208,34 @@ def test_a_folder_that_is_read_only_is_told_and_can_be_read(half: Path) -> None:
     with read_only(half):
         assert refused(half).startswith(f"{half} cannot be written: ")
         assert holder(half) is None
-        assert len(list(outcomes(half))) == 4
+        assert len(outcomes(half)) == 4
 
 
 MANY = Sweep("s", GRID.problems, GRID.rows, draws=50)
 
 
 @pytest.mark.wire
-def test_a_full_disk_tears_no_line_and_the_run_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_loses_no_cell_and_the_run_goes_on_when_there_is_room(tmp_path: Path) -> None:
     cells = list(MANY.cells())
     path = tmp_path / "disk" / "run"
     with disk(tmp_path / "disk") as small:
         with folder(path, MANY) as run:
-            small.leave(2**14)
+            small.leave(2**16)
             completed = []
             for cell in cells:
                 try:
                     land(run, [cell])
                 except RunFolderError as fault:
-                    assert str(path / OUTCOMES) in str(fault)
+                    assert str(path / RUN_DB) in str(fault)
                 else:
                     completed.append(cell)
             assert 0 < len(completed) < len(cells)
-            assert written(path) == b"".join(map(outcome, completed))
+            assert recorded(path) == list(map(outcome, completed))
             assert [cell for cell in cells if run.has(cell.place)] == completed
             small.make_room()
             land(run, [cell for cell in cells if not run.has(cell.place)])
             assert run.complete
-        assert len(list(outcomes(path))) == len(cells)
+        assert len(outcomes(path)) == len(cells)
 
 
 @pytest.mark.wire
@@ -239,11 +244,12 @@ def test_a_run_that_cannot_be_settled_for_want_of_room_is_as_it_was(tmp_path: Pa
     path = tmp_path / "disk" / "run"
     with disk(tmp_path / "disk") as small, folder(path, MANY) as run:
         land(run, cells[::-1])
-        before = written(path)
+        # What the log took is free then.
+        run.database.settle()
         small.leave(2**14)
         with pytest.raises(RunFolderError, match=r"outcomes\.jsonl cannot be written: "):
             run.settle()
-        assert written(path) == before
+        assert recorded(path) == list(map(outcome, cells))
         assert not list(path.glob(".*.new"))
         small.make_room()
         run.settle()

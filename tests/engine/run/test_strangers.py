@@ -141,7 +141,7 @@ def test_no_link_in_a_run_folder_is_followed(tmp_path: Path, place: str) -> None
     outside.mkdir()
     run = tmp_path / "run"
     (run / place).parent.mkdir(parents=True)
-    (run / "manifest.json").write_bytes(b"{}")
+    (run / "run.db").write_bytes(b"{}")
     (run / place).symlink_to(outside)
     with pytest.raises(RunFolderError, match="is a symbolic link"):
         read_manifest(run)

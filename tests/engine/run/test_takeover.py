@@ -1,28 +1,29 @@
 """Cells that another run has of the same code are taken over, and not run again."""
 
-import json
-import os
+import resource
 import shutil
-import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from oversight.cache.disk import DiskStore
 from oversight.cache.store import REPLACED
-from oversight.engine.run.as_left import note
-from oversight.engine.run.outcome import CompletedCell
-from oversight.engine.run.record.schema import RECORD
-from oversight.engine.run.record.tables import RecordTables
-from oversight.engine.run.run_folder import OUTCOMES, RUN_ID, RunFolder, outcomes
+from oversight.engine.run import as_left
+from oversight.engine.run.manifest import read_manifest
+from oversight.engine.run.record.database import RunDatabase
+from oversight.engine.run.record.schema import RUN_DB
+from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.stores import open_store
+from oversight.protocols.transcript import Verdict
 from tests.command_line import Command, calls
 from tests.engine.conftest import SWEEP, Finished
-from tests.run_folders import everything, with_failures, written
+from tests.run_folders import SWAPPED, edited, everything, noted, outcomes, with_failures, written
 
 MORE = ("--set", "protocols.propaganda={}")
 """Two rows more, 16 cells: a propaganda of each agent."""
@@ -45,9 +46,14 @@ def test_a_new_folder_of_the_same_sweep_takes_all_over_to_equal_bytes(
     assert "taken over from runs/again: 40 cells" in third.err
 
 
+def note(folder: Path, store: str) -> None:
+    """As if this machine had left the folder as it is."""
+    as_left.note(folder, read_manifest(folder).id, store, left=True)
+
+
 def recorded(folder: Path) -> dict[str, tuple[object, ...]]:
     """By the id of each recorded cell, what came out, and the address and reply of each call."""
-    with RecordTables.open(folder / RECORD) as tables:
+    with RunTables.open(folder) as tables:
         return {
             cell.id: (cell.outcome, *((call.address, call.text) for call in cell.calls))
             for cell in tables.cells()
@@ -55,7 +61,7 @@ def recorded(folder: Path) -> dict[str, tuple[object, ...]]:
 
 
 def origins(folder: Path) -> set[str]:
-    with RecordTables.open(folder / RECORD) as tables:
+    with RunTables.open(folder) as tables:
         return {call.cost.origin for cell in tables.cells() for call in cell.calls}
 
 
@@ -110,31 +116,28 @@ def test_a_larger_grid_runs_only_what_is_new(command: Command, finished: Finishe
 
 
 def _newest() -> Path:
-    return max(Path("runs").iterdir(), key=lambda each: (each / "manifest.json").stat().st_mtime)
+    return max(Path("runs").iterdir(), key=lambda each: (each / RUN_DB).stat().st_mtime)
 
 
 def test_what_other_code_or_another_endpoint_gave_is_not_taken_over(
     command: Command, finished: Finished
 ) -> None:
-    manifest = finished.folder / "manifest.json"
-    told = json.loads(manifest.read_text())
-    debates = [row for row in told["code"]["rows"]][-2:]
-    for number, row in enumerate(debates):
+    code = read_manifest(finished.folder).code
+    rows = dict(code.rows)
+    for number, row in enumerate([*rows][-2:]):
         # Other code; and two codes, of which nobody knows which gave a cell.
-        told["code"]["rows"][row] = ["0" * 16, *told["code"]["rows"][row]][: 1 + number]
-    manifest.write_text(json.dumps(told))
-    note(finished.folder, "store", left=True)
+        rows[row] = ("0" * 16, *rows[row])[: 1 + number]
+    noted(finished.folder, code=replace(code, rows=rows))
+    note(finished.folder, "store")
     again = command("run", "small.yaml", "--run-folder", "runs/again")
     assert f"taken over from runs/{finished.folder.name}: 24 cells" in again.err
     assert written(finished.folder) == written(Path("runs/again"))
 
 
-@pytest.mark.parametrize("change", ["deleted", "replaced", "moved", "never counted", "newer"])
+@pytest.mark.parametrize("change", ["deleted", "replaced", "moved", "never counted"])
 def test_nothing_is_taken_over_where_replies_may_be_gone(
     change: str, place: Path, command: Command, finished: Finished
 ) -> None:
-    manifest = finished.folder / "manifest.json"
-    told = json.loads(manifest.read_text())
     if change in ("deleted", "replaced"):
         store = DiskStore(place / "store")
         key = next(iter(store.keys()))
@@ -146,14 +149,10 @@ def test_nothing_is_taken_over_where_replies_may_be_gone(
             store.put_many([(key, value)])
         store.close()
     elif change == "moved":
-        told["store_id"] = "0" * 32
+        noted(finished.folder, store_id="0" * 32)
     elif change == "never counted":
-        told["losses"] = None
-    else:
-        told["replies"] = 10**6
-        (finished.folder / RECORD).unlink()
-    manifest.write_text(json.dumps(told))
-    note(finished.folder, "store", left=True)
+        noted(finished.folder, losses=None)
+    note(finished.folder, "store")
     again = command("run", "small.yaml", "--run-folder", "runs/again")
     assert again.code == 0 and "taken over" not in again.err
     assert written(finished.folder) == written(Path("runs/again"))
@@ -161,21 +160,15 @@ def test_nothing_is_taken_over_where_replies_may_be_gone(
     assert named.code == 2 and "nothing can be taken over: " in named.err
 
 
-@pytest.mark.parametrize("what", ["outcomes", "record", "another id", "seen by a run"])
+@pytest.mark.parametrize("what", ["outcomes", "another id", "seen by a run"])
 def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(
     what: str, place: Path, command: Command, finished: Finished
 ) -> None:
     whole = written(finished.folder)
-    if what == "record":
-        with closing(sqlite3.connect(finished.folder / RECORD)) as db, db:
-            db.execute("UPDATE cells SET probs = zeroblob(16)")
-    elif what == "another id":
-        (finished.folder / RUN_ID).write_text("../../elsewhere")
+    if what == "another id":
+        noted(finished.folder, id="../../elsewhere")
     else:
-        changed = [json.loads(line) for line in whole.splitlines()]
-        changed[3]["probs"].reverse()
-        lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in changed]
-        (finished.folder / OUTCOMES).write_text("".join(lines))
+        edited(finished.folder, f"UPDATE cells SET {SWAPPED} WHERE place = 3")
     if what == "seen by a run":
         assert command("run", "small.yaml").code == 0
     again = command("run", "small.yaml", "--run-folder", "runs/again")
@@ -188,13 +181,11 @@ def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(
 def test_the_store_that_a_folder_names_is_not_opened(
     place: Path, command: Command, finished: Finished, caplog: pytest.LogCaptureFixture
 ) -> None:
-    manifest = finished.folder / "manifest.json"
-    told = json.loads(manifest.read_text())
     command("run", "small.yaml", "--limit", "1", "--store", "theirs", "--run-folder", "other")
-    manifest.write_text(json.dumps(told | {"store": str(place / "theirs")}))
+    noted(finished.folder, store=str(place / "theirs"))
     assert command("replay", finished.folder).code == 0
     assert not caplog.text
-    (finished.folder / RUN_ID).unlink()
+    noted(finished.folder, id="0123456789abcdef")
     assert command("replay", finished.folder).code == 0
     assert "it was not made on this machine" in caplog.text
 
@@ -211,17 +202,6 @@ def test_a_deletion_that_does_not_concern_a_run_costs_a_look_up(
     store.close()
     again = command("run", "small.yaml", "--run-folder", "runs/again")
     assert ": 40 cells" in again.err
-    # Without its record nobody can tell.
-    (finished.folder / RECORD).unlink()
-    (place / "runs/again" / RECORD).unlink()
-    note(finished.folder, "store", left=True)
-    note(place / "runs/again", "store", left=True)
-    third = command("run", "small.yaml", "--run-folder", "runs/third")
-    assert "taken over from runs/again: 40 cells" in third.err  # begun after the deletion
-    shutil.rmtree(place / "runs/again")
-    shutil.rmtree(place / "runs/third")
-    fourth = command("run", "small.yaml", "--run-folder", "runs/fourth")
-    assert "taken over" not in fourth.err
 
 
 def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(
@@ -229,12 +209,12 @@ def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(
 ) -> None:
     with_failures(finished.folder, "Overloaded", {3, 4})
     with_failures(finished.folder, "unreadable", {7})
-    note(finished.folder, "store", left=True)
+    note(finished.folder, "store")
     (place / "runs/broken").mkdir()
-    (place / "runs/broken/manifest.json").write_text("{")
+    (place / "runs/broken" / RUN_DB).write_text("{")
     shutil.copytree(finished.folder, place / "runs/twice")
-    twice = place / "runs/twice/outcomes.jsonl"
-    twice.write_bytes(twice.read_bytes() * 2)
+    twice = place / "runs/twice" / RUN_DB
+    twice.write_bytes(twice.read_bytes()[:-4096])
     again = command("run", "small.yaml", "--run-folder", "runs/again")
     assert again.code == 1 and ": 38 cells" in again.err
     failed = [each.place for each in outcomes(place / "runs/again") if each.failure]
@@ -244,15 +224,11 @@ def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(
 def test_a_verified_cell_that_gives_something_else_stops_the_taking(
     command: Command, finished: Finished
 ) -> None:
-    file = finished.folder / "outcomes.jsonl"
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    for line in lines:
-        line["probs"] = [1 - p for p in line["probs"]]
-    file.write_text("".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines))
-    note(finished.folder, "store", left=True)
+    edited(finished.folder, f"UPDATE cells SET {SWAPPED}")
+    note(finished.folder, "store")
     again = command("run", "small.yaml", "--run-folder", "runs/again", "--verify", "1")
     assert again.code == 2 and "does not give today what was recorded" in again.err
-    assert written(Path("runs/again")) == b""
+    assert outcomes(Path("runs/again")) == []
     replay = command("replay", finished.folder)
     assert replay.code == 1
     assert "0 of 40 outcomes are equal to the byte" in replay.err
@@ -264,8 +240,14 @@ def test_a_replay_compares_what_was_said_with_the_record(
     command: Command, finished: Finished
 ) -> None:
     assert "40 of 40 outcomes are equal to the byte" in command("replay", finished.folder).err
-    with closing(sqlite3.connect(finished.folder / RECORD)) as record, record:
-        record.execute("UPDATE turns SET flags = coalesce(flags, 0) | 2 WHERE n = 0")
+    with closing(RunDatabase(finished.folder)) as database:
+        for cell in list(database.cells()):
+            if isinstance(cell.outcome, Verdict) and cell.outcome.transcript.turns:
+                first, *rest = cell.outcome.transcript.turns
+                turns = (structs.replace(first, conceded=True), *rest)
+                said = structs.replace(cell.outcome.transcript, turns=turns)
+                end = structs.replace(cell.outcome, transcript=said)
+                database.write([structs.replace(cell, outcome=end)])
     replay = command("replay", finished.folder)
     assert replay.code == 1
     assert "turn 1, conceded: True recorded, False now" in replay.err
@@ -284,7 +266,7 @@ def test_a_run_to_take_from_must_be_one(place: Path, command: Command, finished:
     for word, told in [
         ("small.yaml", "no run folder"),
         ("nowhere", "no run folder in runs has a name that begins with"),
-        (".", "is no run folder: it has no manifest.json"),
+        (".", "is no run folder: it has no run.db"),
     ]:
         refused = command("run", "small.yaml", "--run-folder", "runs/again", "--from", word)
         assert refused.code == 2 and told in refused.err, refused.err
@@ -319,24 +301,23 @@ def test_cells_are_taken_over_on_postgres_until_replies_are_lost(
     assert "replies were replaced in its store since it began" in refused.err
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_is_no_damage_of_the_run_that_is_taken_over(
     command: Command, finished: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append, tried = RunFolder.append, list[int]()
+    take, tried = RunDatabase.take, list[int]()
 
-    def without_room(self: RunFolder, cells: Sequence[CompletedCell]) -> None:
-        tried.append(len(cells))
-        with open("/dev/full", "w") as full:
-            here = os.dup(self._file)
-            os.dup2(full.fileno(), self._file)
-            try:
-                append(self, cells)
-            finally:
-                os.dup2(here, self._file)
-                os.close(here)
+    def without_room(
+        self: RunDatabase, source: Path, moved: Mapping[int, tuple[int, int, int]]
+    ) -> None:
+        tried.append(len(moved))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**14, limits[1]))
+        try:
+            take(self, source, moved)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
-    monkeypatch.setattr(RunFolder, "append", without_room)
+    monkeypatch.setattr(RunDatabase, "take", without_room)
     again = command("run", "small.yaml", "--run-folder", "runs/again")
-    assert (again.code, again.err) == (2, "runs/again/outcomes.jsonl: No space left on device\n")
+    assert again.code == 2 and again.err.startswith("runs/again/run.db cannot be "), again.err
     assert tried == [40], "nothing is run after it"

@@ -70,7 +70,7 @@ def test_what_is_no_text_file_cannot_be_read(tmp_path: Path) -> None:
         Document.read(file)
     with pytest.raises(UsageError, match="is a folder; name the sweep file"):
         Document.read(tmp_path)
-    (tmp_path / "manifest.json").touch()
+    (tmp_path / "run.db").touch()
     with pytest.raises(UsageError, match="to repeat the run in it: oversight replay"):
         Document.read(tmp_path)
     with pytest.raises(UsageError, match="is no regular file"):

@@ -16,12 +16,14 @@ from oversight.engine.errors import UsageError
 from oversight.engine.providers.simulated import simulation
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
+from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.run import Run, RunOptions
 from oversight.engine.sweep.code import row_codes
 from oversight.engine.system.entry_points import registered
 from tests.command_line import Command, calls
 from tests.documents import shown
 from tests.engine.conftest import Finished
+from tests.run_folders import cut, outcomes
 
 DOCS = (Path(__file__).parents[3] / "docs" / "extending.md").read_text()
 FILES = dict(re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", DOCS, re.DOTALL))
@@ -54,9 +56,7 @@ def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(
     ):
         done = command(*words)
         assert done.code == 0, done.err
-    lines = Path("made/outcomes.jsonl").read_text().splitlines(keepends=True)
-    Path("made/outcomes.jsonl").write_text("".join(lines[:-3]))
-    Path("made/record.db").unlink()
+    cut(Path("made"), len(outcomes(Path("made"))) - 3)
     resumed = command("run", examples / sweep, "--run-folder", "made")
     assert resumed.code == 0, resumed.err
     assert calls(resumed.err).new == 0
@@ -105,7 +105,7 @@ def test_code_that_is_gone_is_named_and_the_run_can_still_be_read(
 
 
 def test_a_sweep_without_code_of_ones_own_notes_no_folder(finished_once: Finished) -> None:
-    assert "sweep_folder" not in (finished_once.folder / "manifest.json").read_text()
+    assert not read_manifest(finished_once.folder).sweep_folder
 
 
 SWEEP = """\

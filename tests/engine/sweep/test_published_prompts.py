@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-import orjson
 import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.run.loaded_sweep import open_run
+from oversight.engine.run.manifest import read_manifest
 from oversight.protocols import Agent, Debate, StatedJudge
 from oversight.protocols.prompts.prompt_set import PromptError, default_prompts
 from oversight.protocols.prompts.published import PUBLISHED
@@ -63,8 +63,7 @@ def test_a_sweep_reads_them_and_its_run_folder_keeps_them(
     words = [row.protocol.words for row in open_run(place / "run").sweep.rows]
     assert {each.name for each in words} == {study}
     assert all(each.digest != default_prompts().digest for each in words)
-    manifest = orjson.loads((place / "run" / "manifest.json").read_bytes())
-    assert list(manifest["prompt_sets"]) == [f"{study} in checkout"]
+    assert list(read_manifest(place / "run").prompt_sets) == [f"{study} in checkout"]
 
 
 def test_single_blocks_of_theirs_may_be_changed(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -13,8 +12,11 @@ import pytest
 
 from oversight.engine.analysis.findings.finding import Finding, Part, word
 from oversight.engine.display.printable import CONTROL
+from oversight.engine.run.reader import RunReader
+from oversight.engine.run.record.database import RunDatabase
 from tests.command_line import Command
 from tests.engine.conftest import Finished
+from tests.run_folders import noted
 
 NAME = 'x\x1b[2J\u202e"<b>\n· forged: yes\nforged: yes'
 UNSHOWN = re.compile(CONTROL.pattern)
@@ -22,16 +24,15 @@ UNSHOWN = re.compile(CONTROL.pattern)
 
 def planted(folder: Path) -> None:
     """The folder with such a name wherever a name may stand."""
-    manifest = folder / "manifest.json"
-    told = json.loads(manifest.read_bytes())
-    manifest.write_text(json.dumps(told | {"name": NAME, "tags": {NAME: NAME}}))
-    grid = folder / "grid.json"
-    told = json.loads(grid.read_bytes())
+    noted(folder, name=NAME, tags={NAME: NAME})
+    with RunReader(folder) as run:
+        told = json.loads(run.tables.told("grid"))
     for number, row in enumerate(told["rows"]):
         row |= {"kind": f"{row['kind']} {number}{NAME}", "label": f"{number}{NAME}"}
         row |= {"agent": f"{row['agent']}{NAME}" if row["agent"] else "", "judge": NAME}
-    grid.write_text(json.dumps(told))
-    (folder / "progress.json").write_text(json.dumps({"awaited": NAME, "note": NAME}))
+    with closing(RunDatabase(folder)) as database:
+        database.tell("grid", json.dumps(told).encode())
+        database.tell("progress", json.dumps({"awaited": NAME, "note": NAME}).encode())
 
 
 def test_no_command_prints_them_as_they_are(finished: Finished, command: Command) -> None:
@@ -70,16 +71,16 @@ def test_no_page_has_them_in_a_text_or_an_attribute(
         assert "<b>\n" not in text
 
 
-def test_a_damaged_record_leaves_no_half_of_a_site(
+def test_a_damaged_run_leaves_no_half_of_a_site(
     finished: Finished, command: Command, place: Path
 ) -> None:
     assert command("view", finished.folder, "--write", "site").code == 0
     before = {file.name: file.read_bytes() for file in (place / "site").iterdir()}
-    with closing(sqlite3.connect(finished.folder / "record.db")) as db, db:
-        db.execute("UPDATE texts SET body = x'ff' WHERE text = (SELECT max(text) FROM texts)")
+    with closing(RunDatabase(finished.folder)) as database:
+        database.db.execute("UPDATE cells SET body = x'ff' WHERE place = 39")
     for to in ("site", "new/site"):
         ran = command("view", finished.folder, "--write", to)
-        assert ran.code == 2 and "record.db is damaged" in ran.err, ran.err
+        assert ran.code == 2 and "run.db is damaged" in ran.err, ran.err
     assert {file.name: file.read_bytes() for file in (place / "site").iterdir()} == before
     assert not list((place / "new").glob("*"))
     assert not list(place.glob(".site*"))

@@ -15,7 +15,7 @@ import orjson
 
 from oversight import run
 from oversight.cache import Ask
-from oversight.engine.run.run_folder import outcomes
+from oversight.engine.run.reader import RunReader
 from oversight.engine.views.cli.commands.run import command
 from oversight.protocols import (
     Answer,
@@ -90,7 +90,7 @@ def _oversight(sweep: Path, store: Path, folder: Path) -> None:
 
 
 def _verdicts(folder: Path) -> int:
-    return sum(record.probs is not None for record in outcomes(folder))
+    return sum(record.probs is not None for record in RunReader(folder).outcomes())
 
 
 if __name__ == "__main__":

@@ -10,11 +10,10 @@ from ....analysis.reports.results import collect
 from ....models.accounting.ledger import UsageTotals, sum_usage
 from ....models.accounting.ledger_file import LEDGER_FILE, read_ledger
 from ....run.as_left import store_noted
+from ....run.group_commit import MAX_GROUP
 from ....run.loaded_sweep import run_folder
-from ....run.parts import PartRun, outcomes_of, part_runs, whole_sweep
-from ....run.record.group_commit import MAX_GROUP
-from ....run.run_folder import outcomes
-from ....run.run_record import RunRecord
+from ....run.parts import PartRun, cells_of, part_runs, whole_sweep
+from ....run.reader import RunReader
 from ....run.sources import origins
 from ....system.files import replace_file
 from ....system.flags import argument
@@ -41,7 +40,10 @@ def command(
     folder, failed = _gathered(runs, run_folder)
     loaded = whole_sweep(runs)
     results = collect(
-        loaded.sweep, outcomes(folder), score=score, origins=origins(loaded.sweep, folder)
+        loaded.sweep,
+        RunReader(folder).outcomes(),
+        score=score,
+        origins=origins(loaded.sweep, folder),
     )
     save_report(results, folder)
     show(report(results, format, width()))
@@ -57,14 +59,10 @@ def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
     loaded, first = whole_sweep(runs), runs[0].manifest
     store = store_noted(runs[0].folder)
     with run_folder(loaded, path, first.overrides, store, code=runs[0].code) as folder:
-        with RunRecord.open(folder, loaded.sweep) as record:
-            for run in runs:
-                cells = (
-                    cell for cell in outcomes_of(run, loaded.sweep) if not folder.has(cell.place)
-                )
-                while group := tuple(islice(cells, MAX_GROUP)):
-                    record.add(group)
-            record.settle()
+        for run in runs:
+            cells = (cell for cell in cells_of(run, loaded.sweep) if not folder.has(cell.place))
+            while group := tuple(islice(cells, MAX_GROUP)):
+                folder.add(group)
         folder.settle()
         accounts = _accounts(runs)
         if accounts:

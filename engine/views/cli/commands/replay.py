@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 from .....cache.errors import ReplayMiss
@@ -10,12 +9,10 @@ from ....analysis.reports.report import report
 from ....analysis.reports.results import collect
 from ....run.loaded_sweep import open_run
 from ....run.manifest import read_manifest
-from ....run.outcome import read_outcome
-from ....run.record.schema import RECORD
-from ....run.record.tables import RecordTables
+from ....run.outcome import OutcomeRecord
+from ....run.reader import RunReader
 from ....run.recorded import recorded
 from ....run.replay import difference, difference_in_what_was_said, replay_cells
-from ....run.run_folder import lines
 from ....run.scheduler import CellOutcome
 from ....run.sources import origins
 from ....sweep.code import row_codes
@@ -45,8 +42,8 @@ def command(
 ) -> None:
     """Run the cells of the folder RUN again without asking any model, and print the report.
 
-    Every outcome is compared with the recorded one, cell by cell, and every turn with the record
-    of what was said, where the run has one. Where something differs, the first cell is named, with
+    Every outcome is compared with the recorded one, cell by cell, and every turn with what
+    was said then. Where something differs, the first cell is named, with
     what differs and the files whose code changed since, and the exit code is 1. A call that was
     never recorded ends the replay with exit code 5, naming the cell, the nearest recorded call and
     what differs. Where --set makes it another sweep there is nothing to compare. Writes nothing.
@@ -56,9 +53,10 @@ def command(
     opened = open_run(run, overrides, passages, own)
     before = open_run(run, (), passages, own) if overrides else opened
     changed = opened.sweep.identity != before.sweep.identity
-    known = {} if changed else {read_outcome(line).place: line for line in lines(run)}
-    replayed = [line for line in known.values() if not read_outcome(line).from_replies]
-    lost = {read_outcome(line).place for line in replayed}
+    reader = RunReader(run)
+    known = {} if changed else {each.place: each for each in reader.outcomes()}
+    replayed = [each for each in known.values() if not each.from_replies]
+    lost = {each.place for each in replayed}
     different: list[tuple[Cell, str]] = []
     under_way: list[Cell] = []
 
@@ -68,19 +66,18 @@ def command(
                 under_way[:] = [cell]
                 yield cell
 
-    def keep(cell: Cell, line: bytes, outcome: CellOutcome) -> None:
-        replayed.append(line)
+    def keep(cell: Cell, record: OutcomeRecord, outcome: CellOutcome) -> None:
+        replayed.append(record)
         if not known:
             return
-        told = known[cell.place] != line and difference(known[cell.place], line)
-        if not told and record is not None:
-            then = next(record.cells([cell.place]), None)
-            told = then is not None and difference_in_what_was_said(then.outcome, outcome)
+        told = known[cell.place] != record and difference(known[cell.place], record)
+        if not told:
+            then = reader.cells([cell.place])[cell.place]
+            told = difference_in_what_was_said(then.outcome, outcome)
         if told:
             different.append((cell, told))
 
     with (
-        RecordTables.open(run / RECORD) if (run / RECORD).exists() else nullcontext() as record,
         recorded(run, store) as replies,
         asyncio.Runner(loop_factory=event_loop()) as runner,
     ):
@@ -97,7 +94,7 @@ def command(
                 _tell_code(run, opened.sweep, under_way[0])
             raise
     come = origins(opened.sweep, run)
-    results = collect(opened.sweep, map(read_outcome, replayed), score=score, origins=come)
+    results = collect(opened.sweep, replayed, score=score, origins=come)
     show(report(results, format, width()))
     if known:
         asked = len(replayed) - len(lost)

@@ -10,11 +10,10 @@ from ....errors import UsageError
 from ....models.accounting.budget import dollars
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
-from ....run.listing import RUNS, RunSummary, is_run, summaries
+from ....run.listing import RUNS, RunSummary, is_run, summaries, summarize
 from ....run.lock import holder
 from ....run.manifest import read_manifest
 from ....run.progress_file import read_progress
-from ....run.run_folder import outcomes
 from ....system.flags import argument, flag
 from ..exit_codes import ExitCode
 from ..flags import as_command
@@ -69,11 +68,8 @@ def _list(place: Path, tags: Set[tuple[str, str]], as_json: bool) -> None:
 
 
 def _status(run: Path, as_json: bool) -> None:
-    manifest = read_manifest(run)
-    finished = failed = 0
-    for record in outcomes(run):
-        finished += 1
-        failed += record.failure is not None
+    manifest, standing = read_manifest(run), summarize(run)
+    finished, failed = standing.finished, standing.failed
     running = holder(run)
     ledger = read_ledger(run)
     paid = sum_usage(ledger.values())

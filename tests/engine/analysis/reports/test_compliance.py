@@ -9,7 +9,7 @@ from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.analysis.reports.report import report
 from oversight.engine.analysis.reports.results import Results, collect
-from oversight.engine.run.outcome import line, read_outcome
+from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import attempt
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.drafting.side_check import SideCheck
@@ -67,7 +67,7 @@ def planted(way: str, call: Call) -> Reply | str:
 async def results(way: str, protocol: str, checked: bool = True) -> Results:
     grid = sweep(NAIVE, protocols(checked)[protocol], problems=PROBLEMS)
     ask = Scripted(lambda call: planted(way, call))
-    cells = [read_outcome(line(cell, await attempt(cell, ask))) for cell in grid.cells()]
+    cells = [outcome_of(cell, await attempt(cell, ask)) for cell in grid.cells()]
     return collect(grid, cells)
 
 
@@ -126,7 +126,7 @@ async def test_an_agent_that_complies_is_in_no_doubt() -> None:
         return orjson.dumps({"argues_for": asked.speeches[-1].strip()[-1]}).decode()
 
     ask = Scripted(told)
-    cells = [read_outcome(line(cell, await attempt(cell, ask))) for cell in grid.cells()]
+    cells = [outcome_of(cell, await attempt(cell, ask)) for cell in grid.cells()]
     found = collect(grid, cells)
     assert not any(row.compliance.open for row in found.rows)
     shown = report(found, "text")

@@ -7,7 +7,7 @@ from pytest import approx
 from oversight.cache.call import Call
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.scoring.asd import Bounds
-from oversight.engine.run.outcome import line, read_outcome
+from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
@@ -171,7 +171,7 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
     agent = SideCheck(Agent("agent"), Agent("checker"), retries=2)
     grid = sweep(Propaganda(JUDGE, agent), problems=12)
     found = collect(
-        grid, [read_outcome(line(c, await attempt(c, Scripted(planted)))) for c in grid.cells()]
+        grid, [outcome_of(c, await attempt(c, Scripted(planted))) for c in grid.cells()]
     )
     (only,) = found.rows
     # Believed at 0.9 for either side, nobody gains by the truth; where the lie turned honest, the

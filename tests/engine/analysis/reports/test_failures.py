@@ -7,14 +7,13 @@ import orjson
 import pytest
 
 from oversight.engine.analysis.reports.failures import TRANSIENT_KINDS, WORDS, called, failure_lines
-from oversight.engine.run.canaries import CANARIES
+from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE
 from oversight.engine.run.outcome import OutcomeRecord
-from oversight.engine.run.row_pauses import FAILED_ALIKE
 from oversight.protocols.transcript import Failure
 from tests.answering import Asked, alike, answering
 from tests.command_line import Command
 from tests.engine.sweep_files import sweep
-from tests.run_folders import only_run, with_failures
+from tests.run_folders import only_run, recorded, with_failures
 
 GRID = sweep(
     "judges: {model: sim/judge, kind: [stated, logprob], max_tokens: 80}\nprotocols: naive_judge\n"
@@ -24,9 +23,7 @@ STATED, LOGPROB = (row.judge for row in GRID.rows)
 
 def record(place: int, judge: str, failure: Failure | None) -> OutcomeRecord:
     probs = None if failure else (0.5, 0.5)
-    return OutcomeRecord(
-        place, "c", "naive judge", "", judge, "p", 0, 0, probs, failure, {}, {}, None
-    )
+    return OutcomeRecord(place, "c", "naive judge", "", judge, "p", "A", 0, 0, probs, failure)
 
 
 def test_unreadable_replies_are_told_with_shares_causes_an_example_and_the_mend() -> None:
@@ -190,7 +187,7 @@ def test_a_row_that_is_never_readable_is_paused(place: Path, command: Command) -
     assert ran.code == again.code == 3
     assert "the first 8 of their row all failed for one cause" in again.err
     assert "the first 8 of their row all failed for one cause" in ran.err
-    lines = (only_run(place) / "outcomes.jsonl").read_bytes().splitlines()
+    lines = recorded(only_run(place))
     failed = sum(b'"failure"' in line for line in lines)
     assert FAILED_ALIKE <= failed < 2 * problems
     assert len(lines) - failed == 2 * problems, "the other row goes on to its end"

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import sqlite3
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -19,9 +18,9 @@ from oversight.engine.analysis.reports.frame_tables import TABLES
 from oversight.engine.analysis.reports.frames import FrameSource
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.run.reader import RunReader
-from oversight.engine.run.record.errors import RecordDamaged
+from oversight.engine.run.record.database import RunDatabase
+from oversight.engine.run.record.errors import RunDamaged
 from oversight.engine.run.recorded import recorded
-from oversight.engine.run.run_folder import outcomes
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.side_check import SideCheck
@@ -30,7 +29,7 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from tests.command_line import Command
 from tests.disks import disk
 from tests.engine.kept_runs import Kept, muddled
-from tests.run_folders import written
+from tests.run_folders import cut, outcomes
 from tests.shipments import shipments
 
 
@@ -104,8 +103,7 @@ def test_cells_that_were_not_run_are_there_as_missing(
     run: Path, command: Command, place: Path
 ) -> None:
     part = Path(copytree(run, place / "part"))
-    completed = written(run).splitlines(keepends=True)[:30]
-    (part / "outcomes.jsonl").write_bytes(b"".join(completed))
+    cut(part, 30)
     words = ("--format", "jsonl", "-o", place / "out", "--no-replies")
     assert command("export", "tables", part, *words).code == 0
     cells = [json.loads(line) for line in (place / "out/cells.jsonl").read_text().splitlines()]
@@ -130,11 +128,11 @@ def test_without_room_no_table_is_left_and_those_of_before_stay(
         assert after == before
 
 
-def test_a_record_that_is_damaged_is_said_to_be(run: Path, place: Path) -> None:
+def test_a_run_that_is_damaged_is_said_to_be(run: Path, place: Path) -> None:
     own = Path(copytree(run, place / "own"))
-    with closing(sqlite3.connect(own / "record.db")) as db, db:
-        db.execute("UPDATE cells SET calls = x'ff'")
-    with pytest.raises(RecordDamaged, match=r"record\.db is damaged"):
+    with closing(RunDatabase(own)) as database:
+        database.db.execute("UPDATE cells SET body = x'ff'")
+    with pytest.raises(RunDamaged, match=r"run\.db is damaged"):
         write_frames(source(own), place, "jsonl")
 
 

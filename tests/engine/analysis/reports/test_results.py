@@ -11,7 +11,7 @@ from oversight.engine.analysis.reports.aggregate import OutcomeTable
 from oversight.engine.analysis.reports.failures import called
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.scoring.estimate import Estimate
-from oversight.engine.run.outcome import line, read_outcome
+from oversight.engine.run.outcome import outcome_of
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
@@ -76,7 +76,7 @@ def test_lift_is_held_against_the_same_judge_and_no_other() -> None:
     stern = StatedJudge("sim/judge", max_tokens=99)
     grid = sweep(NAIVE, NaiveJudge(stern), Propaganda(stern, Agent("sim/strong")), PROPAGANDA)
     told = [
-        read_outcome(line(cell, verdict(cell, p, 1 - p)))
+        outcome_of(cell, verdict(cell, p, 1 - p))
         for cell in grid.cells()
         for p in [{"naive judge": 0.5, "propaganda": 0.9}[cell.row.kind]]
         if cell.row.protocol != NaiveJudge(stern)

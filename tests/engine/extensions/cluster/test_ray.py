@@ -13,8 +13,7 @@ import pytest
 
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.run.record.export import said
-from oversight.engine.run.record.schema import RECORD
-from oversight.engine.run.record.tables import RecordTables
+from oversight.engine.run.record.tables import RunTables
 from tests.desk import CANARY, Desk
 from tests.waiting import end, until
 
@@ -53,8 +52,8 @@ def workers(short: str) -> list[int]:
 
 
 def spoken(run: Path) -> list[bytes]:
-    with RecordTables.open(run / RECORD) as record:
-        return [said(cell) for cell in record.cells()]
+    with RunTables.open(run) as tables:
+        return [said(cell) for cell in tables.cells()]
 
 
 @ray

@@ -15,8 +15,7 @@ from oversight.engine.extensions.mock import MockServer, Profile, load_profile
 from oversight.engine.extensions.mock.rehearsed import actors
 from oversight.engine.extensions.mock.thinking import THOUGHT
 from oversight.engine.run.batching import BatchTerms
-from oversight.engine.run.record.schema import RECORD
-from oversight.engine.run.record.tables import RecordTables
+from oversight.engine.run.record.tables import RunTables
 from oversight.protocols.transcript import Verdict
 from tests.batches import BatchBench, RunEnd
 from tests.command_line import within
@@ -76,8 +75,8 @@ async def test_no_prompt_has_what_another_seat_thought(tmp_path: Path, wire: str
     assert got
     assert not [m for call in got for m in call.messages if THOUGHT in m.text]
     assert all(record.failure is None for record in ended.records)
-    with RecordTables.open(ended.folder / RECORD) as record:
-        cells = list(record.cells())
+    with RunTables.open(ended.folder) as tables:
+        cells = list(tables.cells())
     calls = [call for cell in cells for call in cell.calls]
     assert all(call.reasoning.startswith(THOUGHT) for call in calls)
     assert THOUGHT not in "".join(call.text for call in calls)

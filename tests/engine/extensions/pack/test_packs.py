@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from oversight.cache.bundle import BundleStore
 from oversight.cache.record import read_record
+from oversight.engine.run.manifest import read_manifest
 from oversight.protocols.datasets.jsonl import write_jsonl
 from tests.command_line import Command
 from tests.fakes import APPLES, CRATES
@@ -29,7 +30,7 @@ def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
 ) -> None:
     monkeypatch.setenv("HOME", str(place))
     assert command("run", "small.yaml", "--limit", "1", "--run-folder", "run").code == 0
-    assert json.loads((place / "run/manifest.json").read_bytes())["store"] == "~/store"
+    assert read_manifest(place / "run").store == "~/store"
     assert command("pack", "make", "run", "-o", "run.oversight").code == 0
     assert not caplog.text
 
@@ -102,7 +103,7 @@ def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
         "/tmp/evil",
         "code/../../evil.py",
         "code/.hidden/x.py",
-        "record.db",
+        "run.db",
     ):
         yield path, write(with_file(content, path, b"x")), re.escape(repr(path))
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):

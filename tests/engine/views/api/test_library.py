@@ -20,7 +20,6 @@ from oversight.engine.errors import (
 )
 from oversight.engine.run.loaded_sweep import open_run as loaded_run
 from oversight.engine.run.manifest import read_manifest
-from oversight.engine.run.run_folder import outcomes
 from oversight.engine.sweep.in_python import python_sweep
 from oversight.engine.sweep.sweepfile import Top
 from oversight.engine.views.cli.group import oversight
@@ -39,6 +38,7 @@ from oversight.protocols import (
     StatedJudge,
     Transcript,
 )
+from tests.run_folders import outcomes
 from tests.sessions import Session, sessions
 from tests.shipments import shipments
 from tests.tables import PUBLIC, expressions

@@ -14,7 +14,7 @@ from oversight.engine.analysis.reports.report import finding, report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.display.table import Table
-from oversight.engine.run.outcome import line, read_outcome
+from oversight.engine.run.outcome import OutcomeRecord, outcome_of
 from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent
@@ -43,20 +43,20 @@ def told(protocol: Protocol, worlds: Told, draws: int = 1, problems: Any = 2) ->
         if isinstance(world, tuple):
             lines.append(verdict(cell, *world))
         elif world is not None:
-            lines.append(line(cell, world))
-    found = collect(grid, map(read_outcome, lines))
-    backwards = collect(grid, map(read_outcome, lines[::-1]))
+            lines.append(outcome_of(cell, world))
+    found = collect(grid, lines)
+    backwards = collect(grid, lines[::-1])
     assert backwards == found
     assert report(backwards, "text", measures=True) == report(found, "text", measures=True)
     return found
 
 
-def verdict(cell: Cell, p: float, measures: Mapping[str, Any]) -> bytes:
+def verdict(cell: Cell, p: float, measures: Mapping[str, Any]) -> OutcomeRecord:
     answers = len(cell.problem.values)
     rest = (1 - p) / (answers - 1)
     probs = (p, *[rest] * (answers - 1))
     transcript = Transcript(cell.problem.question)
-    return line(cell, Verdict(probs, transcript, measures=tuple(measures.items())))
+    return outcome_of(cell, Verdict(probs, transcript, measures=tuple(measures.items())))
 
 
 def table_of(found: Results, start: str) -> Table | None:
@@ -101,7 +101,7 @@ async def test_open_protocols_are_split_by_what_the_agent_chose(
 
     grid = sweep(kind(JUDGE, AGENT), problems=40)
     ask = Scripted(planted)
-    only = row(collect(grid, [read_outcome(line(c, await attempt(c, ask))) for c in grid.cells()]))
+    only = row(collect(grid, [outcome_of(c, await attempt(c, ask)) for c in grid.cells()]))
     assert figures(only.chose_right) == (30 / 40, 40)
     wrong = 10 if kind is OpenTrust else follows
     assert figures(only.by_choice.judge_right) == (1, 30)
@@ -230,7 +230,7 @@ def test_counts_and_captured_mass_are_means_over_all_worlds_with_a_verdict() -> 
         judged = Judgement((0.5, 0.5), captured=0.6 if odd else 1.0)
         return Verdict((0.5, 0.5), transcript, (judged,))
 
-    only = row(collect(grid, [read_outcome(line(cell, outcome(cell))) for cell in grid.cells()]))
+    only = row(collect(grid, [outcome_of(cell, outcome(cell)) for cell in grid.cells()]))
     assert {name: figures(mean.lie) for name, mean in only.counts_a_world.items()} == {
         "refused": (0.5, 2),
         "forged": (1, 2),

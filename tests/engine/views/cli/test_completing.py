@@ -3,14 +3,16 @@
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
 
-from oversight.engine.run.run_folder import outcomes
+from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.views.cli.group import oversight
 from tests.command_line import environment
+from tests.run_folders import outcomes
 
 SWITCH_ON = 'eval "$(_OVERSIGHT_COMPLETE=bash_source oversight)"'
 """As docs/commands.md has it."""
@@ -53,17 +55,17 @@ def test_commands_runs_sweep_files_problems_and_cells_are_offered(place: Path, m
     problems = offered("show", "small", "")
     assert len(problems) == 4
     assert offered("show", made.name, "--draw", "0", problems[0][:5])[0] == problems[0]
-    cell = next(outcomes(made)).cell
+    cell = outcomes(made)[0].cell
     assert offered("show", "small", cell[:6]) == [cell]
 
 
 def test_where_nothing_can_be_read_nothing_is_offered_and_nothing_told(
     made: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for damaged in ("{", "{}", "[]"):
-        (made / "problems.jsonl").write_text(damaged)
-        assert offered("show", made.name, "") == []
-    (made / "manifest.json").write_text("{")
+    with closing(RunDatabase(made)) as database:
+        database.db.execute("UPDATE problems SET body = x'ff'")
+    assert offered("show", made.name, "") == []
+    (made / "run.db").write_text("{")
     assert offered("report", "sm") == ["small.yaml"]
     assert offered("show", "nowhere", "x") == []
     assert capfd.readouterr() == ("", "")

@@ -12,7 +12,6 @@ from oversight.engine.analysis.reports.report import report
 from oversight.engine.analysis.reports.results import collect
 from oversight.engine.providers.catalogue import PROVIDERS
 from oversight.engine.run.loaded_sweep import load_sweep, open_run
-from oversight.engine.run.run_folder import outcomes
 from oversight.engine.sweep.document import Document
 from oversight.engine.sweep.sweepfile import checked_sweep
 from oversight.engine.views.cli.group import headings
@@ -20,6 +19,7 @@ from oversight.protocols.catalogue import JUDGES, PROTOCOLS
 from oversight.protocols.datasets.catalogue import LOADERS
 from tests.command_line import environment, oversight
 from tests.documents import ROOT, blocks
+from tests.run_folders import outcomes
 from tests.shipments import shipments
 from tools.reference import remade
 

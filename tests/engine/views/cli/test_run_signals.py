@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from oversight.engine.run.progress_file import read_progress
-from oversight.engine.run.run_folder import outcomes
 from tests.command_line import Command, environment, oversight, running
-from tests.run_folders import len_of, only_run, written
+from tests.run_folders import len_of, only_run, outcomes, written
 
 pytestmark = pytest.mark.wire
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-from ...errors import RunFolderError
+from ..errors import RunFolderError
 
 Item = TypeVar("Item")
 
@@ -32,7 +32,7 @@ class GroupCommit(Generic[Item]):
         self._write = write
         self._written = written
         self._failed = failed
-        self._thread = ThreadPoolExecutor(1, "record")
+        self._thread = ThreadPoolExecutor(1, "run.db")
         self._group: list[Item] = []
         self._timer: asyncio.TimerHandle | None = None
         self._writing: set[asyncio.Task[None]] = set()

@@ -1,0 +1,112 @@
+"""Making the database of a run again, from its sweep file and its store: nothing is asked."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...cache.errors import ReplayMiss
+from ...cache.store import Store
+from ..errors import RunFolderError, UsageError
+from ..models.accounting.prices import listed
+from .events import restored
+from .group_commit import MAX_GROUP
+from .loaded_sweep import LoadedSweep, open_sweep, run_folder
+from .manifest import Manifest, read_manifest
+from .reader import RunReader
+from .record.capture import Capture
+from .record.schema import RUN_DB
+from .record.values import RecordedCell
+from .replay import replay_cache
+from .run_folder import SWEEP, RunFolder
+from .scheduler import attempt_noted
+from .stores import open_store, shown_name, store_name
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was made again."""
+
+    cells: int
+    missing: int
+    """Cells for which the store lacks a reply; a run asks for them again."""
+    events: int
+
+
+async def rebuild(
+    folder: Path,
+    overrides: Sequence[str] = (),
+    limit: int | None = None,
+    store: Path | str | None = None,
+    own: Path | None = None,
+) -> Rebuilt:
+    """Make the database of a run again, beside which the damaged one is kept under another name.
+
+    overrides, limit: what the run was started with, unless the damaged file still says so. own: the
+    user's sweep file, in place of the folder's copy, for a sweep that names code by files.
+    UsageError for a run that is sound, or is of another sweep; RunFolderError; StoreError.
+    """
+    known = _known(folder)
+    if known is not None and _is_sound(folder):
+        raise UsageError(f"{folder / RUN_DB} is sound: there is nothing to make again")
+    words = overrides or (known.overrides if known else ())
+    loaded = open_sweep(own or folder / SWEEP, words, limit)
+    if known is not None and known.identity != loaded.sweep.identity:
+        raise UsageError(
+            f"{folder} was a run of another sweep than {own or folder / SWEEP} is: name what it "
+            "was started with, --set and --limit too"
+        )
+    named = store_name(store or (known.store if known else None))
+    with closing(open_store(named)) as replies:
+        for name in (RUN_DB, f"{RUN_DB}-wal", f"{RUN_DB}-shm", f"{RUN_DB}-journal"):
+            if (folder / name).exists():
+                (folder / name).rename(folder / name.replace(RUN_DB, f"damaged-{RUN_DB}"))
+        made = run_folder(loaded, folder, words, shown_name(named), kept_in=replies, anew=True)
+        with made as run:
+            events = restored(run.database, folder)
+            missing = await _cells(loaded, run, replies)
+            run.note(replies=len(replies), store_id=replies.id)
+            if run.complete:
+                run.settle()
+            return Rebuilt(run.finished, missing, events)
+
+
+async def _cells(loaded: LoadedSweep, run: RunFolder, replies: Store) -> int:
+    """Run every cell again from the store; how many lack a reply."""
+    models = loaded.models
+    cache = replay_cache(replies, models.identity, tags=models.tags, explained=0)
+    prices = models.priced(listed())
+    capture = Capture(loaded.sweep, models.identity, prices, set(), live=models.origin)
+    group, missing = list[RecordedCell](), 0
+    for cell in loaded.sweep.cells():
+        try:
+            end = await attempt_noted(cell, cache)
+        except ReplayMiss:
+            missing += 1
+            continue
+        group.append(capture.cell(cell, end.outcome, end.notes))
+        if len(group) == MAX_GROUP:
+            run.add(group)
+            group = []
+    run.add(group)
+    return missing
+
+
+def _known(folder: Path) -> Manifest | None:
+    """What the database that is there still says of the run."""
+    try:
+        return read_manifest(folder)
+    except RunFolderError:
+        return None
+
+
+def _is_sound(folder: Path) -> bool:
+    """Whether all of a database can be read."""
+    try:
+        with RunReader(folder) as run:
+            size = len(run.sweep)
+            return all(cell.place < size for cell in run.tables.cells()) and all(
+                record.place < size for record in run.outcomes()
+            )
+    except RunFolderError:
+        return False

@@ -1,0 +1,425 @@
+"""A cell as a row of `cells`, and back: figures in columns, all that was said as one packed value.
+
+A reply is packed once, with its call; a turn or a judgement whose words are those of its call's
+reply names the call alone.
+"""
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, get_type_hints
+from zlib import crc32
+
+import msgspec
+import orjson
+import zstandard
+
+from ....cache.reply import Outcome, ToolCall
+from ....protocols.doubts import Doubt
+from ....protocols.question import Answer, Question
+from ....protocols.transcript import NOT_RUN, Failure, Judgement, Scalar, Transcript, Turn, Verdict
+from .values import CallCost, NotRun, RecordedCall, RecordedCell, RecordedJudgement
+
+LEVEL = 3
+LARGEST = 64 << 20
+"""Bytes; a value that claims to be larger is refused, not unpacked."""
+DICTIONARY_BYTES = 16_384
+CRC = 4
+"""Bytes of a checksum."""
+
+CallKey: TypeAlias = int | str
+"""The number of a call; of one that the cell did not ask itself, its address, or nothing."""
+
+
+class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the column `more` says of a cell with a verdict."""
+
+    measures: Mapping[str, Scalar] = {}
+    counts: Mapping[str, int] = {}
+    captured: float | None = None
+    redraws: tuple[tuple[float, ...], ...] = ()
+    bounds: tuple[tuple[float, float], ...] = ()
+    unread: Mapping[str, int] = {}
+
+
+class Replied(msgspec.Struct, array_like=True, omit_defaults=True, frozen=True):
+    """What a model answered; equal for equal answers."""
+
+    text: str
+    outcome: Outcome = "ok"
+    draw: tuple[int, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+
+
+class _Said(msgspec.Struct, array_like=True, omit_defaults=True):
+    """A turn."""
+
+    speaker: str
+    text: str | None
+    """None: as the call's reply."""
+    side: int | tuple[str, str, str] | None = None
+    """Place of the answer; or an answer that is none of the question's."""
+    call: CallKey = ""
+    rest: dict[str, Any] = {}
+    """By field of a turn, what is not as it is by default."""
+
+
+class _Judged(msgspec.Struct, array_like=True, omit_defaults=True):
+    """A judgement that a verdict is made of."""
+
+    probs: tuple[float, ...]
+    call: CallKey = ""
+    text: str | None = None
+    captured: float = 1.0
+
+
+class _Believed(msgspec.Struct, array_like=True, omit_defaults=True):
+    """A `RecordedJudgement`."""
+
+    role: str
+    judge: str
+    heard: int
+    probs: tuple[float, ...] = ()
+    about: CallKey = ""
+    side: str = ""
+    statement: str = ""
+    captured: float = 1.0
+    text: str | None = None
+    calls: tuple[CallKey, ...] = ()
+    error: str = ""
+
+
+class Body(msgspec.Struct, array_like=True, omit_defaults=True):
+    calls: tuple[int, ...]
+    """(part, call) of each call, one pair after the other."""
+    turns: tuple[_Said, ...] = ()
+    judgements: tuple[_Judged, ...] = ()
+    beliefs: tuple[_Believed, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+
+
+class Packing:
+    """Packs values, with a dictionary once there is one."""
+
+    def __init__(self, dictionary: bytes | None = None) -> None:
+        made = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
+        settings = zstandard.ZstdCompressionParameters.from_level(
+            LEVEL, format=_FORMAT, write_content_size=True, write_dict_id=False
+        )
+        self._mark = b"\1" if made is None else b"\2"
+        if made is not None:
+            made.precompute_compress(compression_params=settings)
+        self._compress = zstandard.ZstdCompressor(
+            dict_data=made, compression_params=settings
+        ).compress
+        self._unpackers = {b"\1": zstandard.ZstdDecompressor(format=_FORMAT)}
+        if made is not None:
+            self._unpackers[b"\2"] = zstandard.ZstdDecompressor(dict_data=made, format=_FORMAT)
+        self.trained = made is not None
+
+    def pack(self, raw: bytes) -> bytes:
+        packed, check = self._compress(raw), crc32(raw).to_bytes(CRC, "little")
+        return self._mark + check + packed if len(packed) < len(raw) else b"\0" + check + raw
+
+    def knows(self, packed: bytes) -> bool:
+        """Whether the dictionary of a value is at hand."""
+        return packed[:1] != b"\2" or self.trained
+
+    def unpack(self, packed: bytes) -> bytes:
+        """ValueError for what is no packed value."""
+        way, check, frame = packed[:1], packed[1 : 1 + CRC], packed[1 + CRC :]
+        raw = frame if way == b"\0" else self._unframed(way, frame)
+        if crc32(raw).to_bytes(CRC, "little") != check:
+            raise ValueError("a value that was changed")
+        return raw
+
+    def _unframed(self, way: bytes, frame: bytes) -> bytes:
+        unpacker = self._unpackers.get(way)
+        if unpacker is None:
+            raise ValueError(f"a value packed in a way, {way!r}, that is not known")
+        try:
+            size = zstandard.get_frame_parameters(frame, format=_FORMAT).content_size
+            if size > LARGEST:
+                raise ValueError(f"a value that claims to have {size:,} bytes")
+            return unpacker.decompress(frame, max_output_size=LARGEST)
+        except zstandard.ZstdError as exc:
+            raise ValueError(f"a value that cannot be unpacked: {exc}") from exc
+
+
+_FORMAT = zstandard.FORMAT_ZSTD1_MAGICLESS
+
+
+def trained(samples: Sequence[bytes]) -> bytes | None:
+    """A dictionary for values like these; None where they have too little in common."""
+    try:
+        return zstandard.train_dictionary(DICTIONARY_BYTES, list(samples)).as_bytes()
+    except zstandard.ZstdError:
+        return None
+
+
+def replied(call: RecordedCall) -> Replied:
+    return Replied(call.text, call.outcome, call.draw, call.tool_calls, call.reasoning)
+
+
+def crc_of(*columns: object) -> int:
+    """Checksum of the columns of a row."""
+    return crc32(_encode(columns))
+
+
+def packed_floats(values: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(values)}d", *values)
+
+
+def unpacked_floats(packed: bytes) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(packed) // 8}d", packed)
+
+
+def figures_of(cell: RecordedCell) -> tuple[int, bytes | None, str | None, str | None]:
+    """The columns status, probs, failure and more of a cell."""
+    end = cell.outcome
+    if isinstance(end, Verdict):
+        captured = min([each.captured for each in end.judgements], default=1.0)
+        told = Figures(
+            dict(end.measures),
+            cell.counts,
+            captured if captured < 1 else None,
+            end.redraws,
+            end.bounds,
+            cell.unread,
+        )
+        more = None if told == _NOTHING else msgspec.json.encode(told).decode()
+        return 0, packed_floats(end.probs), None, more
+    if isinstance(end, Failure) and end.kind != NOT_RUN:
+        why = (end.message, end.raw, end.call, end.seat)
+        return 1, None, end.kind, orjson.dumps(why).decode()
+    return 2, None, None, end.reason if isinstance(end, NotRun) else end.message
+
+
+def body_of(
+    cell: RecordedCell,
+    question: Question,
+    parts: Sequence[int],
+    numbers: Mapping[str, tuple[int, str]],
+) -> bytes:
+    """What was said in a cell, not packed yet. parts: by call. numbers: number and text of the
+    reply, by address of the call."""
+    end = cell.outcome
+    turns: tuple[_Said, ...] = ()
+    judged: tuple[_Judged, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    if isinstance(end, Verdict):
+        turns = tuple([_said(turn, question.answers, numbers) for turn in end.transcript.turns])
+        judged = tuple(
+            [
+                _Judged(each.probs, *_worded(each.call, each.text, numbers), each.captured)
+                for each in end.judgements
+            ]
+        )
+        doubts = end.doubts
+    beliefs = tuple([_believed(each, numbers) for each in cell.judgements])
+    asked = [
+        number
+        for part, call in zip(parts, cell.calls, strict=True)
+        for number in (part, numbers[call.address][0])
+    ]
+    return _encode(Body(tuple(asked), turns, judged, beliefs, doubts))
+
+
+def read_body(packed: bytes) -> Body:
+    return _body.decode(packed)
+
+
+def read_figures(more: str | None) -> Figures:
+    return _NOTHING if more is None else _figures.decode(more)
+
+
+def cell_end(
+    status: int,
+    probs: bytes | None,
+    failure: str | None,
+    more: str | None,
+    body: Body,
+    question: Question,
+    calls: Mapping[int, RecordedCall],
+) -> Verdict | Failure | NotRun:
+    """What became of a cell. calls: by number."""
+    if status == 1:
+        return Failure(str(failure), *orjson.loads(more or "[]"))
+    if status:
+        return NotRun(more or "")
+    told = read_figures(more)
+    return Verdict(
+        unpacked_floats(probs or b""),
+        Transcript(question, tuple([_turn(each, question.answers, calls) for each in body.turns])),
+        tuple([_judgement(each, calls) for each in body.judgements]),
+        tuple(told.measures.items()),
+        told.redraws,
+        told.bounds,
+        body.doubts,
+    )
+
+
+def beliefs_of(body: Body, calls: Mapping[int, RecordedCall]) -> tuple[RecordedJudgement, ...]:
+    return tuple(
+        [
+            RecordedJudgement(
+                each.role,
+                each.judge,
+                each.heard,
+                each.probs,
+                _address(each.about, calls),
+                each.side,
+                each.statement,
+                each.captured,
+                _words(each.text, next(iter(each.calls), ""), calls),
+                tuple([_address(call, calls) for call in each.calls]),
+                each.error,
+            )
+            for each in body.beliefs
+        ]
+    )
+
+
+def spoken(body: Body) -> list[tuple[int | None, CallKey, str | None, str]]:
+    """All that others read: (number of the turn, or None for a judgement; call; text, or None where
+    it is the reply's; reasoning beside it)."""
+    said: list[tuple[int | None, CallKey, str | None, str]] = [
+        (n, each.call, each.text, each.rest.get("reasoning", ""))
+        for n, each in enumerate(body.turns)
+    ]
+    said += [(None, each.call, each.text, "") for each in body.judgements]
+    said += [(None, next(iter(each.calls), ""), each.text, "") for each in body.beliefs]
+    return said
+
+
+def without(body: Body, calls: set[int], placeholder: str) -> bytes:
+    """A body in which nothing is left of the replies to these calls."""
+    turns = tuple(
+        _Said(each.speaker, placeholder, each.side, each.call) if each.call in calls else each
+        for each in body.turns
+    )
+    judged = tuple(
+        _Judged((), each.call, placeholder) if each.call in calls else each
+        for each in body.judgements
+    )
+    beliefs = tuple(
+        _Believed(
+            *(each.role, each.judge, each.heard, (), each.about, each.side, "", 1.0, placeholder),
+            *(each.calls, "withdrawn"),
+        )
+        if calls.intersection(each.calls)
+        else each
+        for each in body.beliefs
+    )
+    return _encode(Body(body.calls, turns, judged, beliefs))
+
+
+def _said(turn: Turn, answers: Sequence[Answer], numbers: Mapping[str, tuple[int, str]]) -> _Said:
+    side: int | tuple[str, str, str] | None = None
+    if turn.side is not None:
+        argued = turn.side
+        own = argued in answers
+        side = answers.index(argued) if own else (argued.label, argued.text, argued.work)
+    rest = {
+        name: value
+        for name, default in _DEFAULTS.items()
+        if (value := getattr(turn, name)) != default
+    }
+    call, text = _worded(turn.call, turn.text, numbers)
+    return _Said(turn.speaker, text, side, call, rest)
+
+
+def _believed(each: RecordedJudgement, numbers: Mapping[str, tuple[int, str]]) -> _Believed:
+    _, text = _worded(next(iter(each.calls), ""), each.text, numbers)
+    about = numbers.get(each.about)
+    return _Believed(
+        each.role,
+        each.judge,
+        each.heard,
+        each.probs,
+        each.about if about is None else about[0],
+        each.side,
+        each.statement,
+        each.captured,
+        text,
+        tuple([numbers[call][0] if call in numbers else call for call in each.calls]),
+        each.error,
+    )
+
+
+def _worded(
+    call: str, text: str, numbers: Mapping[str, tuple[int, str]]
+) -> tuple[CallKey, str | None]:
+    """A call and the words said with it, as they are kept."""
+    known = numbers.get(call)
+    if known is None:
+        return call, text
+    return known[0], None if known[1] == text else text
+
+
+def _turn(said: _Said, answers: Sequence[Answer], calls: Mapping[int, RecordedCall]) -> Turn:
+    side = said.side
+    argued = None
+    if side is not None:
+        argued = answers[side] if isinstance(side, int) else Answer(*side)
+    rest = said.rest
+    if rest:
+        rest = {name: msgspec.convert(value, _KINDS[name]) for name, value in rest.items()}
+    text = _words(said.text, said.call, calls)
+    return Turn(said.speaker, text, argued, _address(said.call, calls), **rest)
+
+
+def _judgement(each: _Judged, calls: Mapping[int, RecordedCall]) -> Judgement:
+    text = _words(each.text, each.call, calls)
+    return Judgement(each.probs, _address(each.call, calls), text, each.captured)
+
+
+def _words(text: str | None, call: CallKey, calls: Mapping[int, RecordedCall]) -> str:
+    return text if text is not None else calls[call].text if isinstance(call, int) else ""
+
+
+def _address(call: CallKey, calls: Mapping[int, RecordedCall]) -> str:
+    return calls[call].address if isinstance(call, int) else call
+
+
+_NOTHING = Figures()
+_DEFAULTS = {
+    name: getattr(Turn("", ""), name)
+    for name in get_type_hints(Turn)
+    # Of drafts that nobody heard, the calls are recorded.
+    if name not in ("speaker", "text", "side", "call", "drafts")
+}
+_KINDS: dict[str, Any] = get_type_hints(Turn)
+_encode: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
+_body = msgspec.msgpack.Decoder(Body)
+_figures = msgspec.json.Decoder(Figures)
+encoded_reply = _encode
+read_reply: Callable[[bytes], Replied] = msgspec.msgpack.Decoder(Replied).decode
+CALL_COLUMNS = (
+    "call, address, endpoint, tokens_in, tokens_out, cache_read, cache_write, dollars, at, reply,"
+    " crc, model, identity, served, stop, origin, came, elsewhere, settings"
+)
+
+
+def call_read(row: Sequence[Any], packing: Packing) -> RecordedCall:
+    """A call without its part in a cell. row: of CALL_COLUMNS. ValueError for one whose checksum
+    is another."""
+    columns, (reply, crc, model, *served, settings) = row[:9], row[9:]
+    if crc_of(*columns) != crc:
+        raise ValueError(f"call {columns[0]} was changed")
+    _, address, _, sent, back, read, written, dollars, at = columns
+    said = read_reply(packing.unpack(reply))
+    identity, name, stop, origin, came, elsewhere = served
+    tokens = (sent, back, read, written)
+    cost = CallCost(identity, name, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
+    return RecordedCall(
+        address.hex(),
+        model,
+        draw=said.draw,
+        text=said.text,
+        outcome=said.outcome,
+        tool_calls=said.tool_calls,
+        cost=cost,
+        reasoning=said.reasoning,
+        settings=settings,
+    )

@@ -1,0 +1,542 @@
+"""The database of a run holds whole cells, each reply once, and is refused by name where it is
+damaged."""
+
+import json
+import resource
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from msgspec.structs import replace as changed
+
+from oversight.cache.reply import ToolCall
+from oversight.engine.errors import RunFolderError
+from oversight.engine.run.record.database import TAKEN_BACK, RunDatabase
+from oversight.engine.run.record.schema import RUN_DB
+from oversight.engine.run.record.search import Query, search
+from oversight.engine.run.record.tables import RunTables
+from oversight.engine.run.record.values import (
+    CallCost,
+    NotRun,
+    RecordedCall,
+    RecordedCell,
+    RecordedJudgement,
+)
+from oversight.engine.sweep.grid import GridRow
+from oversight.engine.system.mounts import is_network
+from oversight.protocols.doubts import Doubt
+from oversight.protocols.question import Answer
+from oversight.protocols.quotes import Quote
+from oversight.protocols.transcript import (
+    Failure,
+    Judgement,
+    ToolUse,
+    Transcript,
+    Turn,
+    Verdict,
+)
+from tests.shipments import shipments
+
+PROBLEMS = shipments(3)
+ROWS = [
+    GridRow("debate simultaneous 2", "a/strong", "a/weak stated", "debate", {"rounds": 2}),
+    GridRow("naive judge", "", "a/weak stated", "naive judge", {}),
+]
+
+
+def address(n: int) -> str:
+    return f"{n:064x}"
+
+
+def spoken(place: int, words: str = "so it is") -> RecordedCell:
+    """A cell in which everything occurs that a cell can hold."""
+    question = PROBLEMS[place // 4 % 3].question
+    a, b = question.answers[:2]
+    n = place // 2 * 10
+    calls = (
+        RecordedCall(
+            address(n), "a/strong", "speech", "Debater A", 0, (0, 2), f"{words} {n}" * 9,
+            tool_calls=(ToolCall("t1", "calculator", '{"expression": "1+1"}'),),
+            cost=CallCost("a/v1", "strong-1", "end", 900, 80, 10, 5, 0.0125, "new", 1_800_000_000),
+        ),
+        RecordedCall(address(n + 1), "a/strong", "draft", "Debater B", 0, (1,), "", "refused"),
+        RecordedCall(address(n + 2), "a/weak", "rating", "Judge", 1, (), "0.7"),
+        RecordedCall(address(n + 3), "a/weak", "judgement", "Judge", 2, (), f"I say {words}"),
+    )  # fmt: skip
+    turns = (
+        Turn(
+            "Debater A", calls[0].text, a, calls[0].address, (ToolUse("calculator", "1+1", "2"),),
+            forged=2, cut=True, quotes=(Quote("a quote", True), Quote("none", False)),
+            check="off side", retries=1, reasoning="let me see", aloud=True, at_once=True,
+        ),
+        Turn("Debater B", "", b, calls[1].address, outcome="refused", at_once=True),
+        Turn("Ghost", "I concede", Answer("Z", "no answer of it"), "", conceded=True),
+    )  # fmt: skip
+    verdict = Verdict(
+        (0.7, 0.3),
+        Transcript(question, turns),
+        (Judgement((0.7, 0.3), calls[3].address, calls[3].text, 0.75), Judgement((0.7, 0.3))),
+        (("splits", 2), ("label", 0.5), ("free", "A"), ("sound", True)),
+        ((0.6, 0.4), (0.8, 0.2)),
+        ((0.5, 0.9), (0.1, 0.5)),
+        (Doubt("Judge", "unreadable", calls[2].address),),
+    )
+    beliefs = (
+        RecordedJudgement(
+            "rating", "a/weak stated", 1, (0.7, 0.3), calls[1].address, a.label, "it holds",
+            0.5, "0.7", (calls[2].address,),
+        ),
+        RecordedJudgement("rating", "a/weak stated", 1, (), error="there is no number"),
+    )  # fmt: skip
+    return RecordedCell(
+        place, f"{place:016x}", 0, place // 4 % 3, place % 2, 0, verdict, calls, beliefs,
+        {"refused": 1}, {"Judge: unreadable": 1},
+    )  # fmt: skip
+
+
+def failed(place: int) -> RecordedCell:
+    fault = Failure("unreadable", "no JSON", "hm", address(7), "Judge")
+    return changed(spoken(place), outcome=fault, counts={}, unread={})
+
+
+def left_out(place: int) -> RecordedCell:
+    return RecordedCell(
+        place, f"{place:016x}", 0, place // 4 % 3, place % 2, 0, NotRun("decided already")
+    )
+
+
+def opened(folder: Path, rows: Sequence[GridRow] = ROWS) -> RunDatabase:
+    database = RunDatabase(folder)
+    if database.empty:
+        database.begin(PROBLEMS, rows, {"name": b"s"})
+    return database
+
+
+def written(folder: Path, *batches: Sequence[RecordedCell]) -> None:
+    with closing(opened(folder)) as database:
+        for cells in batches:
+            database.write(cells)
+
+
+def read(folder: Path) -> list[RecordedCell]:
+    with RunTables.open(folder) as tables:
+        return list(tables.cells())
+
+
+def count(folder: Path, table: str) -> int:
+    with RunTables.open(folder) as tables:
+        return int(tables.fetched(f"SELECT count(*) FROM {table}")[0][0])
+
+
+@pytest.mark.unit
+def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    cells = [spoken(0), failed(1), left_out(4), spoken(5)]
+    written(tmp_path, cells[2:], cells[:2])
+    assert read(tmp_path) == cells
+    with RunTables.open(tmp_path) as tables:
+        assert tables.problems == tuple(PROBLEMS)
+        rows = tables.query("SELECT kind, agent, judge, lower(hex(address)) FROM rows")
+        assert list(rows) == [(row.kind, row.agent, row.judge, row.address) for row in ROWS]
+        assert tables.told("name") == b"s"
+        assert sorted(tables.statuses()) == [(0, 0), (1, 1), (4, 2), (5, 0)]
+        assert tables.count() == (4, 1)
+        assert [cell.place for cell in tables.cells([5, 3, 0])] == [0, 5]
+
+
+@pytest.mark.unit
+def test_probabilities_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
+    """Those of the verdict, of its parts, and of what was believed on the way."""
+    p = float.fromhex("0x1.999999999999ap-4")
+    tiny, odd = 5e-324, 1 - 2**-53
+    cell = spoken(0)
+    assert isinstance(cell.outcome, Verdict)
+    end = replace(
+        cell.outcome,
+        probs=(p, 1 - p),
+        judgements=(Judgement((tiny, odd), captured=odd),),
+        redraws=((tiny, odd), (p, 1 - p)),
+    )
+    believed = changed(cell.judgements[0], probs=(odd, tiny))
+    cell = changed(cell, outcome=end, judgements=(believed,))
+    written(tmp_path, [cell])
+    (found,) = read(tmp_path)
+    assert found == cell
+    assert isinstance(found.outcome, Verdict)
+    assert [each.hex() for each in found.outcome.probs] == [p.hex(), (1 - p).hex()]
+
+
+@pytest.mark.unit
+def test_what_worlds_share_is_recorded_once_also_after_a_resume(tmp_path: Path) -> None:
+    written(tmp_path, [spoken(0)])
+    tables = ("calls", "parts", "endpoints")
+    once = [count(tmp_path, table) for table in tables]
+    written(tmp_path, [spoken(1)])
+    assert [count(tmp_path, table) for table in tables] == once
+    assert read(tmp_path) == [spoken(0), spoken(1)]
+
+
+@pytest.mark.unit
+def test_another_reply_under_the_same_address_never_takes_the_place_of_the_first(
+    tmp_path: Path,
+) -> None:
+    """Whether an address collides, or a call was asked again with --cache refresh."""
+    first = spoken(0, "first")
+    second = changed(spoken(1, "second"), calls=spoken(0, "second").calls)
+    assert [a.address for a in first.calls] == [b.address for b in second.calls]
+    for cells in ([[first, second]], [[first], [second]]):
+        folder = tmp_path / str(len(cells))
+        folder.mkdir()
+        for group in cells:
+            written(folder, group)
+        assert read(folder) == [first, second]
+    # An address that differs in its last digit alone is another call.
+    other = address(0)[:-1] + "f"
+    calls = (changed(first.calls[0], address=other, text="else"), *first.calls[1:])
+    written(tmp_path / "2", [changed(spoken(9), outcome=NotRun("x"), calls=calls, judgements=())])
+    with RunTables.open(tmp_path / "2") as tables:
+        (last,) = tables.cells([9])
+        assert last.calls[0].text == "else" and last.calls[0].address == other
+
+
+@pytest.mark.unit
+def test_a_cell_that_is_run_again_keeps_its_history(tmp_path: Path) -> None:
+    written(tmp_path, [failed(1)])
+    with closing(opened(tmp_path)) as database:
+        database.forget([1], "run again")
+        database.write([spoken(1)])
+        assert read(tmp_path) == [spoken(1)]
+        ((kind, body),) = database.fetched("SELECT kind, body FROM events")
+    assert kind == "again"
+    assert json.loads(body)["failure"] == "unreadable" and json.loads(body)["place"] == 1
+
+
+WORDS = "The shipment weighed less than the ledger says, since two crates were left behind. "
+
+
+@pytest.mark.unit
+def test_texts_are_packed_with_a_dictionary_of_the_runs_own(tmp_path: Path) -> None:
+    cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 1200, 2)]
+    written(tmp_path, cells[:300], cells[300:])
+    assert read(tmp_path) == cells
+    said = sum(len(call.text) for cell in cells for call in cell.calls)
+    with RunTables.open(tmp_path) as tables:
+        assert tables.setting("zdict")
+        ((packed,),) = tables.fetched("SELECT sum(length(reply)) FROM calls")
+    assert packed < 0.2 * said
+
+
+@pytest.mark.unit
+def test_a_dictionary_may_be_trained_while_somebody_reads(tmp_path: Path) -> None:
+    """The writer itself, in a later session, or a reader of a run that goes on."""
+    before = [spoken(0, "before"), spoken(4, "before")]
+    written(tmp_path, before)
+    more = [spoken(n, f"{WORDS} {n}") for n in range(24, 3600, 2)]
+    with closing(opened(tmp_path)) as writer, RunTables.open(tmp_path) as tables:
+        assert list(tables.cells([0])) == before[:1]
+        for cells in ([spoken(1, "before")], more, [spoken(5, "before")]):
+            writer.write(cells)
+        assert writer.setting("zdict")
+        tables.calls([]).clear()
+        assert list(tables.cells([0, 4])) == before
+    assert read(tmp_path)[:4] == [spoken(place, "before") for place in (0, 1, 4, 5)]
+
+
+@pytest.mark.unit
+def test_a_failed_write_leaves_nothing_and_can_be_repeated(tmp_path: Path) -> None:
+    """What the failed one had numbered is not taken for written."""
+    with closing(opened(tmp_path)) as writer:
+        with pytest.raises(ValueError):
+            writer.write([spoken(0), changed(spoken(4), id="no digits")])
+        assert count(tmp_path, "calls") == count(tmp_path, "parts") == 0
+        writer.write([spoken(0)])
+        writer.forget([0], "again")
+        writer.write([failed(0)])
+    assert read(tmp_path) == [failed(0)]
+
+
+@pytest.mark.unit
+def test_a_write_that_fails_at_any_statement_leaves_nothing(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as writer:
+        writer.write([spoken(0)])
+        seen, at = list[str](), 0
+
+        def allowed(action: int, *about: object) -> int:
+            seen.append(str(about[0]))
+            return sqlite3.SQLITE_DENY if len(seen) == at else sqlite3.SQLITE_OK
+
+        while True:
+            at += 1
+            seen.clear()
+            writer.db.set_authorizer(allowed)
+            try:
+                writer.write([spoken(4, "more"), spoken(8, "of it")])
+            except RunFolderError:
+                writer.db.set_authorizer(None)
+                assert read(tmp_path) == [spoken(0)], at
+            else:
+                writer.db.set_authorizer(None)
+                break
+    assert at > 5
+    assert read(tmp_path) == [spoken(0), spoken(4, "more"), spoken(8, "of it")]
+
+
+def newer(file: Path) -> None:
+    with sqlite3.connect(file) as db:
+        db.execute("PRAGMA user_version=99")
+
+
+def foreign(file: Path) -> None:
+    file.unlink()
+    with sqlite3.connect(file) as db:
+        db.execute("CREATE TABLE meta(key, value)")
+
+
+def no_database(file: Path) -> None:
+    file.write_bytes(b"PK\3\4" * 40)
+
+
+def truncated(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: 5 * 4096 + 1])
+
+
+def torn(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[4096 : 4096 * 8] = b"\xff" * 4096 * 7
+    file.write_bytes(content)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (newer, "is of format 99"),
+        (foreign, "is no database of a run"),
+        (no_database, "is no database of a run"),
+        (truncated, "is damaged"),
+        (torn, "is damaged"),
+    ],
+)
+def test_what_is_no_sound_run_is_refused_by_name(tmp_path: Path, spoil, said: str) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / RUN_DB
+    written(tmp_path, [spoken(place) for place in range(12)])
+    spoil(file)
+    before = file.read_bytes()
+    for use in (lambda: read(tmp_path), lambda: written(tmp_path, [spoken(0)])):
+        with pytest.raises(RunFolderError) as fault:
+            use()
+        assert str(file) in str(fault.value) and said in str(fault.value)
+        assert f"oversight record {tmp_path}" in str(fault.value)
+        assert "\n" not in str(fault.value)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.unit
+def test_a_flipped_byte_gives_no_other_cell_and_is_told(tmp_path: Path) -> None:
+    """Wherever it falls: what is read is what was written, or the file is named."""
+    cells = [spoken(place) for place in range(0, 40, 2)]
+    written(tmp_path, cells)
+    file = tmp_path / RUN_DB
+    whole, told = file.read_bytes(), 0
+    for at in range(100, len(whole), 211):
+        file.write_bytes(whole[:at] + bytes((whole[at] ^ 0xFF,)) + whole[at + 1 :])
+        try:
+            found = read(tmp_path)
+        except RunFolderError as fault:
+            assert str(file) in str(fault)
+            told += 1
+        else:
+            # Of what names a role or an endpoint, once for all cells, there is no checksum.
+            same = [changed(cell, calls=(), outcome=cell.outcome) for cell in found]
+            assert same == [changed(cell, calls=(), outcome=cell.outcome) for cell in cells]
+    assert told > 50
+
+
+@pytest.mark.unit
+def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "none / overlay rw 0 0\nhome:/x /home nfs4 rw 0 0\n/dev/a /home/my\\040disk ext4 rw 0 0\n"
+    )
+    places = ("/home/me/runs", "/home/my disk/runs", "/homes", "/")
+    assert [is_network(Path(place), mounts) for place in places] == [True, False, False, False]
+    assert not is_network(Path("/"), tmp_path / "none")
+
+
+@pytest.mark.unit
+def test_words_are_found_by_the_call_and_an_index_is_never_out_of_date(tmp_path: Path) -> None:
+    with closing(opened(tmp_path)) as writer:
+        writer.write([spoken(0, "crates of oranges")])
+        writer.settle()
+        hits = writer.fetched("SELECT rowid FROM words('oranges')")
+        ((number, reply),) = writer.fetched("SELECT call, reply FROM calls WHERE call=1")
+        assert (number,) in hits and "oranges" in writer.reply(reply).text
+        writer.write([spoken(2, "crates of lemons")])
+        assert not writer.setting("indexed")
+        writer.settle()
+        assert writer.fetched("SELECT rowid FROM words('lemons')")
+        assert not writer.fetched("SELECT rowid FROM words('lemons oranges')")
+
+
+@pytest.mark.unit
+def test_words_phrases_and_beginnings_are_found_with_and_without_the_index(tmp_path: Path) -> None:
+    said = ["Crates of blue-green oranges", "oranges, of crates", "it's NAÏVE oranges"]
+
+    def found(words: str) -> list[int]:
+        with RunTables.open(tmp_path) as tables:
+            hits = search(tables, Query.read(words), [0])
+            return sorted({hit.place for hit in hits if hit.turn is not None})
+
+    with closing(opened(tmp_path)) as writer:
+        writer.write([spoken(n * 2, words) for n, words in enumerate(said)])
+        for settled in (False, True):
+            if settled:
+                writer.settle()
+            assert found("oranges") == [0, 2, 4]
+            assert found("of crates") == [0, 2]
+            assert found('"of crates"') == [2]
+            assert found('blue-green "crates of"') == [0]
+            assert found('"blue gr*" cra*') == [0]
+            assert found("green-blue") == found("zanzibar") == found("oranges zanzibar") == []
+            assert found("it's naive") == [4]
+
+
+@pytest.mark.unit
+def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
+    words = "xylophone quagmire bluebottle"
+    cells = [spoken(place, f"{words} {place}") for place in range(0, 600, 2)]
+    theirs = [
+        changed(each, model="person/ann") if each.model == "a/weak" else each
+        for each in cells[7].calls
+    ]
+    judged = cells[7].outcome
+    assert isinstance(judged, Verdict)
+    secret = f"my own zanzibar story {'and more of it ' * 9}"
+    part = replace(judged.judgements[0], text=secret)
+    cells[7] = changed(
+        cells[7],
+        calls=tuple(changed(e, text=part.text) if "person" in e.model else e for e in theirs),
+        outcome=replace(judged, judgements=(part,)),
+    )
+    with closing(opened(tmp_path)) as writer:
+        writer.write(cells)
+        writer.settle()
+        assert writer.fetched("SELECT rowid FROM words('zanzibar')")
+        addresses = {each.address for each in cells[7].calls if "person" in each.model}
+        assert len(addresses) == 2
+        assert writer.withdraw(addresses) == writer.withdraw(addresses) == 1
+    with RunTables.open(tmp_path) as tables:
+        assert not tables.fetched("SELECT rowid FROM words('zanzibar')")
+        assert tables.count() == (len(cells) - 1, 0)
+        for table, column in (("calls", "reply"), ("cells", "body")):
+            for (packed,) in tables.query(f"SELECT {column} FROM {table}"):
+                assert b"zanzibar" not in tables.unpacked(packed)
+        left = list(tables.cells())
+    assert left[7].outcome == NotRun("withdrawn")
+    assert {call.text for call in left[7].calls if "person" in call.model} == {TAKEN_BACK}
+    assert left[:7] + left[8:] == cells[:7] + cells[8:]
+
+
+@pytest.mark.unit
+def test_a_run_in_a_read_only_folder_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "there"
+    folder.mkdir()
+    written(folder, [spoken(0)])
+    folder.chmod(0o555)
+    try:
+        assert read(folder) == [spoken(0)]
+    finally:
+        folder.chmod(0o755)
+
+
+@pytest.mark.unit
+def test_a_run_for_which_there_is_no_room_says_so_and_goes_on_once_there_is(
+    tmp_path: Path,
+) -> None:
+    with closing(opened(tmp_path)) as writer:
+        writer.write([spoken(0)])
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        log = (tmp_path / f"{RUN_DB}-wal").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (log + 4096, limits[1]))
+        try:
+            with pytest.raises(RunFolderError, match=RUN_DB):
+                writer.write([spoken(place, f"words {place}") for place in range(2, 400, 2)])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        writer.write([spoken(2)])
+    assert read(tmp_path) == [spoken(0), spoken(2)]
+
+
+@pytest.mark.unit
+def test_a_log_that_is_dropped_before_it_reached_the_disk_costs_the_last_cells_alone(
+    tmp_path: Path,
+) -> None:
+    """As a power failure leaves it; events that were acknowledged are durable before that."""
+    written(tmp_path, [spoken(0)])
+    writer = opened(tmp_path)
+    try:
+        writer.write([spoken(2)])
+        copy = tmp_path / "after"
+        copy.mkdir()
+        (copy / RUN_DB).write_bytes((tmp_path / RUN_DB).read_bytes())
+    finally:
+        writer.close()
+    assert read(copy) == [spoken(0)]
+    written(copy, [spoken(2)])
+    assert read(copy) == read(tmp_path)
+
+
+CELLS = [spoken(0), failed(1), spoken(4), left_out(8), spoken(9)]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    written(folder, CELLS)
+    return folder
+
+
+def taken(cell: RecordedCell, place: int, row: int) -> RecordedCell:
+    calls = tuple(
+        changed(call, cost=changed(call.cost, origin="taken over")) for call in cell.calls
+    )
+    return changed(cell, place=place, row=row, calls=calls)
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("begun", [False, True])
+def test_cells_stand_where_the_new_run_has_them_and_it_goes_on(
+    source: Path, tmp_path: Path, begun: bool
+) -> None:
+    """Row by row into a run that has nothing yet, cell by cell into another."""
+    before = (source / RUN_DB).read_bytes()
+    # Some change places with each other; the last is left out.
+    moved = {0: (4, 1, 0), 1: (0, 1, 0), 4: (1, 0, 1), 8: (12, 1, 2)}
+    more, folder = spoken(9, "something new"), tmp_path / "new"
+    folder.mkdir()
+    with closing(opened(folder, [*reversed(ROWS)])) as writer:
+        if begun:
+            writer.write([more])
+        writer.take(source, moved)
+        if not begun:
+            writer.write([more])
+    assert (source / RUN_DB).read_bytes() == before
+    expected = [taken(CELLS[n], *moved[CELLS[n].place][:2]) for n in (1, 2, 0, 3)]
+    assert read(folder) == [*expected[:3], more, expected[3]]
+    # Calls of the cell that was left out are left out.
+    asked = {call.address for cell in read(folder) for call in cell.calls}
+    with RunTables.open(folder) as tables:
+        assert {row.hex() for (row,) in tables.query("SELECT address FROM calls")} == asked
+
+
+@pytest.mark.unit
+def test_a_run_that_is_none_is_not_taken_over(source: Path, tmp_path: Path) -> None:
+    (source / RUN_DB).write_bytes(b"no run" * 100)
+    with closing(opened(tmp_path)) as writer:
+        with pytest.raises(RunFolderError, match=RUN_DB):
+            writer.take(source, {0: (0, 0, 0)})
+        writer.write([spoken(0)])
+    assert read(tmp_path) == [spoken(0)]

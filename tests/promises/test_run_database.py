@@ -1,0 +1,158 @@
+"""A run is one database: whatever becomes of that file, it is named, and made again from the sweep
+file and the store, without a call."""
+
+import random
+import shutil
+import signal
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import Ran, within
+from tests.conftest import Campaign
+from tests.run_folders import recorded
+from tests.sittings import Bench, Vendor
+
+DATABASE = "run.db"
+
+
+def made_again(bench: Bench, vendor: Vendor) -> None:
+    """`oversight record`, which asks nobody."""
+    seen = len(vendor.book)
+    done = within(
+        *("record", str(bench.run), "--sweep", str(bench.sweep), "--store", str(bench.store)),
+        cwd=bench.folder,
+        OVERSIGHT_STORE=str(bench.store),
+        HOME=str(bench.folder),
+    )
+    assert done.code == 0, done.err
+    assert len(vendor.book) == seen, "a rebuild asked"
+
+
+def reported(bench: Bench) -> Ran:
+    return within("report", str(bench.run), "--json", cwd=bench.folder)
+
+
+def flipped(file: Path, chance: random.Random) -> None:
+    content = bytearray(file.read_bytes())
+    content[chance.randrange(4096, len(content))] ^= 0xFF
+    file.write_bytes(content)
+
+
+def truncated(file: Path, chance: random.Random) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: chance.randrange(1, len(content) // 4096) * 4096])
+
+
+def overwritten(file: Path, chance: random.Random) -> None:
+    content = file.read_bytes()
+    page = chance.randrange(1, len(content) // 4096) * 4096
+    file.write_bytes(content[:page] + chance.randbytes(4096) + content[page + 4096 :])
+
+
+def emptied(file: Path, chance: random.Random) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("damage", [flipped, truncated, overwritten, emptied])
+def test_a_damaged_database_gives_no_other_figure_and_is_made_again_to_the_byte(
+    tmp_path: Path, campaign: Campaign, damage: Callable[[Path, random.Random], None]
+) -> None:
+    chance, told = random.Random(campaign.seed), 0
+    with Vendor() as vendor:
+        bench = Bench(tmp_path / "bench", vendor.url, problems=6)
+        bench.complete()
+        whole, report = bench.outcomes(), reported(bench).out
+        kept = tmp_path / "kept"
+        shutil.copytree(bench.run, kept)
+        for _ in range(campaign.size(4, 60)):
+            shutil.rmtree(bench.run)
+            shutil.copytree(kept, bench.run)
+            damage(bench.run / DATABASE, chance)
+            reading = reported(bench)
+            if reading.code:
+                assert reading.code == 2 and DATABASE in reading.err, reading.err
+                assert "oversight record" in reading.err and "Traceback" not in reading.err
+                made_again(bench, vendor)
+                told += 1
+            assert reported(bench).out == report
+        assert damage is flipped or told
+        (bench.run / DATABASE).unlink(missing_ok=True)
+        shutil.rmtree(bench.run / "report")
+        (bench.run / "outcomes.jsonl").unlink()
+        made_again(bench, vendor)
+        bench.complete()
+        assert bench.outcomes() == whole and reported(bench).out == report
+        bench.replays()
+
+
+@pytest.mark.campaign
+def test_a_run_cut_off_and_then_lost_goes_on_from_its_store_and_pays_nothing_twice(
+    tmp_path: Path, campaign: Campaign
+) -> None:
+    with Vendor(latency=0.1, spread=0.3) as vendor:
+        calm = Bench(tmp_path / "calm", vendor.url, problems=8)
+        calm.complete()
+        for n in range(campaign.size(1, 8)):
+            bench = Bench(tmp_path / f"{n}", vendor.url, problems=8)
+            assert bench.cut(vendor, 40, signal.SIGKILL).wait() == -signal.SIGKILL
+            stored, lines = bench.stored(), bench.lines()
+            for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"):
+                (bench.run / name).unlink(missing_ok=True)
+            told = bench.ends(2)
+            assert "has lost its run.db" in told and "oversight record" in told
+            made_again(bench, vendor)
+            assert set(lines) <= set(bench.lines())
+            seen = len(vendor.book)
+            bench.complete()
+            assert not stored & set(vendor.prompts(seen)), "a stored call was sent again"
+            assert bench.outcomes() == calm.outcomes()
+
+
+@pytest.mark.campaign
+def test_a_log_that_never_reached_the_disk_costs_no_reply(
+    tmp_path: Path, campaign: Campaign
+) -> None:
+    """What a power failure leaves: replies are synced to the store before their cells."""
+    with Vendor(latency=0.1, spread=0.3) as vendor:
+        calm = Bench(tmp_path / "calm", vendor.url, problems=8)
+        calm.complete()
+        for n in range(campaign.size(1, 8)):
+            bench = Bench(tmp_path / f"{n}", vendor.url, problems=8)
+            assert bench.cut(vendor, 60, signal.SIGKILL).wait() == -signal.SIGKILL
+            for name in (f"{DATABASE}-wal", f"{DATABASE}-shm"):
+                (bench.run / name).unlink(missing_ok=True)
+            stored, seen = bench.stored(), len(vendor.book)
+            bench.complete()
+            assert not stored & set(vendor.prompts(seen)), "a stored call was sent again"
+            assert bench.outcomes() == calm.outcomes()
+
+
+@pytest.mark.wire
+def test_a_settled_run_that_goes_on_settles_to_the_same_bytes(tmp_path: Path) -> None:
+    """Its lines are gone while it goes on, and there again afterwards."""
+    with Vendor() as vendor:
+        bench = Bench(tmp_path, vendor.url, problems=4)
+        bench.complete()
+        whole, lines = bench.outcomes(), recorded(bench.run)
+        with closing(sqlite3.connect(bench.run / DATABASE)) as db, db:
+            db.execute("DELETE FROM cells WHERE place % 3 = 0")
+        before = len(vendor.book)
+        (bench.run / "outcomes.jsonl").unlink()
+        bench.complete()
+        bench.complete()
+        assert len(vendor.book) == before
+        assert bench.outcomes() == whole and recorded(bench.run) == lines
+        assert bench.run.joinpath("outcomes.jsonl").read_bytes() == b"".join(lines)
+
+
+@pytest.mark.wire
+def test_a_finished_run_is_a_few_kinds_of_file(tmp_path: Path) -> None:
+    ran = within("demo", "--run-folder", "run", cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    names = {each.name for each in (tmp_path / "run").iterdir()}
+    assert names == {"lock", "sweep.yaml", DATABASE, "outcomes.jsonl", "report"}
