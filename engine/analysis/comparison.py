@@ -104,12 +104,12 @@ class Comparison:
     def multiplicity(self) -> str:
         """Number of contrasts, and the correction of p for that number."""
         if len(self.contrasts) == 1:
-            return "1 contrast was looked at: p is not corrected."
+            return "p is not corrected: 1 comparison."
         how = {
             "holm": "family-wise error, Holm's step-down",
             "bh": "q, the false discovery rate (Benjamini and Hochberg)",
         }[self.family]
-        return f"{len(self.contrasts):,} contrasts were looked at. p_family: {how}."
+        return f"p_family: corrected for {len(self.contrasts):,} comparisons ({how})."
 
 
 def _margin(given: float | str) -> float:
@@ -374,14 +374,14 @@ class _Rank(NamedTuple):
 
 
 def _clusters(line: Compared) -> str:
-    return f"{line.contrast.estimate.clusters} (worth {line.contrast.estimate.effective:.0f})"
+    return f"{line.contrast.estimate.clusters} (effective {line.contrast.estimate.effective:.0f})"
 
 
 def _verdict(line: Any) -> str:
     its: Contrast = line.contrast
-    if its.verdict != "not determined":
+    if its.verdict != "inconclusive":
         return its.verdict + " †" * its.undone
-    return f"{its.verdict} at MDE {its.mde:.2f}" if its.mde else f"{its.verdict}: too few problems"
+    return f"{its.verdict} ({f'detectable: {its.mde:.2f}' if its.mde else 'too few problems'})"
 
 
 def _p(p: float) -> str:
@@ -392,16 +392,13 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
     found = [one.contrast for one in comparison.contrasts]
     fewest = min((one.estimate for one in found), key=lambda one: one.effective)
     yield comparison.multiplicity
-    yield f"[ ] 95%, {fewest.how}; p, equivalence and MDE invert the same interval."
+    yield f"Brackets: 95% CI, {fewest.how}; p and equivalence invert the same interval."
     yield from footnotes(one.estimate for one in found)
-    yield (
-        f"equivalent: the 90% interval lies within ±{comparison.equivalence:g}. MDE: what this "
-        "many problems decide with power .8."
-    )
+    yield (f"equivalent: the 90% CI lies within ±{comparison.equivalence:g}. detectable: power .8.")
     if fewest.effective < FEW_CLUSTERS:
         yield (
-            f"only {fewest.clusters} problems or groups of them, worth {fewest.effective:.1f} of "
-            "one size: intervals are wide, and rough."
+            f"only {fewest.clusters} problems or groups (effective {fewest.effective:.1f}): rough "
+            "intervals."
         )
     if swayed := [one.contrast for one in comparison.contrasts if one.swayed]:
         where = ", ".join(f"{one.first} - {one.second}" for one in swayed[:NAMED])

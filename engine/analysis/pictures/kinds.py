@@ -153,7 +153,7 @@ def jse(run: ScoredRun) -> Chart:
         its = run.results.rows[n].jse
         points = tuple(point(f"{beta:g}", beta, each) for beta, each in its.items() if beta != inf)
         series += [Series(run.rows.names[n], points, joined=True)] if points else []
-    return run.chart("jse", "beta: inverse greed of the agent", "judge score expected", series)
+    return run.chart("jse", "softmax temperature of the agent", "judge score expected", series)
 
 
 def asd_jse(run: ScoredRun) -> Chart:

@@ -25,9 +25,7 @@ Name = TypeVar("Name", str, int)
 
 Family: TypeAlias = Literal["holm", "bh"]
 
-ContrastVerdict: TypeAlias = Literal[
-    "first better", "second better", "equivalent", "not determined"
-]
+ContrastVerdict: TypeAlias = Literal["first better", "second better", "equivalent", "inconclusive"]
 
 VERDICTS: tuple[ContrastVerdict, ...] = get_args(ContrastVerdict)
 
@@ -144,7 +142,7 @@ def _apart(
     pairing = (apart.error or 0.0) / separate if separate else 1.0
     return Contrast(
         *names, (one.value, two.value), apart, apart.p(), 1.0, False, apart.mde(), 0.0, pairing,
-        "not determined",
+        "inconclusive",
     )  # fmt: skip
 
 
@@ -201,7 +199,7 @@ def _paired(
             yield Contrast(
                 first, second, (a.value, b.value), each, p[k], 1.0, False, each.mde(),
                 float(np.clip(alike[k], -1, 1)),
-                (each.error or 0.0) / separate if separate else 1.0, "not determined",
+                (each.error or 0.0) / separate if separate else 1.0, "inconclusive",
             )  # fmt: skip
 
 
