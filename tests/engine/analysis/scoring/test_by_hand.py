@@ -76,7 +76,7 @@ def test_between_two_bounds_the_interval_has_its_level_by_the_larger_error() -> 
 
 def test_the_ends_of_what_is_recovered_are_where_t_just_excludes_them() -> None:
     own, alone, most = 2 + RNG.normal(0, 0.5, 80), 1 + RNG.normal(0, 0.5, 80), np.full(80, 3.0)
-    found = gap_recovered(row(own), row(alone), row(most))
+    found = gap_recovered(row(own), row(alone), row(most, (3.0, 3.0)))
     assert found and found.interval
     assert found.value == pytest.approx((own.mean() - alone.mean()) / (3 - alone.mean()))
     for share in found.interval:
