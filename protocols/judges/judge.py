@@ -13,6 +13,7 @@ from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
 from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, at_seat, mean_spans, readings
 from ..errors import Unreadable, unreadable
+from ..parameters import Parameters
 from ..prompts.forms import REASONING_ROOM, Reason, check_reason, fields_of, with_reasoning
 from ..prompts.render import Examples, Instructions, messages
 from ..prompts.words import NOTHING, Words, lines
@@ -135,7 +136,7 @@ class RepeatedJudge(Judge):
 
 
 @dataclass(frozen=True)
-class ModelJudge(Judge):
+class ModelJudge(Parameters, Judge):
     """One model, asked in one way: a subclass says what is asked and how the reply is read."""
 
     model: str
@@ -179,6 +180,7 @@ class ModelJudge(Judge):
             effort=self.effort,
             reason=self.reason,
             reasoning_tokens=self.reasoning_tokens,
+            **self.parameters,
         )
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
@@ -266,6 +268,7 @@ class ModelJudge(Judge):
                 response_format=form,
                 top_logprobs=top_logprobs,
                 effort=self.effort,
+                **self.parameters,
             )
         )
 
