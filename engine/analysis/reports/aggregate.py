@@ -1,7 +1,7 @@
 """The outcomes of a run in arrays, by their places in the sweep."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 
@@ -22,6 +22,9 @@ from .secondary import SHARE, SecondaryMeasures
 
 DOUBTS = ("refused", "empty", "conceded", "off_side")
 """What puts a verdict in doubt, by the names under which it is counted."""
+
+SPOKEN_DOUBTS = ("refused", "conceded", "off_side")
+"""The marks of worlds in which a speaker did not do what it was told."""
 
 MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
@@ -97,6 +100,13 @@ class OutcomeTable:
             self.redraws[record.place] = record.redraws
         if record.measures or record.counts or record.unread or record.captured is not None:
             self.secondary.add(record, number, problem)
+
+    def leave_out(self, marks: Sequence[str]) -> int:
+        """Leave out the worlds that have any of these `MARKS`, as if they had not ended, so that
+        their problems do not count in their rows; how many there are."""
+        places = [place for place, counts in self.marked.items() if any(map(counts.get, marks))]
+        self.probs[places], self.doubtful[places], self.unread[places] = np.nan, False, False
+        return len(places)
 
     def copied(self) -> "OutcomeTable":
         """A copy to which outcomes can be added while others read this table."""
