@@ -285,7 +285,7 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
         hours = "an hour" if plan.waves == 1 else f"{plan.waves} hours"
         longest = "a day" if plan.waves == 1 else f"{plan.waves} days"
         notes.append(
-            f"in batches: {counted(plan.waves, 'round')}, each after the one before: typically "
+            f"in batches: {counted(plan.waves, 'wave')}, each after the one before: typically "
             f"{hours}, and {longest} at most{much if lives else ''}"
         )
     notes.append(
