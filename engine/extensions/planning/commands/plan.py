@@ -12,8 +12,8 @@ import click
 from .....cache.rows import STORE_FILE
 from .....protocols.datasets.leak import leakage_check
 from ....analysis.judged import TABLE
+from ....analysis.pairs import read_pair
 from ....analysis.rows import RunRows, read_rows
-from ....analysis.statement import read_pair
 from ....display.quantity import counted, duration, short
 from ....display.table import Table, as_text
 from ....errors import RunFolderError
