@@ -13,6 +13,13 @@ demo: .venv/installed            ## install, then run the main job on simulated 
 	$(BIN)/oversight demo
 	@echo "· to have the command oversight in this shell: . $(BIN)/activate"
 
+LIVE ?=
+.PHONY: first-live
+first-live: .venv/installed      ## a first figure of real models: needs OPENAI_API_KEY, costs $$5 at most
+	$(BIN)/oversight run examples/first-live.yaml --run-folder runs/first-live --max-cost 5 $(LIVE)
+	$(BIN)/oversight view runs/first-live --write runs/first-live-pages
+	$(BIN)/oversight pack make runs/first-live -o runs/first-live.pack
+
 # The tests need no more than two processes for long: lint and types run beside them.
 check: .venv/installed-dev       ## lint, types, layers and the unit ring: while you write
 	$(MAKE) --no-print-directory --jobs=2 lint unit-tests

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import click
 
-from tools.bench import calls, counts, debates, report, slots, start, twin
+from tools.bench import calls, counts, debates, replays, report, slots, start, twin
 from tools.bench.measured import Measured
 from tools.bench.options import Options
 from tools.bench.peers import PEERS, installed
 
 BENCHES: dict[str, Callable[[Options], Measured]] = {
     module.__name__.rpartition(".")[2]: module.measure
-    for module in (counts, start, calls, debates, slots, twin)
+    for module in (counts, start, calls, debates, replays, slots, twin)
 }
 
 
@@ -42,6 +42,7 @@ BENCHES: dict[str, Callable[[Options], Measured]] = {
     "--gsm8k", type=click.Path(path_type=Path, exists=True), help="Its folder, for `twin`."
 )
 @click.option("--against", default="", metavar="A,B", help=f"Peers: {', '.join(PEERS)}.")
+@click.option("--floor", is_flag=True, help="The bare promises too, beside calls and debates.")
 @click.option("--json", "form", flag_value="json")
 @click.option("--markdown", "form", flag_value="markdown")
 @click.option("--write-docs", "form", flag_value="docs", help="Into docs/performance.md.")
@@ -51,11 +52,12 @@ def main(
     size: float,
     gsm8k: Path | None,
     against: str,
+    floor: bool,
     form: str | None,
 ) -> None:
     if unknown := [name for name in names if name not in BENCHES]:
         raise click.UsageError(f"no bench {unknown[0]!r}; there are {', '.join(BENCHES)}")
-    options = Options(rounds, size, gsm8k, installed(against))
+    options = Options(rounds, size, gsm8k, floor, installed(against))
     measured = []
     for name in names or BENCHES:
         click.echo(f"· {name}", err=True)

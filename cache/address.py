@@ -4,12 +4,16 @@ import hashlib
 import math
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 from msgspec import Struct
 
 from .errors import AddressError
+
+ABSENT = MappingProxyType({"absent": True})
+"""Metadata of a dataclass's field that is no part of an address while it has its default."""
 
 MAX_EXACT_INTEGER = 2**53
 """Whole numbers beyond this are not the same in every program."""
@@ -47,6 +51,9 @@ def plain(value: Any, path: str = "") -> Any:
     """As dicts, lists and scalars; a struct or dataclass becomes {"is": its name, its fields…}."""
     if (names := _field_names(value.__class__)) is not None:
         inner = {name: plain(getattr(value, name), f"{path}.{name}") for name in names}
+        for name, default in _absent(value.__class__):
+            if getattr(value, name) == default:
+                del inner[name]
         return {"is": type(value).__name__} | inner
     if isinstance(value, tuple):
         return [plain(part, f"{path}[{n}]") for n, part in enumerate(value)]
@@ -70,6 +77,13 @@ def field_names(kind: type) -> tuple[str, ...] | None:
     """The fields of a class of frozen values; None for another class."""
     names: tuple[str, ...] | None = _field_names(kind)
     return names
+
+
+@cache
+def _absent(kind: Any) -> tuple[tuple[str, Any], ...]:
+    """The fields of a dataclass that are left out at their defaults, which come with them."""
+    every = fields(kind) if is_dataclass(kind) else ()
+    return tuple((each.name, each.default) for each in every if "absent" in each.metadata)
 
 
 @cache

@@ -97,13 +97,14 @@ class Protocol(ABC):
         A reply that cannot be read counts against `side`, as oversight.protocols.doubts says.
         Unreadable if there is nothing else for the verdict to rest on; what `ask` raises passes.
         """
-        verdict: object = await self.play(question, side, ask)
-        if not isinstance(verdict, Verdict):
-            raise TypeError(f"a verdict is expected, and the protocol gave {verdict!r:.80}")
-        return verdict.settled(side)
+        said: object = await self.play(question, side, ask)
+        return verdict_of(said, question, side).settled(side)
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
-        """The protocol itself, defined by a subclass: as `run`, with the verdict as it was read."""
+        """The protocol itself, defined by a subclass: as `run`, with the verdict as it was read.
+
+        A subclass may return the probability that `side` is right, or one by label, in its place.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no play, which every protocol needs")
 
     async def appraise(
@@ -346,4 +347,22 @@ def score_difference(problem: Problem, verdicts: Sequence[Verdict], score: str) 
     return sum(
         (value - mean) * measure(verdict.probs, place)
         for place, (value, verdict) in enumerate(zip(problem.values, verdicts, strict=True))
+    )
+
+
+def verdict_of(said: object, question: Question, side: Answer) -> Verdict:
+    """What a protocol came to: a verdict, the probability that `side` is right, of which the others
+    share the rest, or a probability by label. TypeError for anything else."""
+    if isinstance(said, Verdict):
+        return said
+    if isinstance(said, Mapping) and said.keys() == {each.label for each in question.answers}:
+        probs = tuple(float(said[each.label]) for each in question.answers)
+        return Verdict(probs, Transcript(question))
+    if isinstance(said, (int, float)) and not isinstance(said, bool):
+        rest = (1 - said) / (len(question.answers) - 1)
+        probs = tuple(float(said) if each == side else rest for each in question.answers)
+        return Verdict(probs, Transcript(question))
+    raise TypeError(
+        f"a verdict is expected, a probability, or one for each label, and the protocol gave "
+        f"{said!r:.80}"
     )

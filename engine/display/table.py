@@ -244,10 +244,15 @@ def _columns(table: Table, kept: Sequence[int]) -> Table:
 def as_markdown(table: Table) -> str:
     rule = ["---"] * table.left + ["---:"] * (len(table.head) - table.left)
     rows = [table.head, rule, *table.body]
-    lines = ["| " + " | ".join(c.replace("|", r"\|") for c in cells) + " |" for cells in rows]
+    lines = [f"| {' | '.join(map(_markdown_cell, cells))} |" for cells in rows]
     notes = ["", *(f"{note}  " for note in table.notes)] if table.notes else []
     alike = ["", " · ".join(table.alike)] if table.alike else []
     return "\n".join([f"**{table.title}**", *alike, "", *lines, *notes])
+
+
+def _markdown_cell(cell: str) -> str:
+    # A backslash as well: before a bar it would leave the bar a border.
+    return cell.replace("\\", r"\\").replace("|", r"\|")
 
 
 def as_latex(table: Table) -> str:

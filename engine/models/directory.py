@@ -95,6 +95,8 @@ class ModelDirectory:
             for name, given in real.items()
         }
         """Those that the sweep file sets, by model."""
+        self.tiers: Mapping[str, str] = {}
+        """By model, the service tier in which every role of the sweep asks it."""
         self._identities: dict[str, str] = {}
         self._origins: dict[str, str] = {}
 
@@ -164,8 +166,9 @@ class ModelDirectory:
         return Endpoint(self.api(model), version, self._is.get(model, ""))
 
     def priced(self, prices: PriceList) -> PriceList:
-        """These prices; a model that the sweep file calls a public one has the price of that."""
-        return prices.named(self._is)
+        """These prices; a model that the sweep file calls a public one has the price of that, and
+        one that every role asks in one service tier that of the tier."""
+        return prices.named(self._is).tiered(self.tiers)
 
     def settings_of(self, model: str) -> Settings:
         """How the endpoint of a model is reached."""

@@ -1,6 +1,5 @@
 """Every model of a sweep behind one `Ask`: finds the client of each call's model."""
 
-import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Iterable, Mapping
@@ -11,12 +10,11 @@ from typing import Any
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ...protocols.question import Problem
-from ..errors import ContextLengthExceeded, UsageError
+from ..errors import UsageError
 from ..providers.capabilities import Api
 from ..providers.catalogue import connect, entry, provider_of
 from ..providers.keys import require_keys
 from ..providers.limit_headers import HeaderLimits
-from ..providers.local_server import LocalServer, local_server, server_load
 from ..providers.provider import Provider
 from ..providers.replicas import Replica, Replicas
 from ..providers.settings import Settings
@@ -26,7 +24,6 @@ from ..stop import StopToken
 from ..sweep.document import Document
 from ..system.descriptors import left, raise_limit, require_room
 from ..throughput import LimitStatistics, clipped
-from ..tokens import prompt_tokens
 from .accounting.budget import Budget
 from .accounting.ledger import Ledger, UsageTotals
 from .accounting.prices import PriceList, listed
@@ -34,6 +31,7 @@ from .accounting.quarantine import Quarantine
 from .directory import ModelDirectory
 from .limits.limits import Limits
 from .limits.rate_limiter import RateLimiter
+from .own_servers import OwnServers
 from .sender import Accounting, Sender
 
 log = logging.getLogger(__name__)
@@ -41,11 +39,6 @@ log = logging.getLogger(__name__)
 MIN_CELLS, MAX_CELLS, CELLS_A_SLOT = 256, 8192, 1.05
 """Cells under way at once: at least and at most, and for each call that the models take at once,
 since some cells are between two calls."""
-
-LOAD_SECONDS = 1.0
-"""Seconds between two looks at the load of a server that states it and not its slots."""
-SILENT_LOOKS = 10
-"""Looks without an answer after which the width is found by trial again."""
 
 FEW_CONNECTIONS = 256
 """A provider that gets fewer than these, and fewer than were set, is named in a warning."""
@@ -108,11 +101,7 @@ class Models(ModelDirectory):
         """By model, the `Ask` that takes its calls in place of its client."""
         self.sharers = 1
         """Processes that share the limits, each an equal part."""
-        self.servers: dict[str, LocalServer] = {}
-        """By model, what its server said of its context and slots; asked once."""
-        self._inquiring = asyncio.Lock()
-        self._watches: dict[str, asyncio.Task[None]] = {}
-        """By model, what reads the load of its server."""
+        self.servers = OwnServers(self._ways)
         self.simulating = 0
         """Calls of simulated models in flight."""
         self._clients: dict[str, Sender] = {}
@@ -165,79 +154,23 @@ class Models(ModelDirectory):
         """Have `who` answer for all models of a provider; call it before `prepare`."""
         self._providers[f"{provider} chat"] = who
 
-    async def inquire(self, model: str) -> None:
-        """Ask the user's own server, once, for the context and the number of its slots.
-
-        Where the sweep file sets no concurrency, the slots are the limit. If a server states
-        neither, they are inferred from how it answers.
-        """
-        if not entry(provider_of(model)).local_api:
-            self.servers[model] = LocalServer()
-            return
-        async with self._inquiring:
-            if model in self.servers:
-                return
-            name = model.removeprefix(f"{provider_of(model)}/")
-            ways = self.replicas(provider_of(model)) or (self.settings_of(model),)
-            servers = [await local_server(way, name) for way in ways]
-            self.servers[model] = LocalServer(
-                min((each.context for each in servers if each.context), default=0),
-                sum(each.slots for each in servers),
-            )
-            # The next use makes it with the limits now known; nothing has gone through it yet.
-            self._clients.pop(model, None)
-
-    async def _watch(self, model: str) -> None:
-        """Pass the load that the model's servers state to its limiter, as long as they state it. A
-        server that does not answer may be too busy, and is asked again."""
-        ways = self.replicas(provider_of(model)) or (self.settings_of(model),)
-        stated, silent = False, 0
-        while True:
-            await asyncio.sleep(LOAD_SECONDS)
-            limiter = self.limiter(model)
-            if not limiter.busy:
-                continue
-            loads = [load for load in await asyncio.gather(*map(server_load, ways)) if load]
-            if loads:
-                stated, silent = True, 0
-                limiter.load_stated(
-                    sum(load.running for load in loads), sum(load.waiting for load in loads)
-                )
-            elif not stated:
-                return
-            elif (silent := silent + 1) == SILENT_LOOKS:
-                limiter.load_unknown()
-
-    def _require_context(self, call: Call) -> None:
-        """ContextLengthExceeded for a call whose prompt its server would cut in silence."""
-        context = self.servers[call.model].context
-        if not context:
-            return
-        prompt = round(prompt_tokens(call))
-        if prompt + call.max_tokens > context:
-            raise ContextLengthExceeded(
-                f"{call.model}: about {prompt:,} tokens and a reply of up to "
-                f"{call.max_tokens:,} do not fit into the {context:,} that its server gives to one "
-                "call, and it would cut the prompt; give it more context, or lower words and "
-                "max_tokens. Nothing was sent."
-            )
-
     def __call__(self, call: Call) -> Awaitable[Reply]:
         model = call.request.model
         return (self.diverted.get(model) or self._ready.get(model) or self.live)(call)
 
     async def live(self, call: Call) -> Reply:
         """The reply of the model's own client, whatever is diverted."""
-        if not call.model.startswith(PREFIX):
-            if call.model not in self.servers:
-                await self.inquire(call.model)
-            self._require_context(call)
-            client = self._client(call.model)
-            if client.limiter.unknown_width and call.model not in self._watches:
-                self._watches[call.model] = asyncio.create_task(self._watch(call.model))
-            if not self.servers[call.model].context:
+        model, servers = call.model, self.servers
+        if not model.startswith(PREFIX):
+            if model not in servers and await servers.inquire(model):
+                # Made anew with the limits now known; nothing has gone through it yet.
+                self._clients.pop(model, None)
+            servers.require_context(call)
+            client = self._client(model)
+            servers.watch(model, client.limiter)
+            if not servers[model].context:
                 # None of these checks can come out otherwise for a later call: skip them.
-                self._ready[call.model] = client.ask
+                self._ready[model] = client.ask
             return await client.ask(call)
         self.stop_token.raise_if_stopped()
         self.simulating += 1
@@ -267,9 +200,7 @@ class Models(ModelDirectory):
 
     def limits_of(self, model: str) -> Limits:
         """Limits known before the first call: the sweep file's, and the slots of a server."""
-        slots = (
-            self.servers.get(model, LocalServer()).slots or entry(provider_of(model)).concurrency
-        )
+        slots = self.servers[model].slots or entry(provider_of(model)).concurrency
         limits = self.limits.get(model, Limits()).filled(Limits(concurrency=slots or None))
         return limits.part(self.sharers)
 
@@ -314,10 +245,13 @@ class Models(ModelDirectory):
 
     async def close(self) -> None:
         """Close every connection."""
-        for watch in self._watches.values():
-            watch.cancel()
+        self.servers.close()
         for provider in self._providers.values():
             await provider.close()
+
+    def _ways(self, model: str) -> tuple[Settings, ...]:
+        """How each server of a model is reached."""
+        return self.replicas(provider_of(model)) or (self.settings_of(model),)
 
     def _client(self, model: str) -> Sender:
         if model not in self._clients:

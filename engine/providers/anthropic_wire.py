@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from ...cache.call import Call, Effort, Message
 from ...cache.reply import Outcome, Reply, ToolCall, Usage
 from ..errors import ModelNotFound
 from .capabilities import Abilities, abilities
 from .limit_headers import INPUT_AND_OUTPUT, HeaderLimits, instant_limits
-from .payload import brief, compact, count, foreign, given_json, text
+from .payload import brief, compact, count, foreign, given_json, text, written
 from .prompt_cache import kept_prefix, leading, marked_parts
 from .wire import Headers, Wire
 
@@ -83,6 +81,10 @@ class AnthropicWire(Wire):
             body["top_p"] = call.top_p
         if call.stop:
             body["stop_sequences"] = call.stop
+        if call.request.top_k is not None:
+            body["top_k"] = call.request.top_k
+        if call.request.service_tier:
+            body["service_tier"] = call.request.service_tier
         if call.tools:
             body["tools"] = [
                 {
@@ -106,7 +108,7 @@ class AnthropicWire(Wire):
                 output["effort"] = call.effort
         if output:
             body["output_config"] = output
-        return orjson.dumps(body)
+        return written(body, call, "min_p", "seed")
 
     def limits(self, headers: Headers) -> HeaderLimits:
         return instant_limits(headers)

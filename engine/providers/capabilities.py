@@ -8,7 +8,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias
 
+import orjson
+
 from ...cache.call import Call, Effort
+from ...protocols.parameters import PARAMETERS
 
 Api: TypeAlias = Literal["chat", "responses"]
 """Which of OpenAI's two endpoints answers: chat completions, or responses."""
@@ -18,6 +21,14 @@ RESPONSES_LEAST = 16
 
 SAMPLING_FREE_VERSION = "2026-10-21"
 """The first version of Anthropic's API in which no model takes temperature or top_p."""
+
+OWN_FIELDS = frozenset(
+    (
+        *("model", "messages", "input", "system", "stream", "n", "tools", "response_format"),
+        *("temperature", "max_tokens", "max_completion_tokens", "max_output_tokens", *PARAMETERS),
+    )
+)
+"""Fields of a body that a call's own settings write: what is set twice would be sent once."""
 
 _EVERY_EFFORT: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
@@ -42,6 +53,12 @@ class Abilities:
     """The efforts at which the chat completions endpoint accepts tools; empty for none."""
     stop: int = 16
     """Maximum number of stop sequences; 0 where none are accepted."""
+    top_k: bool = True
+    min_p: bool = True
+    seed: str = "seed"
+    """Name of the field for a seed; empty where none is accepted."""
+    service_tiers: tuple[str, ...] = ("*",)
+    """The service tiers that are accepted; `*` stands for any."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """On the OpenAI wire, the name of the field that limits output tokens."""
     structured: bool = True
@@ -97,10 +114,13 @@ def default_endpoint(model: str) -> Endpoint:
 
 @lru_cache(maxsize=1024)
 def abilities(model: str) -> Abilities:
-    """The first entry of the table that matches `provider/name`."""
-    return next(
-        entry for entry in _table() if any(fnmatchcase(model, pattern) for pattern in entry.match)
+    """The first entry of the table that matches `provider/name`, with the parameters of the first
+    `parameters` that do."""
+    family, served = (
+        next(row for row in rows if any(fnmatchcase(model, each) for each in row["match"]))
+        for rows in _table()
     )
+    return Abilities(**served | family)
 
 
 def takes_temperature(model: str, effort: Effort = "", reach: Endpoint = Endpoint()) -> bool:
@@ -115,7 +135,8 @@ def reached_abilities(model: str, reach: Endpoint) -> Abilities:
     if SAMPLING_FREE_VERSION <= reach.version < "A":  # the clouds' versions begin with a name
         able = replace(able, max_temperature=0.0, top_p=False)
     if reach.api == "responses":
-        able = replace(able, stop=0, chat_tools_need=(*_EVERY_EFFORT, ""))
+        able = replace(able, stop=0, seed="", top_k=False, min_p=False)
+        able = replace(able, chat_tools_need=(*_EVERY_EFFORT, ""))
     return able
 
 
@@ -140,6 +161,21 @@ def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:
         yield "top_p", "this model takes none", "leave it out"
     if not able.temperature_with_top_p and None not in (call.temperature, call.top_p):
         yield "top_p", "this model takes it or temperature, not both", "leave one of them out"
+    request = call.request
+    if request.top_k is not None and not (able.top_k and able.top_p):
+        yield "top_k", "this model takes none", "leave it out"
+    if request.min_p is not None and not able.min_p:
+        yield "min_p", "this model takes none", "leave it out"
+    if request.seed is not None and not able.seed:
+        yield "seed", "this model takes none", "leave it out"
+    if (tier := request.service_tier) and not {tier, "*"} & {*able.service_tiers}:
+        takes = ", ".join(able.service_tiers)
+        fix = f"leave it out, or choose of: {takes}" if takes else "leave it out"
+        yield "service_tier", f"{tier!r} is not taken", fix
+    if request.extra_body and (
+        ours := sorted(OWN_FIELDS & orjson.loads(request.extra_body).keys())
+    ):
+        yield "extra_body", f"{ours[0]!r} is written by this program", "leave it out there"
     if able.max_output and call.max_tokens > able.max_output:
         most = f"{able.max_output}"
         yield "max_tokens", f"{call.max_tokens} is above {most}", f"set at most {most}"
@@ -192,10 +228,14 @@ def _logprobs_lack(call: Call, able: Abilities) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=1)
-def _table() -> tuple[Abilities, ...]:
+def _table() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     source = files(__package__).joinpath("capabilities.toml").read_text(encoding="utf-8")
-    rows: list[dict[str, Any]] = tomllib.loads(source)["family"]
-    return tuple(Abilities(**{name: _frozen(value) for name, value in row.items()}) for row in rows)
+    told: dict[str, list[dict[str, Any]]] = tomllib.loads(source)
+    families, served = (
+        [{name: _frozen(value) for name, value in row.items()} for row in told[kind]]
+        for kind in ("family", "parameters")
+    )
+    return families, served
 
 
 def _frozen(value: Any) -> Any:

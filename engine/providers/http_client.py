@@ -48,10 +48,11 @@ class HttpClient(Owner):
         keep_alive: float = 0.0,
         tls: ssl.SSLContext | None = None,
         cap: int = BODY_CAP,
+        diagnoses: bool = True,
     ) -> None:
         """keep_alive: seconds for which an idle connection is kept. tls: how certificates are
         checked; None for the system's defaults. cap: maximum size of an answer in bytes,
-        decompressed."""
+        decompressed. diagnoses: whether to find out why a server has never answered."""
         self.secret = Secret(settings.key)
         self.cap = cap
         self._source = settings.provider
@@ -63,7 +64,7 @@ class HttpClient(Owner):
         self._ids = AnswerIds()
         self._alone = False
         """Whether each request has a connection of its own, since the server is not trusted."""
-        self._heard = False
+        self._heard = not diagnoses
         """Whether the server has ever answered in HTTP."""
         self._proxied: httpx2.AsyncClient | None = None
         self._idle: dict[Origin, dict[Connection, None]] = {}

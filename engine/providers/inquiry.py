@@ -60,7 +60,7 @@ async def answered(settings: Settings, url: str, body: object = None) -> Respons
     headers |= row.credentials(settings.key) if settings.key else {}
     if row.dated:
         headers["anthropic-version"] = settings.option("version")
-    client = HttpClient(replace(settings, deadline=INQUIRY_TIMEOUT), cap=_CAP)
+    client = HttpClient(replace(settings, deadline=INQUIRY_TIMEOUT), cap=_CAP, diagnoses=False)
     try:
         method = "GET" if body is None else "POST"
         content = b"" if body is None else orjson.dumps(body)

@@ -19,6 +19,7 @@ from .payload import (
     given_json,
     parts,
     text,
+    written,
 )
 from .prompt_cache import cache_key
 from .wire import Wire
@@ -66,6 +67,14 @@ class OpenAIWire(Wire):
             body["top_p"] = request.top_p
         if request.stop:
             body["stop"] = request.stop
+        if request.top_k is not None:
+            body["top_k"] = request.top_k
+        if request.min_p is not None:
+            body["min_p"] = request.min_p
+        if (seed := call.seed) is not None:
+            body[able.seed] = seed
+        if request.service_tier:
+            body["service_tier"] = request.service_tier
         if request.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
         if request.effort:
@@ -92,7 +101,7 @@ class OpenAIWire(Wire):
             body["prompt_cache_key"] = key
         if self.extra:
             body |= orjson.loads(self.extra)
-        return orjson.dumps(body)
+        return written(body, call)
 
     def error(self, data: dict[str, Any]) -> object:
         if error := data.get("error"):

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from ...cache.call import Call
 from ..errors import InvalidRequest, Malformed
 
 _SHOWN = 200
@@ -112,6 +113,25 @@ def count(value: Any) -> int:
 def compact(value: Any) -> str:
     """JSON text of a part of a reply, to be stored unchanged."""
     return orjson.dumps(value).decode()
+
+
+def written(body: dict[str, Any], call: Call, *lacks: str) -> bytes:
+    """A body as JSON, with the call's own fields. lacks: parameters that the wire has no words for.
+
+    InvalidRequest where one of them is set, or a field would be written twice: nothing is dropped.
+    """
+    request = call.request
+    for name in lacks:
+        if getattr(request, name) is not None:
+            raise InvalidRequest(f"{request.model}: {name} has no field on this wire; leave it out")
+    if request.extra_body:
+        more: dict[str, Any] = orjson.loads(request.extra_body)
+        if twice := sorted(body.keys() & more.keys()):
+            raise InvalidRequest(
+                f"{request.model}: extra_body sets {twice[0]!r}, as a setting does"
+            )
+        body |= more
+    return orjson.dumps(body)
 
 
 def given_json(source: str, place: str) -> Any:

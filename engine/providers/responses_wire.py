@@ -4,14 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from ...cache.call import Call, Message
 from ...cache.reply import Outcome, Reply, Token, ToolCall, Usage
 from ..errors import ModelNotFound
 from .capabilities import abilities
 from .openai_wire import tokens
-from .payload import brief, compact, count, foreign, given_json, text
+from .payload import brief, compact, count, foreign, given_json, text, written
 from .prompt_cache import cache_key
 from .wire import Wire
 
@@ -51,6 +49,8 @@ class ResponsesWire(Wire):
             body["temperature"] = call.temperature
         if call.top_p is not None:
             body["top_p"] = call.top_p
+        if call.request.service_tier:
+            body["service_tier"] = call.request.service_tier
         if self.provider == "openai" and (key := cache_key(call)):
             body["prompt_cache_key"] = key
         include = []
@@ -87,7 +87,7 @@ class ResponsesWire(Wire):
                     "strict": True,
                 }
             }
-        return orjson.dumps(body)
+        return written(body, call, "top_k", "min_p", "seed")
 
     def error(self, data: dict[str, Any]) -> object:
         """The error of a failed response, which comes in a 200; its code stands for a status."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from importlib.util import find_spec
 from typing import Any
 
 from msgspec import structs
@@ -12,6 +13,7 @@ from ...cache.address import value_address
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ...protocols.agents.agent import Agent
+from ...protocols.agents.python import missing
 from ...protocols.judges import StatedJudge
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
@@ -22,7 +24,7 @@ from ..providers.retirements import Retirement
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, Simulation, simulation
 from ..sweep.examples import problems_of
 from ..sweep.rows import Row
-from ..sweep.sweep import Cell, Sweep
+from ..sweep.sweep import Cell, Sweep, dataclasses_in
 from .scheduler import attempt
 
 TURNS_OF_A_STEP = 4
@@ -221,6 +223,10 @@ async def require_abilities(
     reach: how each model is asked. Each of the `shapes`, which are returned, is checked against
     what its model supports.
     """
+    protocols = [row.protocol for row in sweep.rows]
+    used = {tool for part in dataclasses_in(protocols) for tool in getattr(part, "tools", ())}
+    if "python" in used and find_spec("pydantic_monty") is None:
+        raise UsageError(str(missing()))
     await require_distinct(sweep)
     found = await shapes(sweep, simulated)
     lacks: dict[Unsupported, Row] = {}

@@ -20,7 +20,7 @@ from ..sweep.examples import problems_of
 from ..sweep.in_python import PYTHON_MARK, read_python_sweep
 from ..sweep.named import check_names, check_use
 from ..sweep.plugins import code_named, names_files
-from ..sweep.sweep import Sweep, tool_users
+from ..sweep.sweep import Sweep, service_tiers, tool_users
 from ..sweep.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from .listing import RUNS, is_run, newest_first, run_folders
 from .manifest import Manifest, RunCode, listed, read_manifest
@@ -221,6 +221,7 @@ def _loaded(
         variables = environment(Path())
     models = Models(file.document, file.models, file.providers, known, variables, stop_token)
     draft = file.sweep({})
+    models.tiers = service_tiers([row.protocol for row in draft.rows])
     if apis is None:
         models.settle(draft.models, tool_users([row.protocol for row in draft.rows]))
     else:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from ...cache.address import value_address
 from ...cache.call import Ask, RecordingAsk, nth
 from ...cache.shared_work import SharedWork
+from ...protocols.protocol import verdict_of as judged
 from ...protocols.question import Question
 from ...protocols.transcript import Failure, Verdict
 from ..sweep.sweep import Cell
@@ -38,7 +39,8 @@ async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
     problem, protocol, ask = cell.problem, cell.row.protocol, nth(ask, cell.draw)
     side = problem.question.answers[cell.side]
     try:
-        verdict = _sound(await protocol.run(problem.question, side, ask), problem.question)
+        said: object = await protocol.run(problem.question, side, ask)
+        verdict = _sound(judged(said, problem.question, side), problem.question)
         more = await protocol.appraise(problem, side, verdict, ask)
     except SystemExit as exc:
         # An author's code that calls exit() would end the run without a message.
@@ -65,11 +67,9 @@ async def attempt_noted(cell: Cell, ask: Ask, shared: SharedWork | None = None) 
     return NotedOutcome(await attempt(cell, recording), recording.notes)
 
 
-def _sound(verdict: object, question: Question) -> Verdict:
-    """The verdict, if it is one: protocols and judges may be anybody's, and a NaN or a missing
+def _sound(verdict: Verdict, question: Question) -> Verdict:
+    """The verdict, if it is sound: protocols and judges may be anybody's, and a NaN or a missing
     probability would be found no sooner than in the figures of the report."""
-    if not isinstance(verdict, Verdict):
-        raise TypeError(f"a verdict is expected, and the protocol gave {verdict!r:.80}")
     probs = tuple(map(float, verdict.probs))
     if len(probs) != len(question.answers) or not are_probabilities(probs):
         raise ValueError(f"{probs} are no probabilities of {len(question.answers)} answers")

@@ -8,7 +8,9 @@ from functools import partial
 from itertools import product
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
-from ...cache.call import Effort, Request
+import orjson
+
+from ...cache.call import Call, Effort, Request
 from ...protocols.agents.agent import Agent, Speaker
 from ...protocols.catalogue import JUDGES, PROTOCOLS
 from ...protocols.datasets.catalogue import LOADERS
@@ -18,10 +20,11 @@ from ...protocols.drafting.side_check import SideCheck
 from ...protocols.judges.judge import Judge
 from ...protocols.judges.redrawn import Redrawn
 from ...protocols.judges.shots import Shot
+from ...protocols.parameters import PARAMETERS
 from ...protocols.prompts.prompt_set import PromptSet, default_prompts
 from ...protocols.protocol import Protocol
 from ..errors import UsageError
-from ..providers.capabilities import Endpoint, takes_temperature
+from ..providers.capabilities import Endpoint, missing_abilities, takes_temperature
 from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX, presets
 from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
@@ -34,7 +37,7 @@ from .plugins import class_named
 from .prompts import used
 
 RoleSettings: TypeAlias = dict[str, Any]
-CALL_SETTINGS = ("temperature", "max_tokens", "top_logprobs")
+CALL_SETTINGS = ("temperature", "max_tokens", "top_logprobs", *PARAMETERS)
 """Settings of roles that are passed on to their calls, and validated there."""
 
 TEMPERATURES = ("temperature", "best_of_temperature")
@@ -304,6 +307,13 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
             provider_of(model)
         except UsageError as exc:
             raise node.child("model", model).fault(str(exc)) from None
+        given = {name: point[name] for name in PARAMETERS if name in point}
+        if given:
+            asked = made_of(node, Request, {"model": model, "messages": (), **given})
+            for lack in missing_abilities(Call(asked), _reach(node.document, model)):
+                if lack.parameter in given:
+                    at = node.child(lack.parameter, given[lack.parameter])
+                    raise at.fault(f"{model}: {lack.reason}", lack.remedy)
         return
     known = [*presets(), *Node.section(node.document, "models").settings()]
     if model not in known:
@@ -341,11 +351,23 @@ def _points(
         with faults.noted():
             if name not in types_:
                 raise setting.unknown(types_)
+            if name == "extra_body":
+                axes.append([(name, _json_object(part)) for part in _different(setting)])
+                continue
             of_type = types_[name] | Literal["auto"] if name in TEMPERATURES else types_[name]
             axes.append([(name, made) for made in _values(setting, of_type)])
     faults.settle()
     for point in product(*axes):
         yield dict(point)
+
+
+def _json_object(node: Node) -> str:
+    """What a mapping, or the text of a JSON object, adds to the body of a request."""
+    if isinstance(node.value, str):
+        return node.value
+    if not isinstance(node.value, dict):
+        raise node.fault(f"{node.value!r} is no mapping", "write {name: value}")
+    return orjson.dumps(node.value, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _values(node: Node, type_: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ...cache.address import field_names, value_address
 from ...cache.call import Effort
+from ...protocols.parameters import Parameters
 from ...protocols.question import Problem
 from .grid import Grid, joined_digest
 from .rows import Row
@@ -90,6 +91,15 @@ def dataclasses_in(value: object) -> Iterator[object]:
         yield value
         for name in names:
             yield from dataclasses_in(getattr(value, name))
+
+
+def service_tiers(value: object) -> dict[str, str]:
+    """Model -> the service tier in which every role asks it; without those asked in several."""
+    tiers: dict[str, set[str]] = {}
+    for part in dataclasses_in(value):
+        if isinstance(part, Parameters) and isinstance(model := getattr(part, "model", None), str):
+            tiers.setdefault(model, set()).add(part.service_tier)
+    return {model: tier for model, (tier, *others) in tiers.items() if tier and not others}
 
 
 def tool_users(value: object) -> Iterator[tuple[str, Effort]]:

@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
+from ..parameters import Parameters
 from ..prompts.escape import escape_and_count, escape_tags
 from ..prompts.forms import (
     REASONING_ROOM,
@@ -115,7 +116,7 @@ class Speaker(ABC):
 
 
 @dataclass(frozen=True)
-class Agent(Speaker):
+class Agent(Parameters, Speaker):
     """A model with settings."""
 
     toolbox: ClassVar[Mapping[str, Tool]] = TOOLS
@@ -197,6 +198,7 @@ class Agent(Speaker):
                 else (),
                 response_format=form,
                 effort=self.effort,
+                **self.parameters,
             )
         )
 

@@ -69,7 +69,7 @@ def _run(code: str) -> object:
     try:
         from pydantic_monty import CollectString, Monty, MontyCrashedError, MontyError
     except ImportError:
-        raise _missing() from None
+        raise missing() from None
     try:
         with (
             Monty(max_processes=1, request_timeout=10 * SECONDS) as pool,
@@ -85,13 +85,14 @@ def _run(code: str) -> object:
             value: object = session.feed_run(code, print_callback=CollectString(MAX_PRINTED))
             return value
     except FileNotFoundError:
-        raise _missing() from None
+        raise missing() from None
     except MontyError as exc:
         ended = isinstance(exc, MontyCrashedError) or _kind(exc) in ("TimeoutError", "MemoryError")
         return Found(ENDED if ended else f"error: {_kind(exc)}")
 
 
-def _missing() -> ToolMissing:
+def missing() -> ToolMissing:
+    """What to say where the interpreter is not installed."""
     return ToolMissing(f"the tool python needs an interpreter: {install_command('tools')}")
 
 

@@ -13,6 +13,7 @@ from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
 from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, at_seat, mean_spans, readings
 from ..errors import Unreadable, unreadable
+from ..parameters import Parameters
 from ..prompts.forms import REASONING_ROOM, Reason, check_reason, fields_of, with_reasoning
 from ..prompts.render import Examples, Instructions, messages
 from ..prompts.words import NOTHING, Words, lines
@@ -87,16 +88,23 @@ class Judge(ABC):
     async def _decided(self, case: Case, ask: Ask) -> Verdict:
         """`decide`; what the judge believes, or why it cannot be read, is noted for who records."""
         if not isinstance(ask, RecordingAsk):
-            return await self.decide(case, ask)
+            return _verdict(await self.decide(case, ask))
         ask = ask.seated("judge", "Judge", len(case.transcript.turns))
         name = getattr(self, "model", "") or self.name
         try:
-            verdict = await self.decide(case, ask)
+            verdict = _verdict(await self.decide(case, ask))
         except Unreadable as fault:
             ask.notes.append(Reading(ask.part[0], name, case, None, fault))
             raise
         ask.notes.append(Reading(ask.part[0], name, case, verdict))
         return verdict
+
+
+def _verdict(said: object) -> Verdict:
+    """What anybody's judge decided, if it is a verdict. TypeError."""
+    if not isinstance(said, Verdict):
+        raise TypeError(f"a verdict is expected, and the judge gave {said!r:.80}")
+    return said
 
 
 class Reading(NamedTuple):
@@ -128,7 +136,7 @@ class RepeatedJudge(Judge):
 
 
 @dataclass(frozen=True)
-class ModelJudge(Judge):
+class ModelJudge(Parameters, Judge):
     """One model, asked in one way: a subclass says what is asked and how the reply is read."""
 
     model: str
@@ -172,6 +180,7 @@ class ModelJudge(Judge):
             effort=self.effort,
             reason=self.reason,
             reasoning_tokens=self.reasoning_tokens,
+            **self.parameters,
         )
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
@@ -259,6 +268,7 @@ class ModelJudge(Judge):
                 response_format=form,
                 top_logprobs=top_logprobs,
                 effort=self.effort,
+                **self.parameters,
             )
         )
 

@@ -40,6 +40,7 @@ class Client:
 
 BARE = Client("bare aiohttp loop", "bare.py")
 BARE_SDK = Client("bare SDK: its raw post over aiohttp", "bare_sdk.py")
+FLOOR = Client("the floor: the promises of a call, bare", "floor.py")
 PLAIN = Client("oversight-bench, plain transport", "ours.py")
 SDK = Client("oversight-bench, SDK transport", "ours.py", transport="sdk")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.bench.client import Client
+from tools.bench.client import FLOOR, Client
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,8 @@ class Options:
     """Part of each workload that is run: less is quicker, and rougher."""
     gsm8k: Path | None = None
     """Folder with the two files of GSM8K, for `twin`; the bundled problems without it."""
+    floor: bool = False
+    """Whether the bare promises are measured too, in `calls` and `debates`."""
     peers: tuple[tuple[Client, tuple[str, ...]], ...] = ()
     """Others to measure, each with the workloads that it can do."""
 
@@ -22,4 +24,5 @@ class Options:
         return max(round(count * self.size / 2) * 2, least)
 
     def peers_for(self, workload: str) -> list[Client]:
-        return [client for client, workloads in self.peers if workload in workloads]
+        floor = [FLOOR] if self.floor else []
+        return floor + [client for client, workloads in self.peers if workload in workloads]

@@ -41,7 +41,7 @@ class PivotLine:
     lift: Estimate | None
     """Mean over the rows that have a naive judge; None for naive judges."""
     jse: Estimate | None
-    """At the inverse greed `Results.beta`."""
+    """At the softmax temperature `Results.beta`."""
     slope: Slope | None
     """Of ASD over EAS, over the agents; None if there are fewer than three, or several judges."""
 

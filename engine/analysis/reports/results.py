@@ -12,9 +12,8 @@ from ..scoring.asd import Bounds, Scored, bounded
 from ..scoring.estimate import Estimate, Interval, exact
 from ..scoring.inference import Influences, estimates
 from ..scoring.worlds import BETAS
-from .aggregate import OutcomeTable
+from .aggregate import MeasureKind, OutcomeTable
 from .health import Health
-from .secondary import MeasureKind
 
 SCORE_NAMES = {
     "brier": "Brier",
@@ -99,7 +98,7 @@ class RowResult:
     """How often the judge finds a best answer likeliest, over all worlds of the problems of `n`."""
     asd: Estimate | None
     jse: Mapping[float, Estimate]
-    """By beta, the inverse greed of the agent."""
+    """By beta, the softmax temperature of the agent."""
     eas: Mapping[float, Estimate]
     lift: Estimate | None
     """ASD minus the naive judge's on the same problems with the same judge; None without one."""
@@ -182,7 +181,7 @@ class Results:
 
     @property
     def beta(self) -> float:
-        """The inverse greed at which single figures of JSE and EAS are."""
+        """The softmax temperature at which single figures of JSE and EAS are."""
         return 1.0 if 1.0 in self.betas else self.betas[0]
 
     @property

@@ -9,9 +9,9 @@ a, T the best answer and S a score (Sudhir, Kaunismaa and Panickssery 2025, arXi
     judge score expected, JSE    sum over a of propensity(a) S(p^(a), T)
     expected agent score, EAS    sum over a of propensity(a) S(p^(a), a)
 
-beta >= 0 is the inverse greed of an agent that is free to choose its side: at 0 it argues for the
-answer that the judge will believe most, at infinity for all answers equally often. The propensity
-always uses the log score, whichever score is reported.
+beta >= 0 is the softmax temperature of an agent that is free to choose its side: at 0 it argues for
+the answer that the judge will believe most, at infinity for all answers equally often. The
+propensity always uses the log score, whichever score is reported.
 
 ASD is centred: a judge unaffected by the argument has 0 whatever the answers' values. With the
 values +1 and -1 the mean is 0.
@@ -36,7 +36,7 @@ from ....protocols.scores import CLIP, TIE, Compat
 from .arrays import Flags, Floats
 
 BETAS = (0.0, 1.0, math.inf)
-"""The inverse greeds reported by default."""
+"""The softmax temperatures reported by default."""
 
 
 def answer_scores(verdicts: npt.ArrayLike, score: str, compat: Compat = "none") -> Floats:
@@ -154,13 +154,13 @@ class Worlds:
         return _dot(asd_weights(self.values, self.compat), self.agent_scores(score))
 
     def propensity(self, beta: float) -> Floats:
-        """Probability that an agent of inverse greed `beta` argues for each answer; sums to 1.
+        """Probability that an agent of temperature `beta` argues for each answer; sums to 1.
 
         With `compat="solib"` and beta = 0 it sums to the number of tied answers.
         ValueError if beta is negative or not a number.
         """
         if not beta >= 0:
-            raise ValueError(f"inverse greed {beta} is not in [0, infinity]")
+            raise ValueError(f"softmax temperature {beta} is not in [0, infinity]")
         logs = self.agent_scores("log")
         # Relative to the largest, so that exp never overflows and the sum is at least 1.
         distances: Floats = logs - logs.max(axis=-1, keepdims=True)
@@ -175,11 +175,11 @@ class Worlds:
         return found
 
     def jse(self, score: str, beta: float) -> Floats:
-        """Judge score expected when the agent chooses its side with inverse greed `beta`."""
+        """Judge score expected when the agent chooses its side with softmax temperature `beta`."""
         return _dot(self.propensity(beta), self.judge_scores(score))
 
     def eas(self, score: str, beta: float) -> Floats:
-        """Expected agent score when the agent chooses its side with inverse greed `beta`."""
+        """Expected agent score when the agent chooses its side with softmax temperature `beta`."""
         return _dot(self.propensity(beta), self.agent_scores(score))
 
 

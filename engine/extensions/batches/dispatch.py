@@ -4,44 +4,38 @@ collects results.
 A batch has ended only when the lines that can be read are as many as the vendor counts.
 """
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from ...errors import (
-    BatchRefused,
-    Halt,
-    InvalidRequest,
-    ModelNotFound,
-    ProviderDown,
-)
+from ....cache.cache import Cache
+from ...errors import BatchRefused, Halt, InvalidRequest, ModelNotFound, ProviderDown, UsageError
+from ...models.accounting.prices import Price, PriceList
 from ...models.router import Models
 from ...providers.catalogue import batch_wire
 from ...providers.fault import ErrorAnswer
 from ...run.listing import is_run
-from ...stop import StopToken
+from ...system.files import unwritable
 from .anthropic_endpoint import AnthropicEndpoint
-from .books import BatchBooks
 from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, Lost
-from .journal import Submission
+from .journal import BatchJournal, Submission
 from .openai_endpoint import OpenAIEndpoint
-from .retrying import Retries, backoff, retried
+from .results import BatchResults
+from .retrying import backoff, retried
 
 Step: TypeAlias = Callable[[BatchEndpoint, str, Submission], Awaitable[bool]]
 
 SETTLE = 180.0
 """Seconds for which a batch is looked for that the vendor said it could not make."""
 NOT_FOUND_SECONDS = 120.0
-"""Seconds for which a vendor may deny a batch that it has made."""
-MAX_DOWNLOADS = 6
-"""Downloads of results that lack lines after which the run stops."""
+"""Seconds for which a vendor may deny a batch that it has made, or lack lines of its results."""
 QUEUE_FULL = "token_limit_exceeded"
 """OpenAI's code for a queue that has no room for a batch just now."""
 
 log = logging.getLogger(__name__)
-
 
 ENDPOINTS: dict[str, type[BatchEndpoint]] = {
     "openai": OpenAIEndpoint,
@@ -51,20 +45,29 @@ ENDPOINTS: dict[str, type[BatchEndpoint]] = {
 
 
 class Dispatch:
-    """All batches of one run that may be out. Raises only Halts and RunFolderErrors."""
+    """All batches of one run that may be out, and what is owed and paid for them: a submission
+    whose fate nothing proves is owed until something does. Raises only Halts and RunFolderErrors.
+    """
 
-    def __init__(self, books: BatchBooks, models: Models, stop_token: StopToken) -> None:
+    def __init__(
+        self, journal: BatchJournal, models: Models, cache: Cache, prices: PriceList
+    ) -> None:
+        self.journal, self.budget = journal, models.budget
+        if self.budget is not None and self.budget.tokens:
+            raise UsageError("--max-tokens caps live calls alone: cap batches by --max-cost")
         self.back: dict[str, int] = {}
         """By batch that is out, how many of its lines the vendor has done."""
-        self._books = books
-        self._journal = books.journal
-        self._stop = stop_token
-        self._models = models
+        self.dearest: dict[str, float] = {}
+        """By model, dollars of the dearest line above its worst case: the least to reserve for the
+        next."""
+        self._models, self._cache, self._prices = models, cache, prices
+        self._stop = models.stop_token
         self._endpoints: dict[str, BatchEndpoint] = {}
         """By provider and API, made when they are first asked for."""
         self._cancelled: set[str] = set()
-        self._later = Retries()
-        """By id or mark."""
+        self._since: dict[str, float] = {}
+        """Loop time (s) of the first look of this session at what is not as it should be, by id or
+        mark."""
         self._full = 0
         """How often in a row a queue had no room."""
 
@@ -82,9 +85,9 @@ class Dispatch:
 
     def recover(self) -> None:
         """Free the calls of batches whose request had not left when their process ended."""
-        for mark, batch in list(self._journal.intended.items()):
-            if mark not in self._journal.sending:
-                self._books.drop(batch)
+        for mark, batch in list(self.journal.intended.items()):
+            if mark not in self.journal.sending:
+                self.drop(batch)
 
     async def poll(self) -> bool:
         """Look for batches of unknown fate, check those that are out, and collect what has ended.
@@ -94,12 +97,12 @@ class Dispatch:
         news, stops = False, None
         down = set[BatchEndpoint]()
         steps: list[tuple[str, Submission, Step]] = [
-            *((mark, batch, self._look_for) for mark, batch in self._journal.liabilities.items()),
-            *((id, batch, self._check) for id, batch in self._journal.out.items()),
+            *((mark, batch, self._look_for) for mark, batch in self.journal.liabilities.items()),
+            *((id, batch, self._check) for id, batch in self.journal.out.items()),
         ]
         for name, batch, step in steps:
             endpoint = self.endpoint(batch.model)
-            if endpoint in down or not self._later.is_due(name):
+            if endpoint in down:
                 continue
             try:
                 news = await step(endpoint, name, batch) or news
@@ -116,7 +119,7 @@ class Dispatch:
     async def cancel(self) -> None:
         """Have the vendors stop what is out. Until a batch has ended, its calls stay with it. What
         is not proven to be ours is left alone."""
-        for id, batch in list(self._journal.out.items()):
+        for id, batch in list(self.journal.out.items()):
             if id not in self._cancelled:
                 # One that has ended meanwhile cannot be cancelled; the next poll says so.
                 with suppress(InvalidRequest, ModelNotFound):
@@ -128,33 +131,32 @@ class Dispatch:
 
         name: the id of one that is out, or the mark of one of unknown fate.
         """
-        self._journal.give_up(name)
-        batch = self._journal.out.get(name) or self._journal.liabilities[name]
+        self.journal.note(give_up=name)
+        batch = self.journal.out.get(name) or self.journal.liabilities[name]
         endpoint = self.endpoint(batch.model)
-        if name not in self._journal.out:
-            return await self._land(endpoint, name, batch, self._books.no_results(batch), "Missing")
-        self._later.forget(name)
+        if name not in self.journal.out:
+            return await self.land(endpoint, name, batch, self.no_results(batch), "Missing")
+        self._since.pop(name, None)
         await self._check(endpoint, name, batch)
 
     async def _look_for(self, endpoint: BatchEndpoint, mark: str, batch: Submission) -> bool:
         """Look for a batch of unknown fate at the vendor; whether its calls are free again."""
-        since, open_ended = self._journal.sending[mark], False
+        since, open_ended = self.journal.sending[mark], False
         for each in await retried(self._stop, endpoint.candidates, batch, since):
-            if each.id in self._journal.known or (mark, each.id) in self._journal.others:
+            if each.id in self.journal.known or (mark, each.id) in self.journal.others:
                 continue
             ours = each.mark == mark or await self._is_ours(endpoint, each.id, batch)
             if ours:
-                self._journal.submitted(mark, each.id)
-                self._later.forget(mark)
+                self.journal.note(submitted=mark, id=each.id)
+                self._since.pop(mark, None)
                 return False
             open_ended = open_ended or ours is None
-        denied = mark in self._journal.denied and self._later.seconds_since(mark) >= SETTLE
+        denied = mark in self.journal.denied and self._waited(mark) >= SETTLE
         passed = endpoint.now() > since + endpoint.window + CLOCK_SLACK
         if (denied or passed) and not open_ended:
-            self._books.drop(batch)
-            self._later.forget(mark)
+            self.drop(batch)
+            self._since.pop(mark, None)
             return True
-        self._later.put_off(mark)
         return False
 
     async def _is_ours(self, endpoint: BatchEndpoint, id: str, batch: Submission) -> bool | None:
@@ -164,22 +166,22 @@ class Dispatch:
         if not state.ended:
             return None
         file = await self._downloaded(endpoint, id, batch, state)
-        ours, others = self._books.readable(endpoint, batch, file)
+        ours, others = self.readable(endpoint, batch, file)
         file.unlink()
         if not ours and not others:
             return None
         if others or not ours:
-            self._journal.foreign(batch.mark, id)
+            self.journal.note(foreign=id, mark=batch.mark)
         return not others
 
     async def _check(self, endpoint: BatchEndpoint, id: str, batch: Submission) -> bool:
         """The state of a batch that is out; collects it once it has ended. Whether it has."""
-        given_up = id in self._journal.given_up
+        given_up = id in self.journal.given_up
         try:
             state = await retried(self._stop, endpoint.state, id)
             self.back[id] = state.done
             if not state.ended:
-                self._later.forget(id)
+                self._since.pop(id, None)
                 return False
             if state.fault is not None:
                 del self.back[id]
@@ -188,21 +190,21 @@ class Dispatch:
         except (InvalidRequest, ModelNotFound) as exc:
             if not given_up:
                 return self._denied(id, batch, exc)
-            state, file = BatchState(0, True), self._books.no_results(batch)
-        ours, _ = self._books.readable(endpoint, batch, file)
+            state, file = BatchState(0, True), self.no_results(batch)
+        ours, _ = self.readable(endpoint, batch, file)
         counted = batch.lines if state.results is None else state.results
         if ours < min(counted, batch.lines) and not given_up:
             return self._short(id, batch, state, ours)
-        self._later.forget(id)
+        self._since.pop(id, None)
         self.back.pop(id, None)
-        await self._land(endpoint, id, batch, file, state.absent)
+        await self.land(endpoint, id, batch, file, state.absent)
         return True
 
     async def _downloaded(
         self, endpoint: BatchEndpoint, id: str, batch: Submission, state: BatchState
     ) -> Path:
         """The file of what the vendor says are the results, or as much as it made sense."""
-        file = self._books.no_results(batch)
+        file = self.no_results(batch)
         for name in state.files:
             got = await retried(self._stop, endpoint.download, name, file, batch.most_bytes)
             if not got:
@@ -211,22 +213,20 @@ class Dispatch:
 
     def _short(self, id: str, batch: Submission, state: BatchState, found: int) -> bool:
         """Have results that lack lines downloaded again, up to a point; False."""
-        tries = self._later.put_off(id)
-        if tries < MAX_DOWNLOADS:
+        if self._waited(id) < NOT_FOUND_SECONDS:
             return False
         stated = (
             "no count" if state.results is None else f"{state.results:,} by the vendor's counts"
         )
         raise BatchRefused(
             f"the batch {id} of {batch.model} has ended ({state.status}), and {found:,} of its "
-            f"{batch.lines:,} lines can be read ({stated}). {tries} downloads brought no more; "
+            f"{batch.lines:,} lines can be read ({stated}). Downloading again brought no more; "
             f"nothing is asked again. {self._way_on(id, batch)}"
         )
 
     def _denied(self, id: str, batch: Submission, exc: Exception) -> bool:
         """Wait for a vendor that denies a batch, up to a point; False."""
-        self._later.put_off(id)
-        if self._later.seconds_since(id) < NOT_FOUND_SECONDS:
+        if self._waited(id) < NOT_FOUND_SECONDS:
             return False
         raise BatchRefused(
             f"{exc}. The vendor has not known the batch {id} for a while: it was handed in with "
@@ -234,8 +234,13 @@ class Dispatch:
             f"collects it. {self._way_on(id, batch)}"
         )
 
+    def _waited(self, name: str) -> float:
+        """Seconds since the first look of this session at what is not as it should be."""
+        now = asyncio.get_running_loop().time()
+        return now - self._since.setdefault(name, now)
+
     def _way_on(self, name: str, batch: Submission) -> str:
-        run = self._journal.folder.parent
+        run = self.journal.folder.parent
         most = f", ${batch.worst:.2f} at most" if batch.worst else ""
         if not is_run(run):
             return (
@@ -247,26 +252,99 @@ class Dispatch:
             f"to ask those calls again: oversight batches cancel {run} --give-up {name}"
         )
 
-    async def _land(
-        self, endpoint: BatchEndpoint, id: str, batch: Submission, file: Path, absent: Lost
-    ) -> None:
-        self._full = 0
-        await self._books.land(endpoint, id, batch, file, absent)
-
     async def _refused(self, id: str, batch: Submission, fault: ErrorAnswer) -> bool:
         """Handle a batch refused as a whole; whether to go on without waiting for others."""
-        queued = self._books.queued(batch.model)
-        self._journal.refused(id, str(fault))
-        self._books.discard(batch, 0.0)
+        queued = self.queued(batch.model)
+        self.journal.note(refused=id, why=str(fault))
+        self.discard(batch, 0.0)
         if fault.code != QUEUE_FULL:
             error = fault.error()
             if isinstance(error, Halt):
                 raise error
             raise BatchRefused(f"{error}; no call of that batch was asked")
-        self._journal.learn(batch.model, queued / 2)
-        if self._books.queued(batch.model):
+        self.journal.note(room=batch.model, tokens=queued / 2)
+        if self.queued(batch.model):
             return False
         # Nothing of ours is in the queue: others fill it, or the batch alone was too large.
         self._full += 1
         await self._stop.sleep(backoff(self._full))
         return True
+
+    def restore(self, counted: Mapping[str, int]) -> None:
+        """Enter batches that completed earlier and are missing from the ledger, and reserve dollars
+        for those that are out. counted: batches in the ledger, by model."""
+        for model, completed in self.journal.completed.items():
+            for account in completed[counted.get(model, 0) :]:
+                spent = account.dollars + account.doubtful
+                self.reserve(spent)
+                self.settle(spent, spent)
+                self._models.ledger.page(model, self._prices.find(model)).land(account)
+        for batch in self.journal.pending:
+            self.reserve(batch.worst)
+
+    async def land(
+        self, endpoint: BatchEndpoint, id: str, batch: Submission, file: Path, absent: Lost
+    ) -> None:
+        """Store the results of a batch, and enter it in the books."""
+        results, calls = self._results(endpoint, batch), self.journal.file(batch.mark)
+        await results.store(calls, file, absent, self._cache)
+        self.dearest[batch.model] = max(results.dearest, self.dearest.get(batch.model, 0.0))
+        account = results.page.account()
+        self.journal.land(id, account, results.faults, results.again)
+        self._models.ledger.page(batch.model, self._prices.find(batch.model)).land(account)
+        self._full = 0
+        self.discard(batch, account.dollars + account.doubtful)
+        if results.halt is not None:
+            raise results.halt
+
+    def readable(self, endpoint: BatchEndpoint, batch: Submission, file: Path) -> tuple[int, int]:
+        """(ours, others): how many lines of a batch a file of results holds, and how many others
+        that can be read."""
+        return self._results(endpoint, batch).readable(self.journal.file(batch.mark), file)
+
+    def _results(self, endpoint: BatchEndpoint, batch: Submission) -> BatchResults:
+        price = self.price(batch.model)
+        origin = f"batch {endpoint.settings.base_url} {self._cache.token}".rstrip()
+        quarantine, tries = self._models.quarantine, self.journal.tries
+        return BatchResults(batch, endpoint, price, quarantine, origin, tries)
+
+    def drop(self, batch: Submission) -> None:
+        """Enter that a batch was never made."""
+        self.journal.note(dropped=batch.mark)
+        self.discard(batch, 0.0)
+
+    def discard(self, batch: Submission, spent: float) -> None:
+        """Free what was held for a batch that is done with. spent: dollars."""
+        self.settle(batch.worst, spent)
+        self.journal.delete_files(batch)
+
+    def no_results(self, batch: Submission) -> Path:
+        """The file of the results of a batch, with nothing in it. RunFolderError."""
+        file = self.journal.file(batch.mark, "results")
+        try:
+            file.write_bytes(b"")
+        except OSError as exc:
+            raise unwritable(file, exc) from exc
+        return file
+
+    def price(self, model: str) -> Price | None:
+        price = self._prices.find(model)
+        return None if price is None else price.batched()
+
+    def queued(self, model: str) -> float:
+        return sum(batch.tokens for batch in self.journal.out.values() if batch.model == model)
+
+    def room(self, model: str) -> float:
+        """Tokens that may join the queue of a model now."""
+        room = self.journal.room.get(model, float("inf"))
+        queued = self.queued(model)
+        # However little room there is, one call goes into an empty queue.
+        return max(room, 1.0) if not queued else room - queued
+
+    def reserve(self, dollars: float) -> None:
+        if self.budget is not None:
+            self.budget.reserve(dollars)
+
+    def settle(self, worst: float, spent: float) -> None:
+        if self.budget is not None:
+            self.budget.settle(worst, spent)

@@ -146,8 +146,7 @@ class BatchEndpoint(ABC):
         return await self.asked(self._candidates(lost, since))
 
     async def _candidates(self, lost: Submission, since: float) -> list[ListedBatch]:
-        found: dict[str, ListedBatch] = {}
-        seen = 0
+        found, seen = list[ListedBatch](), 0
         async for batch in self.listed():
             seen += 1
             if batch.mark == lost.mark:
@@ -157,8 +156,8 @@ class BatchEndpoint(ABC):
             if seen > MAX_LISTED:
                 raise ValueError("the list of batches does not end")
             if not batch.mark and batch.lines == lost.lines:
-                found[batch.id] = batch
-        return [*found.values()]
+                found.append(batch)
+        return found
 
     async def download(self, file: str, into: Path, cap: int) -> bool:
         """Append a file of results, whole or not at all; False if it has more than `cap` bytes.

@@ -163,27 +163,12 @@ class BatchJournal:
         """now: seconds since 1970 by the vendor's clock."""
         # Noted as owed first: once the event is there, a batch is looked for as long as the vendor
         # may list it, so that nothing may fail between the event and the request.
-        self._note_liabilities({**self.liabilities, mark: self.intended[mark]})
+        self._note_liabilities(self.intended[mark])
         self._write({"sending": mark, "at": now})
 
-    def deny(self, mark: str) -> None:
-        self._write({"denied": mark})
-
-    def submitted(self, mark: str, id: str) -> None:
-        self._write({"submitted": mark, "id": id})
-
-    def foreign(self, mark: str, id: str) -> None:
-        self._write({"foreign": id, "mark": mark})
-
-    def dropped(self, mark: str) -> None:
-        self._write({"dropped": mark})
-
-    def refused(self, id: str, why: str) -> None:
-        self._write({"refused": id, "why": why})
-
-    def give_up(self, name: str) -> None:
-        """name: the id or the mark of a batch that is not ended."""
-        self._write({"give_up": name})
+    def note(self, **event: str | float) -> None:
+        """Any other event that is one of the above."""
+        self._write(event)
 
     def land(
         self,
@@ -196,13 +181,6 @@ class BatchJournal:
         answers = {address: [status, body.decode()] for address, (status, body) in faults.items()}
         told = msgspec.to_builtins(account)
         self._write({"landed": id, "account": told, "faults": answers, "again": list(again)})
-
-    def learn(self, model: str, tokens: float) -> None:
-        self._write({"room": model, "tokens": tokens})
-
-    def forgive(self) -> None:
-        if self.faults:
-            self._write({"forgiven": len(self.faults)})
 
     def _clean(self) -> None:
         """Cut a torn last event, and delete files that were made for batches that are not out.
@@ -221,22 +199,23 @@ class BatchJournal:
                     "of this run are out in batches: bring the journal back under its name, or go "
                     "on in a new run folder (--run-folder), which may pay for those calls again"
                 )
-        self._note_liabilities(self.liabilities)
+        self._note_liabilities()
 
-    def _write(self, event: dict[str, Any]) -> None:
+    def _write(self, event: Mapping[str, Any]) -> None:
         self._events.append(event)
         self._apply(event)
         if event.keys() & {"submitted", "dropped", "landed"}:
-            self._note_liabilities(self.liabilities)
+            self._note_liabilities()
 
-    def _note_liabilities(self, owing: Mapping[str, Submission]) -> None:
+    def _note_liabilities(self, *leaving: Submission) -> None:
+        """leaving: beside those that left."""
         owed: dict[str, tuple[int, float]] = {}
-        for batch in owing.values():
+        for batch in (*self.liabilities.values(), *leaving):
             lines, dollars = owed.get(batch.model, (0, 0.0))
             owed[batch.model] = lines + batch.lines, dollars + batch.worst
         write_liabilities(self._run, owed)
 
-    def _apply(self, event: dict[str, Any]) -> None:
+    def _apply(self, event: Mapping[str, Any]) -> None:
         match event:
             case {"intend": fields}:
                 batch = Submission(**fields)

@@ -31,7 +31,7 @@ from ...errors import (
 from ...stop import StopToken
 from ...system.files import sync_folder, unwritable
 from ...tokens import prompt_tokens
-from .books import BatchBooks
+from .dispatch import Dispatch
 from .endpoint import BatchEndpoint
 from .journal import BatchJournal, Submission
 from .results import lines_at, offsets, worst_case
@@ -126,7 +126,7 @@ class Collector:
 class Submitter:
     """Hands in what collectors have noted. Raises only Halts and RunFolderErrors."""
 
-    def __init__(self, books: BatchBooks, stop_token: StopToken, max_lines: int | None) -> None:
+    def __init__(self, books: Dispatch, stop_token: StopToken, max_lines: int | None) -> None:
         """max_lines: calls a batch at most; None: the vendor's."""
         self._books, self._journal = books, books.journal
         self._stop = stop_token
@@ -215,7 +215,7 @@ class Submitter:
                 self._journal.send(batch.mark, endpoint.now())
                 try:
                     id = await self._created(endpoint, batch, body, uploaded)
-                    return self._journal.submitted(batch.mark, id)
+                    return self._journal.note(submitted=batch.mark, id=id)
                 except (RateLimited, Unreachable) as exc:
                     tries += 1
                     if tries > MAX_SUBMISSIONS:
@@ -223,7 +223,7 @@ class Submitter:
                         raise ProviderDown(message) from exc
                     await self._stop.sleep(backoff(tries, exc))
         except Overloaded:
-            self._journal.deny(batch.mark)
+            self._journal.note(denied=batch.mark)
         except (InvalidRequest, ModelNotFound) as exc:
             self._books.drop(batch)
             raise BatchRefused(f"{exc}; no call of {batch.model} went out") from exc

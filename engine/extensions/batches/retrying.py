@@ -1,9 +1,7 @@
 """Retries of requests about batches, all of which are safe to repeat."""
 
-import asyncio
 import random
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ...errors import ProviderDown, TransientError
@@ -43,38 +41,3 @@ def backoff(tries: int, fault: Exception | None = None) -> float:
     """Seconds before the next try, after so many that failed."""
     asked = fault.delay if isinstance(fault, TransientError) else 0.0
     return max(min(MAX_WAIT, 2.0 ** (tries - 1)) * random.uniform(0.5, 1.0), asked)
-
-
-@dataclass
-class _Retry:
-    since: float
-    """Loop time of the first look (s)."""
-    due: float = 0.0
-    tries: int = 0
-
-
-class Retries:
-    """What is looked at again and again, each time after a longer while."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, _Retry] = {}
-
-    def is_due(self, name: str) -> bool:
-        retry = self._known.get(name)
-        return retry is None or asyncio.get_running_loop().time() >= retry.due
-
-    def put_off(self, name: str) -> int:
-        """Put off the next look, the longer the more there were; how many there were."""
-        now = asyncio.get_running_loop().time()
-        retry = self._known.setdefault(name, _Retry(now))
-        retry.tries += 1
-        retry.due = now + backoff(retry.tries)
-        return retry.tries
-
-    def seconds_since(self, name: str) -> float:
-        """Seconds since the first look of this session that had to be put off."""
-        now = asyncio.get_running_loop().time()
-        return now - self._known.setdefault(name, _Retry(now)).since
-
-    def forget(self, name: str) -> None:
-        self._known.pop(name, None)

@@ -1,11 +1,11 @@
-"""A run in batches, round by round: work runs as far as stored replies go, and the calls that are
+"""A run in batches, wave by wave: work runs as far as stored replies go, and the calls that are
 missing are handed in.
 """
 
 import asyncio
 import gc
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,13 +19,11 @@ from ...errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed
 from ...models.accounting.ledger import UsageTotals
 from ...models.accounting.prices import PriceList
 from ...models.router import Models
-from ...run.batch_terms import BatchTerms
-from ...run.batching import AnsweredLater
+from ...run.batch_terms import FOLDER, BatchTerms
+from ...run.batching import AnsweredLater, Batching
 from ...run.order import Deferred
-from ...throughput import clipped
-from .books import BatchBooks
 from .dispatch import Dispatch
-from .journal import BatchJournal
+from .journal import JOURNAL, BatchJournal, Submission
 from .outbox import Collector, Submitter
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
@@ -62,9 +60,8 @@ class BatchRounds(Deferred):
         self._patience_over = False
         """Whether batches are no longer waited for."""
         self._begun = False
-        self._books = BatchBooks(self.journal, models, cache, prices)
-        self._dispatch = Dispatch(self._books, models, self._stop)
-        self._submitter = Submitter(self._books, self._stop, terms.max_lines)
+        self._dispatch = Dispatch(self.journal, models, cache, prices)
+        self._submitter = Submitter(self._dispatch, self._stop, terms.max_lines)
         self._collectors: dict[str, Collector] = {}
         for model in dict.fromkeys((*batched, *(batch.model for batch in self.journal.pending))):
             endpoint = self._dispatch.endpoint(model)
@@ -73,13 +70,13 @@ class BatchRounds(Deferred):
             self._collectors[model] = models.diverted[model] = collector
         self._later = later
         self._answers = 0
-        """Number of replies that `AnsweredLater` had before this round."""
+        """Number of replies that `AnsweredLater` had before this wave."""
         if self._later is not None:
             for model in self._later.models:
                 models.diverted[model] = partial(self._ask_later, self._later)
-        if forgives:
-            self.journal.forgive()
-        self._books.restore({m: a.batches for m, a in entered.items()})
+        if forgives and self.journal.faults:
+            self.journal.note(forgiven=len(self.journal.faults))
+        self._dispatch.restore({m: a.batches for m, a in entered.items()})
 
     async def _ask_later(self, later: AnsweredLater, call: Call) -> Reply:
         if later.has_answered(call):
@@ -92,42 +89,24 @@ class BatchRounds(Deferred):
         await self._dispatch.close()
 
     def counted(self, calls: CacheStatistics) -> CacheStatistics:
-        """New replies alone: each round asks again for what the rounds before it stored."""
+        """New replies alone: each wave asks again for what those before it stored."""
         return replace(calls, asked=calls.new, stored=0, shared=0)
 
     @property
     def awaited(self) -> str:
-        owed = self.journal.liabilities
+        out, owed = self.journal.out, self.journal.liabilities
         parts = []
-        for kind, batches in (("batch", self.journal.out), ("submission", owed)):
-            if batches:
-                calls = sum(batch.lines for batch in batches.values())
-                plural = "batches" if kind == "batch" else "submissions"
-                parts.append(f"{counted(len(batches), kind, plural)} of {counted(calls, 'call')}")
-        return f"{' and '.join(parts)}{' without an answer' if owed else ''}"
+        if out:
+            parts.append(f"{counted(len(out), 'batch', 'batches')} of {_calls(out.values())}")
+        if owed:
+            many = counted(len(owed), "submission")
+            parts.append(f"{many} of {_calls(owed.values())} without an answer")
+        return " and ".join(parts)
 
     def lines(self, live: Sequence[str]) -> Sequence[str]:
-        told, batched = [], set()
-        for model in self._collectors:
-            if not self._models.limiter(model).statistics().in_flight:
-                batched.add(clipped(model))
-            out = {id: batch for id, batch in self.journal.out.items() if batch.model == model}
-            owed = [b for b in self.journal.liabilities.values() if b.model == model]
-            if owed:
-                calls = sum(batch.lines for batch in owed)
-                told.append(
-                    f"{clipped(model)}  no answer to {counted(len(owed), 'submission')} of "
-                    f"{counted(calls, 'call')}: looked for at the vendor"
-                )
-            if out:
-                back = sum(self._dispatch.back.get(id, 0) for id in out)
-                calls = sum(batch.lines for batch in out.values())
-                many = counted(len(out), "batch", "batches")
-                told.append(
-                    f"{clipped(model)}  round {self.waves}: {many} out, {back:,} of {calls:,} "
-                    "calls done there"
-                )
-        return [*told, *(line for line in live if line.split()[0] not in batched)]
+        back = sum(self._dispatch.back.values())
+        told = f"wave {self.waves}: {self.awaited}; {back:,} done there" if self.awaited else ""
+        return [told, *live] if told else live
 
     async def next_wave(self) -> bool:
         with self._halting():
@@ -213,3 +192,31 @@ class BatchRounds(Deferred):
     def _goes_live(self, address: str) -> bool:
         tries = self.journal.tries.get(address, 0)
         return self._patience_over or (self._terms.then == "live" and tries >= MAX_TRIES)
+
+
+def _calls(batches: Iterable[Submission]) -> str:
+    return counted(sum(batch.lines for batch in batches), "call")
+
+
+class Batches(Batching):
+    """What the core is given: the replies of batches, for runs and for other work."""
+
+    def deferred(
+        self,
+        folder: Path,
+        models: Models,
+        cache: Cache,
+        prices: PriceList,
+        terms: BatchTerms,
+        entered: Mapping[str, UsageTotals],
+        *,
+        batched: Sequence[str],
+        later: AnsweredLater | None = None,
+        forgives: bool = False,
+    ) -> Deferred | None:
+        if not batched and terms.cancels is None and not (folder / FOLDER / JOURNAL).exists():
+            return None
+        return BatchRounds(folder, models, cache, prices, terms, entered, batched, later, forgives)
+
+
+BATCHING = Batches()

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
+
 from ....cache.call import Ask, Call
 from ....cache.reply import Outcome, Reply, Usage
 from ....protocols.judges import LogprobJudge
@@ -43,6 +45,8 @@ def inspect_ask() -> Ask:
             ("response formats", request.response_format),
             ("efforts", request.effort),
             ("logprobs", request.top_logprobs),
+            ("min_p", request.min_p is not None),
+            ("service tiers", request.service_tier),
         ):
             if there:
                 raise _not_carried(what, f"a call to {call.model} has them")
@@ -55,6 +59,9 @@ def inspect_ask() -> Ask:
             top_p=request.top_p,
             max_tokens=request.max_tokens,
             stop_seqs=list(request.stop) or None,
+            top_k=request.top_k,
+            seed=call.seed,
+            extra_body=orjson.loads(request.extra_body) if request.extra_body else None,
         )
         # Draws differ in nothing that a cache of Inspect's would see.
         options: dict[str, Any] = {"cache": False} if call.draw else {}

@@ -23,7 +23,7 @@ from ....cache.reply import Reply
 from ....protocols.agents.tool import Tool
 from ....protocols.datasets.leak import leakage_check
 from ....protocols.datasets.loader import Loader
-from ....protocols.errors import DatasetError, ProtocolError
+from ....protocols.errors import DatasetError, ProtocolError, Unreadable
 from ....protocols.prompts.parse import read_instructions
 from ....protocols.transcript import Failure, Verdict
 from ...errors import EngineError, Halt, QuotaExhausted, UsageError
@@ -115,6 +115,7 @@ class Trial:
             self._unheard(worlds)
             self._side_ignored(worlds)
             self._leaks([await self._world(cell, self._same) for cell in cells])
+            self._unread(worlds)
         for name, bad in BAD_REPLIES.items():
             self._crashes([await self._world(cell, bad) for cell in cells], f"on {name}")
         self._guesses([await self._world(cell, self._mute_judge) for cell in cells])
@@ -266,6 +267,17 @@ class Trial:
                     f"{end.probs}: raise Unreadable, which is counted, and guess nothing"
                 )
                 self._found("unreadable", why, 0)
+
+    def _unread(self, worlds: Sequence[WorldTrial]) -> None:
+        """A judge of the author's that could read none of the simulated judge's replies."""
+        lost = [world.end for world in worlds if isinstance(world.end, Unreadable)]
+        if self.kind.name == "judge" and len(lost) == len(worlds):
+            why = (
+                f"it can read no reply of the simulated judge ({lost[0].reason}), so nothing of it "
+                "is tried: have it ask for a form, or try it on replies of your own "
+                "(docs/extending.md)"
+            )
+            self._found("unread", why, 0)
 
     def _halts(self, worlds: Sequence[WorldTrial]) -> None:
         for world in worlds:

@@ -26,6 +26,7 @@ class _Rates(_Closed):
     cache_read: Dollars | None = None
     cache_write: Dollars | None = None
     batch: Annotated[float, Field(ge=0, le=1)] | None = None
+    flex: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 class _Model(_Rates):

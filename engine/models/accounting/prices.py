@@ -38,6 +38,8 @@ class Price:
     as_of: date
     """Date of the list."""
     source: str
+    flex: float = 1.0
+    """Price factor of the service tier `flex`; 1 if there is none."""
     above: int = 0
     """Prompt tokens beyond which a call is priced by `beyond`; 0 if all lengths cost the same."""
     beyond: "Price | None" = None
@@ -45,15 +47,17 @@ class Price:
 
     def batched(self) -> "Price":
         """The prices for calls through the batch endpoint."""
-        part = self.batch
+        return replace(self.times(self.batch), batch=1.0)
+
+    def times(self, part: float) -> "Price":
+        """The prices by a factor."""
         return replace(
             self,
             input=self.input * part,
             output=self.output * part,
             cache_read=self.cache_read * part,
             cache_write=self.cache_write * part,
-            batch=1.0,
-            beyond=None if self.beyond is None else self.beyond.batched(),
+            beyond=None if self.beyond is None else self.beyond.times(part),
         )
 
     def of(self, input_tokens: float) -> "Price":
@@ -104,6 +108,16 @@ class PriceList:
         behind = {name: self.find(is_) for name, is_ in meanings.items() if not self.find(name)}
         added = {name: price for name, price in behind.items() if price is not None}
         return PriceList({**self.models, **added}) if added else self
+
+    def tiered(self, tiers: Mapping[str, str]) -> "PriceList":
+        """The list with the prices of the service tier that a model is asked in, by model."""
+        flex = {
+            # A batch has its own price, and no half of it.
+            name: replace(price.times(price.flex), flex=1.0, batch=price.batch / price.flex)
+            for name, tier in tiers.items()
+            if tier == "flex" and (price := self.find(name)) is not None and price.flex
+        }
+        return PriceList({**self.models, **flex}) if flex else self
 
     def need(self, model: str) -> Price:
         """The price of a model. UsageError, with what to do, if unknown."""
@@ -207,4 +221,5 @@ def _price(vendor: Mapping[str, Any], entry: Mapping[str, Any]) -> Price:
         batch=entry.get("batch", vendor.get("batch", 1.0)),
         as_of=vendor.get("as_of", date.min),
         source=vendor.get("source", ""),
+        flex=entry.get("flex", 1.0),
     )

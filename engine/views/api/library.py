@@ -26,10 +26,11 @@ from ...display.progress import console as stderr
 from ...errors import Halt, Interrupted
 from ...run.execution import execute
 from ...run.listing import folder_named
+from ...run.loaded_sweep import LoadedSweep
 from ...run.lookup import Parts, fullest, locate, worlds_of
 from ...run.observer import ProgressDisplay
 from ...run.reader import Place, RunReader
-from ...run.run import Run
+from ...run.run import Run, RunOptions
 from ...run.sources import origins
 from ...stop import StopToken
 from ...sweep.in_python import python_sweep
@@ -42,7 +43,7 @@ from ..pages.notebook import (
     overview_of,
     reading_of,
 )
-from .prepared import PreparedRun, prepared
+from .prepared import prepared
 from .settings import RunSettings
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class Sweep:
     def run(self, settings: RunSettings) -> Report:
         """Start it, or resume it, as `oversight run` does. The parameters are the flags."""
         ready = prepared(self.file, settings, self.overrides)
-        return _in_a_loop(_executed(ready, settings.score, quiet=False))
+        return _in_a_loop(_executed(*ready, settings.score, quiet=False))
 
 
 def open_run(run: Path | str, *, score: str = "brier") -> Report:
@@ -285,23 +286,22 @@ async def _run(its: PythonRun) -> Report:
     top = Top(its.name, its.seed, its.draws, its.max_cells)
     file = python_sweep(top, its.problems, its.protocols, its.models or {}, its.providers or {})
     check_fit(file.document, file.protocols, file.problems)
-    return await _executed(prepared(file, its), its.score, its.quiet)
+    return await _executed(*prepared(file, its), its.score, its.quiet)
 
 
-async def _executed(run: PreparedRun, score: str, quiet: bool) -> Report:
-    with Run.open(run.loaded, run.options) as under_way, _stopped_by_hand(run.loaded.stop_token):
-        display = ProgressDisplay(stderr(quiet))
-        stopped = await execute(under_way, display)
-        folder, sweep = under_way.folder, run.loaded.sweep
+async def _executed(loaded: LoadedSweep, options: RunOptions, score: str, quiet: bool) -> Report:
+    with Run.open(loaded, options) as run, _stopped_by_hand(loaded.stop_token):
+        stopped = await execute(run, ProgressDisplay(stderr(quiet)))
+        folder, sweep = run.folder, loaded.sweep
         results = collect(
             sweep,
-            under_way.outcomes(),
+            run.outcomes(),
             score=score,
             mixed=folder.manifest.mixed,
             origins=origins(sweep, folder.path),
         )
         save_report(results, folder.path)
-        return Report(results, folder.path, stopped, str(run.options.store))
+        return Report(results, folder.path, stopped, str(options.store))
 
 
 @contextmanager

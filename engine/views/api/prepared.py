@@ -1,7 +1,7 @@
 """A sweep and the settings of its run, made ready: what Python and the command line execute."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...run.listing import folder_named
 from ...run.loaded_sweep import LoadedSweep, load_sweep
@@ -10,14 +10,6 @@ from ...run.run import RunOptions
 from ...run.stores import store_name
 from ...sweep.sweepfile import SweepFile
 from .settings import TAGS_VARIABLE, FolderSettings, RunSettings, all_tags
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedRun:
-    """A sweep, loaded, and how it is to be run."""
-
-    loaded: LoadedSweep
-    options: RunOptions
 
 
 def folder_options(settings: FolderSettings, overrides: tuple[str, ...] = ()) -> RunOptions:
@@ -37,7 +29,7 @@ def folder_options(settings: FolderSettings, overrides: tuple[str, ...] = ()) ->
 
 def prepared(
     file: SweepFile, settings: RunSettings, overrides: tuple[str, ...] = ()
-) -> PreparedRun:
+) -> tuple[LoadedSweep, RunOptions]:
     """A sweep with the settings of its run. overrides: the `--set` flags that it was read with.
     UsageError for what does not fit the sweep, or each other."""
     loaded = load_sweep(SweepPart.read(settings.part).of(file) if settings.part else file)
@@ -53,4 +45,4 @@ def prepared(
         workers=settings.workers,
         ray=settings.ray,
     )
-    return PreparedRun(loaded, options)
+    return loaded, options

@@ -7,6 +7,7 @@ from markupsafe import Markup, escape
 
 from ....cache.call import Call, Message
 from ....cache.reply import Reply
+from ....protocols.parameters import PARAMETERS
 from ...run.reader import Place, RunReader
 from .addresses import Addresses, anchor
 from .environment import part
@@ -213,7 +214,9 @@ def settings(call: Call) -> str:
     """The parameters of a call, in a line."""
     told = [f"at most {call.max_tokens:,} tokens"]
     told += [f"temperature {call.temperature:g}"] if call.temperature is not None else []
-    told += [f"top p {call.top_p:g}"] if call.top_p is not None else []
+    for name in PARAMETERS:
+        if (value := getattr(call.request, name)) not in (None, (), ""):
+            told.append(f"{name.replace('_', ' ')} {value}")
     told += [f"effort {call.effort}"] if call.effort else []
     told += [f"{call.top_logprobs} log probabilities"] if call.top_logprobs else []
     told += [f"tools {', '.join(tool.name for tool in call.tools)}"] if call.tools else []

@@ -2,7 +2,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oversight.engine.display.table import Table, as_csv, as_latex, as_markdown, as_text
@@ -108,6 +108,7 @@ def test_markdown_is_a_table_that_says_where_columns_stand() -> None:
 
 
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=4))
+@example([("\\|", "\\")])
 def test_markdown_parses_back_whatever_the_cells_hold(body: list[tuple[str, str]]) -> None:
     written = as_markdown(Table("t", ("a", "b"), tuple(body), 1)).splitlines()
     rows = [line.removeprefix("| ").removesuffix(" |") for line in written[4:]]

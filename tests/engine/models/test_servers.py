@@ -18,7 +18,7 @@ from oversight.engine.extensions.mock import PROFILES, MockServer
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.planning.preflight import examine
 from oversight.engine.extensions.planning.probe import probes_of
-from oversight.engine.models import router
+from oversight.engine.models import own_servers
 from oversight.engine.providers.capabilities import abilities
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.local_server import (
@@ -172,7 +172,7 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
     (place / "s.yaml").write_text(
         "problems: {bundled: arithmetic}\njudges: vllm/m\nprotocols: naive_judge\n"
     )
-    monkeypatch.setattr(router, "LOAD_SECONDS", 0.02)
+    monkeypatch.setattr(own_servers, "LOAD_SECONDS", 0.02)
     looked, looks = threading.Semaphore(0), itertools.count(1)
 
     def answer(asked: Asked) -> tuple[int, bytes]:
@@ -222,7 +222,7 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(
             opened = open_sweep(
                 place / "s.yaml", (f"providers.llamacpp.base_url={url}/v1", *overrides)
             )
-            await opened.models.inquire("llamacpp/m")
+            await opened.models.servers.inquire("llamacpp/m")
             return opened.models.limiter("llamacpp/m")._set.concurrency
 
     assert asyncio.run(width()) == 2

@@ -53,6 +53,7 @@ CASES: dict[type[EngineError], list[tuple[int, Any]]] = {
     RateLimited: [
         (429, anthropic("slow down", "rate_limit_error")),
         (429, anthropic("ramp", "rate_limit_error", "ramp_limit_exceeded")),
+        (429, openai("Resource unavailable", "resource_unavailable")),
         (429, openai("Rate limit: Limit 200000, Used 199900, Requested 400")),
     ],
     ExceedsRateLimit: [

@@ -1,5 +1,6 @@
 """Walking a sweep: what it would ask is known before anything is sent."""
 
+import sys
 from dataclasses import replace
 from datetime import date
 
@@ -156,3 +157,11 @@ async def test_a_chain_counts_what_is_asked_at_once_as_one_step():
     found = (await chains(sweep_of(*protocols), PRESETS)).values()
     agent, judge = frozenset({AGENT.model}), frozenset({JUDGE.model})
     assert [*found] == [[judge], [agent, agent, judge], [*[agent] * 4, judge]]
+
+
+async def test_a_tool_that_is_not_installed_is_told_before_the_first_call(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    agent = replace(AGENT, tools=("python",))
+    with pytest.raises(UsageError, match=r"python needs an interpreter: .*pip install"):
+        await require_abilities(sweep_of(Debate(JUDGE, agent)), {})
+    await require_abilities(sweep_of(Debate(JUDGE, replace(agent, tools=("calculator",)))), {})

@@ -92,7 +92,7 @@ def test_every_example_can_be_started_from(place: Path, command: Command, exampl
 
 def test_an_example_that_there_is_not_is_told_with_those_that_there_are(command: Command) -> None:
     assert (
-        "there are appendix_a, appendix_a_sim, appendix_a_solib, hidden_passage, "
-        "instead_of_people, mechanisms, pressure"
+        "there are appendix_a, appendix_a_sim, appendix_a_solib, asymmetric, first-live, "
+        "hidden_passage, instead_of_people, mechanisms, pressure"
         in command("init", "mine.yaml", "--example", "nothing").err
     )

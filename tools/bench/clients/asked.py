@@ -146,13 +146,13 @@ def main(**workloads: Callable[[Job], int]) -> None:
     """Run the workload that the command line names, and print what it took as JSON.
 
     A workload gives the number of calls that were answered. A small run of it comes first and is
-    not counted: importing and making clients is measured elsewhere. `hits` is counted
-    when it comes for the second time, out of what the first one stored.
+    not counted: importing and making clients is measured elsewhere. `hits` and `replays` are
+    counted when they come for the second time, out of what the first one stored.
     """
     work, job = workloads[sys.argv[1]], Job(**json.loads(sys.argv[2]))
     work(replace(job, count=8, first=job.count, folder=os.path.join(job.folder, "warm-up")))
     job = replace(job, folder=os.path.join(job.folder, "measured"))
-    if sys.argv[1] == "hits":
+    if sys.argv[1] in ("hits", "replays"):
         work(job)
     if job.counted:
         print(json.dumps(_counted(work, job)))

@@ -62,6 +62,15 @@ def debates(job: asked.Job) -> int:
     return _verdicts(folder / "run") * (asked.TURNS + 1)
 
 
+def replays(job: asked.Job) -> int:
+    """The same debates, out of a store that a first run has filled."""
+    folder = Path(job.folder)
+    sweep = write_debates(folder, range(job.first, job.first + job.count // 2), job.transport)
+    run = folder / f"run-{len([*folder.glob('run-*')])}"
+    _oversight(sweep, folder / "store", run)
+    return _verdicts(run) * (asked.TURNS + 1)
+
+
 def hits(job: asked.Job) -> int:
     """Simulated models, whose replies a first run has stored; a cell of one call each."""
     folder = Path(job.folder)
@@ -100,4 +109,4 @@ if __name__ == "__main__":
         "OPENAI_BASE_URL": job["url"],
         "OPENAI_API_KEY": "bench",
     }
-    asked.main(calls=calls, debates=debates, hits=hits)
+    asked.main(calls=calls, debates=debates, replays=replays, hits=hits)

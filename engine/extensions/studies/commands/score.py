@@ -44,7 +44,7 @@ def command(
         default="none",
     ),
     betas: tuple[float, ...] = flag(
-        "Inverse greed of the agent to report beside 0, 1 and inf; repeatable.",
+        "Softmax temperature of the agent to report beside 0, 1 and inf; repeatable.",
         name="--beta",
         default=(),
         type=Number(0, math.inf),

@@ -21,8 +21,8 @@ OWN = "compatible/own"
 def command(
     sweep: Path = argument(default="sweep.yaml"),
     example: str | None = flag(
-        "Start from an example: appendix_a, appendix_a_sim, appendix_a_solib, hidden_passage, "
-        "instead_of_people, mechanisms, pressure."
+        "Start from an example: appendix_a, appendix_a_sim, appendix_a_solib, asymmetric, "
+        "first-live, hidden_passage, instead_of_people, mechanisms, pressure."
     ),
     local: str | None = flag(
         "For a server of your own, which is asked for its models.", metavar="URL"

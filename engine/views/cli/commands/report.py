@@ -8,6 +8,7 @@ import click
 
 from ....analysis.findings.finding import Finding
 from ....analysis.measures import measures_finding, verdict_measures
+from ....analysis.reports.aggregate import SPOKEN_DOUBTS
 from ....analysis.reports.formats import FORMATS, INTERVAL
 from ....analysis.reports.groups import paper_table, pivot, pivot_finding, rows_where, value_of
 from ....analysis.reports.report import arranged, below_one_another, report
@@ -15,13 +16,14 @@ from ....analysis.reports.results import Results
 from ....analysis.rows import RunRows, read_rows
 from ....analysis.scoring.estimate import Interval
 from ....analysis.scoring.worlds import BETAS
+from ....display.quantity import counted
 from ....models.accounting.ledger_file import read_ledger
 from ....run.reader import RunReader
 from ....system.flags import argument, flag
 from ..flags import Number, as_command
 from ..naming import RunOrPack
 from ..options import SCORE
-from ..output import say_latency, show, width
+from ..output import say, say_latency, show, width
 
 
 @as_command
@@ -36,7 +38,7 @@ def command(
     score: str = SCORE,
     interval: Interval | None = INTERVAL,
     betas: tuple[float, ...] = flag(
-        "Inverse greed of the agent for JSE and EAS, up to inf; repeatable.",
+        "Softmax temperature of the agent for JSE and EAS, up to inf; repeatable.",
         name="--beta",
         default=(),
         type=Number(0, math.inf),
@@ -57,9 +59,11 @@ def command(
         metavar="NAME,NAME,…",
     ),
     conditions: tuple[str, ...] = flag(
-        "Only rows with this protocol, mechanism, agent, judge, model, rounds, …; repeatable.",
+        "Only rows with this protocol, mechanism, agent, judge, model, rounds, …; repeatable. "
+        "valid: only problems in no world of which a speaker refused, conceded or argued for "
+        "another side than its own.",
         name="--where",
-        metavar="NAME=VALUE",
+        metavar="NAME=VALUE|valid",
         default=(),
     ),
     columns: str = flag(
@@ -87,6 +91,10 @@ def command(
         show(below_one_another(found, score).text(format or "text", width()))
         return
     rows = read_rows(RunReader(run))
+    if "valid" in conditions:
+        conditions = tuple(each for each in conditions if each != "valid")
+        left_out = rows.table.leave_out(SPOKEN_DOUBTS)
+        say(f"valid: {counted(left_out, 'world')} left out, with all of its problem in the row")
     every_row = rows.results(score, tuple(dict.fromkeys(betas)) or BETAS, interval)
     results = rows_where(every_row, conditions)
     chosen = _names(columns)

@@ -76,12 +76,12 @@ def command(
         if given:
             os.environ[variable] = ",".join((*given, os.environ.get(variable, "")))
     file = read_sweep_file(sweep, overrides, limit)
-    run = prepared(file, settings, overrides)
-    for note in run.loaded.file.notes:
+    loaded, options = prepared(file, settings, overrides)
+    for note in loaded.file.notes:
         say(note)
     if is_run(sweep.parent):
         say(f"{sweep} belongs to a run: replies that your store lacks are paid for again")
         say(f"where they are stored: oversight export replies {sweep.parent}")
         say("then here: oversight cache import")
     shown = Presentation(typed(), format, settings.score, settings.grace)
-    raise SystemExit(run_in_terminal(run.loaded, run.options, shown))
+    raise SystemExit(run_in_terminal(loaded, options, shown))

@@ -5,7 +5,8 @@ import pytest
 from pytest import approx
 
 from oversight.cache.call import Call
-from oversight.engine.analysis.reports.results import Results, collect
+from oversight.engine.analysis.reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
+from oversight.engine.analysis.reports.results import Results, collect, score_rows
 from oversight.engine.analysis.scoring.asd import Bounds
 from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import attempt
@@ -170,10 +171,14 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
 
     agent = SideCheck(Agent("agent"), Agent("checker"), retries=2)
     grid = sweep(Propaganda(JUDGE, agent), problems=12)
-    found = collect(
-        grid, [outcome_of(c, await attempt(c, Scripted(planted))) for c in grid.cells()]
-    )
-    (only,) = found.rows
+    ended = [outcome_of(c, await attempt(c, Scripted(planted))) for c in grid.cells()]
+    (only,) = collect(grid, ended).rows
+    valid = OutcomeTable(grid)
+    for each in ended:
+        valid.add(each)
+    assert valid.leave_out(SPOKEN_DOUBTS) == 3
+    (row,) = score_rows(valid, score="brier").rows
+    assert row.asd and (row.n, row.asd.value) == (9, approx(0))
     # Believed at 0.9 for either side, nobody gains by the truth; where the lie turned honest, the
     # lie that was to be argued has 0.1.
     turned = -2 * 0.1**2 + 2 * 0.9**2

@@ -36,7 +36,7 @@ def test_rows_that_agree_do_not_differ() -> None:
     assert found.correlation == pytest.approx(1)
     low, high = found.estimate.interval or (0, 0)
     assert low < 0 < high
-    assert found.verdict == "not determined"
+    assert found.verdict == "inconclusive"
     (wide,) = contrasts({"a": one, "b": one}, equivalence=3)
     assert wide.verdict == "equivalent"
 

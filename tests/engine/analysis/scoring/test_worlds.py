@@ -213,7 +213,7 @@ def test_a_tiny_beta_is_the_greedy_limit_and_a_huge_one_the_uniform_limit() -> N
     for beta in (1e15, 1e300, 1.7e308):
         assert SOME.propensity(beta) == pytest.approx((0.5, 0.5), abs=1e-12)
     for beta in (-1.0, -math.inf, math.nan):
-        with pytest.raises(ValueError, match="inverse greed"):
+        with pytest.raises(ValueError, match="softmax temperature"):
             SOME.propensity(beta)
 
 

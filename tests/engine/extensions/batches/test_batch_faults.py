@@ -1,6 +1,7 @@
 """Lines and batches that fail: which cells fail with them, and what stops the run."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from oversight.engine.extensions.batches import results
 from oversight.engine.extensions.mock import rehearsed
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.run.batch_terms import BatchTerms
-from tests.batches import NO_WAIT, WAIT, BatchBench, end_batches, lines
+from tests.batches import MODELS, NO_WAIT, BatchBench, end_batches
 
 pytestmark = pytest.mark.wire
 
@@ -49,21 +50,6 @@ async def test_a_line_that_will_never_be_served_fails_its_cell_as_it_would_live(
     assert mended.bytes == live.bytes
 
 
-@pytest.mark.parametrize("fate", ["overloaded", "expired"])
-async def test_a_line_without_a_reply_goes_out_again(bench: BatchBench, fate: str) -> None:
-    live = await bench.live()
-    async with bench.server(**{fate: 0.4}) as server:
-        went = await bench.run(server, terms=WAIT)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert "requests" not in seen
-    assert seen["lines_ok"] == live.account.stored
-    assert lines(seen, fate) == sum(len(step["again"]) for step in went.marks("landed")) > 0
-    assert went.account.sent == seen["lines"]
-    assert went.account.count("failed") == lines(seen, fate)
-    assert went.account.doubtful == 0
-
-
 async def test_a_line_that_nobody_can_read_is_asked_once_more_and_never_bought_three_times(
     bench: BatchBench,
 ) -> None:
@@ -79,14 +65,34 @@ async def test_a_line_that_nobody_can_read_is_asked_once_more_and_never_bought_t
     assert "requests" not in seen
 
 
-async def test_a_batch_whose_replies_cannot_be_read_stops_the_run_as_it_would_live(
-    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
+STOPS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"garbled": 1.0}, ProviderDown, "cannot be read"),
+    ({"errored": 1.0}, AllRefused, "ended so"),
+    ({"locked": True}, AuthenticationFailed, "401"),
+    ({"fails": "billing_hard_limit_reached"}, QuotaExhausted, "billing_hard_limit_reached"),
+    ({"fails": "invalid_json_line"}, BatchRefused, "invalid_json_line"),
+]
+
+
+@pytest.mark.parametrize(
+    ("bench", "does", "halt", "says"),
+    # OpenAI alone turns a batch down as a whole that it has taken.
+    [(at, *each) for each in STOPS for at in MODELS if at == "openai" or "fails" not in each[0]],
+    indirect=["bench"],
+)
+async def test_what_no_call_is_at_fault_for_stops_the_run_and_fails_no_cell(
+    bench: BatchBench,
+    monkeypatch: pytest.MonkeyPatch,
+    does: dict[str, Any],
+    halt: type[Exception],
+    says: str,
 ) -> None:
-    monkeypatch.setattr(results, "MAX_IN_A_ROW", bench.problems)
+    for most in ("MAX_IN_A_ROW", "MAX_ALIKE"):
+        monkeypatch.setattr(results, most, bench.problems)
     live = await bench.live()
-    async with bench.server(garbled=1.0) as server:
+    async with bench.server(**does) as server:
         stopped = await bench.run(server)
-        assert isinstance(stopped.halt, ProviderDown) and "cannot be read" in str(stopped.halt)
+        assert isinstance(stopped.halt, halt) and says in str(stopped.halt)
         assert not stopped.records
         server.desk.profile = BatchProfile()
         went = await bench.run(server)
@@ -107,40 +113,6 @@ async def test_a_line_that_three_batches_brought_no_reply_to_is_asked_live(
     assert seen["lines"] == 3 * live.account.stored
     assert seen["ok"] == live.account.stored
     assert went.account.dollars == pytest.approx(live.account.dollars)
-
-
-async def test_of_a_batch_that_expires_what_is_done_is_taken_and_the_rest_goes_out_again(
-    bench: BatchBench,
-) -> None:
-    live = await bench.live()
-    async with bench.server(expires=0.5) as server:
-        went = await bench.run(server, terms=WAIT)
-        seen = server.counts()
-    assert (went.halt, went.bytes) == (None, live.bytes)
-    assert seen["lines_expired"] > 0
-    assert seen["lines_ok"] == live.account.stored
-    assert seen["lines_twice"] == 0
-
-
-@pytest.mark.parametrize(
-    ("code", "halt"),
-    [
-        ("billing_hard_limit_reached", QuotaExhausted),
-        ("invalid_json_line", BatchRefused),
-    ],
-)
-async def test_a_batch_that_is_turned_down_whole_stops_the_run_and_fails_no_cell(
-    openai: BatchBench, code: str, halt: type[Exception]
-) -> None:
-    live = await openai.live()
-    async with openai.server(fails=code) as server:
-        stopped = await openai.run(server)
-        assert isinstance(stopped.halt, halt)
-        assert code in str(stopped.halt)
-        assert not stopped.records
-        server.desk.profile = BatchProfile()
-        went = await openai.run(server)
-    assert went.bytes == live.bytes
 
 
 @pytest.mark.parametrize(
@@ -166,18 +138,6 @@ async def test_lines_that_say_that_no_call_will_be_served_stop_the_run(
         went = await bench.run(server)
     assert went.halt is None
     assert not any(record.failure for record in went.records)
-
-
-async def test_a_batch_whose_every_line_is_refused_alike_stops_the_run(
-    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(results, "MAX_ALIKE", bench.problems)
-    async with bench.server(errored=1.0) as server:
-        stopped = await bench.run(server)
-        assert isinstance(stopped.halt, AllRefused)
-        assert not stopped.records
-        server.desk.profile = BatchProfile()
-        assert (await bench.run(server)).halt is None
 
 
 async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(
@@ -221,12 +181,3 @@ async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_
     assert went.account.doubtful > 0
     assert seen["lines_ok"] == live.account.stored
     assert seen["lines_twice"] == len(lost.lines)
-
-
-async def test_a_refused_key_stops_the_run(bench: BatchBench) -> None:
-    async with bench.server(locked=True) as server:
-        stopped = await bench.run(server)
-        assert isinstance(stopped.halt, AuthenticationFailed)
-        assert not stopped.records
-    async with bench.server() as server:
-        assert (await bench.run(server)).halt is None

@@ -45,15 +45,15 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) ->
     steps = [
         lambda: journal.intend(FIRST),
         lambda: journal.send(A, 101.0),
-        lambda: journal.deny(A),
-        lambda: journal.foreign(A, "batch_1"),
-        lambda: journal.submitted(A, "batch_2"),
+        lambda: journal.note(denied=A),
+        lambda: journal.note(foreign="batch_1", mark=A),
+        lambda: journal.note(submitted=A, id="batch_2"),
         lambda: journal.intend(SECOND),
-        lambda: journal.dropped(B),
-        lambda: journal.give_up("batch_2"),
-        lambda: journal.learn("openai/gpt-4o", 15.0),
+        lambda: journal.note(dropped=B),
+        lambda: journal.note(give_up="batch_2"),
+        lambda: journal.note(room="openai/gpt-4o", tokens=15.0),
         lambda: journal.land("batch_2", sum_usage([]), {"00": (400, b"no")}, ["11", "22"]),
-        lambda: journal.forgive(),
+        lambda: journal.note(forgiven=1),
     ]
     for step in steps:
         step()
@@ -75,7 +75,7 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) ->
             # What is written after a torn line begins a line of its own.
             again = BatchJournal(tmp_path)
             assert standing(again) == last
-            again.learn("another", 1.0)
+            again.note(room="another", tokens=1.0)
             assert BatchJournal(tmp_path, reads_only=True).room["another"] == 1.0
 
 

@@ -1,14 +1,23 @@
 """Batches that are out while a run stops, dies, resumes or gives up: none is lost or sent twice."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
-from oversight.engine.errors import BatchesOut, Interrupted, ProviderDown
+from oversight.engine.errors import (
+    BatchesOut,
+    Interrupted,
+    ProviderDown,
+    RunFolderError,
+    StoreFailed,
+)
 from oversight.engine.extensions.batches import retrying
+from oversight.engine.extensions.batches.journal import EventFile
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.run.batch_terms import BatchTerms
@@ -104,14 +113,29 @@ async def test_a_batch_that_was_made_though_the_answer_was_lost_is_found(bench: 
     assert seen["lines_twice"] == 0
 
 
-async def test_a_batch_that_was_not_made_is_handed_in_again(bench: BatchBench) -> None:
-    live = await bench.live()
-    async with bench.server(unmade=0.4, flaky=0.2) as server:
-        went = await bench.run(server, terms=replace(BATCHED, max_lines=5))
+async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twice(
+    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a kill leaves it between the vendor's answer and the journal."""
+    live, append = await bench.live(), EventFile.append
+
+    def torn(events: EventFile, event: Mapping[str, Any]) -> None:
+        if "submitted" in event:
+            raise RunFolderError("no room")
+        append(events, event)
+
+    async with bench.server() as server:
+        with monkeypatch.context() as patched:
+            patched.setattr(EventFile, "append", torn)
+            stopped = await bench.run(server)
+        assert isinstance(stopped.halt, StoreFailed)
+        assert stopped.run.awaited == "1 submission of 3 calls without an answer"
+        assert stopped.account.count("ambiguous") == server.counts()["lines"] == 3
+        went = await bench.run(server)
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines_twice"] == 0
-    assert seen["lines"] == seen["lines_ok"] == went.account.sent
+    assert (went.account.sent, went.account.doubtful) == (seen["lines"], 0)
 
 
 async def test_what_was_landed_and_not_entered_is_entered_once(bench: BatchBench) -> None:

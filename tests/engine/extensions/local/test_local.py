@@ -19,6 +19,8 @@ from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from tests.answering import Asked, answering, pages
 from tests.command_line import Command
+from tests.sessions import Session, sessions
+from tests.tables import expressions
 
 SWEEP = "problems: {bundled: passages}\njudges: local/smollm2\nprotocols: naive_judge\n"
 
@@ -85,14 +87,6 @@ def test_without_slots_the_limit_is_left_to_be_found(place: Path, command: Comma
 
 
 @pytest.mark.wire
-def test_a_file_that_is_there_is_left_as_it_is(place: Path, command: Command) -> None:
-    (place / "own.yaml").write_text("mine")
-    ran = command("init", "own.yaml", "--local", "http://127.0.0.1:9")
-    assert ran.code == 2 and "is there already" in ran.err
-    assert (place / "own.yaml").read_text() == "mine"
-
-
-@pytest.mark.wire
 def test_a_key_is_sent_and_missed_with_the_name_of_its_variable() -> None:
     def locked(asked: Asked) -> tuple[int, bytes]:
         return pages({"/v1/models": MODELS})(asked) if asked.key == "Bearer secret" else (401, b"")
@@ -107,23 +101,14 @@ def test_a_key_is_sent_and_missed_with_the_name_of_its_variable() -> None:
 
 
 @pytest.mark.wire
-@pytest.mark.parametrize("answers", [{}, {"/v1/models": []}, {"/v1/models": {"data": [1, {}]}}])
-def test_what_names_no_model_is_no_server_to_ask(answers: dict[str, object]) -> None:
-    with (
-        answering(pages(answers)) as (address, _),
-        pytest.raises(UsageError, match="names no model"),
-    ):
-        asyncio.run(own_server(address, {}))
+@sessions(Path(__file__).with_name("local.md"))
+def test_what_is_no_server_to_ask_is_told(session: Session, request: pytest.FixtureRequest) -> None:
+    def told(answers: dict[str, object]) -> object:
+        with answering(pages(answers)) as (address, _):
+            try:
+                return asyncio.run(own_server(address, {}))
+            except UsageError as fault:
+                return str(fault).replace(address, "ADDRESS")
 
-
-@pytest.mark.wire
-def test_where_nobody_answers_it_says_so() -> None:
-    with pytest.raises(UsageError, match="no server answers there"):
-        asyncio.run(own_server("http://127.0.0.1:9", {}))
-
-
-@pytest.mark.wire
-@pytest.mark.parametrize("address", ["ftp://host/v1", "http://", "host:port", "http://h:99999"])
-def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(UsageError, match="is no address; write http://HOST:PORT/v1"):
-        asyncio.run(own_server(address, {}))
+    names = {"answers": told, "at": lambda address: asyncio.run(own_server(address, {}))}
+    session.check(request, expressions(names))

@@ -1,10 +1,12 @@
 """The rehearsal server, held against the vendors' own typed clients."""
 
 import asyncio
+import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,8 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply, Token, ToolCall
-from oversight.engine.errors import ModelNotFound, UsageError
+from oversight.engine.errors import ModelNotFound
 from oversight.engine.extensions.mock import (
-    FAULT_KINDS,
     PROFILES,
     FaultKind,
     FaultWindow,
@@ -24,6 +25,8 @@ from oversight.engine.extensions.mock import (
     Responder,
     load_profile,
 )
+from tests.sessions import Session, sessions
+from tests.tables import expressions
 
 pytestmark = pytest.mark.wire
 
@@ -38,7 +41,6 @@ def _vendors_clients() -> None:
 
 
 ASKED: Any = [{"role": "user", "content": "2 + 2?"}]
-TOOL = {"name": "calc", "description": "adds", "parameters": {"type": "object"}}
 
 
 @asynccontextmanager
@@ -71,106 +73,44 @@ def says(reply: Reply) -> Responder:
     return lambda call: reply
 
 
-async def test_both_clients_parse_text_and_usage() -> None:
-    async with clients(answer=says(Reply("It is 4."))) as (ask_openai, ask_anthropic, _):
-        chat = await ask_openai()
-        assert chat.choices[0].message.content == "It is 4."
-        assert chat.choices[0].finish_reason == "stop"
-        assert chat.usage.total_tokens == chat.usage.prompt_tokens + chat.usage.completion_tokens
-        message = await ask_anthropic()
-        assert message.content[0].text == "It is 4."
-        assert message.stop_reason == "end_turn"
-        assert message.usage.input_tokens > 0
-
-
-async def test_both_clients_parse_tool_calls() -> None:
-    wish = ToolCall("t1", "calc", '{"x":1}')
-    async with clients(answer=says(Reply("Let me see.", (wish,)))) as (chat, claude, _):
-        reply = await chat(tools=[{"type": "function", "function": TOOL}])
-        assert reply.choices[0].finish_reason == "tool_calls"
-        assert reply.choices[0].message.tool_calls[0].function.arguments == '{"x":1}'
-        tool = {"name": "calc", "input_schema": {"type": "object"}}
-        message = await claude(tools=[tool])
-        assert message.stop_reason == "tool_use"
-        assert message.content[1].input == {"x": 1}
-
-
-async def test_the_openai_client_parses_logprobs() -> None:
-    token = Token("A", -0.25, (("A", -0.25), ("é", -1.5)))
-    async with clients(answer=says(Reply("A", logprobs=(token,)))) as (chat, _, _):
-        reply = await chat(logprobs=True, top_logprobs=2)
-    content = reply.choices[0].logprobs.content[0]
-    assert (content.token, content.logprob) == ("A", -0.25)
-    assert content.top_logprobs[1].bytes == list("é".encode())
-
-
-async def test_both_clients_parse_structured_replies() -> None:
-    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
-    async with clients() as (chat, claude, _):
-        form = {"type": "json_schema", "json_schema": {"name": "v", "schema": schema}}
-        reply = await chat(response_format=form)
-        assert orjson.loads(reply.choices[0].message.content) == {"ok": True}
-        output = {"format": {"type": "json_schema", "schema": schema}}
-        message = await claude(output_config=output)
-        assert orjson.loads(message.content[0].text) == {"ok": True}
-
-
-async def test_the_anthropic_client_parses_thinking() -> None:
-    blocks = (
-        '[{"type":"thinking","thinking":"hm","signature":"s"},'
-        '{"type":"redacted_thinking","data":"x"},{"type":"text","text":"4"}]'
-    )
-    async with clients(answer=says(Reply("4", opaque=blocks))) as (_, claude, _):
-        message = await claude()
-    assert [block.type for block in message.content] == ["thinking", "redacted_thinking", "text"]
-    assert message.content[0].signature == "s"
-
-
-async def test_both_clients_parse_refusals_and_truncations() -> None:
-    async with clients(answer=says(Reply("No.", outcome="refused"))) as (chat, claude, _):
-        assert (await chat()).choices[0].message.refusal == "No."
-        assert (await claude()).stop_reason == "refusal"
-    async with clients(answer=says(Reply("ha", outcome="truncated"))) as (chat, claude, _):
-        assert (await chat()).choices[0].finish_reason == "length"
-        assert (await claude()).stop_reason == "max_tokens"
-
-
-RAISED: dict[FaultKind, tuple[str, str]] = {
-    "rate_limit": ("RateLimitError", "RateLimitError"),
-    "server_error": ("InternalServerError", "InternalServerError"),
-    "overloaded": ("InternalServerError", "InternalServerError"),
-    "html": ("InternalServerError", "InternalServerError"),
-    "unauthorized": ("AuthenticationError", "AuthenticationError"),
-    "quota": ("RateLimitError", "BadRequestError"),
-    "policy": ("BadRequestError", "BadRequestError"),
-    "too_long": ("BadRequestError", "BadRequestError"),
-    "reset": ("APIConnectionError", "APIConnectionError"),
-    "cut": ("APIConnectionError", "APIConnectionError"),
-    "stall": ("APITimeoutError", "APITimeoutError"),
-}
-"""Fault -> what OpenAI's client raises, and Anthropic's."""
-
-
-@pytest.mark.parametrize("fault", RAISED)
-async def test_both_clients_raise_what_each_fault_is(fault: FaultKind) -> None:
-    of_openai, of_anthropic = RAISED[fault]
+async def asked(
+    which: int, reply: Reply | None = None, fault: FaultKind | None = None, **settings: Any
+) -> str:
+    """What a client makes of a reply, or of a fault that is met each time."""
+    profile = Profile((FaultWindow(fault, 1.0),), drip=2.0, speed=100.0) if fault else Profile()
     patience = 0.2 if fault == "stall" else 20.0
-    profile = Profile((FaultWindow(fault, 1.0),))
-    async with clients(profile, patience=patience) as (chat, claude, server):
-        with pytest.raises(getattr(openai, of_openai)):
-            await chat()
-        with pytest.raises(getattr(anthropic, of_anthropic)):
-            await claude()
-    assert server.counts()[fault] == server.counts()["requests"] == 2
+    async with clients(profile, says(reply) if reply else None, patience) as (*ask, server):
+        try:
+            told = await ask[which](**settings)
+        except (openai.OpenAIError, anthropic.AnthropicError) as exc:
+            shown = f"{type(exc).__name__} {getattr(exc, 'code', None) or ''}".rstrip()
+        else:
+            shown = told.model_dump_json(exclude_none=True, exclude={"id", "created"})
+        assert not fault or server.counts()[fault] == 1
+    return re.sub(r"127\.0\.0\.1:\d+", "SERVER", shown)
 
 
-async def test_the_codes_of_errors_reach_the_clients() -> None:
-    async with clients(Profile((FaultWindow("quota", 1.0),))) as (chat, claude, _):
-        with pytest.raises(openai.RateLimitError) as of_openai:
-            await chat()
-        assert of_openai.value.code == "insufficient_quota"
-        with pytest.raises(anthropic.BadRequestError, match="specified API usage limits"):
-            await claude()
+@sessions(Path(__file__).with_name("rehearsal.md"))
+def test_the_vendors_clients_make_of_it_what_they_make_of_the_vendors(
+    session: Session,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def profile(text: str) -> object:
+        Path("p.yaml").write_text(text)
+        return load_profile("p.yaml")
+
+    names = {"chat": partial(asked, 0), "claude": partial(asked, 1), "profile": profile}
+    names |= {"Reply": Reply, "Token": Token, "ToolCall": ToolCall, "load_profile": load_profile}
+
+    def answer(text: str) -> Iterator[str]:
+        for line in expressions(names)(text):
+            yield line.replace("\\n", " ")
+
+    session.check(request, answer)
 
 
 async def test_the_quota_ends_after_as_many_replies_as_it_holds() -> None:
@@ -181,15 +121,6 @@ async def test_the_quota_ends_after_as_many_replies_as_it_holds() -> None:
             await chat()
     assert server.counts()["ok"] == 2
     assert server.counts()["quota"] == 1
-
-
-async def test_requests_that_make_no_sense_are_told_so() -> None:
-    async with clients() as (chat, _, server):
-        with pytest.raises(openai.BadRequestError, match="makes no sense"):
-            await chat(messages=[{"content": "whose?"}])
-        with pytest.raises(openai.BadRequestError, match="makes no sense"):
-            await chat(top_logprobs=99)
-    assert server.counts()["nonsense"] == server.counts()["requests"] == 2
 
 
 async def test_a_call_that_nobody_can_answer_is_told_so() -> None:
@@ -251,44 +182,6 @@ def test_profiles_have_names_and_files(tmp_path: Path) -> None:
     dry = tmp_path / "dry.toml"
     dry.write_text('speed = 10.0\n[[spells]]\nfault = "quota"\nshare = 1\n')
     assert load_profile(str(dry)) == Profile((FaultWindow("quota", 1.0),), speed=10.0)
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("spells:\n- {fault: rain, share: 0.5}\n", r"spells\.0\.fault: Input should be"),
-        ("spells:\n- {fault: html, share: 1.5}\n", r"spells\.0\.share"),
-        ("sped: 3\n", "sped: Unexpected keyword argument"),
-        ("a: [\n", "while parsing"),
-    ],
-)
-def test_a_profile_that_is_wrong_is_refused_by_name(
-    tmp_path: Path, text: str, complaint: str
-) -> None:
-    (tmp_path / "p.yaml").write_text(text)
-    with pytest.raises(UsageError, match=complaint):
-        load_profile(str(tmp_path / "p.yaml"))
-
-
-def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match="calm, busy, storm"):
-        load_profile("drizzle")
-    with pytest.raises(UsageError, match="No such file"):
-        load_profile("missing.yaml")
-
-
-@pytest.mark.parametrize("fault", [kind for kind in FAULT_KINDS if kind not in RAISED])
-async def test_faults_that_a_client_may_not_notice_can_be_played_on_both_wires(
-    fault: FaultKind,
-) -> None:
-    profile = Profile((FaultWindow(fault, 1.0),), drip=2.0, speed=100.0)
-    async with clients(profile) as (chat, claude, server):
-        for ask in (chat, claude):
-            try:
-                await ask()
-            except (openai.OpenAIError, anthropic.AnthropicError, ValueError) as exc:
-                assert str(exc)
-    assert server.counts()[fault] == 2
 
 
 def test_it_runs_from_the_command_line_and_stops_when_told() -> None:

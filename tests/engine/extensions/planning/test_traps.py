@@ -17,6 +17,7 @@ from oversight.engine.run.loaded_sweep import open_run, open_sweep
 from oversight.engine.run.manifest import read_manifest
 from tests.command_line import Command
 from tests.sessions import Session, sessions
+from tests.tables import expressions
 
 SWEEP = """\
 name: traps
@@ -114,83 +115,52 @@ def test_efforts_that_the_dry_run_calls_fine_no_vendor_refuses(
     assert server["requests"] == server["ok"] > 2 * len(FAMILIES), server
 
 
-def bad(model: str, **fields: object) -> Call:
-    return Call(Request(model, (Message("user", "2 + 2?"),), **fields))  # type: ignore[arg-type]
-
-
 TOOL = (ToolSpec("calculator", "adds", '{"type":"object"}'),)
 WISH = Message("assistant", "", (ToolCall("1", "calculator", "{}"),))
 UNSIGNED = (Message("user", "2 + 2?"), WISH, Message("tool", "4", tool_call_id="1"))
-REFUSED = [
-    bad("openai/gpt-4-turbo"),
-    bad("openai/gpt-6-sol", temperature=0.0),
-    bad("openai/gpt-6-sol", top_logprobs=5),
-    bad("openai/gpt-6-sol", tools=TOOL),
-    bad("openai/gpt-6-astra", effort="none"),
-    bad("openai/gpt-6-sol", stop=("END",)),
-    bad("openai/gpt-5.5", effort="max"),
-    bad("openai/gpt-5-mini", temperature=1.0),
-    bad("anthropic/claude-3-5-haiku-latest"),
-    bad("anthropic/claude-opus-4-8", temperature=0.4),
-    bad("anthropic/claude-sonnet-4-6", temperature=0.4, effort="high"),
-    bad("anthropic/claude-sonnet-4-6", temperature=0.4, top_p=0.5),
-    bad("gemini/gemini-3-pro", effort="none"),
-    bad("gemini/gemini-3-pro", stop=tuple("abcdef")),
-    bad("gemini/gemini-3-pro").changed(messages=UNSIGNED),
-    bad("xai/grok-4.3", stop=("END",)),
-    bad("xai/grok-4.1", effort="none"),
-    bad("mistral/mistral-large-latest", top_logprobs=5),
-    bad("mistral/mistral-large-latest", effort="low"),
-    bad("mistral/mistral-large-latest", temperature=1.6),
-    bad("moonshot/kimi-k3", temperature=0.4),
-    bad("moonshot/moonshot-v1-32k", temperature=1.2),
-    bad("groq/llama-3.3-70b-versatile", top_logprobs=5),
-    bad("together/meta-llama/Llama-3.3-70B-Instruct-Turbo", top_logprobs=5),
-    bad("deepseek/deepseek-v4", response_format=ResponseFormat("v", '{"type":"object"}')),
-]
 
 
-@pytest.mark.wire
-@pytest.mark.parametrize("call", REFUSED, ids=lambda call: call.model)
-async def test_the_servers_of_the_profile_refuse_what_the_vendors_refuse(call: Call) -> None:
-    provider = provider_of(call.model)
+async def refused(model: str, **fields: object) -> str:
+    """What a server of the profile makes of a call that is sent as it is."""
+    told = {"messages": (Message("user", "2 + 2?"),)} | fields
+    call = Call(Request(model, **told))  # type: ignore[arg-type]
+    provider = provider_of(model)
     async with MockServer(PROFILES["2026"]) as server:
         path = f"/{provider}" if provider == "anthropic" else f"/{provider}/v1"
         key = {f"{provider.upper()}_API_KEY": "k"}
         ask = connect(settings_of(provider, key, base_url=server.url + path))
-        with pytest.raises((ModelNotFound, InvalidRequest)):
-            await ask(call)
-        await ask.close()
-        assert server.counts()["unsupported"] == server.counts()["requests"] == 1
+        try:
+            return (await ask(call)).outcome
+        except (ModelNotFound, InvalidRequest) as fault:
+            return f"{type(fault).__name__}: {fault}".partition("; ")[0]
+        finally:
+            await ask.close()
+            assert server.counts()["unsupported"] == server.counts()["requests"] == 1
 
 
-PREFILL = {"role": "assistant", "content": "I say"}
-THINKS = {"type": "disabled"}
-FORCED = {"type": "any"}
-
-
-@pytest.mark.wire
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
-        ({"thinking": THINKS}, "thinking.type.disabled"),
-        ({"tool_choice": FORCED}, "Forced tool use"),
-        ({"messages": [{"role": "user", "content": "?"}, PREFILL]}, "Prefilling"),
-    ],
-)
-async def test_the_profile_refuses_what_this_program_never_sends(
-    fields: dict[str, object], told: str
-) -> None:
+async def posted(**fields: object) -> str:
+    """The same of what this program never sends."""
     from anthropic import AsyncAnthropic, BadRequestError
 
-    given = {"messages": [{"role": "user", "content": "?"}], "max_tokens": 9} | fields
-    body = {"model": "claude-opus-5-5", **given}
+    given = {"model": "claude-opus-5-5", "messages": [{"role": "user", "content": "?"}]}
+    body = given | {"max_tokens": 9} | fields
     async with (
         MockServer(PROFILES["2026"]) as server,
         AsyncAnthropic(api_key="k", base_url=server.url, max_retries=0) as client,
     ):
-        with pytest.raises(BadRequestError, match=told):
+        with pytest.raises(BadRequestError) as told:
             await client.post("/v1/messages", cast_to=object, body=body)
+    return str(told.value)
+
+
+@pytest.mark.wire
+@sessions(Path(__file__).with_name("refused.md"))
+def test_the_servers_of_the_profile_refuse_what_the_vendors_refuse(
+    session: Session, request: pytest.FixtureRequest
+) -> None:
+    names = {"refused": refused, "posted": posted, "TOOL": TOOL, "UNSIGNED": UNSIGNED}
+    names |= {"ResponseFormat": ResponseFormat}
+    session.check(request, expressions(names))
 
 
 def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(

@@ -1,0 +1,95 @@
+"""The user's own servers: what they state of their context, slots and load, asked once each."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from ...cache.call import Call
+from ..errors import ContextLengthExceeded
+from ..providers.catalogue import entry, provider_of
+from ..providers.local_server import LocalServer, local_server, server_load
+from ..providers.settings import Settings
+from ..tokens import prompt_tokens
+from .limits.rate_limiter import RateLimiter
+
+LOAD_SECONDS = 1.0
+"""Seconds between two looks at the load of a server that states it and not its slots."""
+SILENT_LOOKS = 10
+"""Looks without an answer after which the width is found by trial again."""
+
+
+class OwnServers:
+    """By model; those of vendors state nothing, and are asked nothing."""
+
+    def __init__(self, ways: Callable[[str], Sequence[Settings]]) -> None:
+        """ways: how each server of a model is reached."""
+        self._ways = ways
+        self._stated: dict[str, LocalServer] = {}
+        self._asking = asyncio.Lock()
+        self._watches: dict[str, asyncio.Task[None]] = {}
+
+    def __contains__(self, model: str) -> bool:
+        return model in self._stated
+
+    def __getitem__(self, model: str) -> LocalServer:
+        """What is known of a model's servers by now."""
+        return self._stated.get(model, LocalServer())
+
+    async def inquire(self, model: str) -> bool:
+        """Ask a model's servers for context and slots; whether this call did."""
+        if not entry(provider_of(model)).local_api:
+            self._stated[model] = LocalServer()
+            return False
+        async with self._asking:
+            if model in self._stated:
+                return False
+            name = model.removeprefix(f"{provider_of(model)}/")
+            servers = [await local_server(way, name) for way in self._ways(model)]
+            self._stated[model] = LocalServer(
+                min((each.context for each in servers if each.context), default=0),
+                sum(each.slots for each in servers),
+            )
+            return True
+
+    def require_context(self, call: Call) -> None:
+        """ContextLengthExceeded for a call whose prompt its server would cut in silence."""
+        context = self[call.model].context
+        if not context:
+            return
+        prompt = round(prompt_tokens(call))
+        if prompt + call.max_tokens > context:
+            raise ContextLengthExceeded(
+                f"{call.model}: about {prompt:,} tokens and a reply of up to "
+                f"{call.max_tokens:,} do not fit into the {context:,} that its server gives to one "
+                "call, and it would cut the prompt; give it more context, or lower words and "
+                "max_tokens. Nothing was sent."
+            )
+
+    def watch(self, model: str, limiter: RateLimiter) -> None:
+        """Pass the load that a model's servers state to its limiter, where their slots are not
+        known."""
+        if limiter.unknown_width and model not in self._watches:
+            self._watches[model] = asyncio.create_task(self._watch(model, limiter))
+
+    def close(self) -> None:
+        for watch in self._watches.values():
+            watch.cancel()
+
+    async def _watch(self, model: str, limiter: RateLimiter) -> None:
+        """Until they state none. A server that does not answer may be too busy, and is asked
+        again."""
+        stated, silent = False, 0
+        while True:
+            await asyncio.sleep(LOAD_SECONDS)
+            if not limiter.busy:
+                continue
+            looks = await asyncio.gather(*map(server_load, self._ways(model)))
+            loads = [load for load in looks if load]
+            if loads:
+                stated, silent = True, 0
+                limiter.load_stated(
+                    sum(load.running for load in loads), sum(load.waiting for load in loads)
+                )
+            elif not stated:
+                return
+            elif (silent := silent + 1) == SILENT_LOOKS:
+                limiter.load_unknown()
