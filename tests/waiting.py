@@ -4,7 +4,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
-PATIENCE = 240.0
+PATIENCE = 600.0
 """Seconds after which a wait counts as a hang: a loaded machine is slow, and no failure."""
 
 
