@@ -1,5 +1,6 @@
 """What comes back: a `Reply`, everything of an answer that somebody may want to read again."""
 
+import re
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -10,6 +11,10 @@ from .thoughts import TAGS, Tags, beside, split, spoken_from
 
 Outcome: TypeAlias = Literal["ok", "truncated", "refused", "empty"]
 """How a paid reply ended: as asked, cut at max_tokens, declined, or with nothing in it."""
+
+
+_marked = re.compile("|".join(sorted({re.escape(tag[0]) for tag in TAGS.either}))).search
+"""Finds how a tag of thoughts begins: most texts have none, and need no search for each tag."""
 
 
 class ToolCall(Struct, frozen=True, gc=False):
@@ -88,7 +93,8 @@ class Reply(Struct, frozen=True):
             force_setattr(self, "hidden", self.hidden + hidden)
         if self.opaque and not self.reasoning:
             force_setattr(self, "reasoning", beside(self.opaque))
-        self._split(TAGS)
+        if self.logprobs or _marked(self.text):
+            self._split(TAGS)
 
     def split(self, tags: Tags) -> "Reply":
         """This reply, split by the tags of its model beside those that all are split by.

@@ -62,11 +62,12 @@ def land(into: RunFolder, cells: Sequence[Cell], failed: Sequence[int] = ()) -> 
 
 def recorded(folder: Path) -> list[bytes]:
     """The lines of what a run has by now, in the order of the sweep."""
-    return [each.line for each in RunReader(folder).outcomes()]
+    return [each.line for each in outcomes(folder)]
 
 
 def outcomes(folder: Path) -> list[OutcomeRecord]:
-    return list(RunReader(folder).outcomes())
+    with RunReader(folder) as run:
+        return list(run.outcomes())
 
 
 def refused(path: Path, grid: Sweep = GRID) -> str:

@@ -17,13 +17,12 @@ from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
 from oversight.engine.analysis.scoring.arrays import Floats, Places
 from oversight.engine.analysis.scoring.asd import scored
 from oversight.engine.analysis.scoring.calibration import auroc, bars
-from oversight.engine.analysis.scoring.contrasts import contrasts, rank_sets
+from oversight.engine.analysis.scoring.contrasts import contrasts, gap_recovered, rank_sets
 from oversight.engine.analysis.scoring.estimate import Ends, Estimate
 from oversight.engine.analysis.scoring.inference import Influences, mean_of, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.power import Spread as Variances
 from oversight.engine.analysis.scoring.power import mde
-from oversight.engine.analysis.scoring.ratios import gap_recovered
 from oversight.engine.analysis.scoring.verdict_measures import apart
 
 Kind: TypeAlias = Literal["coverage", "size", "power"]

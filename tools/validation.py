@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from oversight.engine.analysis.findings.finding import Finding, Part, number, people, word
-from oversight.engine.analysis.scoring.estimate import Estimate
+from oversight.engine.analysis.scoring.estimate import Estimate, t_of
 from oversight.engine.analysis.scoring.inference import means
-from oversight.engine.analysis.scoring.quantiles import t_of
 from oversight.engine.display.table import NONE
 from tools.regimes import Check, Kind, Spread, checks, spreads, traded
 

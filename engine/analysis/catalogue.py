@@ -50,9 +50,13 @@ PLACES: Mapping[str, str] = MappingProxyType(
         "frontier": "frontier:Frontier",
         "worlds": "calibration:Worlds",
         "calibration": "calibration:Calibration",
+        "compare": "comparison:Compare",
     }
 )
 """`module:Class` below this package."""
+
+TOP = ("compare",)
+"""Those with a command of their own beside `measure`."""
 
 
 def names() -> tuple[str, ...]:

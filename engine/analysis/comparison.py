@@ -4,14 +4,26 @@ Each `scoring.contrasts.Contrast` comes with the judge's flips, the bounds set b
 the questions on which the two differ most. No call is made.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..display.quantity import signed
 from ..errors import UsageError
+from ..system.flags import flag
+from .catalogue import Analysis
+from .differences import (
+    DifferenceBounds,
+    comparable,
+    difference_bounds,
+    flips_between,
+    instrument_notes,
+    most_apart,
+    ranks_of,
+    swayed,
+)
 from .findings.finding import (
     Column,
     Finding,
@@ -26,13 +38,11 @@ from .findings.finding import (
     span,
     word,
 )
-from .instruments import instrument_notes
 from .judged import pair_of, read_asds
+from .pairs import pairs_across, pairs_between, pairs_within
+from .reports.formats import CLUSTER, ERROR, INTERVAL
 from .reports.results import SCORE_NAMES
-from .row_pairs import pairs_across, pairs_between, pairs_within
-from .row_verdicts import DifferenceBounds, difference_bounds, flips_between
 from .rows import RunRows, pairs_meant
-from .sample_pairs import comparable, most_apart, ranks_of, swayed
 from .scoring.contrasts import Contrast, Family, RankSet, contrasts
 from .scoring.estimate import Interval
 from .scoring.inference import FEW_CLUSTERS, ErrorKind, Influences
@@ -102,27 +112,71 @@ class Comparison:
         return f"p_family: corrected for {len(self.contrasts):,} comparisons ({how})."
 
 
+def _margin(given: float | str) -> float:
+    if not (margin := float(given)) > 0 or not math.isfinite(margin):
+        raise ValueError(f"{given} is not a finite number above 0")
+    return margin
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Analysis):
+    """Compare the rows of RUN: contrasts, tested together as one family."""
+
+    baseline: str | None = flag("Compare every row with this one.", metavar="ROW")
+    pairs: Literal["all"] | None = flag("Compare every row with every other.")
+    contrasts: tuple[str, ...] = flag(
+        "Compare row A with row B; repeatable.", name="--contrast", default=(), metavar="'A - B'"
+    )
+    family: Family = flag("How p values are corrected for the number of contrasts.", default="holm")
+    equivalence: float = flag(
+        "Rows whose ASD differs by less than this count as equivalent.",
+        default=0.05,
+        read=_margin,
+        metavar="DIFFERENCE",
+    )
+    ways: tuple[str, ...] = CLUSTER
+    error: ErrorKind = ERROR
+    interval: Interval | None = INTERVAL
+
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        return comparison_finding(compare_rows(run, None, self, score))
+
+    def of_table(self, file: Path, score: str) -> Finding:
+        return compare_tables([file], self, score)
+
+    def tested(
+        self,
+        samples: Mapping[str, Influences],
+        pairs: Sequence[tuple[str, str]] | None,
+        interval: Interval | None = None,
+    ) -> tuple[Contrast, ...]:
+        """The contrasts of these pairs. interval: where none is asked for."""
+        return contrasts(
+            samples,
+            pairs,
+            family=self.family,
+            equivalence=self.equivalence,
+            error=self.error,
+            interval=self.interval or interval or "t",
+        )
+
+
+BY_DEFAULT = Compare(ways=())
+
+
 def compare_rows(
     first: RunRows,
     second: RunRows | None = None,
-    *,
-    baseline: str | None = None,
-    pairs: Literal["all"] | None = None,
-    named: Sequence[str] = (),
+    how: Compare = BY_DEFAULT,
     score: str = "brier",
-    family: Family = "holm",
-    equivalence: float = 0.05,
-    ways: Sequence[str] = (),
-    error: ErrorKind = "cr3",
-    interval: Interval | None = None,
 ) -> Comparison:
     """Compare the rows of one run, or the matching rows of two runs.
 
     A contrast is the first row minus the second; with two runs, the first run minus the second.
     Within one run: the named contrasts, all pairs, or all rows against a baseline; by default all
-    rows against the naive judge, or all pairs if there is none. named: each `A - B`; with two runs
-    A is a row of the first and B one of the second. ways: `problem`, the groups of problems or,
-    without any, the problems, or `question`, the problems.
+    rows against the naive judge, or all pairs if there is none. Of two runs, A of a contrast
+    `A - B` is a row of the first and B one of the second. how.ways: `problem`, the groups of
+    problems or, without any, the problems, or `question`, the problems.
 
     UsageError for unknown names, for baseline or pairs with two runs, if nothing can be compared,
     and for two runs that share no problem or no row.
@@ -131,13 +185,14 @@ def compare_rows(
     notes: tuple[str, ...] = ()
     if second is None:
         name, labels = first.sweep.name, [""]
-        places = [((0, one), (0, two)) for one, two in pairs_within(first, baseline, pairs, named)]
+        within = pairs_within(first, how.baseline, how.pairs, how.contrasts)
+        places = [((0, one), (0, two)) for one, two in within]
     else:
-        if baseline is not None or pairs is not None:
+        if how.baseline is not None or how.pairs is not None:
             raise UsageError("--baseline and --pairs are of one run; of two: --contrast 'A - B'")
         name = f"{first.folder.name} and {second.folder.name}"
         labels = [f" ({label})" for label in _labels(first, second)]
-        matches = pairs_between(first, second, named)
+        matches = pairs_between(first, second, how.contrasts)
         notes = tuple(instrument_notes(first, second, matches))
         places = [((0, one), (1, two)) for one, two in matches]
     names = {
@@ -145,10 +200,11 @@ def compare_rows(
         for at, (run, label) in enumerate(zip(runs, labels, strict=True))
         for row, name in enumerate(run.names)
     }
-    interval = interval or first.sweep.interval
-    said = _Said(family, equivalence, error, interval)
-    result = _compared(name, runs, names, places, score, ways, said)
-    ranks = ranks_of(first.clustered(score, ways), error, interval) if pairs == "all" else ()
+    result = _compared(name, runs, names, places, score, how)
+    ranks: tuple[tuple[str, RankSet], ...] = ()
+    if how.pairs == "all":
+        interval = how.interval or first.sweep.interval
+        ranks = ranks_of(first.clustered(score, how.ways), how.error, interval)
     return replace(result, notes=(*notes, *result.notes), ranks=ranks)
 
 
@@ -181,10 +237,9 @@ def _compared(
     names: Mapping[RowPlace, str],
     places: Sequence[tuple[RowPlace, RowPlace]],
     score: str,
-    ways: Sequence[str],
-    said: "_Said",
+    how: Compare,
 ) -> Comparison:
-    clustered = [run.clustered(score, ways) for run in runs]
+    clustered = [run.clustered(score, how.ways) for run in runs]
     samples = {
         names[place]: measured
         for place in sorted({place for pair in places for place in pair})
@@ -202,7 +257,7 @@ def _compared(
         )
     pairs = [(names[one], names[two]) for one, two in complete]
     try:
-        tested = contrasts(samples, pairs, **said._asdict())
+        tested = how.tested(samples, pairs, runs[0].sweep.interval)
     except ValueError as exc:
         raise UsageError(f"{name}: {exc}") from exc
     number = {place: n for n, place in enumerate(names)}
@@ -216,8 +271,8 @@ def _compared(
     return Comparison(
         name,
         score,
-        said.family,
-        said.equivalence,
+        how.family,
+        how.equivalence,
         tuple(
             Compared(
                 complete[k],
@@ -312,15 +367,6 @@ def comparison_finding(comparison: Comparison) -> Finding:
     return Finding((every, flips, ranks), about)
 
 
-class _Said(NamedTuple):
-    """How contrasts are decided."""
-
-    family: Family
-    equivalence: float
-    error: ErrorKind
-    interval: Interval
-
-
 class _Rank(NamedTuple):
     row: str
     best: int
@@ -377,39 +423,28 @@ class JudgedContrast:
     """Share of the problems of both that both judged: 1 is paired, 0 are two samples."""
 
 
-def compare_tables(
-    files: Sequence[Path],
-    named: Sequence[str] = (),
-    *,
-    score: str = "brier",
-    family: Family = "holm",
-    equivalence: float = 0.05,
-    by: str = "setting",
-    ways: Sequence[str] = (),
-    error: ErrorKind = "cr3",
-    interval: Interval = "t",
-) -> Finding:
+def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Finding:
     """Contrasts of settings of one table or several, each `A - B`; by default of all pairs.
 
     UsageError for unknown names, a single setting, or a file that cannot be read.
     """
-    rows = read_asds(files, score, by, ways)
+    if how.baseline or how.pairs:
+        raise UsageError("--baseline and --pairs are of runs; of judgement tables: --contrast")
+    rows = read_asds(files, score, "setting", how.ways)
     if len(rows) < 2:
         raise UsageError(
             f"{', '.join(map(str, files))}: one setting, {', '.join(rows) or 'without an ASD'}: a "
-            f"contrast needs two; give lines a {by!r}, or compare two files"
+            f"contrast needs two; give lines a 'setting', or compare two files"
         )
-    pairs = [pair_of(words, rows) for words in named] or list(combinations(rows, 2))
+    pairs = [pair_of(words, rows) for words in how.contrasts] or None
     try:
         lines = [
             JudgedContrast(each, _shared(rows[each.first], rows[each.second]))
-            for each in contrasts(
-                rows, pairs, family=family, equivalence=equivalence, error=error, interval=interval
-            )
+            for each in how.tested(rows, pairs)
         ]
     except ValueError as exc:
         raise UsageError(f"{', '.join(map(str, files))}: {exc}") from exc
-    return _table_finding(lines, " and ".join(file.stem for file in files), score, family)
+    return _table_finding(lines, " and ".join(file.stem for file in files), score, how.family)
 
 
 def _shared(one: Influences, two: Influences) -> float:

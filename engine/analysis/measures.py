@@ -32,9 +32,9 @@ from .scoring.calibration import (
     calibration,
     fails_loudly,
 )
+from .scoring.contrasts import gap_recovered
 from .scoring.estimate import Estimate
 from .scoring.inference import means, of_questions
-from .scoring.ratios import gap_recovered
 from .scoring.verdict_measures import (
     Apart,
     Flips,

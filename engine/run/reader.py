@@ -50,7 +50,7 @@ class Place:
 class RunReader:
     """A run folder, opened for reading. Opening reads nothing; each part is read when it is first
     needed, so that the first page of a large run does not wait for the rest. A context manager,
-    which closes the store that it may hold open.
+    which closes database and store.
 
     Every attribute raises RunFolderError, with the next step, for a folder that is damaged or no
     run folder, and DatasetError for problems that cannot be read.
@@ -70,6 +70,9 @@ class RunReader:
 
     def __exit__(self, *_: object) -> None:
         self._held.close()
+        if self._tables is not None:
+            self._tables[1].db.close()
+            self._tables = None
 
     @property
     def name(self) -> str:

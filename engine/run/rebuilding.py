@@ -9,7 +9,6 @@ from ...cache.errors import ReplayMiss
 from ...cache.store import Store
 from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
-from .events import restored
 from .group_commit import MAX_GROUP
 from .loaded_sweep import LoadedSweep, open_sweep, run_folder
 from .manifest import Manifest, read_manifest
@@ -30,7 +29,6 @@ class Rebuilt:
     cells: int
     missing: int
     """Cells for which the store lacks a reply; a run asks for them again."""
-    events: int
 
 
 async def rebuild(
@@ -63,12 +61,11 @@ async def rebuild(
                 (folder / name).rename(folder / name.replace(RUN_DB, f"damaged-{RUN_DB}"))
         made = run_folder(loaded, folder, words, shown_name(named), kept_in=replies, anew=True)
         with made as run:
-            events = restored(run.database, folder)
             missing = await _cells(loaded, run, replies)
             run.note(replies=len(replies), store_id=replies.id)
             if run.complete:
                 run.settle()
-            return Rebuilt(run.finished, missing, events)
+            return Rebuilt(run.finished, missing)
 
 
 async def _cells(loaded: LoadedSweep, run: RunFolder, replies: Store) -> int:

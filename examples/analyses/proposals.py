@@ -1,6 +1,6 @@
 """How well the verdicts of each row tell right proposals from wrong ones: J, AUROC, lift.
 
-python proposals.py RUN              # of a run on problems with `proposals: true`
+oversight measure proposals.py:Proposals RUN     # of a run on problems with `proposals: true`
 
 A verdict is the probability that the proposal is right: it is accepted above one half. J =
 P(accepted | right) - P(accepted | wrong) (Youden 1950). With a critic who is right with t, followed
@@ -9,18 +9,22 @@ decides in private, its own J is audited: what it knows more than the judge is w
 from. Nothing is sent.
 """
 
-import sys
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-import oversight
-from oversight.engine.analysis.findings.finding import estimated
+from oversight.engine.analysis.catalogue import Analysis
+from oversight.engine.analysis.findings.finding import Finding, Part, figure, word
+from oversight.engine.analysis.rows import RunRows
 from oversight.engine.analysis.scoring.arrays import Floats, codes_of
 from oversight.engine.analysis.scoring.calibration import Auroc, auroc
+from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import Influences, mean_of
+from oversight.engine.errors import UsageError
+from oversight.engine.run.reader import RunReader
 from oversight.protocols.datasets.proposals import ACCEPT
 
 
@@ -65,15 +69,14 @@ def graded(accepted: Floats, is_right: Floats, groups: list[str]) -> Graded | No
     return Graded(right, wrong, auroc(accepted, is_right, codes_of(groups)), best, any_of)
 
 
-def read(run: Path) -> dict[tuple[str, str, str], tuple[Graded | None, Graded | None]]:
+def read(reader: RunReader) -> dict[tuple[str, str, str], tuple[Graded | None, Graded | None]]:
     """By row (protocol, agent, judge): grades of its verdicts, means over worlds and draws; and of
-    its critic's private decisions, None without any. ValueError for a run on no proposals."""
-    reader = oversight.open_run(run).reader
+    its critic's private decisions, None without any. UsageError for a run on no proposals."""
     at = {}
     for problem in reader.problems:
         texts = [answer.text for answer in problem.question.answers]
         if ACCEPT not in texts:
-            raise ValueError(f"{problem.id} is no proposal: write proposals: true in the data set")
+            raise UsageError(f"{problem.id} is no proposal: write proposals: true in the data set")
         at[problem.id] = (problem, texts.index(ACCEPT))
     verdicts = defaultdict(lambda: defaultdict(list))
     decided = defaultdict(lambda: defaultdict(list))
@@ -96,19 +99,52 @@ def read(run: Path) -> dict[tuple[str, str, str], tuple[Graded | None, Graded | 
     return {row: (grades(verdicts[row]), grades(decided[row])) for row in verdicts}
 
 
-if __name__ == "__main__":
-    rows = read(Path(sys.argv[1]))
-    alone = {judge: found for (_, agent, judge), (found, _) in rows.items() if found and not agent}
-    for row, (found, critic) in rows.items():
-        if found is None:
-            continue
-        print(" · ".join(filter(None, row)))
-        base = alone.get(row[2]) if row[1] else None
-        said = {"accepts right": found.right, "accepts wrong": found.wrong, "J": found.youden}
-        said["best of several, over any"] = found.best - found.any
-        said |= {"lift of J": found.youden - base.youden} if base else {}
-        said |= {"critic's J": critic.youden} if critic else {}
-        said |= {"critic over judge": critic.youden - base.youden} if critic and base else {}
-        for name, value in said.items():
-            print(f"  {name:26} {estimated(value.estimate(), 2)}")
-        print(f"  {'AUROC':26} {estimated(found.area.area, 2, sign=False)}")
+class Row(NamedTuple):
+    """Figures of one row; None where it has no agent, or its critic decides nothing."""
+
+    name: str
+    right: Estimate
+    wrong: Estimate
+    youden: Estimate
+    best: Estimate
+    lift: Estimate | None
+    critic: Estimate | None
+    audited: Estimate | None
+    area: Estimate
+
+
+@dataclass(frozen=True)
+class Proposals(Analysis):
+    """Print how well the verdicts of each row of RUN tell right proposals from wrong ones."""
+
+    title = "Proposals"
+    lead = "How often right and wrong proposals are accepted, and what a critic's help is worth."
+
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        every = read(run.run)
+        alone = {its[2]: found for its, (found, _) in every.items() if found and not its[1]}
+        lines = []
+        for row, (found, critic) in every.items():
+            if found is None:
+                continue
+            base = alone.get(row[2]) if row[1] else None
+            beside = (
+                found.youden - base.youden if base else None,
+                critic.youden if critic else None,
+                critic.youden - base.youden if critic and base else None,
+            )
+            figures = found.right, found.wrong, found.youden, found.best - found.any, *beside
+            told = (each.estimate() if each else None for each in figures)
+            lines.append(Row(" · ".join(filter(None, row)), *told, found.area.area))
+        columns = [
+            word("row", "name"),
+            figure("accepts right", "right", 2, sign=False),
+            figure("accepts wrong", "wrong", 2, sign=False),
+            figure("J", "youden", 2),
+            figure("best of several, over any", "best", 2),
+            figure("lift of J", "lift", 2),
+            figure("critic's J", "critic", 2),
+            figure("critic over judge", "audited", 2),
+            figure("AUROC", "area", 2, sign=False),
+        ]
+        return Finding((Part("rows", "proposals: right and wrong ones apart", columns, lines),))

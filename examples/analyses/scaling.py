@@ -1,7 +1,6 @@
 """Ratings of judges (Guards) and agents (Houdinis), and nested oversight, from a run's verdicts.
 
-oversight export tables RUN --format jsonl -o tables
-python scaling.py tables PROTOCOL [MODEL=CAPABILITY …]     # or the log odds of the naive judges
+oversight measure scaling.py:Scaling RUN --protocol debate   # --at MODEL=CAPABILITY, repeatable
 
 After Engels et al. (2025, arXiv:2504.18530). In each world that argues for a wrong answer the judge
 wins by choosing the best one, with 1 / (1 + 10^((H - G) / 400)); ratings by maximum likelihood with
@@ -9,17 +8,20 @@ a normal prior of 1,000 points. Nested oversight goes from the weakest model to 
 equal steps, on lines of ratings over capability. Intervals leave out problems in turn.
 """
 
-import json
 import math
-import sys
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from oversight.engine.analysis.findings.finding import estimated
+from oversight.engine.analysis.catalogue import Analysis
+from oversight.engine.analysis.findings.finding import Finding, Part, figure, number, word
+from oversight.engine.analysis.rows import RunRows
 from oversight.engine.analysis.scoring.arrays import Floats
+from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.analysis.scoring.inference import jackknifed
+from oversight.engine.system.flags import flag
 
 SCALE = math.log(10) / 400  # nats of log odds in one point of rating
 PRIOR, MEAN, STEPS = (SCALE * 1_000) ** -2, 1_000.0, 20
@@ -96,24 +98,68 @@ def overseen(rated: Floats, without: Floats, m: int, at: Floats) -> list[float]:
     return nested(guard, houdini, float(np.nanmin(at)), float(np.nanmax(at) - np.nanmin(at)))
 
 
-if __name__ == "__main__":
-    folder, protocol, *given = sys.argv[1:]
-    lines = (Path(folder) / "cells.jsonl").read_bytes().splitlines()
-    cells = [cell for line in lines if (cell := json.loads(line))["status"] == "ok"]
-    found = games([cell for cell in cells if protocol in cell["protocol"]])
-    level = {name: float(at) for name, _, at in (each.rpartition("=") for each in given)}
-    alone = [] if level else [(c["judge_model"], right(c)) for c in cells if not c["agent"]]
-    for model in {name for name, _ in alone}:
-        won = [one for name, one in alone if name == model]
-        level[model] = math.log((sum(won) + 0.5) / (len(won) - sum(won) + 0.5))
-    models = {c["judge"]: c["judge_model"] for c in cells} | {c["agent"]: c["model"] for c in cells}
-    named, (rated, without) = [*found.guards, *found.houdinis], ratings(found)
-    at = np.array([level.get(models[name], math.nan) for name in named])
-    for name, place, value, apart in zip(named, at, rated, without.T, strict=True):
-        shown = estimated(jackknifed(value, apart, len(apart)), 0, sign=False)
-        print(f"{name:30} capability {place:8.3f}   rating {shown}")
-    share = np.concatenate([found.wins.sum((0, k)) / found.played.sum((0, k)) for k in (2, 1)])
-    at[(share == 0) | (share == 1)] = math.nan  # who won or lost all has a bound, and no rating
-    none = "no nested oversight: it takes three rated judges and three agents with capabilities"
-    chances = overseen(rated, without, len(found.guards), at) or sys.exit(none)
-    print(f"nested oversight: {max(chances):.3f} in {1 + int(np.argmax(chances))} steps")
+def cells_of(run: RunRows) -> list[dict]:
+    """The cells of a run that have a verdict."""
+    found = []
+    for each in run.run.outcomes():
+        if each.probs is None:
+            continue
+        number = run.sweep.problem_at(each.place)
+        problem, row = run.sweep.problems[number], run.sweep.rows[run.run.where(each.place)[0].row]
+        best = [value == max(problem.values) for value in problem.values]
+        told = sum(p for p, is_best in zip(each.probs, best, strict=True) if is_best)
+        names = {"protocol": row.kind, "agent": row.agent, "judge": row.judge}
+        models = {"model": row.axes.model, "judge_model": row.axes.judge_model}
+        asked = {"problem": problem.id, "group": problem.group, "best": best[each.side]}
+        found.append({**names, **models, **asked, "probs": each.probs, "p_best": told})
+    return found
+
+
+class Rated(NamedTuple):
+    """A judge or an agent."""
+
+    name: str
+    capability: float
+    rating: Estimate
+
+
+@dataclass(frozen=True)
+class Scaling(Analysis):
+    """Print ratings of the judges and agents of RUN, and the best chance of nested oversight."""
+
+    protocol: str = flag("Only protocols with this text in their name.", default="")
+    at: tuple[str, ...] = flag(
+        "Capability of a model; repeatable. Default: the log odds of its naive judge.",
+        default=(),
+        metavar="MODEL=CAPABILITY",
+    )
+    title = "Scaling"
+    lead = "Ratings of judges and agents over their capability, and nested oversight."
+
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        cells = cells_of(run)
+        found = games([cell for cell in cells if self.protocol in cell["protocol"]])
+        level = {name: float(at) for name, _, at in (each.rpartition("=") for each in self.at)}
+        alone = [] if level else [(c["judge_model"], right(c)) for c in cells if not c["agent"]]
+        for model in {name for name, _ in alone}:
+            won = [one for name, one in alone if name == model]
+            level[model] = math.log((sum(won) + 0.5) / (len(won) - sum(won) + 0.5))
+        models = {c["judge"]: c["judge_model"] for c in cells}
+        models |= {c["agent"]: c["model"] for c in cells}
+        named, (rated, without) = [*found.guards, *found.houdinis], ratings(found)
+        at = np.array([level.get(models[name], math.nan) for name in named])
+        each = zip(named, at.tolist(), rated.tolist(), without.T, strict=True)
+        lines = [Rated(n, c, jackknifed(r, apart, len(apart))) for n, c, r, apart in each]
+        share = np.concatenate([found.wins.sum((0, k)) / found.played.sum((0, k)) for k in (2, 1)])
+        at[(share == 0) | (share == 1)] = math.nan  # who won or lost all has a bound, no rating
+        chances = overseen(rated, without, len(found.guards), at)
+        note = "no nested oversight: it takes three rated judges and agents with capabilities"
+        if chances:
+            steps = 1 + int(np.argmax(chances))
+            note = f"nested oversight: {max(chances):.3f} in {steps} steps"
+        columns = [
+            word("judge or agent", "name"),
+            number("capability", "capability", ".3f"),
+            figure("rating", "rating", 0, sign=False),
+        ]
+        return Finding((Part("rated", "scaling: ratings", columns, lines, (note,)),))

@@ -13,7 +13,7 @@ from ...run.lookup import Parts
 from ...run.reader import RunReader
 from ...sweep.grid import GridRow
 from ..catalogue import analysis
-from ..comparison import compare_rows
+from ..comparison import BY_DEFAULT, compare_rows
 from ..findings.chart import Chart, Point, Series, by_protocol, point
 from ..findings.finding import estimated
 from ..reports.groups import pivot
@@ -21,9 +21,9 @@ from ..reports.report import trends
 from ..reports.results import SCORE_NAMES, Results
 from ..rows import RunRows, read_rows
 from ..scoring.arrays import Floats
+from ..scoring.contrasts import gap_recovered
 from ..scoring.estimate import Interval
 from ..scoring.inference import Influences, estimates
-from ..scoring.ratios import gap_recovered
 from ..scoring.worlds import BETAS
 from .data import Forest, ForestLine, Heat, Picture, forest_of
 
@@ -262,7 +262,9 @@ def compared(
     first: RunReader, second: RunReader, score: str, interval: Interval | None = None
 ) -> Forest:
     """The rows that two runs share, the first less the second, as `oversight compare` has them."""
-    found = compare_rows(read_rows(first), read_rows(second), score=score, interval=interval)
+    found = compare_rows(
+        read_rows(first), read_rows(second), replace(BY_DEFAULT, interval=interval), score
+    )
     lines = []
     for each in found.contrasts:
         (_, a), (_, b) = each.places

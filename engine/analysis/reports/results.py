@@ -12,9 +12,8 @@ from ..scoring.asd import Bounds, Scored, bounded
 from ..scoring.estimate import Estimate, Interval, exact
 from ..scoring.inference import Influences, estimates
 from ..scoring.worlds import BETAS
-from .aggregate import OutcomeTable
+from .aggregate import MeasureKind, OutcomeTable
 from .health import Health
-from .secondary import MeasureKind
 
 SCORE_NAMES = {
     "brier": "Brier",

@@ -26,10 +26,9 @@ import numpy as np
 
 from ....protocols.scores import RANGES, Compat, applicable
 from .arrays import Flags, Floats, Places
-from .estimate import Ends, Estimate
+from .estimate import LEVEL, NORMAL, Ends, Estimate
 from .inference import Influences, Keys, estimates, mean_of, of_questions
 from .judgements import Judgements
-from .quantiles import LEVEL, NORMAL
 from .worlds import Worlds, answer_scores, asd_ends, asd_weights, chosen_ends
 
 BLOCK = 2**16

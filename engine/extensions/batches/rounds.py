@@ -1,4 +1,4 @@
-"""A run in batches, round by round: work runs as far as stored replies go, and the calls that are
+"""A run in batches, wave by wave: work runs as far as stored replies go, and the calls that are
 missing are handed in.
 """
 
@@ -70,7 +70,7 @@ class BatchRounds(Deferred):
             self._collectors[model] = models.diverted[model] = collector
         self._later = later
         self._answers = 0
-        """Number of replies that `AnsweredLater` had before this round."""
+        """Number of replies that `AnsweredLater` had before this wave."""
         if self._later is not None:
             for model in self._later.models:
                 models.diverted[model] = partial(self._ask_later, self._later)
@@ -89,7 +89,7 @@ class BatchRounds(Deferred):
         await self._dispatch.close()
 
     def counted(self, calls: CacheStatistics) -> CacheStatistics:
-        """New replies alone: each round asks again for what the rounds before it stored."""
+        """New replies alone: each wave asks again for what those before it stored."""
         return replace(calls, asked=calls.new, stored=0, shared=0)
 
     @property

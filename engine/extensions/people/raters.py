@@ -10,13 +10,13 @@ import numpy as np
 
 from ....protocols.question import Problem
 from ....protocols.scores import RANGES, TIE, accuracy, brier
-from ...analysis.scoring.agreement import Agreement, krippendorff_alpha
+from ...analysis.scoring.agreement import Agreement, krippendorff_alpha, shrunk
 from ...analysis.scoring.calibration import Calibration, calibration
 from ...analysis.scoring.estimate import Ends, Estimate
 from ...analysis.scoring.inference import of_questions
-from ...analysis.scoring.shrinkage import shrunk
 from ...errors import UsageError
-from ...extensions.people.journal import (
+from ...run.reader import RunReader
+from .journal import (
     PERSONS,
     BeliefBefore,
     RaterEvent,
@@ -27,11 +27,10 @@ from ...extensions.people.journal import (
     TaskReturned,
     read_journal,
 )
-from ...extensions.people.panel import read_raters
-from ...extensions.people.plan import PlannedTask, read_plan
-from ...extensions.people.results import withdrawn
-from ...extensions.people.task import answer_digests
-from ...run.reader import RunReader
+from .panel import read_raters
+from .plan import PlannedTask, read_plan
+from .results import withdrawn
+from .task import answer_digests
 
 Probs = tuple[float, ...]
 

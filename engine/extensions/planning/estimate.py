@@ -111,7 +111,7 @@ class Plan:
     """Calls of the walked cells whose stored replies come from another endpoint."""
     models: tuple[ModelPlan, ...]
     waves: int = 0
-    """Number of batch rounds; 0 if no calls go in batches."""
+    """Number of waves of batches; 0 if no calls go in batches."""
     max_cells: int = 0
     """Cells that are under way at once, as the sweep file sets it or the models' widths allow."""
     chain: int = 0

@@ -21,15 +21,21 @@ from ...analysis.judged import table_spread
 from ...analysis.reports.results import SCORE_NAMES
 from ...analysis.rows import RunRows, cluster, one_pair_meant, row_names
 from ...analysis.scoring.arrays import Floats
-from ...analysis.scoring.components import Components, components, design_effect
 from ...analysis.scoring.estimate import Ends
-from ...analysis.scoring.power import Spread, mde, questions_needed
+from ...analysis.scoring.power import (
+    Components,
+    Spread,
+    components,
+    design_effect,
+    mde,
+    questions_needed,
+)
 from ...analysis.scoring.worlds import Worlds, asd_ends
 from ...errors import UsageError
-from ...extensions.planning.estimate import Cost, plan_sweep
 from ...models.accounting.prices import PriceList
 from ...run.loaded_sweep import LoadedSweep
 from ...sweep.rows import Row, row_of
+from .estimate import Cost, plan_sweep
 
 SpreadSource: TypeAlias = Literal["pilot", "worst case"]
 

@@ -134,7 +134,7 @@ class Survey:
         return by_model
 
     async def waves(self, problem: Problem, batched: Collection[str]) -> int:
-        """Number of batch rounds until every cell of a problem is done.
+        """Number of waves of batches until every cell of a problem is done.
         batched: models whose calls go in batches; others answer at once."""
         answered: set[str] = set()
         pending: set[str] = set()

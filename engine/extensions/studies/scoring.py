@@ -32,12 +32,11 @@ from ...analysis.findings.finding import (
     word,
 )
 from ...analysis.reports.scored import where
-from ...analysis.scoring.agreement import Agreement, krippendorff_alpha
+from ...analysis.scoring.agreement import Agreement, krippendorff_alpha, shrunk
 from ...analysis.scoring.calibration import Calibration, calibration
 from ...analysis.scoring.estimate import Estimate
 from ...analysis.scoring.inference import mean_of
 from ...analysis.scoring.judgements import Judgement, Judgements
-from ...analysis.scoring.shrinkage import shrunk
 from ...errors import UsageError
 from ...system.files import read_bounded
 from .draft import INFO

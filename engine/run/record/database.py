@@ -219,21 +219,6 @@ class RunDatabase(RunTables):
                 self.db.execute("DELETE FROM cells WHERE place=?", (place,))
             self._forgotten()
 
-    def add_event(self, kind: str, body: str, *, durable: bool = True) -> int:
-        """Keep what cannot be made again; its number. durable: whether a power failure may not
-        undo it."""
-        with self._transaction(durable):
-            return self._event(kind, body)
-
-    def put_events(self, events: Mapping[int, tuple[str, str]]) -> None:
-        """Keep events that were lost, durably. events: kind and body by number."""
-        if events:
-            with self._transaction(durable=True):
-                self.db.executemany(
-                    "INSERT INTO events VALUES(?,?,?)",
-                    ((event, *told) for event, told in events.items()),
-                )
-
     def settle(self) -> None:
         """Nothing more is to be run: make the index that readers use, and empty the log."""
         if not self.setting("indexed"):
@@ -397,10 +382,8 @@ class RunDatabase(RunTables):
             )
             self.db.execute(sql, (pack(raw), key))
 
-    def _event(self, kind: str, body: str) -> int:
-        made = self.db.execute("INSERT INTO events VALUES(NULL,?,?)", (kind, body)).lastrowid
-        assert made is not None, "an INSERT has a row"
-        return made
+    def _event(self, kind: str, body: str) -> None:
+        self.db.execute("INSERT INTO events VALUES(NULL,?,?)", (kind, body))
 
     def _forgotten(self) -> None:
         """Have those who follow the run begin again."""
@@ -455,11 +438,9 @@ class RunDatabase(RunTables):
                     self._sampled += len(self._samples[-1][2])
 
     @contextmanager
-    def _transaction(self, durable: bool = False) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         with self._lock:
             try:
-                if durable:
-                    self.db.execute("PRAGMA synchronous=FULL")
                 self.db.execute("BEGIN IMMEDIATE")
                 yield
                 self.db.execute("COMMIT")
@@ -471,9 +452,6 @@ class RunDatabase(RunTables):
                 if isinstance(exc, sqlite3.Error):
                     raise faulty(self.file, exc) from exc
                 raise
-            finally:
-                if durable:
-                    self.db.execute("PRAGMA synchronous=NORMAL")
 
 
 def _moved(cell: RecordedCell, place: int, row: int, problem: int) -> RecordedCell:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ...analysis.catalogue import analysis
-from ...analysis.comparison import Comparison, compare_rows
+from ...analysis.comparison import Compare, Comparison, compare_rows
 from ...analysis.findings.finding import Finding
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.contrasts import Family
@@ -36,17 +36,17 @@ def compare(
     The parameters are those of `oversight compare`; contrasts: `"debate - consultancy"` each.
     Raises: UsageError for unknown names, and for baseline or pairs with two runs.
     """
-    return compare_rows(
-        _rows(first),
-        None if second is None else _rows(second),
-        baseline=baseline,
-        pairs=pairs,
-        named=contrasts,
-        score=score,
-        family=family,
-        equivalence=equivalence,
+    how = Compare(
+        baseline,
+        pairs,
+        tuple(contrasts),
+        family,
+        equivalence,
+        ways=(),
+        error="cr3",
         interval=interval,
     )
+    return compare_rows(_rows(first), None if second is None else _rows(second), how, score)
 
 
 def measure(run: Compares, name: str, *, score: str = "brier", **settings: Any) -> Finding:

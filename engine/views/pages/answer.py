@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 
 from ....protocols.scores import TIE
-from ...analysis.comparison import Compared, compare_rows
+from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows
 from ...analysis.pictures.data import Axis
 from ...analysis.reports.groups import mean_difference
 from ...analysis.rows import RunRows, read_rows
@@ -90,9 +90,12 @@ def answer_page(
         comparison = compare_rows(
             rows[0],
             rows[1] if others else None,
-            named=[" - ".join(asked)] if all(asked) else (),
-            pairs="all" if every else None,
-            score=score,
+            replace(
+                BY_DEFAULT,
+                contrasts=(" - ".join(asked),) if all(asked) else (),
+                pairs="all" if every else None,
+            ),
+            score,
         )
         lines = [_line(each, links, rows) for each in comparison.contrasts]
     except UsageError as exc:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,16 @@ import pytest
 import yaml
 
 import oversight
-from oversight.engine.analysis.comparison import compare_rows
+from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
+from oversight.engine.analysis.pairs import (
+    read_condition,
+    read_pair,
+)
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import RunRows, read_rows, rows_meant
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.analysis.scoring.verdict_measures import flips
-from oversight.engine.analysis.statement import (
-    read_condition,
-    read_pair,
-)
 from oversight.engine.errors import UsageError
 from oversight.engine.run.reader import RunReader
 from oversight.protocols.datasets.bundled import bundled
@@ -80,7 +81,7 @@ def test_pictures_and_pages_compare_two_runs_as_the_command_does(kept: Kept) -> 
 
 def test_flips_and_bounds_are_those_of_the_verdicts(kept: Kept) -> None:
     run = read_rows(kept(muddled(0.3)))
-    found = compare_rows(run, pairs="all")
+    found = compare_rows(run, None, replace(BY_DEFAULT, pairs="all"))
     assert any(each.bounds.low < each.bounds.high for each in found.contrasts)
     for each in found.contrasts:
         one, two = (place[1] for place in each.places)
@@ -233,7 +234,7 @@ def test_a_group_of_problems_that_decides_by_itself_is_told(place: Path, kept: K
     # Ten of twelve problems share a text, and of what the others say little hangs on each.
     for group in ("", "text"):
         run = read_rows(kept(_on(place, 0, 12, group)))
-        comparison = compare_rows(run, pairs="all")
+        comparison = compare_rows(run, None, replace(BY_DEFAULT, pairs="all"))
         swayed.append(any(told.swayed for told in comparison.contrasts))
         assert ("alone moves by more than its error" in str(comparison)) == swayed[-1]
     assert swayed == [False, True]
@@ -252,8 +253,8 @@ def test_clusters_and_errors_of_a_run_are_those_asked_for(place: Path, kept: Kep
         found.contrasts[0].contrast.estimate
         for found in (
             compare_rows(run),
-            compare_rows(run, ways=("question",)),
-            compare_rows(run, error="cr1"),
+            compare_rows(run, None, replace(BY_DEFAULT, ways=("question",))),
+            compare_rows(run, None, replace(BY_DEFAULT, error="cr1")),
         )
     )
     n = len(next(iter(grouped.values())).questions)
@@ -262,7 +263,7 @@ def test_clusters_and_errors_of_a_run_are_those_asked_for(place: Path, kept: Kep
     # Of clusters of one size the two errors are one.
     assert plain.guard is None and plain.error == pytest.approx(whole.error)
     with pytest.raises(UsageError, match="--cluster judge: of runs there are group"):
-        compare_rows(run, ways=("judge",))
+        compare_rows(run, None, replace(BY_DEFAULT, ways=("judge",)))
 
 
 def test_the_sweep_file_says_with_which_intervals_a_run_is_read(

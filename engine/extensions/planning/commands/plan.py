@@ -12,8 +12,8 @@ import click
 from .....cache.rows import STORE_FILE
 from .....protocols.datasets.leak import leakage_check
 from ....analysis.judged import TABLE
+from ....analysis.pairs import read_pair
 from ....analysis.rows import RunRows, read_rows
-from ....analysis.statement import read_pair
 from ....display.quantity import counted, duration, short
 from ....display.table import Table, as_text
 from ....errors import RunFolderError
@@ -285,7 +285,7 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
         hours = "an hour" if plan.waves == 1 else f"{plan.waves} hours"
         longest = "a day" if plan.waves == 1 else f"{plan.waves} days"
         notes.append(
-            f"in batches: {counted(plan.waves, 'round')}, each after the one before: typically "
+            f"in batches: {counted(plan.waves, 'wave')}, each after the one before: typically "
             f"{hours}, and {longest} at most{much if lives else ''}"
         )
     notes.append(

@@ -1,12 +1,13 @@
 """`oversight compare`: differences between rows, with intervals and p-values."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import click
 
 from ....analysis.comparison import (
+    Compare,
     Comparison,
     compare_rows,
     compare_tables,
@@ -14,15 +15,11 @@ from ....analysis.comparison import (
     differences_meant,
 )
 from ....analysis.judged import is_table
-from ....analysis.reports.formats import CLUSTER, ERROR, INTERVAL
+from ....analysis.pairs import Condition, read_condition
 from ....analysis.rows import RunRows, read_rows
-from ....analysis.scoring.contrasts import Family
-from ....analysis.scoring.estimate import Interval
-from ....analysis.scoring.inference import ErrorKind
-from ....analysis.statement import Condition, read_condition
 from ....system.flags import argument, flag
 from ..exit_codes import ExitCode
-from ..flags import Number, as_command
+from ..flags import as_command
 from ..naming import run_named
 from ..options import FORMAT, SCORE
 from ..output import say, show, width
@@ -32,23 +29,9 @@ from ..output import say, show, width
 def command(
     one: str = argument("RUN"),
     other: str | None = argument("[RUN2]"),
-    baseline: str | None = flag("Compare every row with this one.", metavar="ROW"),
-    pairs: Literal["all"] | None = flag("Compare every row with every other."),
-    contrasts: tuple[str, ...] = flag(
-        "Compare row A with row B; repeatable.", name="--contrast", default=(), metavar="'A - B'"
-    ),
+    *,
+    how: Compare,
     score: str = SCORE,
-    family: Family = flag(
-        "How p values are corrected for the number of contrasts.", default="holm"
-    ),
-    equivalence: float = flag(
-        "Rows whose ASD differs by less than this count as equivalent.",
-        default=0.05,
-        type=Number(0, min_open=True),
-    ),
-    ways: tuple[str, ...] = CLUSTER,
-    error: ErrorKind = ERROR,
-    interval: Interval | None = INTERVAL,
     conditions: tuple[str, ...] = flag(
         "Exit with code 6 if this holds, e.g. 'debate - consultancy < 0.05'; repeatable.",
         name="--fail-if",
@@ -78,41 +61,16 @@ def command(
     Exit codes: 0 compared, 2 a flag or a run is wrong, 6 a condition of --fail-if holds.
     """
     asked = [read_condition(text) for text in conditions]
-    words = (*contrasts, *(f"{each.first} - {each.second}" for each in asked))
     if is_table(Path(one)):
-        if baseline or pairs or asked:
-            raise click.UsageError(
-                "of judgement tables: --contrast, --score, --family, --cluster, --error, "
-                "--interval alone"
-            )
+        if asked:
+            raise click.UsageError("--fail-if is of runs")
         files = [Path(each) for each in (one, other) if each]
-        found = compare_tables(
-            files,
-            contrasts,
-            score=score,
-            family=family,
-            equivalence=equivalence,
-            ways=ways,
-            error=error,
-            interval=interval or "t",
-        )
-        show(found.text(format, width()))
+        show(compare_tables(files, how, score).text(format, width()))
         return
+    words = (*how.contrasts, *(f"{each.first} - {each.second}" for each in asked))
     first = read_rows(run_named(one))
     second = read_rows(run_named(other)) if other is not None else None
-    comparison = compare_rows(
-        first,
-        second,
-        baseline=baseline,
-        pairs=pairs,
-        named=words,
-        score=score,
-        family=family,
-        equivalence=equivalence,
-        ways=ways,
-        error=error,
-        interval=interval,
-    )
+    comparison = compare_rows(first, second, replace(how, contrasts=words), score)
     show(comparison_finding(comparison).text(format, width()))
     met = [line for each in asked for line in _met(each, comparison, first, second)]
     for line in met:

@@ -17,9 +17,9 @@ class Analyses(NamedGroup):
     """A command of each analysis, by its name or as `my_file.py:MyAnalysis`, beside its own."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        from ....analysis.catalogue import names
+        from ....analysis.catalogue import TOP, names
 
-        return [*super().list_commands(ctx), *names()]
+        return [*super().list_commands(ctx), *(name for name in names() if name not in TOP)]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         own = name in super().list_commands(ctx)

@@ -23,12 +23,11 @@ def command(
     """Make run.db of the folder RUN again, where it is damaged or lost; nothing is sent.
 
     Every cell is run again from the replies in the store, which name with --store where the run
-    had another than yours; --set and --limit as the run was started with. Events of batches and
-    people come from events.jsonl. A damaged file is kept beside it.
+    had another than yours; --set and --limit as the run was started with. A damaged file is kept
+    beside it.
     """
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         made = runner.run(rebuild(run, overrides, limit, store, sweep))
-    told = f", {counted(made.events, 'event')}" if made.events else ""
-    say(f"{counted(made.cells, 'cell')}{told} made again in {run}")
+    say(f"{counted(made.cells, 'cell')} made again in {run}")
     if made.missing:
         say(f"{counted(made.missing, 'cell')} lack replies: go on with oversight run")

@@ -10,6 +10,8 @@ import pytest
 from examples.analyses.proposals import graded, read
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
+from oversight.engine.errors import UsageError
+from oversight.engine.run.reader import RunReader
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.datasets.known import Known
 from oversight.protocols.datasets.proposals import ACCEPT, REJECT
@@ -153,12 +155,12 @@ def test_proposals_of_a_run_are_graded_row_by_row(place: Path, command: Command)
     )
     (place / "p.yaml").write_text(sweep)
     assert command("run", "p.yaml", "--run-folder", "run").code == 0
-    (naive, none), (led, critic) = read(place / "run").values()
+    (naive, none), (led, critic) = read(RunReader(place / "run")).values()
     assert naive and led and critic and none is None
     assert {len(each.right.psi) + len(each.wrong.psi) for each in (naive, led, critic)} == {40}
     (place / "q.yaml").write_text(
         sweep.replace(", proposals: true", "").replace("proposer_critic", "debate")
     )
     assert command("run", "q.yaml", "--run-folder", "plain").code == 0
-    with pytest.raises(ValueError, match="write proposals: true"):
-        read(place / "plain")
+    with pytest.raises(UsageError, match="write proposals: true"):
+        read(RunReader(place / "plain"))

@@ -9,7 +9,7 @@ import pytest
 
 from examples.analyses.scaling import SCALE, Games, fit, games, nested, overseen, ratings, right
 from oversight.engine.analysis.scoring.arrays import Floats
-from oversight.engine.analysis.scoring.quantiles import t_of
+from oversight.engine.analysis.scoring.estimate import t_of
 from tests.command_line import Command
 from tests.conftest import Campaign
 from tests.engine.kept_runs import Kept

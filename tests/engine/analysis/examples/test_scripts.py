@@ -23,40 +23,41 @@ protocols: [naive_judge, proposer_critic]
 """
 
 
-@pytest.mark.parametrize(
-    ("script", "words", "told"),
-    [
-        ("analyses/scaling.py", ("tables", "proposer"), "no nested oversight"),
-        (
-            "analyses/scaling.py",
-            ("tables", "proposer", "sim/strong=3", "sim/medium=2", "sim/weak=1", "sim/judge=0"),
-            "nested oversight: 0.",
-        ),
-        ("analyses/proposals.py", ("RUN",), "critic over judge"),
-        ("training.py", ("tables",), "examples in tables/sft.jsonl"),
-    ],
-)
-def test_an_example_prints_what_it_finds(
+def test_a_script_prints_what_it_wrote(
     kept: Kept,
     place: Path,
     command: Command,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    script: str,
-    words: tuple[str, ...],
-    told: str,
 ) -> None:
-    run = kept(SWEEP)
-    wanted = ("--requests", "--store", run.parent / "store", "--format", "jsonl", "-o", "tables")
-    assert command("export", "tables", run, *wanted).code == 0
-    given = [str(run) if word == "RUN" else word for word in words]
-    monkeypatch.setattr(sys, "argv", [script, *given])
-    try:
-        runpy.run_path(str(EXAMPLES / script), run_name="__main__")
-        out = capsys.readouterr().out
-    except SystemExit as left:
-        out = str(left.code)
-    assert told in out
+    wanted = ("--requests", "--store", kept(SWEEP).parent / "store", "--format", "jsonl")
+    assert command("export", "tables", kept(SWEEP), *wanted, "-o", "tables").code == 0
+    monkeypatch.setattr(sys, "argv", ["training.py", "tables"])
+    runpy.run_path(str(EXAMPLES / "training.py"), run_name="__main__")
+    assert "examples in tables/sft.jsonl" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("analysis", "words", "told"),
+    [
+        ("pressure.py:Pressure", (), "no more than a blind choice"),
+        ("proposals.py:Proposals", (), "critic over judge"),
+        ("scaling.py:Scaling", ("--protocol", "proposer"), "no nested oversight"),
+        (
+            "scaling.py:Scaling",
+            [
+                *("--protocol", "proposer", "--at", "sim/strong=3", "--at", "sim/medium=2"),
+                *("--at", "sim/weak=1", "--at", "sim/judge=0"),
+            ],
+            "nested oversight: 0.",
+        ),
+    ],
+)
+def test_an_example_prints_what_it_finds(
+    kept: Kept, command: Command, analysis: str, words: tuple[str, ...], told: str
+) -> None:
+    found = command("measure", f"{EXAMPLES / 'analyses'}/{analysis}", kept(SWEEP), *words)
+    assert found.code == 0 and told in found.out
 
 
 def test_an_analysis_of_ones_own_is_a_command_and_a_call(kept: Kept, command: Command) -> None:

@@ -196,6 +196,9 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
         assert getattr(debate, measure).value == approx(sum(every) / len(every))
     assert debate.jse and debate.jse.value == approx(sum(row.jse[1].value for row in its) / 4)
     (part,) = pivot_finding(lines, ["protocol"], found, paper=True).parts
+    assert [line.lift is None for line in lines] == [
+        line.group == ("naive judge",) for line in lines
+    ]
     written = paper_table(part, ("SIMULATED",))
     assert written.count(r"\begin{tabular}") == written.count(r"\toprule") == 1
     assert "SIMULATED" in written and "protocol & ASD & slope & JSE" in written

@@ -241,11 +241,13 @@ def test_how_often_agents_chose_a_best_answer_is_told() -> None:
 
     def chosen(cell: Cell) -> Verdict:
         label = "A" if cell.problem.id == "p0" else "B"
-        return verdict(cell, 0.5, 0.5, measures=(("chose", label),) if cell.row.agent else ())
+        return verdict(cell, 0.9, 0.1, measures=(("chose", label),) if cell.row.agent else ())
 
     found = collect(grid, completed(grid, chosen))
     chose = row(found, "open trust").chose_right
     assert chose and (chose.value, chose.n) == (0.5, 2) and chose.interval
+    split = row(found, "open trust").by_choice
+    assert (split.judge_right.value, split.judge_wrong.value) == (1, 0)
     assert row(found, "naive judge").chose_right is None
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from oversight.engine.analysis.scoring.arrays import Floats
-from oversight.engine.analysis.scoring.components import (
+from oversight.engine.analysis.scoring.power import (
     Components,
     components,
 )

@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from oversight.engine.analysis.scoring.arrays import Floats
-from oversight.engine.analysis.scoring.components import design_effect
-from oversight.engine.analysis.scoring.contrasts import benjamini_hochberg, contrasts, holm, t_tails
-from oversight.engine.analysis.scoring.estimate import Estimate, Interval
+from oversight.engine.analysis.scoring.contrasts import (
+    benjamini_hochberg,
+    contrasts,
+    gap_recovered,
+    holm,
+    t_tails,
+)
+from oversight.engine.analysis.scoring.estimate import Estimate, Interval, t_cdf, t_of, t_quantile
 from oversight.engine.analysis.scoring.inference import (
     FEWEST,
     Influences,
@@ -22,8 +27,7 @@ from oversight.engine.analysis.scoring.inference import (
     mean_of,
     of_questions,
 )
-from oversight.engine.analysis.scoring.quantiles import t_cdf, t_of, t_quantile
-from oversight.engine.analysis.scoring.ratios import gap_recovered
+from oversight.engine.analysis.scoring.power import design_effect
 
 
 def sample(values: Floats, groups: tuple[str, ...] = (), ends: float | None = 2.0) -> Influences:

@@ -1,0 +1,183 @@
+"""What two rows say of each other beside their difference: flips of the judge, bounds, ranks,
+outliers, and how two runs are not the same instrument."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...cache.address import value_address
+from ...protocols.scores import TIE
+from ..errors import UsageError
+from .rows import RunRows
+from .scoring.arrays import Floats, codes_of
+from .scoring.asd import bounded
+from .scoring.contrasts import RankSet, contrasts, rank_sets, shared_samples
+from .scoring.estimate import Ends, Interval, ends_apart
+from .scoring.inference import ErrorKind, Influences, means
+from .scoring.verdict_measures import Flips
+
+Extremes = tuple[Influences, Influences] | None
+"""Least and most ASD of the questions of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceBounds:
+    """Bounds of the mean ASD of one row minus that of another (Manski 1990)."""
+
+    n: int
+    """Questions that both rows ran."""
+    low: float
+    high: float
+    interval: Ends | None
+    """95 % interval of the difference that all worlds would have had (Stoye 2009)."""
+
+
+def flips_between(runs: Sequence[RunRows], pairs: Sequence[tuple[int, int]]) -> list[Flips | None]:
+    """Flips from the second row of each pair to the first, over worlds that both have; None without
+    any. Rows are numbered through, one run after the other; a world is one for all runs."""
+    worlds: dict[tuple[str, int, int], int] = {}
+    columns = []
+    for run in runs:
+        index, problems = run.table.cells, run.sweep.problems
+        keys = zip(index.problem.tolist(), index.draw.tolist(), index.side.tolist(), strict=True)
+        columns.append([worlds.setdefault((problems[p].id, *w), len(worlds)) for p, *w in keys])
+    right: Floats = np.full((sum(len(run.names) for run in runs), len(worlds)), np.nan)
+    line = 0
+    for run, places in zip(runs, columns, strict=True):
+        for row in range(len(run.names)):
+            right[line, places] = run.table.judged_right(row)
+            line += 1
+    there = (~np.isnan(right)).astype(np.float64)
+    right, wrong = np.nan_to_num(right), np.nan_to_num(1 - right)
+    count = there @ there.T
+    shares = (right @ right.T, right @ wrong.T, wrong @ right.T, wrong @ wrong.T)
+    return [
+        Flips(*(float(share[two, one] / n) for share in shares)) if (n := count[one, two]) else None
+        for one, two in pairs
+    ]
+
+
+def difference_bounds(
+    rows: Sequence[Extremes], pairs: Sequence[tuple[int, int]]
+) -> list[DifferenceBounds]:
+    """Bounds over the questions that both rows of a pair ran. Each end sets the failed and doubtful
+    worlds of both rows to their extremes."""
+    clusters = {
+        id: cluster
+        for least in (row[0] for row in rows if row)
+        for id, cluster in zip(least.questions, least.ways["problem"].tolist(), strict=False)
+    }
+    of = codes_of(list(clusters.values()))
+    place = {id: n for n, id in enumerate(clusters)}
+    low, high = np.full((2, len(rows), len(place)), np.nan)
+    for n, row in enumerate(rows):
+        if row and row[0].questions:
+            at = [place[id] for id in row[0].questions]
+            low[n, at], high[n, at] = row[0].values, row[1].values
+    found = []
+    for one, two in pairs:
+        both = ~(np.isnan(low[one]) | np.isnan(low[two]))
+        if not both.any():
+            found.append(DifferenceBounds(0, np.nan, np.nan, None))
+            continue
+        least, most = low[one, both] - high[two, both], high[one, both] - low[two, both]
+        interval, first, second = None, rows[one], rows[two]
+        if first and second and (most - least).max(initial=0.0) > 1e-9:
+            codes = np.unique(of[both], return_inverse=True)[1]
+            ends = [ends_apart(first[0].ends, second[0].ends)] * 2
+            interval = bounded(*means([least.tolist(), most.tolist()], codes, ends))
+        found.append(
+            DifferenceBounds(int(both.sum()), float(least.mean()), float(most.mean()), interval)
+        )
+    return found
+
+
+MAX_DIFFERENT = 3
+
+
+def comparable(first: Influences | None, second: Influences | None) -> bool:
+    """Whether two rows share at least two clusters of questions."""
+    if first is None or second is None:
+        return False
+    if first.questions == second.questions:
+        return len(set(first.ways["problem"].tolist())) > 1
+    both = first.on(set(second.questions)) if second.questions else first
+    return both is not None and len(set(both.ways["problem"].tolist())) > 1
+
+
+def ranks_of(
+    samples: Mapping[str, Influences], error: ErrorKind = "cr3", interval: Interval = "t"
+) -> tuple[tuple[str, RankSet], ...]:
+    """Rank sets over the problems that all rows have; () for fewer than two clusters of them."""
+    try:
+        every = contrasts(shared_samples(samples), error=error, interval=interval)
+        return tuple(rank_sets(every).items())
+    except ValueError:
+        return ()
+
+
+def swayed(samples: Mapping[str, Influences], pair: tuple[str, str]) -> bool:
+    """Whether leaving out some one cluster moves the difference by more than its standard error."""
+    apart = samples[pair[0]] - samples[pair[1]]
+    codes = codes_of(apart.ways["problem"].tolist())
+    share = np.bincount(codes) / len(codes)
+    moved = np.abs(np.bincount(codes, apart.psi) / (1 - share)).max()
+    return bool(moved > (apart.estimate().error or 0.0) * (1 + 1e-9) > 0)
+
+
+def most_apart(
+    samples: Mapping[str, Influences], pair: tuple[str, str]
+) -> tuple[tuple[str, float], ...]:
+    apart = samples[pair[0]] - samples[pair[1]]
+    by_size = sorted(
+        zip(apart.questions, apart.values.tolist(), strict=True),
+        key=lambda one: (-abs(one[1]), one[0]),
+    )
+    return tuple(one for one in by_size[:MAX_DIFFERENT] if abs(one[1]) > TIE)
+
+
+def instrument_notes(
+    first: RunRows, second: RunRows, pairs: Sequence[tuple[int, int]]
+) -> Iterator[str]:
+    """One note per difference between two runs other than the compared rows.
+
+    UsageError for runs that share no problem.
+    """
+    ours = {problem.id: problem for problem in first.sweep.problems}
+    theirs = {problem.id: problem for problem in second.sweep.problems}
+    shared = [id for id in ours if id in theirs]
+    if not shared:
+        raise UsageError(
+            f"{first.folder} and {second.folder} share no problem: compare runs of one data set"
+        )
+    said = "not the same instrument"
+    other = [id for id in shared if value_address(ours[id]) != value_address(theirs[id])]
+    if other:
+        yield (
+            f"{said}: {len(other):,} of {len(shared):,} shared problems have other texts, answers "
+            f"or values, {other[0]} for one."
+        )
+    if len(shared) < max(len(ours), len(theirs)):
+        yield (
+            f"{len(shared):,} problems are in both runs; {len(ours):,} in the first, "
+            f"{len(theirs):,} in the second."
+        )
+    codes = {run.sweep.code for run in (first, second)} - {""}
+    if len(codes) > 1:
+        yield f"{said}: the code that composes calls and reads replies differs."
+    judges = {
+        (ours_row.judge, theirs_row.judge)
+        for ours_row, theirs_row in (
+            (first.sweep.rows[one], second.sweep.rows[two]) for one, two in pairs
+        )
+        if ours_row.judge_address != theirs_row.judge_address
+    }
+    for one, two in sorted(judges):
+        yield f"{said}: judge {one} in one, {two} in the other" + (
+            ", with other settings." if one == two else "."
+        )
+    endpoints = {**first.sweep.identities}
+    for model, identity in second.sweep.identities.items():
+        if endpoints.get(model, identity) != identity:
+            yield f"{said}: {model} is {endpoints[model]} in one, {identity} in the other."

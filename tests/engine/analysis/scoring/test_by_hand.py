@@ -1,0 +1,85 @@
+"""Figures that a few lines of arithmetic give: signs, sizes and denominators."""
+
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from oversight.engine.analysis.scoring.asd import bounded, scored
+from oversight.engine.analysis.scoring.calibration import calibration
+from oversight.engine.analysis.scoring.components import design_effect
+from oversight.engine.analysis.scoring.contrasts import contrasts
+from oversight.engine.analysis.scoring.estimate import Ends, Estimate, detectable
+from oversight.engine.analysis.scoring.inference import Influences, of_questions
+from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
+from oversight.engine.analysis.scoring.quantiles import t_of, t_quantile
+from oversight.engine.analysis.scoring.ratios import gap_recovered
+from oversight.engine.analysis.scoring.shrinkage import shrunk
+
+RNG = np.random.default_rng(0)
+
+
+def row(values: object, ends: Ends = (-4.0, 4.0)) -> Influences:
+    table = np.asarray(values, np.float64)
+    return of_questions([f"q{n}" for n in range(len(table))], table, ends=ends)
+
+
+def test_a_verdict_on_all_worlds_counts_once_and_what_is_gained_is_after_less_before() -> None:
+    even, keys = (0.5, 0.5), {"problem": "b"}
+    one = Judgement("a", (1, -1), ((0.8, 0.2),) * 2, {"problem": "a"}, even, everywhere=True)
+    two = Judgement("b", (1, -1), ((0.6, 0.4), (0.3, 0.7)), keys, even)
+    found = scored(Judgements.of([one, two]), "brier")
+    assert found and found.truth and found.asd and found.gain
+    assert found.truth.value == pytest.approx((-0.08 - 0.32 - 0.98) / 3)
+    # Brier of (.8, .2): -.08 for the truth, -1.28 for the lie; of b: -.32 and -.18.
+    assert found.asd.value == found.gain.value == pytest.approx((1.2 - 0.14) / 2)
+
+
+def test_verdicts_go_by_the_family_and_marks_by_what_was_decided() -> None:
+    drawn = {f"r{k}": row(RNG.normal(0.1 * k, 1, 60)) for k in range(6)}
+    found = contrasts(drawn)
+    assert any(each.p <= 0.05 < each.p_family for each in found)
+    assert all(("better" in each.verdict) == (each.p_family <= 0.05) for each in found)
+    same = contrasts({"a": row(RNG.normal(0, 1e-3, 99), (-0.01, 0.01)), "b": row([0] * 99)})[0]
+    narrow = contrasts({"a": row(RNG.permutation(np.tile((-1e-3, 1e-3), 50)), (-0.01, 0.01)),
+                        "b": row([0.0] * 100, (0.0, 0.0))})[0]  # fmt: skip
+    assert (same.verdict, same.undone) == ("equivalent", True)
+    assert (narrow.verdict, narrow.undone) == ("equivalent", False)
+    unsure = row(RNG.normal(0, 1, 40) * 1.0).estimate()
+    assert unsure.interval and unsure.interval[0] < 0 < unsure.interval[1] and not unsure.undone
+    x, y = RNG.normal(size=(2, 50))
+    (pair,) = contrasts({"a": row(x), "b": row(x + y)})
+    assert pair.correlation == pytest.approx(np.corrcoef(x, x + y)[0, 1])
+
+
+def test_sizes_by_hand() -> None:
+    far = 1.1 * t_of(0.95, 30) * 2 + t_quantile(0.8, 30) * 1
+    assert detectable(2.0, 1.0, 1.1, 30) == pytest.approx(far)
+    assert design_effect(np.repeat(np.arange(5.0), 2), np.repeat(np.arange(5), 2)) == 2
+    # tau^2 of DerSimonian and Laird: (20 - 2) / (30 - 10) = .9, against .1 of chance.
+    drawn = shrunk(np.array([0.0, 1.0, 2.0]), np.full(3, 0.1), 1.0)
+    assert drawn.tolist() == pytest.approx([0.1, 1.0, 1.9])
+    # In the one bin the squared distance .0625 is what chance gives: .75 × .25 / 3.
+    assert calibration(np.full(4, 0.5), np.array([1.0, 1.0, 1.0, 0.0])).debiased_error == 0
+
+
+def test_between_two_bounds_the_interval_has_its_level_by_the_larger_error() -> None:
+    worst = Estimate(0.0, 50, 50, 0.1, 10**6, effective=50.0)
+    best = Estimate(0.1, 50, 50, 0.2, 10**6, effective=50.0)
+    found, phi = bounded(worst, best), NormalDist().cdf
+    assert found
+    c = -found[0] / 0.1
+    assert phi(c + 0.1 / 0.2) - phi(-c) == pytest.approx(0.95, abs=1e-6)
+    assert found[1] == pytest.approx(0.1 + 0.2 * c)
+
+
+def test_the_ends_of_what_is_recovered_are_where_t_just_excludes_them() -> None:
+    own, alone, most = 2 + RNG.normal(0, 0.5, 80), 1 + RNG.normal(0, 0.5, 80), np.full(80, 3.0)
+    found = gap_recovered(row(own), row(alone), row(most, (3.0, 3.0)))
+    assert found and found.interval
+    assert found.value == pytest.approx((own.mean() - alone.mean()) / (3 - alone.mean()))
+    for share in found.interval:
+        left = own - (1 - share) * alone - share * most
+        t = left.mean() / (left.std(ddof=1) / sqrt(80))
+        assert abs(t) == pytest.approx(t_of(0.95, 79), abs=1e-4)
