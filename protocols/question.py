@@ -22,6 +22,8 @@ _PLAIN = re.compile(r"[^<>{}\"\n\r]*")
 
 
 class Answer(Struct, frozen=True, cache_hash=True, gc=False):
+    """One of the answers that may be argued for."""
+
     label: str
     """A capital letter or a short word; what judges and debaters call the answer."""
     text: str
@@ -30,6 +32,8 @@ class Answer(Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class Question(Struct, frozen=True, cache_hash=True):
+    """What is asked, and the answers that there are."""
+
     text: str
     answers: tuple[Answer, ...]
     passage: str = ""

@@ -37,6 +37,8 @@ class ToolUse(Struct, frozen=True, gc=False):
 
 
 class Turn(Struct, frozen=True, cache_hash=True):
+    """What one seat said at one moment."""
+
     speaker: str
     """The seat as everyone calls it: `Debater A`, `Consultant`, `Client`."""
     text: str

@@ -65,6 +65,14 @@ def recorded(folder: Path) -> list[bytes]:
     return [each.line for each in outcomes(folder)]
 
 
+def recorded_so_far(folder: Path) -> list[bytes]:
+    """As `recorded`; nothing where a process was killed before there was a run."""
+    try:
+        return recorded(folder)
+    except RunFolderError:
+        return []
+
+
 def outcomes(folder: Path) -> list[OutcomeRecord]:
     with RunReader(folder) as run:
         return list(run.outcomes())

@@ -11,13 +11,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from oversight.engine.errors import RunFolderError
 from tests import starting
 from tests.command_line import calls, environment, oversight, within
 from tests.conftest import Campaign
 from tests.desk import STEPS, Desk, counts
 from tests.proxy import Proxy
-from tests.run_folders import everything, only_run, recorded
+from tests.run_folders import everything, only_run, recorded_so_far
 from tests.sittings import FLIGHTS, Bench, Sitting, Vendor
 from tests.waiting import end
 
@@ -150,11 +149,7 @@ def finished(place: Path) -> dict[str, list[bytes]]:
 
 
 def whole_lines(place: Path) -> set[bytes]:
-    try:
-        return {line for run in place.glob("runs/*") for line in recorded(run)}
-    except RunFolderError:
-        # It was killed before there was a run.
-        return set()
+    return {line for run in place.glob("runs/*") for line in recorded_so_far(run)}
 
 
 def test_a_run_killed_at_any_line_loses_nothing_and_asks_for_nothing_again(
