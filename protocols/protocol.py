@@ -75,8 +75,8 @@ class Protocol(ABC):
         for name, given, role in roles:
             if given is not None and not isinstance(given, role):
                 raise TypeError(
-                    f"{type(self).__name__}: {name} is {given!r:.60}, and no {role.__name__}; the "
-                    f"judge comes first: {type(self).__name__}(judge, agent)"
+                    f"{type(self).__name__}: {name} is {_called(given)}, and no {role.__name__}; "
+                    f"the judge comes first: {type(self).__name__}(judge, agent)"
                 )
 
     @property
@@ -334,6 +334,10 @@ class Conversation(Protocol):
             doubts=(*verdict.doubts, *said.doubts),
             unheard=tuple(turn for turn in said.drafts if turn not in heard),
         )
+
+
+def _called(given: object) -> str:
+    return f"{type(given).__name__} {getattr(given, 'name', repr(given))}"[:60]
 
 
 def kind(protocol: type[Protocol]) -> str:

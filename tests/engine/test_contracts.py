@@ -21,6 +21,7 @@ from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.prefix_warmup import PrefixWarmup
 from oversight.engine.models.sender import Accounting, Sender
+from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.observer import Observer, ProgressDisplay
 from oversight.engine.run.run import Run, RunOptions
@@ -151,7 +152,7 @@ def test_who_looks_on_changes_no_outcome_and_leaves_with_the_run(name: str, plac
             with Run.open(open_sweep(Path("small.yaml")), RunOptions("store", Path(folder))) as run:
                 before = asyncio.all_tasks()
                 try:
-                    assert await run.execute(*observers) is None
+                    assert await execute(run, *observers) is None
                 finally:
                     assert asyncio.all_tasks() == before, "a task of an observer goes on"
 

@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import given
@@ -79,7 +80,7 @@ def places(tree: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 def sound(reply: Reply) -> None:
     """A reply that can be stored, addressed and read again."""
-    orjson.dumps(reply)
+    msgspec.json.encode(reply)
     assert isinstance(reply.text, str)
     assert reply.outcome in ("ok", "truncated", "refused", "empty")
     for asked in reply.tool_calls:

@@ -12,6 +12,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from oversight.engine.run.reader import RunReader
 from tests.command_line import oversight
 
 pytest.importorskip("huggingface_hub", reason="needs oversight-bench[data]")
@@ -112,8 +113,8 @@ def test_a_run_keeps_the_commit_that_it_began_with_and_needs_no_hub_again(hub, t
         return ran.code, ran.err + ran.out
 
     assert run("run", "hub.yaml", "--run-folder", "one")[0] == 0
-    manifest = json.loads((tmp_path / "one/manifest.json").read_text())
-    assert manifest["overrides"] == [f"problems.hf.revision={FIRST}"]
+    with RunReader(tmp_path / "one") as begun:
+        assert list(begun.manifest.overrides) == [f"problems.hf.revision={FIRST}"]
     made.head = SECOND
     code, told = run("run", "hub.yaml", "--run-folder", "one")
     assert (code, "one belongs to another sweep" in told) == (2, True)

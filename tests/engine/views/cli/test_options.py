@@ -122,6 +122,7 @@ ON_A_RUN = [
     words
     for words, command in COMMANDS.items()
     if next((each.name for each in command.params if isinstance(each, click.Argument)), "") == "run"
+    and words != "record"  # it takes a folder, in which there may be no run any more
 ]
 
 
