@@ -210,6 +210,7 @@ async def test_what_is_set_is_what_is_sent_and_recorded(name: str) -> None:
                 assert {each: each in blocks for each in conditions} == conditions
 
 
+@pytest.mark.usefixtures("our_prompts")
 async def test_every_block_of_the_prompts_is_read_by_somebody() -> None:
     """The known truth: a prompt set has no block that nobody reads."""
     unread = {block for block, _ in default_prompts().blocks}

@@ -137,6 +137,7 @@ READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.usefixtures("our_prompts")
 @sessions(Path(__file__).with_name("refusals.md"))
 def test_what_is_wrong_is_told_with_its_place_its_value_and_the_mend(
     session: Session,

@@ -6,16 +6,20 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from oversight.engine.analysis.scoring.agreement import shrunk
 from oversight.engine.analysis.scoring.asd import bounded, scored
 from oversight.engine.analysis.scoring.calibration import calibration
-from oversight.engine.analysis.scoring.components import design_effect
-from oversight.engine.analysis.scoring.contrasts import contrasts
-from oversight.engine.analysis.scoring.estimate import Ends, Estimate, detectable
+from oversight.engine.analysis.scoring.contrasts import contrasts, gap_recovered
+from oversight.engine.analysis.scoring.estimate import (
+    Ends,
+    Estimate,
+    detectable,
+    t_of,
+    t_quantile,
+)
 from oversight.engine.analysis.scoring.inference import Influences, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
-from oversight.engine.analysis.scoring.quantiles import t_of, t_quantile
-from oversight.engine.analysis.scoring.ratios import gap_recovered
-from oversight.engine.analysis.scoring.shrinkage import shrunk
+from oversight.engine.analysis.scoring.power import design_effect
 
 RNG = np.random.default_rng(0)
 
