@@ -65,6 +65,10 @@ class Submission:
         return f"{urlsafe_b64encode(bytes.fromhex(address)).decode().rstrip('=')}-{self.mark}"
 
 
+_MARK = re.compile(r"[0-9a-f]{16}")
+"""Marks name files."""
+
+
 class EventFile:
     """Events of one kind, in the order in which they came; a torn last one never was."""
 
@@ -219,6 +223,8 @@ class BatchJournal:
         match event:
             case {"intend": fields}:
                 batch = Submission(**fields)
+                if not _MARK.fullmatch(batch.mark):
+                    raise LookupError(f"{batch.mark!r:.40} is no mark of a batch")
                 self._marks.add(batch.mark)
                 self.intended[batch.mark] = batch
                 self.began = batch.at if self.began is None else self.began

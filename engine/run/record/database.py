@@ -28,6 +28,7 @@ from .cells import (
     trained,
     without,
 )
+from .errors import RunDamaged
 from .schema import (
     RUN_DB,
     STATUSES,
@@ -167,6 +168,12 @@ class RunDatabase(RunTables):
     def _copy(self, moved: Mapping[int, tuple[int, int, int]]) -> None:
         """Copy cells of the attached run, row by row: this run has no calls yet, so that theirs
         keep their numbers."""
+        columns = _CALL.replace("ours", "endpoint")
+        ((changed,),) = self.db.execute(
+            f"SELECT count(*) FROM source.calls WHERE crc <> crc_of({columns})"
+        ).fetchall()
+        if changed:
+            raise RunDamaged(self.file, f"{changed} calls of the run to take over were changed")
         ends = []
         for number, *end in self.db.execute("SELECT * FROM source.endpoints").fetchall():
             end[_ORIGIN] = "taken over"
@@ -210,11 +217,12 @@ class RunDatabase(RunTables):
         with self._transaction():
             self._forget_words()
             for place in places:
-                for status, failure, more in self.db.execute(
-                    "SELECT status, failure, more FROM cells WHERE place=?", (place,)
+                for status, failure in self.db.execute(
+                    "SELECT status, failure FROM cells WHERE place=?", (place,)
                 ):
+                    # Without what was said, which may have to be taken back.
                     told = {"place": place, "status": STATUSES[status], "why": why}
-                    told |= {"failure": failure, "more": more}
+                    told |= {"failure": failure}
                     self._event("again", orjson.dumps(told).decode())
                 self.db.execute("DELETE FROM cells WHERE place=?", (place,))
             self._forgotten()

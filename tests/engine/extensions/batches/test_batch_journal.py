@@ -104,6 +104,14 @@ def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path: Path) -> Non
     assert {file.name for file in folder.iterdir()} == (kept - {"book.jsonl"}) | {"book.jsonl.old"}
 
 
+def test_no_mark_is_a_path(tmp_path: Path) -> None:
+    BatchJournal(tmp_path).intend(FIRST)
+    book = tmp_path / "batches" / "book.jsonl"
+    book.write_text(book.read_text().replace(A, "../../thesis"))
+    with pytest.raises(RunFolderError, match="is no mark of a batch"):
+        BatchJournal(tmp_path)
+
+
 @pytest.mark.parametrize("link", ["batches", f"batches/{A}.calls"])
 def test_no_link_is_followed(tmp_path: Path, link: str) -> None:
     target = tmp_path / "target"

@@ -210,7 +210,13 @@ def test_a_cell_that_is_run_again_keeps_its_history(tmp_path: Path) -> None:
         assert read(tmp_path) == [spoken(1)]
         ((kind, body),) = database.fetched("SELECT kind, body FROM events")
     assert kind == "again"
-    assert json.loads(body)["failure"] == "unreadable" and json.loads(body)["place"] == 1
+    # Not what was said: whoever said it may take it back.
+    assert json.loads(body) == {
+        "place": 1,
+        "status": "failed",
+        "why": "run again",
+        "failure": "unreadable",
+    }
 
 
 WORDS = "The shipment weighed less than the ledger says, since two crates were left behind. "
@@ -530,6 +536,22 @@ def test_cells_stand_where_the_new_run_has_them_and_it_goes_on(
     asked = {call.address for cell in read(folder) for call in cell.calls}
     with RunTables.open(folder) as tables:
         assert {row.hex() for (row,) in tables.query("SELECT address FROM calls")} == asked
+
+
+@pytest.mark.unit
+def test_a_call_that_was_changed_is_not_taken_over_as_if_it_were_sound(
+    source: Path, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(source / RUN_DB)) as db:
+        db.execute("UPDATE calls SET dollars = 99 WHERE call = 1")
+        db.commit()
+    folder = tmp_path / "new"
+    folder.mkdir()
+    with closing(opened(folder)) as writer:
+        with pytest.raises(RunFolderError, match="1 calls of the run to take over were changed"):
+            writer.take(source, {0: (0, 0, 0)})
+        writer.write([spoken(0)])
+    assert read(folder) == [spoken(0)]
 
 
 @pytest.mark.unit
