@@ -194,7 +194,7 @@ def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tupl
             result.failed,
             result.missing,
             *figures,
-            float(samples.asd.values.std()) if samples else None,
+            float(samples.asd.values.std()) if samples and samples.asd.questions else None,
             result.bounds.worst if result.bounds else None,
             result.bounds.best if result.bounds else None,
             *chosen,

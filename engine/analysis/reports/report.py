@@ -402,7 +402,7 @@ def trends(results: Results) -> list[Trend]:
     """The trend of every protocol and judge with three agents or more."""
     lines: dict[tuple[str, str], list[Configuration]] = {}
     for row, samples in zip(results.rows, results.samples, strict=True):
-        if row.agent and samples:
+        if row.agent and samples and samples.eas:
             eas = samples.eas[results.betas.index(results.beta)]
             its = Configuration(row.agent, eas, samples.asd)
             lines.setdefault((row.protocol, row.judge), []).append(its)
