@@ -47,6 +47,7 @@ class Analysis(ABC):
 
 PLACES: Mapping[str, str] = MappingProxyType(
     {
+        "report": "reporting:Report",
         "frontier": "frontier:Frontier",
         "worlds": "calibration:Worlds",
         "calibration": "calibration:Calibration",
@@ -55,7 +56,7 @@ PLACES: Mapping[str, str] = MappingProxyType(
 )
 """`module:Class` below this package."""
 
-TOP = ("compare",)
+TOP = ("report", "compare")
 """Those with a command of their own beside `measure`."""
 
 

@@ -14,7 +14,7 @@ from ..run.reader import Follower, RunReader
 from ..run.record.errors import RunDamaged
 from ..run.sources import origins
 from ..sweep.grid import Grid, GridRow, baselines
-from .reports.aggregate import OutcomeTable
+from .reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
 from .reports.results import Results, score_rows
 from .scoring.arrays import Floats, Places, codes_of
 from .scoring.estimate import Interval
@@ -45,6 +45,13 @@ class RunRows:
     @property
     def sweep(self) -> Grid:
         return self.run.sweep
+
+    def valid(self) -> tuple["RunRows", int]:
+        """The run without the worlds in which a speaker did not do what it was told, and how many
+        they are."""
+        table = self.table.copied()
+        left_out = table.leave_out(SPOKEN_DOUBTS)
+        return RunRows(self.run, table, self.names), left_out
 
     def asd(self, score: str) -> dict[str, Influences]:
         """ASD by row name, of every row with a complete problem."""

@@ -80,10 +80,10 @@ def pivot(results: Results, problems: Iterable[Problem], by: Sequence[str]) -> l
     return [line for _, line in found]
 
 
-def rows_where(results: Results, conditions: Iterable[str]) -> Results:
-    """The rows that meet conditions such as `judge=sim/weak stated`; their lifts stay those over
-    their naive judges. UsageError for another form, and if no row has the value."""
-    kept = list(range(len(results.rows)))
+def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]) -> Results:
+    """Of some rows, those that meet conditions such as `judge=sim/weak stated`; their lifts stay
+    those over their naive judges. UsageError for another form, and if no row has the value."""
+    kept = list(among)
     for condition in conditions:
         name, equals, value = condition.partition("=")
         if not equals or name not in (*NAMES, *AXES):
@@ -177,7 +177,7 @@ def pivot_finding(
     if paper:
         columns = [*names, asd, slope, jse]
     title = f"{results.name}: {results.measure}, by {', '.join(by)}"
-    part = Part("groups", title, columns, lines, notes)
+    part = Part("groups", title, columns, lines, notes, latex=paper_table if paper else None)
     return Finding((part,), {"score": results.score}, tuple(results.origins))
 
 
