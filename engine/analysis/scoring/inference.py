@@ -147,9 +147,10 @@ class Influences:
 
     def less(self, other: "Influences | None") -> "Influences | None":
         """The difference; None where there is no other, or none of its questions."""
-        if other is None or (self._of and other._of and self._of.isdisjoint(other._of)):
+        if other is None:
             return None
-        return self - other
+        alike = self.questions == other.questions or not (self._of and other._of)
+        return None if not alike and self._of.isdisjoint(other._of) else self - other
 
     @property
     def _of(self) -> frozenset[str]:
@@ -420,14 +421,14 @@ def together(rows: Mapping[str, Influences]) -> Rows:
     shared = set(first.questions).intersection(*(other.questions for other in others))
     if not shared:
         raise ValueError(f"the rows {', '.join(rows)} share no question")
-    kept = [n for n, id in enumerate(first.questions) if id in shared]
+    kept = np.flatnonzero([id in shared for id in first.questions])
     ids = tuple(first.questions[n] for n in kept)
     keys, columns = first.ways["problem"][kept], []
     for name, row in rows.items():
         at = kept
         if row.questions != first.questions:
             place = {id: n for n, id in enumerate(row.questions)}
-            at = [place[id] for id in ids]
+            at = np.array([place[id] for id in ids])
         if other := np.flatnonzero(row.ways["problem"][at] != keys).tolist():
             raise ValueError(
                 f"question {ids[other[0]]} is in another group in row {name} than elsewhere"

@@ -26,7 +26,6 @@ from ...analysis.rows import RunRows, cluster, one_pair_meant, row_names
 from ...analysis.scoring.arrays import Floats
 from ...analysis.scoring.estimate import Ends
 from ...analysis.scoring.power import (
-    Components,
     Spread,
     components,
     design_effect,
@@ -195,7 +194,9 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
     separated from that of the level above, and counts there, so the value of buying more units is
     never overstated. UsageError for fewer than two questions that both rows have complete.
     """
-    ours, theirs = (_by_question(pilot, row, score) for row in (first, second))
+    ours, theirs = (
+        dict(zip(*verdict_scores(pilot, row, score), strict=True)) for row in (first, second)
+    )
     shared = [id for id in ours if id in theirs]
     if len(shared) < 2:
         raise UsageError(
@@ -205,9 +206,8 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
     one, two = (np.array([scores[id] for id in shared]) for scores in (ours, theirs))
     apart = one.mean(axis=(1, 2)) - two.mean(axis=(1, 2))
     effect = design_effect(apart, pilot.clusters(shared))
-    parts = [_parts(each) for each in (one, two)]
-    noise = sum(each.rerun * each.problems for each in parts)
-    between = max(0.0, float(apart.var(ddof=1)) - noise)
+    parts = [components(each) for each in (one, two)]
+    between = max(0.0, float(apart.var(ddof=1)) - sum(each.noise for each in parts))
     return (
         Spread(
             between,
@@ -219,16 +219,6 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
         ),
         len(shared),
     )
-
-
-def _by_question(run: RunRows, row: int, score: str) -> dict[str, Floats]:
-    return dict(zip(*verdict_scores(run, row, score), strict=True))
-
-
-def _parts(scores: Floats) -> Components:
-    """Components; with a single draw and verdict, all noise counts as between questions."""
-    n, k, j = scores.shape
-    return components(scores) if k * j > 1 else Components(n, 1, 1, 0.0, 0.0)
 
 
 def difference_ends(problems: Iterable[tuple[float, ...]], score: str) -> Ends:
