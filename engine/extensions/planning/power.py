@@ -21,6 +21,7 @@ from ...analysis.catalogue import Analysis
 from ...analysis.findings.finding import Finding, Part, number, people, plain
 from ...analysis.judged import table_spread
 from ...analysis.pairs import read_pair
+from ...analysis.reports.formats import above_0
 from ...analysis.reports.results import SCORE_NAMES
 from ...analysis.rows import RunRows, cluster, one_pair_meant, row_names
 from ...analysis.scoring.arrays import Floats
@@ -93,12 +94,6 @@ def _price(purchase: Purchase) -> tuple[float, int]:
     return (purchase.cost.likely if purchase.cost else 0.0, purchase.calls or drawn)
 
 
-def _above_0(given: float | str) -> float:
-    if not (number := float(given)) > 0 or not math.isfinite(number):
-        raise ValueError(f"{given} is not a finite number above 0")
-    return number
-
-
 def _chance(given: float | str) -> float:
     if not 0 < (number := float(given)) < 1:
         raise ValueError(f"{given} does not lie between 0 and 1")
@@ -113,7 +108,7 @@ class Power(Analysis):
     difference: float | None = flag(
         "Smallest difference of their ASD to detect.",
         name="--mde",
-        read=_above_0,
+        read=above_0,
         metavar="DIFFERENCE",
     )
     power: float = flag(
