@@ -101,7 +101,7 @@ class FrameReader:
                 world = (at.row, problem.id, key.labels[side], at.draw)
                 took = NOTHING_SPENT
                 if said and record:
-                    took = _of_cell([spent[call.address] for call in said.calls])
+                    took = of_cell([spent[call.address] for call in said.calls])
                 lines["cells"].append((*world, *key.cell(side, self._axes[at.row], record), *took))
                 if said is None or not isinstance(said.outcome, Verdict):
                     continue
@@ -234,7 +234,7 @@ def _turn(turn: Turn) -> tuple[Any, ...]:
     )
 
 
-def _of_cell(spent: Sequence[tuple[int, int, int, float | None]]) -> tuple[Any, ...]:
+def of_cell(spent: Sequence[tuple[int, int, int, float | None]]) -> tuple[Any, ...]:
     """Calls, tokens in, out and cached, dollars."""
     read = wrote = cached = 0
     dollars: float | None = 0.0
