@@ -56,7 +56,7 @@ def test_the_links_of_a_page_lead_to_what_is_there(page: Path) -> None:
             assert anchor in slugs, f"{page.name}: {link}; there are {sorted(slugs)}"
 
 
-@pytest.mark.wire
+@pytest.mark.real
 def test_the_site_is_built_without_a_broken_link(tmp_path: Path) -> None:
     pytest.importorskip("zensical", reason="the extra `docs` is not installed")
     config = (ROOT / "zensical.toml").read_text()

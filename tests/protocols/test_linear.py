@@ -171,9 +171,9 @@ def test_every_reader_of_a_models_words_takes_a_time_in_proportion_to_them(name:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_million_characters_of_its_own_alphabet_hold_no_reader_up(name: str) -> None:
+def test_a_hundred_thousand_characters_of_its_own_alphabet_hold_no_reader_up(name: str) -> None:
     read, own = READERS[name]
-    assert work(read, own, 1_000_000) <= MOST * 1_000_000
+    assert work(read, own, 100_000) <= MOST * 100_000
 
 
 @pytest.mark.parametrize("text", ["A", " ", "a", "B is", "The answer is A "])

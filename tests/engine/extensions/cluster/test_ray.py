@@ -17,9 +17,7 @@ from oversight.engine.run.record.tables import RunTables
 from tests.desk import CANARY, Desk
 from tests.waiting import end, until
 
-pytestmark = pytest.mark.wire
-
-ray = pytest.mark.skipif(
+lacks_ray = pytest.mark.skipif(
     find_spec("ray") is None, reason="Ray is not installed: pip install 'oversight-bench[ray]'"
 )
 SLOW = {"latency": 0.3, "spread": 0.5}
@@ -56,7 +54,8 @@ def spoken(run: Path) -> list[bytes]:
         return [said(cell) for cell in tables.cells()]
 
 
-@ray
+@pytest.mark.real
+@lacks_ray
 def test_three_workers_write_what_one_process_writes(tmp_path: Path, short: str) -> None:
     desk = Desk(tmp_path)
     desk.file.write_text(
@@ -76,7 +75,8 @@ def test_three_workers_write_what_one_process_writes(tmp_path: Path, short: str)
     assert spoken(run) == spoken(other)
 
 
-@ray
+@pytest.mark.real
+@lacks_ray
 def test_three_workers_keep_the_limits_of_one_ask_once_and_show_no_key(
     tmp_path: Path, short: str
 ) -> None:
@@ -96,7 +96,8 @@ def test_three_workers_keep_the_limits_of_one_ask_once_and_show_no_key(
     assert kept and not any(CANARY.encode() in file.read_bytes() for file in kept)
 
 
-@ray
+@pytest.mark.real
+@lacks_ray
 def test_a_killed_worker_is_replaced_and_loses_and_counts_nothing_twice(
     tmp_path: Path, short: str
 ) -> None:
@@ -118,7 +119,8 @@ def test_a_killed_worker_is_replaced_and_loses_and_counts_nothing_twice(
     assert spoken(desk.run) == spoken(tmp_path / "again")
 
 
-@ray
+@pytest.mark.real
+@lacks_ray
 def test_the_cap_is_kept_by_all_workers_together(tmp_path: Path, short: str) -> None:
     desk = Desk(tmp_path, problems=6)
     with desk.server({}):
@@ -130,7 +132,8 @@ def test_the_cap_is_kept_by_all_workers_together(tmp_path: Path, short: str) -> 
     assert enough.code == 0, enough.err
 
 
-@ray
+@pytest.mark.real
+@lacks_ray
 def test_a_stop_saves_what_is_in_flight_and_the_same_command_goes_on(
     tmp_path: Path, short: str
 ) -> None:
@@ -151,7 +154,8 @@ def test_a_stop_saves_what_is_in_flight_and_the_same_command_goes_on(
     assert not workers(short)
 
 
-@ray
+@pytest.mark.real
+@lacks_ray
 def test_what_kills_every_worker_fails_alone(tmp_path: Path, short: str) -> None:
     desk = Desk(tmp_path)
     (tmp_path / "mine.py").write_text(
@@ -175,7 +179,8 @@ def test_what_kills_every_worker_fails_alone(tmp_path: Path, short: str) -> None
     assert failed and all(b'"kind":"crash"' in line for line in failed) and len(lines) == 4
 
 
-@ray
+@pytest.mark.wire
+@lacks_ray
 def test_a_cluster_needs_a_store_that_its_machines_reach(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     with desk.server({}) as url:
@@ -185,6 +190,7 @@ def test_a_cluster_needs_a_store_that_its_machines_reach(tmp_path: Path) -> None
     assert "is a folder, which the machines of a cluster do not share" in done.err
 
 
+@pytest.mark.wire
 def test_without_ray_one_line_names_the_extra(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     hidden = (

@@ -11,7 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@pytest.mark.wire
+@pytest.mark.real
 @pytest.mark.skipif(find_spec("inspect_sentinel") is None, reason="Inspect is not installed")
 @pytest.mark.parametrize("cases", sorted(file.name for file in HERE.glob("cases_*.py")))
 def test_logs_tasks_and_monitors_hold(cases: str) -> None:

@@ -19,7 +19,7 @@ from tests.run_folders import everything
 from tests.waiting import end, until
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-pytestmark = pytest.mark.wire
+pytestmark = pytest.mark.real
 
 SLOW = {"latency": 0.2, "spread": 0.5}
 

@@ -19,7 +19,7 @@ from tests.command_line import ROOT, Command, environment
 FOUND = [each / "shared/data/nyu2023" for each in Path(__file__).parents]
 FOLDER = next((folder for folder in FOUND if folder.is_dir()), None)
 pytestmark = [
-    pytest.mark.wire,
+    pytest.mark.campaign,
     pytest.mark.skipif(FOLDER is None, reason="no files of the published experiment"),
 ]
 SETTINGS = ("human debate", "human consultancy", "AI debate", "AI consultancy")
