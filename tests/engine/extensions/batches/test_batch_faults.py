@@ -20,14 +20,12 @@ from oversight.engine.extensions.batches import results
 from oversight.engine.extensions.mock import rehearsed
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.run.batch_terms import BatchTerms
-from tests.batches import MODELS, NO_WAIT, BatchBench, end_batches
+from tests.batches import MODELS, NO_WAIT, end_batches
 
 pytestmark = pytest.mark.wire
 
 
-async def test_a_line_that_will_never_be_served_fails_its_cell_as_it_would_live(
-    bench: BatchBench,
-) -> None:
+async def test_a_line_that_will_never_be_served_fails_its_cell_as_it_would_live(bench):
     bench.problems = 6
     async with bench.server(errored=0.2) as server:
         went = await bench.run(server)
@@ -50,9 +48,7 @@ async def test_a_line_that_will_never_be_served_fails_its_cell_as_it_would_live(
     assert mended.bytes == live.bytes
 
 
-async def test_a_line_that_nobody_can_read_is_asked_once_more_and_never_bought_three_times(
-    bench: BatchBench,
-) -> None:
+async def test_a_line_that_nobody_can_read_is_asked_once_more_and_never_bought_three_times(bench):
     async with bench.server(garbled=0.4) as server:
         went = await bench.run(server)
         seen = server.counts()
@@ -81,12 +77,8 @@ STOPS: list[tuple[dict[str, Any], type[Exception], str]] = [
     indirect=["bench"],
 )
 async def test_what_no_call_is_at_fault_for_stops_the_run_and_fails_no_cell(
-    bench: BatchBench,
-    monkeypatch: pytest.MonkeyPatch,
-    does: dict[str, Any],
-    halt: type[Exception],
-    says: str,
-) -> None:
+    bench, monkeypatch, does, halt, says
+):
     for most in ("MAX_IN_A_ROW", "MAX_ALIKE"):
         monkeypatch.setattr(results, most, bench.problems)
     live = await bench.live()
@@ -102,9 +94,7 @@ async def test_what_no_call_is_at_fault_for_stops_the_run_and_fails_no_cell(
     assert (went.halt, went.bytes) == (None, live.bytes)
 
 
-async def test_a_line_that_three_batches_brought_no_reply_to_is_asked_live(
-    bench: BatchBench,
-) -> None:
+async def test_a_line_that_three_batches_brought_no_reply_to_is_asked_live(bench):
     live = await bench.live()
     async with bench.server(expired=1.0) as server:
         went = await bench.run(server)
@@ -122,9 +112,7 @@ async def test_a_line_that_three_batches_brought_no_reply_to_is_asked_live(
         ("The model gpt-0 does not exist", ModelNotFound),
     ],
 )
-async def test_lines_that_say_that_no_call_will_be_served_stop_the_run(
-    bench: BatchBench, says: str, halt: type[Exception]
-) -> None:
+async def test_lines_that_say_that_no_call_will_be_served_stop_the_run(bench, says, halt):
     def answer(call: Call) -> Reply:
         raise InvalidRequest(says)
 
@@ -140,9 +128,7 @@ async def test_lines_that_say_that_no_call_will_be_served_stop_the_run(
     assert not any(record.failure for record in went.records)
 
 
-async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(
-    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(bench, monkeypatch):
     key = rehearsed.REHEARSAL_KEY
     async with bench.server(delay=60.0) as server:
         await bench.run(server, terms=NO_WAIT)
@@ -158,9 +144,7 @@ async def test_with_another_key_batches_are_not_to_be_seen_and_the_mend_is_told(
         assert server.counts()["lines_twice"] == 0
 
 
-async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_home(
-    bench: BatchBench,
-) -> None:
+async def test_a_batch_that_the_vendor_has_lost_keeps_no_other_from_being_taken_home(bench):
     live = await bench.live()
     async with bench.server(delay=60.0) as server:
         await bench.run(server, terms=NO_WAIT)

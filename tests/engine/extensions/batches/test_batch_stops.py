@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -27,9 +26,7 @@ from tests.desk import Desk
 pytestmark = pytest.mark.wire
 
 
-async def test_a_stop_while_waiting_leaves_batches_there_and_the_same_command_takes_them(
-    bench: BatchBench,
-) -> None:
+async def test_a_stop_while_waiting_leaves_batches_there_and_the_same_command_takes_them(bench):
     live = await bench.live()
     async with bench.server(delay=0.4) as server:
         stopped = await stopped_once_out(bench, server)
@@ -43,7 +40,7 @@ async def test_a_stop_while_waiting_leaves_batches_there_and_the_same_command_ta
     assert went.account.sent == seen["lines"]
 
 
-async def test_whoever_does_not_wait_hands_in_and_goes_home(bench: BatchBench) -> None:
+async def test_whoever_does_not_wait_hands_in_and_goes_home(bench):
     live = await bench.live()
     async with bench.server(delay=60.0) as server:
         sittings = 0
@@ -58,7 +55,7 @@ async def test_whoever_does_not_wait_hands_in_and_goes_home(bench: BatchBench) -
     assert went.account.sent == seen["lines"]
 
 
-async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(bench: BatchBench) -> None:
+async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(bench):
     live = await bench.live()
     async with bench.server(delay=60.0) as server:
         await bench.run(server, terms=NO_WAIT)
@@ -71,7 +68,7 @@ async def test_a_run_goes_home_with_what_is_out_though_it_is_live_by_now(bench: 
     assert seen["ok"] + out == live.account.stored
 
 
-async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench: BatchBench) -> None:
+async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench):
     async with bench.server(delay=5.0) as server:
         await bench.run(server, terms=NO_WAIT)
         out = server.counts()["lines"]
@@ -86,9 +83,7 @@ async def test_what_no_cell_waits_for_any_more_is_cancelled_and_counted(bench: B
     assert went.account.stored == seen.get("lines_ok", 0)
 
 
-async def test_when_patience_ends_batches_are_cancelled_before_anything_is_asked_live(
-    bench: BatchBench,
-) -> None:
+async def test_when_patience_ends_batches_are_cancelled_before_anything_is_asked_live(bench):
     live = await bench.live()
     async with bench.server(delay=5.0) as server:
         went = await bench.run(server, terms=replace(BATCHED, patience=1.0))
@@ -100,7 +95,7 @@ async def test_when_patience_ends_batches_are_cancelled_before_anything_is_asked
     assert seen["lines_ok"] + seen["ok"] == live.account.stored
 
 
-async def test_a_batch_that_was_made_though_the_answer_was_lost_is_found(bench: BatchBench) -> None:
+async def test_a_batch_that_was_made_though_the_answer_was_lost_is_found(bench):
     live = await bench.live()
     async with bench.server(deaf=1.0, delay=0.1) as server:
         # Other batches of the account, of other sizes.
@@ -114,8 +109,8 @@ async def test_a_batch_that_was_made_though_the_answer_was_lost_is_found(bench: 
 
 
 async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twice(
-    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bench, monkeypatch
+):
     """As a kill leaves it between the vendor's answer and the journal."""
     live, append = await bench.live(), EventFile.append
 
@@ -138,7 +133,7 @@ async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twic
     assert (went.account.sent, went.account.doubtful) == (seen["lines"], 0)
 
 
-async def test_what_was_landed_and_not_entered_is_entered_once(bench: BatchBench) -> None:
+async def test_what_was_landed_and_not_entered_is_entered_once(bench):
     async with bench.server(delay=60.0) as server:
         await bench.run(server, terms=NO_WAIT)
         end_batches(server)
@@ -156,9 +151,7 @@ async def test_what_was_landed_and_not_entered_is_entered_once(bench: BatchBench
     assert went.account.batches == seen["batches"]
 
 
-async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(
-    openai: BatchBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(openai, monkeypatch):
     loaded, asked = None, asyncio.Event()
 
     def silent(*request: object) -> bool:
@@ -179,9 +172,7 @@ async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(
     assert stopped.run.awaited
 
 
-async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(
-    openai: BatchBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(openai, monkeypatch):
     monkeypatch.setattr(retrying, "GIVE_UP", 1.0)
     async with openai.server(delay=60.0) as server:
         terms = replace(BATCHED, max_lines=1, waits=False)
@@ -203,7 +194,7 @@ async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(
     assert down.run.awaited == out.run.awaited
 
 
-def test_batches_are_listed_and_cancelled_and_what_is_paid_is_kept(tmp_path: Path) -> None:
+def test_batches_are_listed_and_cancelled_and_what_is_paid_is_kept(tmp_path):
     desk = Desk(tmp_path, problems=1)
     with desk.server({"batch": {"delay": 3600.0}}) as url:
         assert desk.sit_here("--batch", "--no-wait").code == 3

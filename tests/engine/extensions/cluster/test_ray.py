@@ -56,7 +56,7 @@ def spoken(run: Path) -> list[bytes]:
 
 @pytest.mark.real
 @lacks_ray
-def test_three_workers_write_what_one_process_writes(tmp_path: Path, short: str) -> None:
+def test_three_workers_write_what_one_process_writes(tmp_path, short):
     desk = Desk(tmp_path)
     desk.file.write_text(
         "name: s\nproblems: {bundled: arithmetic}\njudges: {kind: stated, model: sim/judge}\n"
@@ -77,9 +77,7 @@ def test_three_workers_write_what_one_process_writes(tmp_path: Path, short: str)
 
 @pytest.mark.real
 @lacks_ray
-def test_three_workers_keep_the_limits_of_one_ask_once_and_show_no_key(
-    tmp_path: Path, short: str
-) -> None:
+def test_three_workers_keep_the_limits_of_one_ask_once_and_show_no_key(tmp_path, short):
     desk = Desk(tmp_path, problems=4)
     # The server refuses what exceeds these, and counts it.
     desk.file.write_text(desk.file.read_text().replace("concurrency: 6", "requests: 1200"))
@@ -98,9 +96,7 @@ def test_three_workers_keep_the_limits_of_one_ask_once_and_show_no_key(
 
 @pytest.mark.real
 @lacks_ray
-def test_a_killed_worker_is_replaced_and_loses_and_counts_nothing_twice(
-    tmp_path: Path, short: str
-) -> None:
+def test_a_killed_worker_is_replaced_and_loses_and_counts_nothing_twice(tmp_path, short):
     desk = Desk(tmp_path, problems=6)
     with desk.server(SLOW) as url:
         process = started(desk, short)
@@ -121,7 +117,7 @@ def test_a_killed_worker_is_replaced_and_loses_and_counts_nothing_twice(
 
 @pytest.mark.real
 @lacks_ray
-def test_the_cap_is_kept_by_all_workers_together(tmp_path: Path, short: str) -> None:
+def test_the_cap_is_kept_by_all_workers_together(tmp_path, short):
     desk = Desk(tmp_path, problems=6)
     with desk.server({}):
         stopped = end(started(desk, short, "--max-cost", "0.02"))
@@ -134,9 +130,7 @@ def test_the_cap_is_kept_by_all_workers_together(tmp_path: Path, short: str) -> 
 
 @pytest.mark.real
 @lacks_ray
-def test_a_stop_saves_what_is_in_flight_and_the_same_command_goes_on(
-    tmp_path: Path, short: str
-) -> None:
+def test_a_stop_saves_what_is_in_flight_and_the_same_command_goes_on(tmp_path, short):
     desk = Desk(tmp_path, problems=6)
     with desk.server(SLOW) as url:
         process = started(desk, short)
@@ -156,7 +150,7 @@ def test_a_stop_saves_what_is_in_flight_and_the_same_command_goes_on(
 
 @pytest.mark.real
 @lacks_ray
-def test_what_kills_every_worker_fails_alone(tmp_path: Path, short: str) -> None:
+def test_what_kills_every_worker_fails_alone(tmp_path, short):
     desk = Desk(tmp_path)
     (tmp_path / "mine.py").write_text(
         "import os\nfrom dataclasses import dataclass\n"
@@ -181,7 +175,7 @@ def test_what_kills_every_worker_fails_alone(tmp_path: Path, short: str) -> None
 
 @pytest.mark.wire
 @lacks_ray
-def test_a_cluster_needs_a_store_that_its_machines_reach(tmp_path: Path) -> None:
+def test_a_cluster_needs_a_store_that_its_machines_reach(tmp_path):
     desk = Desk(tmp_path)
     with desk.server({}) as url:
         done = desk.sit_here("--ray", "127.0.0.1:1")
@@ -191,7 +185,7 @@ def test_a_cluster_needs_a_store_that_its_machines_reach(tmp_path: Path) -> None
 
 
 @pytest.mark.wire
-def test_without_ray_one_line_names_the_extra(tmp_path: Path) -> None:
+def test_without_ray_one_line_names_the_extra(tmp_path):
     desk = Desk(tmp_path)
     hidden = (
         "import sys; sys.modules['ray'] = None\nfrom oversight.engine.__main__ import main\nmain()"

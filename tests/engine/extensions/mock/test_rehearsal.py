@@ -25,7 +25,7 @@ from oversight.engine.extensions.mock import (
     Responder,
     load_profile,
 )
-from tests.sessions import Session, sessions
+from tests.sessions import sessions
 from tests.tables import expressions
 
 pytestmark = pytest.mark.wire
@@ -92,11 +92,8 @@ async def asked(
 
 @sessions(Path(__file__).with_name("rehearsal.md"))
 def test_the_vendors_clients_make_of_it_what_they_make_of_the_vendors(
-    session: Session,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    session, request, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
 
     def profile(text: str) -> object:
@@ -113,7 +110,7 @@ def test_the_vendors_clients_make_of_it_what_they_make_of_the_vendors(
     session.check(request, answer)
 
 
-async def test_the_quota_ends_after_as_many_replies_as_it_holds() -> None:
+async def test_the_quota_ends_after_as_many_replies_as_it_holds():
     async with clients(Profile(quota=2)) as (chat, _, server):
         await chat()
         await chat()
@@ -123,7 +120,7 @@ async def test_the_quota_ends_after_as_many_replies_as_it_holds() -> None:
     assert server.counts()["quota"] == 1
 
 
-async def test_a_call_that_nobody_can_answer_is_told_so() -> None:
+async def test_a_call_that_nobody_can_answer_is_told_so():
     def answer(call: Call) -> Reply:
         raise ModelNotFound(f"nobody plays {call.model}")
 
@@ -135,7 +132,7 @@ async def test_a_call_that_nobody_can_answer_is_told_so() -> None:
     assert server.counts()["nonsense"] == 2
 
 
-async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_in() -> None:
+async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_in():
     profile = Profile((FaultWindow("server_error", 0.3), FaultWindow("overloaded", 0.3)), seed=5)
 
     async def fates(order: list[int]) -> dict[int, str]:
@@ -154,7 +151,7 @@ async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_i
     assert set(forwards.values()) == {"ok", "500", "503"}
 
 
-def test_spells_begin_and_end_and_their_shares_add_up() -> None:
+def test_spells_begin_and_end_and_their_shares_add_up():
     profile = Profile((FaultWindow("html", 0.25, end=60.0), FaultWindow("reset", 0.5, start=30.0)))
     assert profile.fault(0.2, elapsed=0.0) == "html"
     assert profile.fault(0.3, elapsed=0.0) is None
@@ -163,7 +160,7 @@ def test_spells_begin_and_end_and_their_shares_add_up() -> None:
     assert profile.fault(0.2, elapsed=60.0) == "reset"
 
 
-async def test_what_was_generated_is_counted_as_billed() -> None:
+async def test_what_was_generated_is_counted_as_billed():
     async with clients(answer=says(Reply("x" * 400))) as (chat, claude, server):
         await chat()
         await claude()
@@ -173,7 +170,7 @@ async def test_what_was_generated_is_counted_as_billed() -> None:
     assert (counts["in_flight"], counts["peak"]) == (0, 1)
 
 
-def test_profiles_have_names_and_files(tmp_path: Path) -> None:
+def test_profiles_have_names_and_files(tmp_path):
     assert load_profile("storm") is PROFILES["storm"]
     rainy = tmp_path / "rainy.yaml"
     rainy.write_text("spells:\n- {fault: html, share: 0.5, end: 60}\nlatency: 0.1\nseed: 3\n")
@@ -184,7 +181,7 @@ def test_profiles_have_names_and_files(tmp_path: Path) -> None:
     assert load_profile(str(dry)) == Profile((FaultWindow("quota", 1.0),), speed=10.0)
 
 
-def test_it_runs_from_the_command_line_and_stops_when_told() -> None:
+def test_it_runs_from_the_command_line_and_stops_when_told():
     flags = ("--profile", "calm", "--words", "3")
     command = [sys.executable, "-m", "oversight.engine.extensions.mock", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -198,7 +195,7 @@ def test_it_runs_from_the_command_line_and_stops_when_told() -> None:
     assert server.returncode == 0
 
 
-async def test_counts_are_served_as_json() -> None:
+async def test_counts_are_served_as_json():
     async with clients() as (chat, _, server):
         await chat()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -210,7 +207,7 @@ async def test_counts_are_served_as_json() -> None:
         await writer.wait_closed()
 
 
-async def test_what_is_no_http_is_turned_away() -> None:
+async def test_what_is_no_http_is_turned_away():
     async with MockServer() as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"\x16\x03\x01 hello")
@@ -219,7 +216,7 @@ async def test_what_is_no_http_is_turned_away() -> None:
         await writer.wait_closed()
 
 
-async def test_a_rehearsed_model_is_not_told_the_draw() -> None:
+async def test_a_rehearsed_model_is_not_told_the_draw():
     seen: list[Call] = []
 
     def answer(call: Call) -> Reply:

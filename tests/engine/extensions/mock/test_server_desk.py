@@ -17,7 +17,7 @@ BODY = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": 
 DESK = Profile(batch=BatchProfile(expired=0.5))
 
 
-async def test_openais_own_client_gets_along_with_it() -> None:
+async def test_openais_own_client_gets_along_with_it():
     import openai
 
     lines = [
@@ -49,7 +49,7 @@ async def test_openais_own_client_gets_along_with_it() -> None:
     assert codes == {None, "batch_expired"}
 
 
-async def test_anthropics_own_client_gets_along_with_it() -> None:
+async def test_anthropics_own_client_gets_along_with_it():
     import anthropic
 
     async with (

@@ -10,24 +10,19 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from oversight.cache.bundle import BundleStore
 from oversight.cache.record import read_record
 from oversight.engine.run.manifest import read_manifest
 from oversight.protocols.datasets.jsonl import write_jsonl
-from tests.command_line import Command
 from tests.fakes import APPLES, CRATES
 from tests.packs import Members, member, members, packed
 
 
 def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
-    place: Path,
-    command: Command,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    place, command, monkeypatch, caplog
+):
     monkeypatch.setenv("HOME", str(place))
     assert command("run", "small.yaml", "--limit", "1", "--run-folder", "run").code == 0
     assert read_manifest(place / "run").store == "~/store"
@@ -56,8 +51,8 @@ def with_file(content: Members, name: str, data: bytes, kind: bytes = tarfile.RE
 
 
 def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
-    pack: Path, place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    pack, place, command, monkeypatch
+):
     assert command("pack", "make", "run", "-o", "again.oversight").code == 0
     assert pack.read_bytes() == (place / "again.oversight").read_bytes()
     opened = command("pack", "open", pack, "-o", "opened/run")
@@ -72,9 +67,7 @@ def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
     assert {n for n in ours if n != "pack.json" and ours[n] != theirs.get(n)} <= {"replies.bundle"}
 
 
-def test_replies_travel_without_their_requests_where_source_texts_stay(
-    place: Path, command: Command
-) -> None:
+def test_replies_travel_without_their_requests_where_source_texts_stay(place, command):
     told = replace(APPLES, question=replace(CRATES, passage="A text that nobody may copy."))
     write_jsonl([told], place / "own.jsonl")
     from_own = ("--set", "problems={file: own.jsonl}", "--set", "judges.reads_passage=true")
@@ -152,9 +145,7 @@ def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
     )
 
 
-def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(
-    pack: Path, place: Path, command: Command
-) -> None:
+def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(pack, place, command):
     before = {file for file in place.rglob("*")}
     for name, write, told in hostile(pack):
         bad = place / "bad.oversight"

@@ -4,15 +4,12 @@ import json
 import random
 import socket
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
 from oversight.engine.extensions.pack.verifying import verify
-from tests.command_line import Command
-from tests.conftest import Campaign
 from tests.packs import members, packed, resealed
 
 Change = Callable[[dict[str, bytes]], None]
@@ -20,8 +17,8 @@ Change = Callable[[dict[str, bytes]], None]
 
 @pytest.mark.wire
 def test_a_pack_is_verified_without_a_socket_and_without_its_code(
-    pack: Path, place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    pack, place, command, monkeypatch
+):
     def refused(*parts: Any, **more: Any) -> None:
         raise AssertionError("a socket was opened")
 
@@ -35,9 +32,7 @@ def test_a_pack_is_verified_without_a_socket_and_without_its_code(
 
 
 @pytest.mark.campaign
-def test_every_changed_byte_is_told_by_the_name_of_its_file(
-    pack: Path, tmp_path: Path, campaign: Campaign
-) -> None:
+def test_every_changed_byte_is_told_by_the_name_of_its_file(pack, tmp_path, campaign):
     """Half of the changes go with a table of contents that was made anew."""
     chance = random.Random(campaign.seed)
     whole = {each.name: data for each, data in members(pack)}
@@ -61,9 +56,7 @@ def test_every_changed_byte_is_told_by_the_name_of_its_file(
 
 
 @pytest.mark.campaign
-def test_packs_as_they_were_made_raise_no_alarm(
-    place: Path, command: Command, campaign: Campaign
-) -> None:
+def test_packs_as_they_were_made_raise_no_alarm(place, command, campaign):
     protocols = (
         "naive_judge",
         "propaganda",
@@ -163,9 +156,7 @@ def another_figure(members: dict[str, bytes]) -> None:
     ],
     ids=["cell", "verdict", "reply", "replies", "tokens", "problem", "figure", "identity"],
 )
-def test_a_change_is_named_though_every_digest_was_made_anew(
-    pack: Path, change: Change, named: str, figures: bool
-) -> None:
+def test_a_change_is_named_though_every_digest_was_made_anew(pack, change, named, figures):
     found = {each.name: data for each, data in members(pack)}
     change(found)
     resealed(pack, found, figures=figures)
@@ -182,9 +173,7 @@ def test_a_change_is_named_though_every_digest_was_made_anew(
     ],
     ids=["code", "settings", "claim"],
 )
-def test_a_change_beside_the_evidence_is_named(
-    pack: Path, command: Command, change: Change, named: str
-) -> None:
+def test_a_change_beside_the_evidence_is_named(pack, command, change, named):
     found = {each.name: data for each, data in members(pack)}
     change(found)
     resealed(pack, found)
@@ -194,7 +183,7 @@ def test_a_change_beside_the_evidence_is_named(
 
 
 @pytest.mark.parametrize("raw", [b"[]", b"5", b"", b"{", b"\xff", b'{"cells": {"99": "a"}}'])
-def test_figures_of_another_kind_are_named(pack: Path, raw: bytes) -> None:
+def test_figures_of_another_kind_are_named(pack, raw):
     resealed(pack, {"figures.json": raw})
     _, wrong = verify(pack)
     assert wrong and all(each.startswith("figures.json: ") for each in wrong), wrong

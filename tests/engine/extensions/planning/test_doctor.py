@@ -11,7 +11,6 @@ from oversight.engine.extensions.planning.preflight import clock_of
 from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
 from oversight.engine.providers.same_model import same_model
 from tests.answering import alike, answering
-from tests.command_line import Command
 
 
 def test_an_answer_of_another_model_is_no_answer_of_this_one():
@@ -27,9 +26,7 @@ def test_an_answer_of_another_model_is_no_answer_of_this_one():
 
 @pytest.mark.wire
 @pytest.mark.parametrize(("served", "code"), [("other-7b", 1), ("llama-3-8b.gguf", 0)])
-def test_a_server_that_answers_as_another_model_is_not_well(
-    command: Command, monkeypatch, served, code
-):
+def test_a_server_that_answers_as_another_model_is_not_well(command, monkeypatch, served, code):
     body = json.dumps(
         {
             "model": served,

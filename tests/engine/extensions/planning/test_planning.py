@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -177,7 +176,7 @@ protocols:
 """
 
 
-def test_a_passage_is_planned_at_the_price_of_cached_tokens(tmp_path: Path) -> None:
+def test_a_passage_is_planned_at_the_price_of_cached_tokens(tmp_path):
     """Four speeches about one passage: the first writes it to the vendor's cache, three read it
     there, where a token costs a tenth; at the high end the cache is not counted on."""
     story = "A long story about oil and lamps on Skarn. " * 400
@@ -204,7 +203,7 @@ def notes(judge: Judge, agent: Agent) -> tuple[str, ...]:
     return cramped(Sweep("cramped", (APPLES,), report_rows([Propaganda(judge, agent)])))
 
 
-def test_a_role_without_room_for_reasoning_is_told_with_the_mend() -> None:
+def test_a_role_without_room_for_reasoning_is_told_with_the_mend():
     (note,) = notes(StatedJudge(ALWAYS), Agent("sim/strong"))
     assert note.startswith("openai/o3 reasons before it replies")
     assert "256 tokens as a judge that is asked stated: set reasoning_tokens" in note
@@ -213,15 +212,15 @@ def test_a_role_without_room_for_reasoning_is_told_with_the_mend() -> None:
 @pytest.mark.parametrize(
     "judge", [Jury((StatedJudge(ALWAYS), StatedJudge("sim/a"))), Ensemble(StatedJudge(ALWAYS))]
 )
-def test_a_role_within_a_role_is_found(judge: Judge) -> None:
+def test_a_role_within_a_role_is_found(judge):
     assert len(notes(judge, Agent("sim/strong"))) == 1
 
 
-def test_a_role_with_room_is_not_told() -> None:
+def test_a_role_with_room_is_not_told():
     roomy = StatedJudge(ALWAYS, reasoning_tokens=4096)
     assert notes(roomy, Agent(ALWAYS, reasoning_tokens=4096)) == ()
 
 
-def test_effort_makes_a_model_reason_that_need_not() -> None:
+def test_effort_makes_a_model_reason_that_need_not():
     assert not reasons("openai/gpt-4o", "") and not reasons("sim/strong", "high")
     assert reasons("openai/gpt-4o", "low") and not reasons("openai/gpt-4o", "none")

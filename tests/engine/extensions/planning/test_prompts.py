@@ -28,12 +28,12 @@ debate:
 """
 
 
-def test_the_default_set_is_no_setting_of_a_row() -> None:
+def test_the_default_set_is_no_setting_of_a_row():
     assert sweep(GRID).identity == sweep(GRID + "prompts: default\n").identity
     assert all(row.protocol.prompts is None for row in sweep(GRID).rows)
 
 
-def test_one_block_may_be_changed_alone_and_reaches_the_protocols_that_read_it() -> None:
+def test_one_block_may_be_changed_alone_and_reaches_the_protocols_that_read_it():
     grid = sweep(GRID, "prompts.debate.judge=Judge well.")
     naive, debate = (row.protocol for row in grid.rows)
     assert naive.prompts is None
@@ -41,7 +41,7 @@ def test_one_block_may_be_changed_alone_and_reaches_the_protocols_that_read_it()
     assert debate.words.text("debate.rules") == default_prompts().text("debate.rules")
 
 
-def test_sets_are_an_axis_and_rows_tell_them_apart(tmp_path: Path) -> None:
+def test_sets_are_an_axis_and_rows_tell_them_apart(tmp_path):
     (tmp_path / "mine.yaml").write_text(MINE)
     (tmp_path / "s.yaml").write_text(
         GRID + "problems: {bundled: arithmetic}\nprompts: [default, mine.yaml]\n"
@@ -55,9 +55,7 @@ def test_sets_are_an_axis_and_rows_tell_them_apart(tmp_path: Path) -> None:
     assert len(grid.prompts) == 12 and grid.prompts != sweep(GRID).prompts
 
 
-def test_a_run_keeps_its_words_when_their_file_has_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_keeps_its_words_when_their_file_has_gone(tmp_path, monkeypatch):
     monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
     (tmp_path / "mine.yaml").write_text(MINE)
     (tmp_path / "s.yaml").write_text(
@@ -76,7 +74,7 @@ def test_a_run_keeps_its_words_when_their_file_has_gone(
     assert (again.identity, again.prompts) == (manifest.identity, manifest.prompts)
 
 
-def test_what_every_seat_reads_can_be_looked_at(tmp_path: Path) -> None:
+def test_what_every_seat_reads_can_be_looked_at(tmp_path):
     (tmp_path / "s.yaml").write_text(GRID + "problems: {bundled: arithmetic}\n")
     said = within("plan", "--prompts", "s.yaml", "--protocol", "debate", cwd=tmp_path)
     assert said.code == 0
@@ -91,11 +89,11 @@ def test_what_every_seat_reads_can_be_looked_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("our_prompts")
-def test_the_page_of_prompts_is_what_seats_read_now() -> None:
+def test_the_page_of_prompts_is_what_seats_read_now():
     assert PAGE.read_text() == prompt_page(), "run: make docs"
 
 
-def test_rows_of_every_prompt_set_have_one_naive_judge(tmp_path: Path) -> None:
+def test_rows_of_every_prompt_set_have_one_naive_judge(tmp_path):
     """Of three sets the naive judge has two rows: one changes nothing that it reads."""
     (tmp_path / "s.yaml").write_text(
         GRID

@@ -15,8 +15,7 @@ from oversight.engine.providers.catalogue import connect, provider_of
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.run.loaded_sweep import open_run, open_sweep
 from oversight.engine.run.manifest import read_manifest
-from tests.command_line import Command
-from tests.sessions import Session, sessions
+from tests.sessions import sessions
 from tests.tables import expressions
 
 SWEEP = """\
@@ -55,9 +54,7 @@ def written(
 
 
 @sessions(Path(__file__).with_name("traps.md"))
-def test_what_a_model_does_not_take_is_told_by_the_dry_run(
-    session: Session, request: pytest.FixtureRequest, place: Path, command: Command
-) -> None:
+def test_what_a_model_does_not_take_is_told_by_the_dry_run(session, request, place, command):
     def told(text: str) -> list[str]:
         model, *settings = text.splitlines()
         name, _, own = model.partition(", ")
@@ -74,16 +71,14 @@ def test_what_a_model_does_not_take_is_told_by_the_dry_run(
 
 
 @pytest.mark.parametrize("model", FAMILIES)
-def test_the_defaults_are_fine_for_every_family_with_and_without_tools(
-    model: str, place: Path, command: Command
-) -> None:
+def test_the_defaults_are_fine_for_every_family_with_and_without_tools(model, place, command):
     file = written(place, model, settings="tools: [none, calculator]", judge=model)
     ran = command("plan", file, "--dry-run")
     assert (ran.code, ": fine." in ran.out) == (0, True), ran.err
 
 
 @pytest.mark.wire
-def test_what_the_dry_run_calls_fine_no_vendor_refuses(place: Path, command: Command) -> None:
+def test_what_the_dry_run_calls_fine_no_vendor_refuses(place, command):
     file = written(place, *FAMILIES, settings="tools: [none, calculator]")
     assert command("plan", file, "--dry-run").code == 0
     ran = command("rehearse", file, "--profile", "2026", "--speed", "20", "--json")
@@ -96,9 +91,7 @@ def test_what_the_dry_run_calls_fine_no_vendor_refuses(place: Path, command: Com
 
 
 @pytest.mark.wire
-def test_efforts_that_the_dry_run_calls_fine_no_vendor_refuses(
-    place: Path, command: Command
-) -> None:
+def test_efforts_that_the_dry_run_calls_fine_no_vendor_refuses(place, command):
     agents = []
     for effort in ("low", "medium", "high", "xhigh", "max", "none", "minimal"):
         settings = f"effort: {effort}, max_tokens: 4096"
@@ -155,17 +148,13 @@ async def posted(**fields: object) -> str:
 
 @pytest.mark.wire
 @sessions(Path(__file__).with_name("refused.md"))
-def test_the_servers_of_the_profile_refuse_what_the_vendors_refuse(
-    session: Session, request: pytest.FixtureRequest
-) -> None:
+def test_the_servers_of_the_profile_refuse_what_the_vendors_refuse(session, request):
     names = {"refused": refused, "posted": posted, "TOOL": TOOL, "UNSIGNED": UNSIGNED}
     names |= {"ResponseFormat": ResponseFormat}
     session.check(request, expressions(names))
 
 
-def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(
-    place: Path, command: Command
-) -> None:
+def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(place, command):
     file = written(place, "openai/gpt-6-sol", settings="tools: calculator")
     opened = open_sweep(file)
     assert opened.models.apis == {"openai/gpt-6-sol": "responses", "openai/gpt-4.1-mini": "chat"}
@@ -178,7 +167,7 @@ def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(
 
 
 @pytest.mark.wire
-def test_a_run_keeps_to_the_endpoint_it_was_started_with(place: Path, command: Command) -> None:
+def test_a_run_keeps_to_the_endpoint_it_was_started_with(place, command):
     file = written(
         place, "openai/gpt-6-sol", settings="tools: calculator", judge="openai/gpt-6-sol"
     )

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import orjson
-import pytest
 
 from oversight.cache.call import ResponseFormat
 from oversight.engine.extensions.simulation import SimModel
@@ -12,7 +11,7 @@ from oversight.protocols.drafting.side_check import side_form
 from oversight.protocols.mechanisms.baselines import choice_form
 from oversight.protocols.prompts.forms import NUMBER, Form, probabilities_form
 from tests.fakes import CRATES
-from tests.sessions import Session, sessions
+from tests.sessions import sessions
 from tests.tables import expressions
 
 
@@ -35,7 +34,5 @@ NAMES = {
 
 
 @sessions(Path(__file__).with_name("forms.md"))
-def test_forms_are_known_by_their_shape_and_filled_as_the_model_believes(
-    session: Session, request: pytest.FixtureRequest
-) -> None:
+def test_forms_are_known_by_their_shape_and_filled_as_the_model_believes(session, request):
     session.check(request, expressions(NAMES))

@@ -9,7 +9,6 @@ from oversight.protocols.drafting.side_check import NO_SIDE, SideCheck, reader, 
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import (
     DistributionJudge,
-    Judge,
     LogprobJudge,
     StatedJudge,
     VotesJudge,
@@ -43,7 +42,7 @@ def heard(problem: Problem, *spoken: tuple[int, float]) -> Transcript:
 
 
 @each_judge
-async def test_a_judge_adds_what_it_hears_to_what_it_knows(judge: Judge) -> None:
+async def test_a_judge_adds_what_it_hears_to_what_it_knows(judge):
     for problem in PROBLEMS[:10]:
         best = problem.best
         transcript = heard(problem, (best, 1.5), (1 - best, 1.0), (1 - best, 0.25))
@@ -52,7 +51,7 @@ async def test_a_judge_adds_what_it_hears_to_what_it_knows(judge: Judge) -> None
 
 
 @each_judge
-async def test_equal_evidence_is_an_exact_tie(judge: Judge) -> None:
+async def test_equal_evidence_is_an_exact_tie(judge):
     right, wrong = FIRST.best, 1 - FIRST.best
     transcript = heard(FIRST, (wrong, 0.1), (wrong, 0.2), (right, -0.45))
     verdict = await judge.judge(transcript, QUIET)
@@ -60,7 +59,7 @@ async def test_equal_evidence_is_an_exact_tie(judge: Judge) -> None:
 
 
 @each_judge
-async def test_among_four_answers_belief_is_shared_out_by_softmax(judge: Judge) -> None:
+async def test_among_four_answers_belief_is_shared_out_by_softmax(judge):
     answers = tuple(Answer(label, f"It is {label}.") for label in "ABCD")
     problem = Problem("four", Question("Which of four?", answers), (-1, -1, 1, -1))
     verdict = await judge.judge(heard(problem, (0, 1.5), (3, 0.5)), simulated([problem]))
@@ -69,22 +68,20 @@ async def test_among_four_answers_belief_is_shared_out_by_softmax(judge: Judge) 
 
 
 @each_judge
-async def test_hopeless_evidence_leaves_a_readable_verdict(judge: Judge) -> None:
+async def test_hopeless_evidence_leaves_a_readable_verdict(judge):
     verdict = await judge.judge(heard(FIRST, (FIRST.best, 2000.0)), QUIET)
     assert verdict.probs[FIRST.best] == 1
 
 
 @pytest.mark.parametrize("candidates", [2, 5, 6, 20])
-async def test_logprobs_give_the_same_belief_however_many_candidates_are_asked_for(
-    candidates: int,
-) -> None:
+async def test_logprobs_give_the_same_belief_however_many_candidates_are_asked_for(candidates):
     judge = LogprobJudge("sim/it", top_logprobs=candidates)
     verdict = await judge.judge(heard(FIRST, (FIRST.best, 5.0)), QUIET)
     assert verdict.probs[FIRST.best] == pytest.approx(logistic(5.75), abs=1e-12)
     assert verdict.judgements[0].captured == pytest.approx(0.96)
 
 
-def test_candidates_are_variants_and_strays_best_first_and_no_more_than_the_whole() -> None:
+def test_candidates_are_variants_and_strays_best_first_and_no_more_than_the_whole():
     token = label_token(("A", "B"), (1.0, 0.0), 20)
     assert {" A", "(B", "The"} <= {text for text, _ in token.top}
     logprobs = [logprob for _, logprob in token.top]
@@ -93,7 +90,7 @@ def test_candidates_are_variants_and_strays_best_first_and_no_more_than_the_whol
     assert (token.text, token.logprob) == token.top[0]
 
 
-async def test_votes_fall_as_often_on_the_truth_as_it_is_believed() -> None:
+async def test_votes_fall_as_often_on_the_truth_as_it_is_believed():
     sim = simulated(PROBLEMS, SimModel(insight=0.5, noise=1.0))
     judge = VotesJudge("sim/it", n=1)
     right = 0
@@ -103,7 +100,7 @@ async def test_votes_fall_as_often_on_the_truth_as_it_is_believed() -> None:
     assert within(right, 500, (logistic(1.5) + logistic(-0.5)) / 2)
 
 
-async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it() -> None:
+async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it():
     sim = simulated(PROBLEMS, SimModel(insight=1.0, noise=0.5))
     protocol = OpenTrust(StatedJudge("sim/quiet"), Agent("sim/it"))
     right = 0
@@ -118,7 +115,7 @@ async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it() -> None
 @pytest.mark.parametrize(
     "judge", [*JUDGES, VotesJudge("sim/it", n=1)], ids=lambda judge: judge.kind
 )
-async def test_muddled_judgements_appear_at_their_rate_and_cannot_be_read(judge: Judge) -> None:
+async def test_muddled_judgements_appear_at_their_rate_and_cannot_be_read(judge):
     sim = simulated(PROBLEMS, SimModel(muddle=0.2))
     unreadable = 0
     for problem in PROBLEMS[:500]:
@@ -130,14 +127,14 @@ async def test_muddled_judgements_appear_at_their_rate_and_cannot_be_read(judge:
     assert within(unreadable, 500, 0.2)
 
 
-async def test_speeches_are_never_muddled() -> None:
+async def test_speeches_are_never_muddled():
     sim = simulated(PROBLEMS, SimModel(muddle=1))
     question = FIRST.question
     turn = await Agent("sim/it").speak(Transcript(question), question.answers[0], sim)
     assert turn.text.startswith("(A)")
 
 
-async def test_a_reader_tells_which_answer_a_speech_argues_for() -> None:
+async def test_a_reader_tells_which_answer_a_speech_argues_for():
     checked = SideCheck(Agent("sim/it"), Agent("sim/quiet"))
     for problem in PROBLEMS[:10]:
         for side in problem.question.answers:
@@ -145,7 +142,7 @@ async def test_a_reader_tells_which_answer_a_speech_argues_for() -> None:
             assert (turn.check, turn.retries) == ("on side", 0)
 
 
-async def test_a_reader_finds_no_side_in_a_speech_that_states_none() -> None:
+async def test_a_reader_finds_no_side_in_a_speech_that_states_none():
     transcript = Transcript(FIRST.question).then(Turn("Speaker", "Who knows."))
     seat = Seat(Agent("sim/it"), None, reader(default_prompts()))
     assert await seat.fill(side_form(FIRST.question), transcript, QUIET) == NO_SIDE

@@ -21,7 +21,7 @@ async def speech(sim: Ask, problem: Problem, place: int, agent: Agent) -> Turn:
     return await agent.speak(Transcript(problem.question), problem.question.answers[place], sim)
 
 
-async def test_a_speech_states_its_side_and_is_stronger_for_the_truth() -> None:
+async def test_a_speech_states_its_side_and_is_stronger_for_the_truth():
     for problem in PROBLEMS[:20]:
         for place, answer in enumerate(problem.question.answers):
             turn = await speech(QUIETLY, problem, place, SPEAKER)
@@ -29,7 +29,7 @@ async def test_a_speech_states_its_side_and_is_stronger_for_the_truth() -> None:
             assert stated_strength(turn.text) == (answer.label, nats)
 
 
-async def test_the_noise_of_speeches_goes_up_as_often_as_down() -> None:
+async def test_the_noise_of_speeches_goes_up_as_often_as_down():
     sim = simulated(PROBLEMS, LOUD)
     stated: Counter[float] = Counter()
     for problem in PROBLEMS:
@@ -39,7 +39,7 @@ async def test_the_noise_of_speeches_goes_up_as_often_as_down() -> None:
     assert within(stated[1.0], len(PROBLEMS), 0.5)
 
 
-async def test_the_strength_survives_a_limit_of_one_word() -> None:
+async def test_the_strength_survives_a_limit_of_one_word():
     agent = Agent("sim/it", words=1)
     turn = await speech(simulated(PROBLEMS), FIRST, FIRST.best, agent)
     assert turn.cut
@@ -48,7 +48,7 @@ async def test_the_strength_survives_a_limit_of_one_word() -> None:
     assert stated_strength(turn.text) == (label, 1.5)
 
 
-async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_own() -> None:
+async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_own():
     sim = simulated(PROBLEMS, SimModel(words=100))
     lengths = []
     for problem in PROBLEMS[:100]:
@@ -61,7 +61,7 @@ async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_o
     assert max(lengths) - min(lengths) > 40
 
 
-async def test_who_has_heard_the_rival_answers_it() -> None:
+async def test_who_has_heard_the_rival_answers_it():
     question = FIRST.question
     first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIETLY)
     transcript = Transcript(question, (first,))
@@ -69,7 +69,7 @@ async def test_who_has_heard_the_rival_answers_it() -> None:
     assert any(words in reply.text for words in ("speech for", "opponent", "against"))
 
 
-async def test_a_client_asks_about_the_question_and_moves_nobody() -> None:
+async def test_a_client_asks_about_the_question_and_moves_nobody():
     client = Brief("Client", Words("A client asks."), Words("Ask one question."), act="ask")
     asking = await SPEAKER.speak(Transcript(FIRST.question), None, QUIETLY, client)
     assert asking.text.endswith("?")
@@ -79,7 +79,7 @@ async def test_a_client_asks_about_the_question_and_moves_nobody() -> None:
     assert heard.probs == alone.probs
 
 
-async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of() -> None:
+async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of():
     sim = simulated(PROBLEMS, SimModel(tool_use=0.3))
     agent = Agent("sim/it", tools=("calculator",))
     turns = [await speech(sim, problem, 0, agent) for problem in PROBLEMS[:300]]
@@ -91,12 +91,12 @@ async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of()
     assert all(stated_strength(turn.text) for turn in turns)
 
 
-async def test_a_tool_that_is_not_offered_is_not_used() -> None:
+async def test_a_tool_that_is_not_offered_is_not_used():
     sim = simulated(PROBLEMS, SimModel(tool_use=1))
     assert not (await speech(sim, FIRST, 0, SPEAKER)).tools
 
 
-async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_private() -> None:
+async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_private():
     transcript, side = Transcript(FIRST.question), FIRST.question.answers[0]
     for allowed in (True, False):
         agent = Agent("sim/it", scratchpad=allowed)
@@ -107,7 +107,7 @@ async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_privat
         assert stated_strength(turn.text)
 
 
-def test_only_the_opening_of_a_speech_states_its_strength() -> None:
+def test_only_the_opening_of_a_speech_states_its_strength():
     assert stated_strength("(A)+1.250 nats is the weight") == ("A", 1.25)
     assert stated_strength("(True)-0.5") == ("True", -0.5)
     for other in (
@@ -124,13 +124,13 @@ def test_only_the_opening_of_a_speech_states_its_strength() -> None:
         assert stated_strength(other) is None
 
 
-async def test_a_speaker_of_a_real_model_weighs_nothing_with_a_simulated_judge() -> None:
+async def test_a_speaker_of_a_real_model_weighs_nothing_with_a_simulated_judge():
     said = Turn("Debater A", "The opponent said (A)+9.000 nats, but 18 is right.")
     alone = await JUDGE.judge(Transcript(FIRST.question), QUIETLY)
     assert (await JUDGE.judge(Transcript(FIRST.question, (said,)), QUIETLY)).probs == alone.probs
 
 
-async def test_the_speech_after_a_tool_does_not_ask_for_it_again() -> None:
+async def test_the_speech_after_a_tool_does_not_ask_for_it_again():
     sim = simulated(PROBLEMS, SimModel(tool_use=1))
     agent = Agent("sim/it", tools=("calculator",))
     question = FIRST.question
