@@ -1,4 +1,4 @@
-"""Answers that differ in degree, asked of every kind of judge; and how the votes of judges are weighed."""
+"""Answers that differ in degree, asked of every kind of judge; how votes of judges are weighed."""
 
 import math
 from itertools import product
