@@ -31,7 +31,7 @@ def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
     monkeypatch.setenv("HOME", str(place))
     assert command("run", "small.yaml", "--limit", "1", "--run-folder", "run").code == 0
     assert read_manifest(place / "run").store == "~/store"
-    assert command("pack", "make", "run", "-o", "run.oversight").code == 0
+    assert command("export", "pack", "run", "-o", "run.oversight").code == 0
     assert not caplog.text
 
 
@@ -58,15 +58,15 @@ def with_file(content: Members, name: str, data: bytes, kind: bytes = tarfile.RE
 def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
     pack: Path, place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert command("pack", "make", "run", "-o", "again.oversight").code == 0
+    assert command("export", "pack", "run", "-o", "again.oversight").code == 0
     assert pack.read_bytes() == (place / "again.oversight").read_bytes()
-    opened = command("pack", "open", pack, "-o", "opened/run")
+    opened = command("export", "open", pack, "-o", "opened/run")
     assert opened.code == 0, opened.err
-    for words in (("report", "--json"), ("show", "--json"), ("search", "nats", "--json")):
+    for words in (("report", "--json"), ("show", "--json"), ("show", "--search", "nats", "--json")):
         ours, theirs = (command(words[0], run, *words[1:]) for run in ("run", "opened/run"))
         assert (ours.code, ours.out) == (theirs.code, theirs.out)
     assert not (place / "executed").exists()
-    packed_again = command("pack", "make", "opened/run", "-o", "third.oversight")
+    packed_again = command("export", "pack", "opened/run", "-o", "third.oversight")
     assert packed_again.code == 0, packed_again.err
     ours, theirs = ({m.name: d for m, d in members(place / f)} for f in (pack, "third.oversight"))
     assert {n for n in ours if n != "pack.json" and ours[n] != theirs.get(n)} <= {"replies.bundle"}
@@ -81,7 +81,7 @@ def test_replies_travel_without_their_requests_where_source_texts_stay(
     sweep = (place / "small.yaml").read_text().replace("sim/judge", "{model: sim/judge}")
     (place / "small.yaml").write_text(sweep)
     assert command("run", "small.yaml", *from_own, "--run-folder", "run").code == 0
-    assert command("pack", "make", "run", "-o", "p.oversight").code == 0
+    assert command("export", "pack", "run", "-o", "p.oversight").code == 0
     (data,) = (data for each, data in members(place / "p.oversight") if "replies" in each.name)
     (place / "replies.bundle").write_bytes(data)
     with closing(BundleStore(place / "replies.bundle")) as replies:
@@ -159,7 +159,7 @@ def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(
     for name, write, told in hostile(pack):
         bad = place / "bad.oversight"
         write(bad)
-        opened = command("pack", "open", bad, "-o", "bad")
+        opened = command("export", "open", bad, "-o", "bad")
         assert opened.code == 2, f"{name}: {opened.err}"
         assert re.search(told, opened.err), f"{name}: {opened.err}"
         assert opened.err.count("\n") == 1 and "Traceback" not in opened.err

@@ -26,11 +26,11 @@ def test_a_pack_is_verified_without_a_socket_and_without_its_code(
         raise AssertionError("a socket was opened")
 
     monkeypatch.setattr(socket.socket, "connect", refused)
-    done = command("pack", "verify", pack)
+    done = command("export", "verify", pack)
     assert done.code == 0 and "every figure of 18 cells follows" in done.out, done.out + done.err
     assert not (place / "executed").exists(), "code of others ran"
-    assert command("pack", "make", "run", "-o", "bare.oversight", "--no-store").code == 0
-    bare = command("pack", "verify", "bare.oversight")
+    assert command("export", "pack", "run", "-o", "bare.oversight", "--no-store").code == 0
+    bare = command("export", "verify", "bare.oversight")
     assert bare.code == 0 and "no replies are inside" in bare.out
 
 
@@ -84,7 +84,7 @@ def test_packs_as_they_were_made_raise_no_alarm(
         done = command("run", "one.yaml", "--run-folder", f"run{number}")
         assert done.code == 0, done.err
         file = place / f"{number}.oversight"
-        assert command("pack", "make", f"run{number}", "-o", file).code == 0
+        assert command("export", "pack", f"run{number}", "-o", file).code == 0
         assert verify(file)[1] == (), number
 
 
@@ -188,7 +188,7 @@ def test_a_change_beside_the_evidence_is_named(
     found = {each.name: data for each, data in members(pack)}
     change(found)
     resealed(pack, found)
-    done = command("pack", "verify", pack, "--json")
+    done = command("export", "verify", pack, "--json")
     assert done.code == 1
     assert any(named in each for each in json.loads(done.out)["wrong"]), done.out
 
