@@ -8,7 +8,7 @@ from rich.filesize import decimal
 
 from ....cache.call import Call, Request
 from ....cache.record import Record
-from ....cache.reply import Outcome, Reply
+from ....cache.reply import Outcome, Reply, ToolCall
 from ....cache.stats import ReplyCounts, StoreStatistics
 from ...display.printable import one_line
 from ...display.quantity import counted
@@ -72,8 +72,11 @@ def entry_text(record: Record) -> str:
         "tokens": f"{reply.usage.input_tokens:,} in, {reply.usage.output_tokens:,} out",
     }
     room = max(map(len, facts))
-    parts = [(message.role, message.text, message.tool_calls) for message in call.messages]
-    parts += [("thoughts", reply.reasoning, ())] if reply.reasoning else []
+    parts: list[tuple[str, str, tuple[ToolCall, ...]]] = [
+        (message.role, message.text, message.tool_calls) for message in call.messages
+    ]
+    if reply.reasoning:
+        parts.append(("thoughts", reply.reasoning, ()))
     lines = [f"{name:<{room}}  {one_line(value)}" for name, value in facts.items() if value]
     for title, text, tools in (*parts, ("reply", reply.text, reply.tool_calls)):
         lines += [f"── {title} ──", *([text] if text else [])]
