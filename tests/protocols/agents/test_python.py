@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -37,8 +38,11 @@ async def tried(code: str, seconds: float | None = None) -> list[str]:
 
 def children() -> set[str]:
     """The processes that this one has started, by whichever thread."""
-    listed = Path("/proc/self/task").glob("*/children")
-    return {pid for each in listed for pid in each.read_text().split()}
+    found: set[str] = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError):  # the thread has ended since it was listed
+            found |= set((thread / "children").read_text().split())
+    return found
 
 
 @pytest.fixture(autouse=True)
