@@ -128,6 +128,13 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged:
     for rater in ("raters-1", "raters-2"):
         own = [each for each in answered if each.rater == rater]
         assert len(own) == len({each.problem for each in own}) == 20
+    truths = {p.question.text: p.question.answers[p.best].label for p in problems_of(finished)}
+    for rater in judged.raters:
+        pages = [page for page in rater.answered if page.question in truths]
+        speeches = [next(said for said in page.said if "Consultant" in said) for page in pages]
+        argued = [re.findall(r"\(([AB])\)", speech)[0] for speech in speeches]
+        true = [label == truths[page.question] for label, page in zip(argued, pages, strict=True)]
+        assert (sum(true), len(true)) == (10, 20), "as many truths as lies"
     assert within("report", finished, "--json", cwd=cwd).out == judged.report
     status = orjson.loads(within("human", "status", finished, "--json", cwd=cwd).out)
     assert [each["answered"] for each in status] == [20, 20]
