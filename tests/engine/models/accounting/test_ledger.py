@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from shutil import copytree
 
 import numpy as np
@@ -353,13 +352,13 @@ def timed(seconds: list[float], tokens: int = 10) -> Latency:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.95, 0.99, 1.0])
-def test_a_quantile_is_that_of_the_durations_to_within_its_bin(share: float) -> None:
+def test_a_quantile_is_that_of_the_durations_to_within_its_bin(share):
     seconds = np.random.default_rng(0).lognormal(0.5, 1.2, 5_000).tolist()
     exact = sorted(seconds)[int(np.ceil(share * 5_000)) - 1]
     assert timed(seconds).quantile(share) == pytest.approx(exact, rel=2 ** (1 / 16) - 1 + 1e-9)
 
 
-def test_parts_add_up_to_what_all_of_them_would_have_counted() -> None:
+def test_parts_add_up_to_what_all_of_them_would_have_counted():
     seconds = np.random.default_rng(1).exponential(3, 300).tolist()
     whole = sum_latency([timed(seconds[:100]), timed(seconds[100:], 20), Latency()])
     assert whole.bins == timed(seconds).bins
@@ -367,7 +366,7 @@ def test_parts_add_up_to_what_all_of_them_would_have_counted() -> None:
     assert whole.replies == 300 and Latency().replies == 0 and Latency().pace == 0
 
 
-def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not() -> None:
+def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not():
     answered: list[int] = []
 
     def fault(request: object) -> Exception | None:
@@ -386,7 +385,7 @@ def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not() -> None:
     assert latency.quantile(0.99) == 2.0
 
 
-async def test_latency_is_in_the_ledger_and_an_older_ledger_has_none(tmp_path: Path) -> None:
+async def test_latency_is_in_the_ledger_and_an_older_ledger_has_none(tmp_path):
     ledger = Ledger()
     page = ledger.page("lab/x", None)
     for sitting in (1, 2):
@@ -400,7 +399,7 @@ async def test_latency_is_in_the_ledger_and_an_older_ledger_has_none(tmp_path: P
     assert old.latency == Latency() == sum_usage([old]).latency
 
 
-def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path: Path) -> None:
+def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path):
     at_work, left = tmp_path / "run", tmp_path / "left"
     at_work.mkdir()
 
