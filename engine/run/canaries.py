@@ -47,11 +47,11 @@ class _Unproven:
 
 
 class Canaries(Order[Cell, NotedOutcome]):
-    """The cells of an order, those of a row that has not succeeded yet a few at a time."""
+    """Cells as they come, those of a row that has not succeeded yet a few at a time."""
 
     def __init__(
         self,
-        order: Order[Cell, NotedOutcome],
+        cells: Iterable[Cell],
         rows: Sequence[Row],
         *,
         canaries: int = CANARIES,
@@ -59,7 +59,7 @@ class Canaries(Order[Cell, NotedOutcome]):
     ) -> None:
         """canaries: cells of an unproven row under way. patience: seconds after which a row of
         which no cell has failed is open, though none has succeeded."""
-        self._order = order
+        self._cells = iter(cells)
         self._canaries, self._patience = canaries, patience
         self._unproven = {id(row): _Unproven() for row in rows}
         """By the identity of the row, which the sweep keeps."""
@@ -78,9 +78,7 @@ class Canaries(Order[Cell, NotedOutcome]):
                 self._landed.clear()
                 await self._landed.wait()
                 continue
-            try:
-                cell = await anext(self._order)
-            except StopAsyncIteration:
+            if (cell := next(self._cells, None)) is None:
                 self._exhausted = True
                 continue
             row = self._unproven.get(id(cell.row))
@@ -96,7 +94,6 @@ class Canaries(Order[Cell, NotedOutcome]):
             self._holding += 1
 
     def ended(self, cell: Cell, end: NotedOutcome | None) -> None:
-        self._order.ended(cell, end)
         row = self._unproven.get(id(cell.row))
         if row is None:
             return
@@ -164,9 +161,11 @@ class Pauses(Order[Cell, NotedOutcome]):
                 failing.before, failing.causes, failing.failed = failing.causes, set(), 0
 
     async def __anext__(self) -> Cell:
-        while self._paused(cell := await anext(self._order)):
+        while True:
+            cell = await anext(self._order)
+            if not self._any or not self._paused(cell):
+                return cell
             self._order.ended(cell, PAUSED)
-        return cell
 
     def ended(self, cell: Cell, end: NotedOutcome | None) -> None:
         self._order.ended(cell, end)
@@ -201,7 +200,7 @@ class Pauses(Order[Cell, NotedOutcome]):
         )
 
     def _paused(self, cell: Cell) -> bool:
-        row = self._failing.get(id(cell.row)) if self._any else None
+        row = self._failing.get(id(cell.row))
         return row is not None and row.paused
 
 

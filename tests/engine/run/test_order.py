@@ -72,14 +72,12 @@ Make = Callable[[Callable[[], Iterator[Cell]], Later], Order[Cell, NotedOutcome]
 ORDERS: dict[str, Make] = {
     "plain": lambda missing, later: Plain(missing()),
     "waves": Waves,
-    "canaries": lambda missing, later: Canaries(Plain(missing()), GRID.rows),
+    "canaries": lambda missing, later: Canaries(missing(), GRID.rows),
     "patient canaries": lambda missing, later: Canaries(
-        Plain(missing()), GRID.rows, canaries=1, patience=FREE_PATIENCE
+        missing(), GRID.rows, canaries=1, patience=FREE_PATIENCE
     ),
     "pauses": lambda missing, later: Pauses(Plain(missing()), GRID.rows),
-    "paused canaries": lambda missing, later: Pauses(
-        Canaries(Plain(missing()), GRID.rows), GRID.rows
-    ),
+    "paused canaries": lambda missing, later: Pauses(Canaries(missing(), GRID.rows), GRID.rows),
     "paused waves": lambda missing, later: Pauses(Waves(missing, later), GRID.rows),
 }
 VERDICT = NotedOutcome(
@@ -193,7 +191,7 @@ def watched(
     """Ends by place, what there is to stop with, and the most cells of a row under way before one
     completed."""
     ask = Scripted(answer, delay=1.0)
-    order: Order[Cell, NotedOutcome] = Canaries(Plain(grid.cells()), grid.rows)
+    order: Order[Cell, NotedOutcome] = Canaries(grid.cells(), grid.rows)
     pauses = Pauses(order, grid.rows)
     kept: dict[int, NotedOutcome] = {}
     begun: list[int] = []
@@ -270,7 +268,7 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
 
 def test_where_nothing_is_billed_a_slow_row_is_opened_after_a_while() -> None:
     grid = sweep(NaiveJudge(GOOD))
-    order = Canaries(Plain(grid.cells()), grid.rows, patience=FREE_PATIENCE)
+    order = Canaries(grid.cells(), grid.rows, patience=FREE_PATIENCE)
     begun: list[float] = []
 
     async def slow(cell: Cell) -> NotedOutcome:
