@@ -123,7 +123,7 @@ def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(
             for page in chance.sample(range(pages // 4, pages), 2):
                 data[page * 4096 : page * 4096 + 4096] = chance.randbytes(4096)
             file.write_bytes(data)
-            verified, recovered = bench.cache("verify"), bench.cache("recover")
+            verified, recovered = bench.cache("verify"), bench.cache("verify", "--recover")
             assert verified.wait() == 1, verified.told
             assert recovered.wait() in (0, 1), recovered.told
             kept, seen = bench.stored(), len(vendor.book)

@@ -211,12 +211,12 @@ def test_batches_are_listed_and_cancelled_and_what_is_paid_is_kept(tmp_path):
     with desk.server({"batch": {"delay": 3600.0}}) as url:
         assert desk.sit_here("--batch", "--no-wait").code == 3
         lines = counts(url)["lines"]
-        listed = orjson.loads(desk.here("batches", "list", "run", "--json").out)
+        listed = orjson.loads(desk.here("cache", "batches", "run", "--json").out)
         assert sum(each["lines"] for each in listed) == lines
-        cancelled = desk.here("batches", "cancel", "run")
+        cancelled = desk.here("cache", "batches", "run", "--cancel")
         assert cancelled.code == 0, cancelled.err
         seen = counts(url)
-        assert desk.here("batches", "list", "run").out == "no batch is out\n"
+        assert desk.here("cache", "batches", "run").out == "no batch is in flight\n"
         assert cancelled.out.startswith(f"{len(listed)} batches ended; the run has cost $")
         assert seen["lines_cancelled"] + seen["lines_ok"] == lines
         assert desk.account().sent == lines

@@ -161,7 +161,7 @@ async def test_thoughts_are_shown_folded_searched_and_exported(tmp_path):
     shown = command("show", "run", "--protocol", "debate").out
     assert "(thought, " in shown and f"words: {THOUGHT} " in shown
     assert shown.count("(thought, ") == shown.count(THOUGHT), "no more than its beginning"
-    found = orjson.loads(command("search", "run", THOUGHT, "--limit", "0", "--json").out)
+    found = orjson.loads(command("show", "run", "--search", THOUGHT, "--limit", "0", "--json").out)
     assert {hit["source"] for hit in found["shown"]} == {"reasoning"}
     assert {hit["turn"] is None for hit in found["shown"]} == {True, False}
     command("export", "tables", "run", "--output", "tables", "--format", "jsonl")
