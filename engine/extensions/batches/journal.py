@@ -32,7 +32,7 @@ import orjson
 
 from ...errors import RunFolderError
 from ...models.accounting.ledger import UsageTotals
-from ...models.accounting.liabilities import write_liabilities
+from ...models.accounting.ledger_file import write_owed
 from ...run.batch_terms import FOLDER
 from ...system.files import append_line, refuse_links, unwritable, whole_lines
 
@@ -217,7 +217,7 @@ class BatchJournal:
         for batch in (*self.liabilities.values(), *leaving):
             lines, dollars = owed.get(batch.model, (0, 0.0))
             owed[batch.model] = lines + batch.lines, dollars + batch.worst
-        write_liabilities(self._run, owed)
+        write_owed(self._run, owed)
 
     def _apply(self, event: Mapping[str, Any]) -> None:
         match event:

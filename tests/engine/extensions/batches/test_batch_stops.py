@@ -146,7 +146,7 @@ async def test_what_was_landed_and_not_entered_is_entered_once(bench: BatchBench
         assert isinstance(half.halt, BatchesOut)
         known = half.account
         # As a kill leaves it between the book and the ledger.
-        (half.folder / "ledger.json").unlink()
+        (half.folder / "ledger").unlink()
         end_batches(server)
         server.desk.profile = BatchProfile()
         went = await bench.run(server)
