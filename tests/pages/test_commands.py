@@ -263,7 +263,7 @@ def test_a_probe_asks_after_each_turn_once(probed: Path) -> None:
 
 
 def test_a_probe_that_was_torn_off_is_asked_again(probed: Path) -> None:
-    file = probed / "probes" / "probes.jsonl"
+    file = probed / "events.jsonl"
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
     assert len(read_probes(probed)) == 8

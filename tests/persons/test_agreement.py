@@ -1,10 +1,10 @@
 """Figures of raters against what is reckoned by hand from what they answered."""
 
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
 import pytest
+from msgspec.structs import replace
 
 from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
 from oversight.engine.extensions.people.journal import (
@@ -54,7 +54,7 @@ def answered(
 def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(run: Path) -> None:
     a, b, c = open_run(run).sweep.problems
     seated_raters(run / "persons", ["raters"], 2)
-    journal = RaterJournal(run / "persons")
+    journal = RaterJournal(run)
     one, two = "raters-1", "raters-2"
     first = answered(one, a, 0.9, seconds=20)
     for event in (
@@ -101,7 +101,7 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
 def test_self_agreement_is_of_what_a_rater_judged_twice(run: Path, tmp_path: Path) -> None:
     mine = Path(copytree(run, tmp_path / run.name, ignore=lambda *_: ["persons"]))
     seated_raters(mine / "persons", ["raters"], 2)
-    journal, one = RaterJournal(mine / "persons"), "raters-1"
+    journal, one = RaterJournal(mine), "raters-1"
     first = [answered(one, problem, 0.9) for problem in open_run(mine).sweep.problems]
     for event in first:
         journal.append(event)

@@ -10,13 +10,13 @@ import pytest
 
 from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.people.journal import (
-    JOURNAL,
     ConsentGiven,
     RaterJournal,
     read_journal,
 )
 from oversight.engine.extensions.people.pages.rating import RaterServer
-from tests.persons.desks import judgement, work
+from oversight.engine.run.events import EVENTS
+from tests.persons.desks import judgement, what, work
 from tests.persons.raters import ScriptedRater, percents
 from tests.shipments import shipment
 
@@ -36,7 +36,7 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(
             await rater.post("begin", {})
             page = await rater.get()
             fields = {"ticket": page.ticket, **percents(page)}
-            journal, aside = tmp_path / JOURNAL, tmp_path / "aside"
+            journal, aside = tmp_path / EVENTS, tmp_path / "aside"
             journal.rename(aside)
             journal.mkdir()  # what cannot be appended to, also by root
             status, said = await rater.post("answer", fields)
@@ -54,13 +54,13 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(
                 assert no_form.status == 400
             assert await rater.post("answer", fields) == (303, "/?said=saved")
             assert (await at_work.waiting[call.address]).outcome == "ok"
-    assert [each.what for each in read_journal(tmp_path)] == ["consent", "given", "answered"]
+    assert [what(each) for each in read_journal(tmp_path)] == ["consent", "given", "answered"]
 
 
 def test_a_line_that_fits_in_part_spoils_no_line_after_it(tmp_path: Path) -> None:
     journal = RaterJournal(tmp_path)
     journal.append(ConsentGiven("first", 1))
-    with room(tmp_path / JOURNAL, 10), pytest.raises(RunFolderError):
+    with room(tmp_path / EVENTS, 10), pytest.raises(RunFolderError):
         journal.append(ConsentGiven("second", 2))
     journal.append(ConsentGiven("third", 3))
     assert [event.rater for event in read_journal(tmp_path)] == ["first", "third"]

@@ -58,7 +58,7 @@ def test_three_raters_judge_twenty_items_each_and_the_export_scores(tmp_path: Pa
     assert gone.code == 0 and "deleted: 20 stored replies" in gone.err, gone.err
     within("human", "export", run, "-o", "people.jsonl", cwd=tmp_path)
     assert len((tmp_path / "people.jsonl").read_text().splitlines()) == 40
-    left = [e for e in read_journal(run / "persons") if isinstance(e, TaskAnswered)]
+    left = [e for e in read_journal(run) if isinstance(e, TaskAnswered)]
     assert all(e.posted == {} and e.probs is None for e in left if e.rater == "raters-2")
     agreement = orjson.loads(within("human", "agreement", run, "--json", cwd=tmp_path).out)
     assert [each["rater"] for each in agreement["raters"]] == ["raters-1", "raters-3"]

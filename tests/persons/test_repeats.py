@@ -21,7 +21,7 @@ from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.question import randomness
 from oversight.protocols.transcript import Verdict
-from tests.persons.desks import MODEL, PLAIN, Work, work, worlds
+from tests.persons.desks import MODEL, PLAIN, Work, what, work, worlds
 from tests.shipments import shipments, simulated
 
 
@@ -97,7 +97,7 @@ async def test_raters_of_a_sweep_under_way_get_as_many_truths_as_lies(
         assert all(isinstance(outcome, Verdict) for outcome in await asyncio.gather(*cells))
     had: dict[str, Counter[str]] = {}
     for event in read_journal(tmp_path):
-        assert isinstance(event, TaskGiven) or event.what == "answered"
+        assert isinstance(event, TaskGiven) or what(event) == "answered"
         if isinstance(event, TaskGiven):
             had.setdefault(event.rater, Counter())[event.kind[-2:]] += 1
     # By chance alone they are four apart on average; over twelve seeds they are one or two.

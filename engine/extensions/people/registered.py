@@ -8,7 +8,7 @@ from ...analysis.findings.finding import Finding
 from ...analysis.rows import RunRows
 from ...errors import EngineError
 from ...run.reader import RunReader
-from .journal import JOURNAL, PERSONS
+from .journal import read_journal
 from .rater_tables import agreement_finding, standings_finding
 from .raters import rater_agreement, rater_standings
 
@@ -31,4 +31,4 @@ class People(Analysis):
             return Finding(parts, lead=(str(exc),))
 
     def suits(self, run: RunReader) -> bool:
-        return (run.folder / PERSONS / JOURNAL).is_file()
+        return any(True for _ in read_journal(run.folder))

@@ -13,7 +13,7 @@ from ....run.loaded_sweep import LoadedSweep, open_run
 from ....run.lock import locked
 from ....run.lookup import Parts, cells_with_verdict
 from ....run.order import Deferred
-from ....run.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
+from ....run.probing import PROBES, BeliefProbe, Probes, belief_probes, run_probes
 from ....run.replay import replay_cache
 from ....system.flags import flag
 from ...api.settings import AskSettings
@@ -69,7 +69,7 @@ def _asked(
     folder = run / PROBES
     folder.mkdir(exist_ok=True)
     with locked(folder):
-        file = ProbeFile(run)
+        file = Probes(run)
         known = len(file.known)
 
         async def work(ask: Ask, later: Deferred | None) -> None:
@@ -79,7 +79,7 @@ def _asked(
             )
 
         halt, paid = ask_beside(
-            opened, file.folder, replies, work, lambda: (len(probes), len(file.known)), asks
+            opened, folder, replies, work, lambda: (len(probes), len(file.known)), asks
         )
     cost = f", {dollars(paid.dollars)}" if paid.dollars else ""
     new = counted(len(file.known) - known, "new belief")

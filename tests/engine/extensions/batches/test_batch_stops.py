@@ -16,8 +16,8 @@ from oversight.engine.errors import (
     RunFolderError,
     StoreFailed,
 )
+from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches import retrying
-from oversight.engine.extensions.batches.journal import EventFile
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.run.batch_terms import BatchTerms
@@ -117,16 +117,16 @@ async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twic
     bench: BatchBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a kill leaves it between the vendor's answer and the journal."""
-    live, append = await bench.live(), EventFile.append
+    live, add = await bench.live(), batch_journal.add_event
 
-    def torn(events: EventFile, event: Mapping[str, Any]) -> None:
+    def torn(run: Path, kind: str, event: Mapping[str, Any]) -> None:
         if "submitted" in event:
             raise RunFolderError("no room")
-        append(events, event)
+        add(run, kind, event)
 
     async with bench.server() as server:
         with monkeypatch.context() as patched:
-            patched.setattr(EventFile, "append", torn)
+            patched.setattr(batch_journal, "add_event", torn)
             stopped = await bench.run(server)
         assert isinstance(stopped.halt, StoreFailed)
         assert stopped.run.awaited == "1 submission of 3 calls without an answer"
