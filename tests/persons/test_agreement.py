@@ -18,9 +18,11 @@ from oversight.engine.extensions.people.journal import (
 from oversight.engine.extensions.people.panel import seated_raters
 from oversight.engine.extensions.people.raters import rater_agreement, rater_standings
 from oversight.engine.extensions.people.task import Moment, answer_digests
+from oversight.engine.run.events import EVENTS
 from oversight.engine.run.loaded_sweep import open_run
 from oversight.protocols.question import Problem
 from tests.command_line import within
+from tests.run_folders import edited
 
 pytestmark = pytest.mark.wire
 
@@ -99,7 +101,8 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
 
 
 def test_self_agreement_is_of_what_a_rater_judged_twice(run: Path, tmp_path: Path) -> None:
-    mine = Path(copytree(run, tmp_path / run.name, ignore=lambda *_: ["persons"]))
+    mine = Path(copytree(run, tmp_path / run.name, ignore=lambda *_: ["persons", EVENTS]))
+    edited(mine, "DELETE FROM events")
     seated_raters(mine / "persons", ["raters"], 2)
     journal, one = RaterJournal(mine), "raters-1"
     first = [answered(one, problem, 0.9) for problem in open_run(mine).sweep.problems]

@@ -43,8 +43,8 @@ def command(
     """Ask the judges of RUN what they believe after each turn of its transcripts.
 
     `oversight view` shows the answers beside each transcript. Replies are paid for and stored like
-    any others; what was read from them goes into RUN/probes, and no score changes. The budget is
-    for all probes of RUN. --dry-run says how many questions there are. The same command goes on
+    any others; what was read from them is kept as events of RUN, and no score changes. The budget
+    is for all probes of RUN. --dry-run says how many questions there are. The same command goes on
     after a stop and asks nothing twice.
     """
     opened = open_run(run, own=sweep)
@@ -83,7 +83,7 @@ def _asked(
         )
     cost = f", {dollars(paid.dollars)}" if paid.dollars else ""
     new = counted(len(file.known) - known, "new belief")
-    say(f"{new}, {len(file.known):,} in {run / PROBES}{cost}")
+    say(f"{new}, {len(file.known):,} in {run}{cost}")
     if halt is None:
         say(f"see them: oversight view {run}")
         return ExitCode.DONE
