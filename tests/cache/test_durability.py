@@ -55,7 +55,7 @@ def test_a_malformed_file_says_so_and_what_can_be_saved(folder):
     file.write_bytes(whole)
     store = ReadOnlyStore(folder)
     assert any(store.faults())
-    remedy = f"oversight cache recover --store {folder}"
+    remedy = f"oversight cache verify --recover --store {folder}"
     with pytest.raises(StoreError, match=f"malformed.*{remedy}") as error:
         for key in entries:
             store.get(key)

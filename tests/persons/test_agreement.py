@@ -96,7 +96,7 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
     standing = {each.rater: each for each in rater_standings(run)}
     assert (standing[one].answered, standing[one].abstained, standing[one].under_way) == (2, 1, 0)
     assert (standing[two].answered, standing[two].under_way) == (3, 1)
-    told = within("human", "agreement", run, cwd=run.parent.parent)
+    told = within("measure", "people", run, cwd=run.parent.parent)
     assert told.code == 0 and "Krippendorff's alpha" in told.out
 
 
@@ -124,5 +124,5 @@ def test_self_agreement_is_of_what_a_rater_judged_twice(run: Path, tmp_path: Pat
     assert again.apart == pytest.approx(0.1)
     assert by_hand and again.alpha and again.alpha.alpha == pytest.approx(by_hand.alpha)
     assert (found.tasks, found.raters[0].judged) == (3, 3), "a repeat is no other judgement"
-    told = within("human", "agreement", mine, cwd=run.parent.parent)
+    told = within("measure", "people", mine, cwd=run.parent.parent)
     assert told.code == 0 and "Self-agreement" in told.out

@@ -49,7 +49,7 @@ def test_three_raters_judge_twenty_items_each_and_the_export_scores(tmp_path: Pa
     lines = [orjson.loads(line) for line in (tmp_path / "people.jsonl").read_bytes().splitlines()]
     assert len(lines) == 60 and len({line["judge"] for line in lines}) == 3
     assert not any("raters-" in line["judge"] for line in lines)
-    scored = within("study", "score", "people.jsonl", cwd=tmp_path)
+    scored = within("measure", "judgements", "people.jsonl", cwd=tmp_path)
     assert scored.code == 0 and "60 judgements" in scored.out, scored.err
     page = measure_page(RunReader(run), Served(run.name), "people", "brier")
     assert "The same transcripts before persons and before the judge" in page
@@ -60,6 +60,6 @@ def test_three_raters_judge_twenty_items_each_and_the_export_scores(tmp_path: Pa
     assert len((tmp_path / "people.jsonl").read_text().splitlines()) == 40
     left = [e for e in read_journal(run) if isinstance(e, TaskAnswered)]
     assert all(e.posted == {} and e.probs is None for e in left if e.rater == "raters-2")
-    agreement = orjson.loads(within("human", "agreement", run, "--json", cwd=tmp_path).out)
+    agreement = orjson.loads(within("measure", "people", run, "--json", cwd=tmp_path).out)
     assert [each["rater"] for each in agreement["raters"]] == ["raters-1", "raters-3"]
     assert "no rater 'nobody'" in within("human", "withdraw", run, "nobody", cwd=tmp_path).err

@@ -131,7 +131,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged:
     assert within("report", finished, "--json", cwd=cwd).out == judged.report
     status = orjson.loads(within("human", "status", finished, "--json", cwd=cwd).out)
     assert [each["answered"] for each in status] == [20, 20]
-    figures = orjson.loads(within("human", "agreement", finished, "--json", cwd=cwd).out)
+    figures = orjson.loads(within("measure", "people", finished, "--json", cwd=cwd).out)
     assert [each["judged"] for each in figures["raters"]] == [20, 20]
     [beside] = figures["beside"]
     assert beside["transcripts"] == 40
@@ -259,9 +259,9 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
     assert elsewhere.code == 0, elsewhere.err
     assert (tmp_path / "other" / "outcomes.jsonl").read_bytes() == outcomes
     assert "I say (A)" in command("show", run, "apples-and-crates", "--protocol", "debate").out
-    exported = command("export", "replies", run, "-o", "replies.bundle")
+    exported = command("cache", "export", run, "-o", "replies.bundle")
     assert exported.code == 0, exported.err
-    figures = orjson.loads(command("human", "agreement", run, "--json").out)
+    figures = orjson.loads(command("measure", "people", run, "--json").out)
     assert {each["rater"] for each in figures["raters"]} == {
         f"{panel}-{n}" for panel in ("experts", "lay") for n in (1, 2, 3)
     }

@@ -20,10 +20,18 @@ DATABASE = "run.db"
 
 
 def made_again(bench: Bench, vendor: Vendor) -> None:
-    """`oversight record`, which asks nobody."""
+    """`oversight cache rebuild`, which asks nobody."""
     seen = len(vendor.book)
     done = within(
-        *("record", str(bench.run), "--sweep", str(bench.sweep), "--store", str(bench.store)),
+        *(
+            "cache",
+            "rebuild",
+            str(bench.run),
+            "--sweep",
+            str(bench.sweep),
+            "--store",
+            str(bench.store),
+        ),
         cwd=bench.folder,
         OVERSIGHT_STORE=str(bench.store),
         HOME=str(bench.folder),
@@ -76,7 +84,7 @@ def test_a_damaged_database_gives_no_other_figure_and_is_made_again_to_the_byte(
             reading = reported(bench)
             if reading.code:
                 assert reading.code == 2 and DATABASE in reading.err, reading.err
-                assert "oversight record" in reading.err and "Traceback" not in reading.err
+                assert "oversight cache rebuild" in reading.err and "Traceback" not in reading.err
                 made_again(bench, vendor)
                 told += 1
             assert reported(bench).out == report
@@ -104,7 +112,7 @@ def test_a_run_cut_off_and_then_lost_goes_on_from_its_store_and_pays_nothing_twi
             for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"):
                 (bench.run / name).unlink(missing_ok=True)
             told = bench.ends(2)
-            assert "has lost its run.db" in told and "oversight record" in told
+            assert "has lost its run.db" in told and "oversight cache rebuild" in told
             made_again(bench, vendor)
             assert set(lines) <= set(bench.lines())
             seen = len(vendor.book)

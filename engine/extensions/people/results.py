@@ -1,4 +1,4 @@
-"""What people judged, as lines that `oversight study score` reads: one a rater and task."""
+"""What people judged, as lines that `oversight measure judgements` reads: one a rater and task."""
 
 import hashlib
 from collections.abc import Iterator

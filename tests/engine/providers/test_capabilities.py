@@ -80,7 +80,7 @@ def test_a_lack_says_what_to_write_instead() -> None:
         "judge by stated probabilities or votes"
     )
     (lack,) = missing_abilities(GPT.changed(model="openai/gpt-5.6-luna", effort="high"))
-    assert lack.remedy == "set 'none', or leave temperature and logprobs out"
+    assert lack.remedy == "set 'none', or leave them out"
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,43 @@ def test_tools_over_chat_completions_depend_on_effort(model: str, effort: Effort
 )
 def test_words_for_effort_that_a_family_refuses(model: str, effort: Effort):
     assert lacking(Call(Request(model, (Message("user", "?"),), effort=effort))) == ["effort"]
+
+
+@pytest.mark.parametrize(
+    ("model", "refused"),
+    [
+        ("openai/gpt-4o-mini", {"top_k", "min_p", "flex"}),
+        ("openai/gpt-6-luna", {"top_k", "min_p"}),
+        ("azure/gpt-4o", {"top_k", "min_p"}),
+        ("anthropic/claude-sonnet-4-6", {"min_p", "seed", "flex"}),
+        ("anthropic/claude-haiku-5-5", {"top_k", "min_p", "seed", "flex"}),
+        ("bedrock/us.anthropic.claude-haiku-5-5-v1:0", {"top_k", "min_p", "seed"}),
+        ("mistral/mistral-large-latest", {"top_k", "min_p", "flex"}),
+        ("groq/qwen3-32b", {"top_k", "min_p"}),
+        ("deepseek/deepseek-v4", {"top_k", "min_p", "seed", "flex"}),
+        ("ollama/llama3.1:8b", {"top_k", "min_p", "flex"}),
+        ("moonshot/kimi-k3", {"top_k"}),
+        ("local/smollm2", {"flex"}),
+        *((f"{vendor}/x", set()) for vendor in ("gemini", "xai", "together", "openrouter", "vllm")),
+    ],
+)
+def test_what_the_vendors_pages_refuse_and_nothing_that_no_page_says(model, refused) -> None:
+    asked = {"top_k": 3, "min_p": 0.1, "seed": 7, "service_tier": "flex"}
+    lacks = {
+        name
+        for name, value in asked.items()
+        for lack in lacking(
+            Call(Request(model, (Message("user", "?"),), effort="none", **{name: value}))
+        )
+        if lack == name
+    }
+    assert lacks == {"service_tier" if each == "flex" else each for each in refused}
+
+
+def test_no_sampling_setting_goes_with_thoughts_where_a_vendor_refuses_it() -> None:
+    asked = Call(Request("anthropic/claude-sonnet-4-6", (Message("user", "?"),), top_k=3))
+    assert lacking(asked) == []
+    assert lacking(asked.changed(effort="high")) == ["effort"]
 
 
 def test_a_temperature_that_would_be_taken_and_not_heeded_is_a_lack():

@@ -82,7 +82,7 @@ CASES: dict[type[EngineError], list[tuple[int, Any]]] = {
         (501, {}),
     ],
     Overloaded: [
-        *((status, openai("later")) for status in (408, 409, 500, 502, 503, 504)),
+        *((status, openai("later")) for status in (408, 409, 498, 500, 502, 503, 504)),
         (529, anthropic("Overloaded", "overloaded_error")),
     ],
 }

@@ -38,12 +38,12 @@ draws: 2
 READING: tuple[tuple[str, ...], ...] = (
     ("report", "run", "--json", "--measures"),
     ("compare", "run", "--json"),
-    ("plot", "run", "--kind", "lift", "--data", "-"),
-    ("plot", "run", "--kind", "heat", "--data", "-"),
-    ("plot", "run", "--kind", "frontier", "--data", "-"),
+    ("export", "plot", "run", "--kind", "lift", "--data", "-"),
+    ("export", "plot", "run", "--kind", "heat", "--data", "-"),
+    ("export", "plot", "run", "--kind", "frontier", "--data", "-"),
     ("measure", "frontier", "run", "--json"),
     ("show", "run", "--json"),
-    ("search", "run", "nats", "weight", "--json"),
+    ("show", "run", "--search", "nats weight", "--json"),
     ("export", "tables", "run", "--format", "jsonl", "-o", "frames"),
     ("view", "run", "--write", "site"),
 )

@@ -201,8 +201,8 @@ def test_a_run_is_exported_the_same_each_time_and_replayed_from_the_file_alone(
 ) -> None:
     ran, folder = finished.told, finished.folder
     command("run", "small.yaml", "--set", "agents.words=20", "--run-folder", "other")
-    command("export", "replies", folder)
-    command("export", "replies", folder, "-o", "second.bundle")
+    command("cache", "export", folder)
+    command("cache", "export", folder, "-o", "second.bundle")
     bundle = folder / "replies.bundle"
     assert bundle.read_bytes() == Path("second.bundle").read_bytes()
     elsewhere = place / "elsewhere"

@@ -81,8 +81,8 @@ def test_a_damaged_run_is_refused_in_one_line_and_made_again_from_its_store(
     (run / RUN_DB).write_bytes((run / RUN_DB).read_bytes()[:20_000])
     ran = command("run", "said.yaml", "--run-folder", "run")
     assert ran.code == 2
-    assert "run.db is damaged" in ran.err and "oversight record run" in ran.err
-    made = command("record", "run")
+    assert "run.db is damaged" in ran.err and "oversight cache rebuild run" in ran.err
+    made = command("cache", "rebuild", "run")
     assert made.code == 0, made.err
     assert written(run) == before
 

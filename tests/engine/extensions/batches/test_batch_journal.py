@@ -1,7 +1,6 @@
 """The journal of batches, and the rehearsal server's endpoints under the vendors' own clients."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,9 +22,7 @@ def standing(journal: BatchJournal) -> Any:
     return copy.deepcopy({name: told for name, told in vars(journal).items() if name[0] != "_"})
 
 
-def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(tmp_path, monkeypatch):
     """Otherwise it would be looked for, for a day, though it never left."""
     journal = BatchJournal(tmp_path)
     journal.intend(FIRST)
@@ -42,7 +39,7 @@ def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(
     assert again.intended and not again.liabilities
 
 
-def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) -> None:
+def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
     journal = BatchJournal(tmp_path)
     file, stood = tmp_path / EVENTS, {0: standing(journal)}
     steps = [
@@ -82,13 +79,13 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) ->
             assert BatchJournal(tmp_path, reads_only=True).room["another"] == 1.0
 
 
-def test_a_book_of_another_version_is_not_guessed_at(tmp_path: Path) -> None:
+def test_a_book_of_another_version_is_not_guessed_at(tmp_path):
     add_event(tmp_path, FOLDER, {"handed": "over"})
     with pytest.raises(RunFolderError, match="does not know"):
         BatchJournal(tmp_path)
 
 
-def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path: Path) -> None:
+def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path):
     journal = BatchJournal(tmp_path)
     journal.intend(FIRST)
     folder = tmp_path / "batches"
@@ -106,7 +103,7 @@ def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path: Path) -> Non
     assert {file.name for file in folder.iterdir()} == kept
 
 
-def test_no_mark_is_a_path(tmp_path: Path) -> None:
+def test_no_mark_is_a_path(tmp_path):
     BatchJournal(tmp_path).intend(FIRST)
     [intended] = read_events(tmp_path, FOLDER, msgspec.json.Decoder(dict[str, Any]))
     (tmp_path / EVENTS).unlink()
@@ -116,7 +113,7 @@ def test_no_mark_is_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("link", ["batches", f"batches/{A}.calls"])
-def test_no_link_is_followed(tmp_path: Path, link: str) -> None:
+def test_no_link_is_followed(tmp_path, link):
     target = tmp_path / "target"
     target.mkdir()
     (target / "thesis.tex").write_bytes(b"years of work")

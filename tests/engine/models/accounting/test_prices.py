@@ -263,10 +263,10 @@ def test_lists_that_others_keep_price_every_model_of_the_papers_librarys_own_gri
 
     try:
         assert priced() == 2
-        assert within("prices", "update", str(file), cwd=tmp_path, **own).code == 0
+        assert within("doctor", "--update-prices", str(file), cwd=tmp_path, **own).code == 0
         assert priced() == 4
         with answering(alike(200, json.dumps(OPENROUTER).encode())) as (url, _):
-            updated = within("prices", "update", url, cwd=tmp_path, **own)
+            updated = within("doctor", "--update-prices", url, cwd=tmp_path, **own)
         assert "prices of 3 models" in updated.out
         assert priced() == 7
         found = load_prices(tmp_path / "data/oversight/prices.toml")
@@ -279,7 +279,7 @@ def test_lists_that_others_keep_price_every_model_of_the_papers_librarys_own_gri
         told = within("plan", "grid.yaml", cwd=tmp_path, **own).out
         assert f"prices of 2026-11-20 to {date.today()}" in told
         file.write_text("[]")
-        refused = within("prices", "update", str(file), cwd=tmp_path, **own)
+        refused = within("doctor", "--update-prices", str(file), cwd=tmp_path, **own)
         assert (refused.code, "is no price list of LiteLLM's form" in refused.err) == (2, True)
     finally:
         listed.cache_clear()
