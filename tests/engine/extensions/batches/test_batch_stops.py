@@ -4,7 +4,6 @@ lines and batches that fail: which cells fail with them, and what stops the run.
 
 import asyncio
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -126,7 +125,7 @@ async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twic
     """As a kill leaves it between the vendor's answer and the journal."""
     live, add = await bench.live(), batch_journal.add_event
 
-    def torn(run: Path, kind: str, event: Mapping[str, Any]) -> None:
+    def torn(run, kind, event):
         if "submitted" in event:
             raise RunFolderError("no room")
         add(run, kind, event)
