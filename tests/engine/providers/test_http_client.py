@@ -127,6 +127,49 @@ async def test_each_form_of_an_answer_is_read_however_it_is_cut(form: str, piece
 
 
 @pytest.mark.wire
+async def test_fields_behind_a_body_in_chunks_are_no_headers() -> None:
+    whole = (
+        b"HTTP/1.1 200 OK\r\nx-kind: head\r\ntransfer-encoding: chunked\r\n\r\n"
+        b"2\r\nhi\r\n0\r\nX-Kind: trailer\r\nContent-Encoding: br\r\n\r\n"
+    )
+    async with served(whole) as (client, url, _):
+        answer = client.read(await client.send(Target("POST", url, {}), b"body"))
+    assert (answer.body, answer.headers["x-kind"]) == (b"hi", "head")
+
+
+@pytest.mark.wire
+async def test_who_waits_for_a_connection_is_not_overtaken() -> None:
+    heard = list[bytes]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                heard.append((await request(reader))[1])
+                writer.write(http("200 OK", f"x-request-id: {len(heard):020}\r\n", b"hi"))
+
+    async with listening(serve) as url:
+        client = HttpClient(Settings("lab", url, "test", connections=1), keep_alive=60.0)
+        target = Target("POST", f"{url}/v1/x", {})
+
+        async def exchange(n: int) -> None:
+            client.read(await client.send(target, b"%d" % n))
+
+        for n in range(PROVEN):
+            await exchange(n)
+        first = await client.send(target, b"first")
+        waiting = [asyncio.create_task(exchange(n)) for n in (1, 2)]
+        gone = asyncio.create_task(exchange(3))
+        await asyncio.sleep(0)
+        client.read(first)
+        last = client.send(target, b"last")
+        gone.cancel()
+        client.read(await last)
+        await asyncio.gather(*waiting)
+        await client.close()
+    assert heard[PROVEN:] == [b"first", b"1", b"2", b"last"]
+
+
+@pytest.mark.wire
 async def test_an_answer_beyond_the_cap_is_cut_and_its_connection_closed() -> None:
     long = b"HTTP/1.1 200 OK\r\ncontent-length: 500000\r\n\r\n" + b"x" * 400_000
     async with served(long) as (client, url, _):

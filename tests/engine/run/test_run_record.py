@@ -13,8 +13,8 @@ from oversight.engine.run.record.schema import RUN_DB
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import RecordedCell
 from oversight.protocols.transcript import Verdict
-from tests.command_line import Command
-from tests.run_folders import recorded, written
+from tests.command_line import Command, run_in
+from tests.run_folders import moved, recorded, written
 
 pytestmark = pytest.mark.wire
 
@@ -39,11 +39,18 @@ def said(run: Path) -> list[bytes]:
         return [said_in(cell) for cell in tables.cells()]
 
 
-@pytest.fixture
-def run(place: Path, command: Command) -> Path:
-    (place / "said.yaml").write_text(SWEEP)
-    ran = command("run", "said.yaml", "--run-folder", "run")
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("said")
+    ran = run_in(place, "said.yaml", SWEEP, "--run-folder", "run")
     assert ran.code in (0, 1), ran.err
+    return place
+
+
+@pytest.fixture
+def run(place: Path, run_once: Path) -> Path:
+    shutil.copytree(run_once, place, dirs_exist_ok=True)
+    moved(place / "run", run_once, place)
     return place / "run"
 
 
