@@ -2,18 +2,13 @@
 twice, and how tasks of a sweep under way are shared out.
 """
 
-import asyncio
-from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
 import pytest
+from msgspec.structs import replace
 
-from oversight.cache.call import Call
-from oversight.cache.reply import Reply
 from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
-from oversight.engine.extensions.people.desk import NotTheirs
 from oversight.engine.extensions.people.journal import (
     BeliefBefore,
     RaterJournal,
@@ -21,25 +16,17 @@ from oversight.engine.extensions.people.journal import (
     TaskAbstained,
     TaskAnswered,
     TaskGiven,
-    read_journal,
 )
 from oversight.engine.extensions.people.panel import seated_raters
 from oversight.engine.extensions.people.raters import rater_agreement, rater_standings
-from oversight.engine.extensions.people.repeats import MIN_BETWEEN
-from oversight.engine.extensions.people.session import expecting
 from oversight.engine.extensions.people.task import Moment, answer_digests
+from oversight.engine.run.events import EVENTS
 from oversight.engine.run.loaded_sweep import open_run
-from oversight.engine.run.scheduler import attempt
-from oversight.engine.sweep.rows import report_rows
-from oversight.engine.sweep.sweep import Sweep
-from oversight.protocols.agents.agent import Agent
-from oversight.protocols.judges import DistributionJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
-from oversight.protocols.question import Problem, randomness
-from oversight.protocols.transcript import Verdict
+from oversight.protocols.question import Problem
 from tests.command_line import within
-from tests.persons.desks import MODEL, PLAIN, Work, work, worlds
-from tests.shipments import shipments, simulated
+from tests.run_folders import edited
+
+pytestmark = pytest.mark.wire
 
 MOMENT = Moment("", "", 0, 0, "", "")
 
@@ -68,11 +55,10 @@ def answered(
     return TaskAnswered(rater, task, digest, digest, order, {}, probs, seconds, 0)
 
 
-@pytest.mark.wire
 def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(run):
     a, b, c = open_run(run).sweep.problems
     seated_raters(run / "persons", ["raters"], 2)
-    journal = RaterJournal(run / "persons")
+    journal = RaterJournal(run)
     one, two = "raters-1", "raters-2"
     first = answered(one, a, 0.9, seconds=20)
     for event in (
@@ -116,11 +102,11 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
     assert told.code == 0 and "Krippendorff's alpha" in told.out
 
 
-@pytest.mark.wire
 def test_self_agreement_is_of_what_a_rater_judged_twice(run, tmp_path):
-    mine = Path(copytree(run, tmp_path / run.name, ignore=lambda *_: ["persons"]))
+    mine = Path(copytree(run, tmp_path / run.name, ignore=lambda *_: ["persons", EVENTS]))
+    edited(mine, "DELETE FROM events")
     seated_raters(mine / "persons", ["raters"], 2)
-    journal, one = RaterJournal(mine / "persons"), "raters-1"
+    journal, one = RaterJournal(mine), "raters-1"
     first = [answered(one, problem, 0.9) for problem in open_run(mine).sweep.problems]
     for event in first:
         journal.append(event)
@@ -142,99 +128,3 @@ def test_self_agreement_is_of_what_a_rater_judged_twice(run, tmp_path):
     assert (found.tasks, found.raters[0].judged) == (3, 3), "a repeat is no other judgement"
     told = within("measure", "people", mine, cwd=run.parent.parent)
     assert told.code == 0 and "Self-agreement" in told.out
-
-
-async def test_a_judgement_is_repeated_after_ten_others_and_reaches_no_store(tmp_path):
-    async with work(tmp_path, replace(PLAIN, repeats=1.0)) as desk:
-        await desk.put(worlds(16))
-        had = await desk.finish(1)
-        repeats = {n: call for n, call in enumerate(had) if call.address not in desk.waiting}
-        first = {call.request: n for n, call in enumerate(had) if n not in repeats}
-        # Of sixteen judgements the first six have ten others behind them.
-        assert len(repeats) == 16 - MIN_BETWEEN and len(first) == 16
-        for n, call in repeats.items():
-            others = [k for k in range(first[call.request] + 1, n) if k not in repeats]
-            assert len(others) >= MIN_BETWEEN
-        again = [event for event in read_journal(tmp_path) if isinstance(event, RepeatAnswered)]
-        assert [event.of for event in again] == [
-            had[first[call.request]].address for call in repeats.values()
-        ]
-        assert {event.probs for event in again} == {(0.7, 0.3)}
-        assert desk.desk.progress(desk.rater(1)).answered == 16
-
-
-async def test_about_the_share_that_was_asked_for_is_repeated(tmp_path):
-    counts = []
-    for seed in range(4):
-        async with work(tmp_path / str(seed), replace(PLAIN, repeats=0.2, seed=seed)) as desk:
-            await desk.put(worlds(30))
-            counts.append(len(await desk.finish(1)) - 30)
-    # Binomial: 80 judgements that have ten others behind them, and four standard errors.
-    assert 2 <= sum(counts) <= 30 and len(set(counts)) > 1
-
-
-async def test_a_repeat_from_before_a_restart_is_not_waited_for(tmp_path):
-    settings, calls = replace(PLAIN, repeats=1.0), worlds(16)
-    async with work(tmp_path, settings) as desk:
-        await desk.put(calls)
-        while (offer := await desk.take(1)).task.call.address in desk.waiting:
-            await desk.answer(1, offer)
-    async with work(tmp_path, settings) as desk:
-        await desk.put(calls)
-        with pytest.raises(NotTheirs, match="not needed any more"):
-            await desk.answer(1, offer)
-        had = await desk.finish(1)
-        # The first judgement, ten others, and then its repeat had come before.
-        assert len([call for call in had if call.address in desk.waiting]) == 15 - MIN_BETWEEN
-
-
-@pytest.mark.parametrize(("rows", "raters"), [(1, 2), (1, 3), (2, 4)])
-async def test_raters_of_a_sweep_under_way_get_as_many_truths_as_lies(rows, raters, tmp_path):
-    problems, judge = shipments(30), DistributionJudge(MODEL)
-    protocols = [Propaganda(judge, Agent(name)) for name in ("sim/it", "sim/quiet")]
-    sweep = Sweep("s", tuple(problems), report_rows(protocols[:rows]))
-    models = simulated(problems)
-    async with work(tmp_path, raters=raters) as desk:
-
-        async def ask(call: Call) -> Reply:
-            return await (desk.desk if call.model == MODEL else models)(call)
-
-        pool = desk.desk.pool
-        cells = [
-            asyncio.create_task(attempt(cell, expecting(cell, pool, ask))) for cell in sweep.cells()
-        ]
-        await until(desk, len(cells))
-        turns = randomness(1, "turns", "test")
-        while pool.waiting:
-            number = turns.randint(1, raters)
-            if (offer := await desk.desk.offer(desk.rater(number))) is not None:
-                await desk.answer(number, offer)
-        assert all(isinstance(outcome, Verdict) for outcome in await asyncio.gather(*cells))
-    had: dict[str, Counter[str]] = {}
-    for event in read_journal(tmp_path):
-        assert isinstance(event, TaskGiven) or event.what == "answered"
-        if isinstance(event, TaskGiven):
-            had.setdefault(event.rater, Counter())[event.kind[-2:]] += 1
-    # By chance alone they are four apart on average; over twelve seeds they are one or two.
-    apart = sum(abs(kinds["+1"] - kinds["-1"]) for kinds in had.values())
-    assert apart <= 2.5 * raters, had
-
-
-async def until(desk: Work, count: int) -> None:
-    """Return when so many tasks wait."""
-    while len(desk.desk.pool.waiting) < count:
-        await desk.desk.news(30)
-
-
-async def test_a_task_that_two_worlds_share_belongs_to_neither(tmp_path):
-    problem = shipments(1)[0]
-    sweep = Sweep("s", (problem,), report_rows([NaiveJudge(DistributionJudge(MODEL))]))
-    async with work(tmp_path) as desk:
-        pool = desk.desk.pool
-        asked = [attempt(cell, expecting(cell, pool, desk.desk)) for cell in sweep.cells()]
-        tasks = [asyncio.create_task(each) for each in asked]
-        await until(desk, 1)
-        [address] = pool.waiting
-        assert pool.kind(address) == sweep.rows[0].address[:12]
-        await desk.finish(1)
-        await asyncio.gather(*tasks)

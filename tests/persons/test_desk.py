@@ -13,11 +13,12 @@ from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, RunFolderError
 from oversight.engine.extensions.people.assignment import TaskKind, balanced_assignment
 from oversight.engine.extensions.people.desk import DeskSettings, NotReady, NotTheirs
-from oversight.engine.extensions.people.journal import JOURNAL, RaterJournal, read_journal
+from oversight.engine.extensions.people.journal import ConsentGiven, RaterJournal, read_journal
 from oversight.engine.extensions.people.panel import PANEL, read_raters, seated_raters
 from oversight.engine.extensions.people.task import PersonTask
+from oversight.engine.run.events import EVENTS
 from oversight.protocols.question import randomness
-from tests.persons.desks import PLAIN, judgement, work, worlds
+from tests.persons.desks import PLAIN, judgement, what, work, worlds
 from tests.persons.test_task import speech
 from tests.shipments import shipment
 from tests.virtual import run
@@ -40,7 +41,7 @@ async def test_nobody_gets_two_worlds_of_one_problem_and_all_are_judged(tmp_path
 
 def told(folder: Path) -> list[str]:
     """What the journal has, in order."""
-    return [event.what for event in read_journal(folder)]
+    return [what(event) for event in read_journal(folder)]
 
 
 def kinds_of(calls: list[Call]) -> dict[str, TaskKind]:
@@ -228,7 +229,7 @@ async def test_a_torn_line_at_the_end_of_the_journal_is_cut(tmp_path):
     async with work(tmp_path) as desk:
         await desk.put([ONE])
         await desk.answer(1, await desk.take(1))
-    journal = tmp_path / JOURNAL
+    journal = tmp_path / EVENTS
     whole = journal.read_bytes()
     journal.write_bytes(whole[:-20])
     async with work(tmp_path) as again:
@@ -239,9 +240,13 @@ async def test_a_torn_line_at_the_end_of_the_journal_is_cut(tmp_path):
 
 
 def test_a_line_that_is_no_event_is_named(tmp_path):
-    (tmp_path / JOURNAL).write_bytes(b'{"what":"consent","rater":"raters-1","at":1}\n{}\n')
-    with pytest.raises(RunFolderError, match=f"{JOURNAL}:2: is no event"):
-        RaterJournal(tmp_path)
+    journal = RaterJournal(tmp_path)
+    journal.append(ConsentGiven("raters-1", 1))
+    journal.append(ConsentGiven("raters-2", 2))
+    file = tmp_path / EVENTS
+    file.write_bytes(file.read_bytes().replace(b"raters-2", b"raters-1"))
+    with pytest.raises(RunFolderError, match=f"{EVENTS}:2: is no event"):
+        list(read_journal(tmp_path))
 
 
 def test_keys_are_the_owners_alone_and_stay_the_same(tmp_path):

@@ -15,18 +15,18 @@ import pytest
 
 from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.people.journal import (
-    JOURNAL,
     ConsentGiven,
     RaterJournal,
     TaskAnswered,
     read_journal,
 )
 from oversight.engine.extensions.people.pages.rating import RaterServer
+from oversight.engine.run.events import EVENTS
 from oversight.engine.run.reader import RunReader
 from oversight.engine.views.pages.addresses import Served
 from oversight.engine.views.pages.measures import measure_page
 from tests.command_line import Ran, run_in, running, within
-from tests.persons.desks import judgement, work
+from tests.persons.desks import judgement, what, work
 from tests.persons.raters import ScriptedRater, percents
 from tests.shipments import shipment
 from tests.waiting import PATIENCE
@@ -45,7 +45,7 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(tmp_pa
             await rater.post("begin", {})
             page = await rater.get()
             fields = {"ticket": page.ticket, **percents(page)}
-            journal, aside = tmp_path / JOURNAL, tmp_path / "aside"
+            journal, aside = tmp_path / EVENTS, tmp_path / "aside"
             journal.rename(aside)
             journal.mkdir()  # what cannot be appended to, also by root
             status, said = await rater.post("answer", fields)
@@ -63,13 +63,13 @@ async def test_an_answer_that_the_disk_refuses_is_told_so_and_taken_later(tmp_pa
                 assert no_form.status == 400
             assert await rater.post("answer", fields) == (303, "/?said=saved")
             assert (await at_work.waiting[call.address]).outcome == "ok"
-    assert [each.what for each in read_journal(tmp_path)] == ["consent", "given", "answered"]
+    assert [what(each) for each in read_journal(tmp_path)] == ["consent", "given", "answered"]
 
 
 def test_a_line_that_fits_in_part_spoils_no_line_after_it(tmp_path):
     journal = RaterJournal(tmp_path)
     journal.append(ConsentGiven("first", 1))
-    with room(tmp_path / JOURNAL, 10), pytest.raises(RunFolderError):
+    with room(tmp_path / EVENTS, 10), pytest.raises(RunFolderError):
         journal.append(ConsentGiven("second", 2))
     journal.append(ConsentGiven("third", 3))
     assert [event.rater for event in read_journal(tmp_path)] == ["first", "third"]
@@ -126,7 +126,7 @@ def test_three_raters_judge_twenty_items_each_and_the_export_scores(tmp_path):
     assert gone.code == 0 and "deleted: 20 stored replies" in gone.err, gone.err
     within("human", "export", run, "-o", "people.jsonl", cwd=tmp_path)
     assert len((tmp_path / "people.jsonl").read_text().splitlines()) == 40
-    left = [e for e in read_journal(run / "persons") if isinstance(e, TaskAnswered)]
+    left = [e for e in read_journal(run) if isinstance(e, TaskAnswered)]
     assert all(e.posted == {} and e.probs is None for e in left if e.rater == "raters-2")
     agreement = orjson.loads(within("measure", "people", run, "--json", cwd=tmp_path).out)
     assert [each["rater"] for each in agreement["raters"]] == ["raters-1", "raters-3"]

@@ -124,7 +124,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
     finished, cwd = judged.run, judged.run.parent.parent
     assert judged.told.code == 0, judged.told.err
     assert "40 judgements of 40 transcripts" in judged.told.err
-    answered = [e for e in read_journal(finished / "persons") if isinstance(e, TaskAnswered)]
+    answered = [e for e in read_journal(finished) if isinstance(e, TaskAnswered)]
     for rater in ("raters-1", "raters-2"):
         own = [each for each in answered if each.rater == rater]
         assert len(own) == len({each.problem for each in own}) == 20
@@ -216,7 +216,7 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session
                 await ended(server)
         await asyncio.gather(*workers)
     assert told.code == 0, told.err
-    kept = [e for e in read_journal(finished / "persons") if isinstance(e, TaskAnswered)]
+    kept = [e for e in read_journal(finished) if isinstance(e, TaskAnswered)]
     assert len(kept) == len({each.task for each in kept}) == len(saved) == 40
     for n, (rater, _, how) in enumerate(saved):
         assert any(each.rater == rater and each.posted == how for each in kept), n
@@ -268,12 +268,12 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_
     assert {each["rater"] for each in figures["raters"]} == {
         f"{panel}-{n}" for panel in ("experts", "lay") for n in (1, 2, 3)
     }
-    given = [each for each in read_journal(run / "persons") if isinstance(each, TaskGiven)]
+    given = [each for each in read_journal(run) if isinstance(each, TaskGiven)]
     # Of each row, and of no world: both worlds share every call of these two protocols.
     rows = {each.kind for each in given if each.kind}
     assert len(rows) == 2 and not any(" " in row for row in rows)
     # What a person takes back is in no place from which it could be read or packed again.
-    answers = [e for e in read_journal(run / "persons") if isinstance(e, TaskAnswered)]
+    answers = [e for e in read_journal(run) if isinstance(e, TaskAnswered)]
     theirs = {each.task for each in answers if each.rater == "lay-1"}
     gone = command("human", "withdraw", run, "lay-1", "--erase")
     assert gone.code == 0 and f"deleted: {len(theirs)} stored repl" in gone.err, gone.err
@@ -293,9 +293,7 @@ def test_no_byte_that_a_rater_is_sent_tells_gold_world_or_model(judged):
     assert len(sent) > 1_000_000
     hidden = ["sim/", "person/", "raters-", "hidden-name", str(finished).lower(), "consultancy"]
     hidden += [problem.id for problem in problems_of(finished)]
-    hidden += [
-        each.task for each in read_journal(finished / "persons") if isinstance(each, TaskGiven)
-    ]
+    hidden += [each.task for each in read_journal(finished) if isinstance(each, TaskGiven)]
     assert [word for word in hidden if word.encode() in sent] == []
 
 
@@ -376,7 +374,7 @@ async def only_their_own(
 def test_two_processes_cannot_serve_one_run(finished):
     cwd = finished.parent.parent
     with served(finished, cwd):
-        journal, panel = finished / "persons/journal.jsonl", finished / "persons/panel.json"
+        journal, panel = finished / "events.jsonl", finished / "persons/panel.json"
         # As a line is found while the first server is writing it.
         journal.write_bytes(b'{"what":"answ')
         seated = panel.read_bytes()

@@ -199,7 +199,7 @@ def test_a_killed_run_knows_what_it_paid_and_goes_on_within_its_budget(desk, und
 
 def test_a_stop_does_not_wait_for_a_submission_that_is_never_answered(desk):
     desk.problems = 1
-    book = desk.run / "batches" / "book.jsonl"
+    book = desk.run / "events.jsonl"
     with desk.server({"batch": {"delay": 60.0}}) as url:
         process = desk.start("--batch", script=HUNG)
         until(lambda: book.exists() and b'"sending"' in book.read_bytes())
