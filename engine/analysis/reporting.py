@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..display.quantity import counted
 from ..system.flags import flag
 from .catalogue import Analysis
 from .findings.finding import Finding
@@ -55,8 +54,9 @@ class Report(Analysis):
     )
     conditions: tuple[str, ...] = flag(
         "Only rows with this protocol, mechanism, agent, judge, model, rounds, …; repeatable. "
-        "valid: only problems in no world of which a speaker refused, conceded or argued for "
-        "another side than its own.",
+        "valid: beside the figures of all problems those of valid ones, in no world of which a "
+        "speaker refused, conceded, argued for another side or gave itself away; of groups and "
+        "--table those alone.",
         name="--where",
         metavar="NAME=VALUE|valid",
         default=(),
@@ -71,14 +71,11 @@ class Report(Analysis):
     every: bool = flag("Every row, however many there are.", name="--all", default=False)
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
-        lead: tuple[str, ...] = ()
+        about = score, tuple(dict.fromkeys(self.betas)) or BETAS, self.interval
+        whole = run.results(*about)
         if VALID in self.conditions:
-            run, count = run.valid()
-            lead = (
-                f"valid: {counted(count, 'world')} left out, with all of its problem in the row",
-            )
-        betas = tuple(dict.fromkeys(self.betas)) or BETAS
-        whole = run.results(score, betas, self.interval)
+            valid = run.complying().results(*about)
+            whole = valid if self.by or self.table else whole.beside(valid)
         results = rows_where(whole, [each for each in self.conditions if each != VALID], rows)
         if self.by or self.table:
             judges = {value_of(row.row, "judge") for row in results.rows}
@@ -88,9 +85,9 @@ class Report(Analysis):
                 lines, by, results, measures=self.measures, paper=self.table is not None
             )
             part = arranged(found.parts[0], self.columns, self.sort)
-            return replace(found, parts=(part,), lead=(*lead, *found.lead))
+            return replace(found, parts=(part,))
         measured = verdict_measures(run, score) if self.measures else ()
-        found = finding(
+        return finding(
             results,
             measures=self.measures or bool(self.betas),
             sections=[("verdict_measures", measures_finding(measured))] * self.measures,
@@ -98,4 +95,3 @@ class Report(Analysis):
             sort=self.sort,
             short=not self.every,
         )
-        return replace(found, lead=(*lead, *found.lead))

@@ -46,13 +46,6 @@ class RunRows:
     def sweep(self) -> Grid:
         return self.run.sweep
 
-    def valid(self) -> tuple["RunRows", int]:
-        """The run without the worlds in which a speaker did not do what it was told, and how many
-        they are."""
-        table = self.table.copied()
-        left_out = table.leave_out(SPOKEN_DOUBTS)
-        return RunRows(self.run, table, self.names), left_out
-
     def asd(self, score: str) -> dict[str, Influences]:
         """ASD by row name, of every row with a complete problem."""
         if score not in self._asd:
@@ -77,6 +70,10 @@ class RunRows:
                 interval=interval,
             )
         return self._results[score, betas, interval]
+
+    def complying(self) -> "RunRows":
+        """These without the worlds in which a speaker did not do what it was told."""
+        return RunRows(self.run, self.table.without(SPOKEN_DOUBTS), self.names)
 
     def clustered(self, score: str, ways: Sequence[str]) -> dict[str, Influences]:
         """`asd`, with problems by their groups or each by itself. UsageError for other ways."""

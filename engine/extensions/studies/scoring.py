@@ -48,7 +48,7 @@ def about_study(folder: Path) -> dict[str, Any]:
     """What a study says of itself. UsageError if it does not."""
     if not is_study(folder):
         raise UsageError(
-            f"{folder}: no study, which has a {INFO}; oversight study import makes one"
+            f"{folder}: no study, which has a {INFO}; oversight dataset import makes one"
         )
     try:
         about: dict[str, Any] = orjson.loads(read_bounded(folder / INFO, MAX_INFO))
@@ -103,8 +103,8 @@ def judged_in(data: StudyData, mode: str = "") -> list[Judged]:
 
 
 def as_lines(judged: Sequence[Judged], rounds: int | None = None) -> Iterator[Judgement]:
-    """Judgements as `oversight study score FILE` reads them. A world that the design did not fill
-    was not run. rounds: what was believed after so many; at the end unless given."""
+    """Judgements as `oversight measure judgements FILE` reads them. A world that the design did not
+    fill was not run. rounds: what was believed after so many; at the end unless given."""
     for n, each in enumerate(judged, 1):
         answers = each.problem.question.answers
         argued = each.held.argued
