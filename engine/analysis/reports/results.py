@@ -359,7 +359,8 @@ def _doubts(
     """The samples behind the estimates of `Compliance`, in the order of its fields."""
     truth, lie = table.in_doubt(row)
     apart = lie.less(truth) if lie else None
-    own, naive = told[row].extremes, None if base in (None, row) else told[base or 0].extremes
+    own = told[row].extremes
+    naive = told[base].extremes if base is not None and base != row else None
     if not (own and naive):
         return truth, lie, apart, None, None
     return truth, lie, apart, own[0].less(naive[1]), own[1].less(naive[0])
