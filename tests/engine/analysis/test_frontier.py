@@ -183,3 +183,13 @@ def test_what_rows_spent_is_the_sum_of_their_calls() -> None:
     assert [getattr(alone[0], each) for each in figures] == [2, 1500, 150, 400, 550]
     assert [getattr(alone[1], each) for each in figures] == [2, 700, 70, 0, 770]
     assert [getattr(marginal[1], each) for each in figures] == [1, 200, 20, 0, 220]
+
+
+def test_rows_without_a_naive_judge_are_worth_their_asd(kept: Kept, command: Command) -> None:
+    run = kept(MIXED.replace("naive_judge", "propaganda"))
+    told = json.loads(command("measure", "frontier", run, "--json").out)
+    assert told["measure"] == "ASD"
+    rows = json.loads(command("report", run, "--json").out)["rows"]
+    assert {each["worth"]["value"] for each in told["frontier"]} == {
+        row["asd"]["value"] for row in rows
+    }

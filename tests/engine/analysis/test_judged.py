@@ -215,6 +215,23 @@ def test_a_plan_on_a_table_takes_the_dependence_that_the_table_has(place: Path) 
     assert 2.5 < needed[1] / needed[0] < 6
 
 
+def test_settings_that_never_differ_have_no_spread_and_no_design_effect(place: Path) -> None:
+    worlds = {"A": {"A": 0.8, "B": 0.2}, "B": {"A": 0.8, "B": 0.2}}
+    lines = [
+        {
+            "id": n,
+            "values": {"A": 1, "B": -1},
+            "worlds": worlds,
+            "setting": setting,
+            "judge": f"j{n % 3}",
+        }
+        for n in range(6)
+        for setting in ("s0", "s1")
+    ]
+    spread, questions, _ = table_spread(table(place / "t.jsonl", lines), ("s1", "s0"), "brier")
+    assert (spread.between, spread.design_effect, questions) == (0, 1, 6)
+
+
 async def test_asd_is_one_number_everywhere(place: Path, command: Command) -> None:
     """Four answers, and a judge who hears nothing: 0 in Python, in a report and of a table."""
     graded = problem(0, (1, -1, -1, -1))
