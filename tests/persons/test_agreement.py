@@ -53,7 +53,7 @@ def answered(
     return TaskAnswered(rater, task, digest, digest, order, {}, probs, seconds, 0)
 
 
-def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(run: Path) -> None:
+def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(run):
     a, b, c = open_run(run).sweep.problems
     seated_raters(run / "persons", ["raters"], 2)
     journal = RaterJournal(run)
@@ -100,7 +100,7 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
     assert told.code == 0 and "Krippendorff's alpha" in told.out
 
 
-def test_self_agreement_is_of_what_a_rater_judged_twice(run: Path, tmp_path: Path) -> None:
+def test_self_agreement_is_of_what_a_rater_judged_twice(run, tmp_path):
     mine = Path(copytree(run, tmp_path / run.name, ignore=lambda *_: ["persons", EVENTS]))
     edited(mine, "DELETE FROM events")
     seated_raters(mine / "persons", ["raters"], 2)

@@ -8,7 +8,6 @@ import signal
 import pytest
 
 from tests.command_line import within
-from tests.conftest import Campaign
 from tests.desk import CONCURRENCY, HUNG, MODELS, Desk, counts
 from tests.waiting import PATIENCE, end, until
 
@@ -231,9 +230,7 @@ call in a million here, and at 2 % each one in two thousand."""
 
 @pytest.mark.campaign
 @pytest.mark.timeout(1800)
-def test_a_fifth_refused_and_a_tenth_broken_loses_no_cell_and_no_request(
-    desk: Desk, campaign: Campaign
-) -> None:
+def test_a_fifth_refused_and_a_tenth_broken_loses_no_cell_and_no_request(desk, campaign):
     desk.file.write_text(desk.file.read_text().replace("deadline: 20", "deadline: 120"))
     (desk.folder / "storm.yaml").write_text(f"{WEATHER}seed: {campaign.seed}\n")
     flags = ["--limit", f"{campaign.size(2, 25)}", "--profile", "storm.yaml", "--speed", "40"]

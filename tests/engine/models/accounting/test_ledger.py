@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from shutil import copytree
 
 import numpy as np
@@ -298,7 +297,7 @@ def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
 
 
 @pytest.mark.parametrize("left", [0, 1, 60, 400, SLOT])
-def test_of_a_torn_slot_what_was_saved_before_stands(tmp_path: Path, left: int) -> None:
+def test_of_a_torn_slot_what_was_saved_before_stands(tmp_path, left):
     async def main() -> bytes:
         ledger = Ledger()
         async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
@@ -314,7 +313,7 @@ def test_of_a_torn_slot_what_was_saved_before_stands(tmp_path: Path, left: int) 
 
 
 @pytest.mark.parametrize("part", ["figures", "saved"])
-def test_a_changed_byte_in_a_slot_loses_that_part_alone(tmp_path: Path, part: str) -> None:
+def test_a_changed_byte_in_a_slot_loses_that_part_alone(tmp_path, part):
     async def main() -> bytes:
         ledger = Ledger()
         async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
@@ -330,7 +329,7 @@ def test_a_changed_byte_in_a_slot_loses_that_part_alone(tmp_path: Path, part: st
     assert read_ledger(tmp_path)[MODEL].stored == (3 if part == "figures" else 5)
 
 
-def test_what_is_owed_outlives_sessions_and_counts_as_ambiguous(tmp_path: Path) -> None:
+def test_what_is_owed_outlives_sessions_and_counts_as_ambiguous(tmp_path):
     write_owed(tmp_path, {})
     assert read_ledger(tmp_path) == {}
     write_owed(tmp_path, {MODEL: (7, 1.5)})
@@ -382,13 +381,13 @@ def timed(seconds: list[float], tokens: int = 10) -> Latency:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.95, 0.99, 1.0])
-def test_a_quantile_is_that_of_the_durations_to_within_its_bin(share: float) -> None:
+def test_a_quantile_is_that_of_the_durations_to_within_its_bin(share):
     seconds = np.random.default_rng(0).lognormal(0.5, 1.2, 5_000).tolist()
     exact = sorted(seconds)[int(np.ceil(share * 5_000)) - 1]
     assert timed(seconds).quantile(share) == pytest.approx(exact, rel=2 ** (1 / 16) - 1 + 1e-9)
 
 
-def test_parts_add_up_to_what_all_of_them_would_have_counted() -> None:
+def test_parts_add_up_to_what_all_of_them_would_have_counted():
     seconds = np.random.default_rng(1).exponential(3, 300).tolist()
     whole = sum_latency([timed(seconds[:100]), timed(seconds[100:], 20), Latency()])
     assert whole.bins == timed(seconds).bins
@@ -396,7 +395,7 @@ def test_parts_add_up_to_what_all_of_them_would_have_counted() -> None:
     assert whole.replies == 300 and Latency().replies == 0 and Latency().pace == 0
 
 
-def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not() -> None:
+def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not():
     answered: list[int] = []
 
     def fault(request: object) -> Exception | None:
@@ -415,7 +414,7 @@ def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not() -> None:
     assert latency.quantile(0.99) == 2.0
 
 
-async def test_latency_is_in_the_ledger(tmp_path: Path) -> None:
+async def test_latency_is_in_the_ledger(tmp_path):
     ledger = Ledger()
     page = ledger.page("lab/x", None)
     for sitting in (1, 2):
@@ -424,7 +423,7 @@ async def test_latency_is_in_the_ledger(tmp_path: Path) -> None:
         assert read_ledger(tmp_path)["lab/x"].latency.replies == (1 if sitting == 1 else 3)
 
 
-def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path: Path) -> None:
+def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path):
     at_work, left = tmp_path / "run", tmp_path / "left"
     at_work.mkdir()
 
