@@ -3,6 +3,7 @@
 Write them anew with: python -m tools.mechanisms
 """
 
+import ast
 import asyncio
 import inspect
 from importlib import import_module
@@ -193,7 +194,35 @@ def claimed() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"counted": counted, "shared": shared, "claimed": claimed, "known": known}
+BESIDE = "| | ours | SOlib | Khan et al. 2024 | Inspect |"
+OTHERS = {
+    "debate": "241, a step written twice | 992, and 163 of YAML | 119, sequential alone",
+    "consultancy": "122 | the same, and 124 of YAML | 95",
+    "critique": "– | 183 | 65: it rewrites, and no judge decides",
+}
+"""Lines of their code for the same, with what it needs of its own: agents, prompts, tasks."""
+
+
+def beside() -> str:
+    """Our files beside those of others: lines, and names of the package that one must know."""
+    lines, known = [BESIDE, "|---|---|---|---|---|"], set[str]()
+    for name, others in OTHERS.items():
+        text = Path(inspect.getfile(PROTOCOLS[name])).read_text()
+        imported = [each for each in ast.parse(text).body if isinstance(each, ast.ImportFrom)]
+        names = {alias.name for each in imported if each.level for alias in each.names}
+        known |= names if name != "critique" else set()
+        lines.append(f"| {name} | {len(text.splitlines())}, {len(names)} names | {others} |")
+    lines.append(f"| to know for a protocol of one's own | {len(known)} | 7 | 9 | 6 |")
+    return "\n".join(lines)
+
+
+TABLES = {
+    "beside": beside,
+    "counted": counted,
+    "shared": shared,
+    "claimed": claimed,
+    "known": known,
+}
 OVER_HTTP = {"tried": tried}
 
 

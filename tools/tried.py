@@ -40,18 +40,20 @@ problems: {{file: problem.jsonl}}
 agents: {{model: {model}, {agent}}}
 judges: {{model: {model}, {judge}}}
 protocols: [{protocols}]
-providers: {{compatible/lab: {{base_url: "http://127.0.0.1:9"}}}}
+providers: {{{providers}}}
 """
 _PARAMETERS = 'reasoning_tokens: 99, top_p: 0.9, seed: 7, stop: ["END"]'
 THINKING = {
     "model": "compatible/lab/m",
     "agent": f"words: 30, {_PARAMETERS}",
     "judge": f"kind: stated, {_PARAMETERS}",
+    "providers": "compatible/lab: {base_url: 'http://127.0.0.1:9'}",
 }
 REAL = {
     "model": "local/smollm2",
     "agent": 'words: 20, max_tokens: 48, top_p: 0.9, seed: 7, stop: ["\\n"]',
     "judge": "kind: distribution, max_tokens: 64, turn_tokens: 64, top_p: 0.9, seed: 7",
+    "providers": "",
 }
 
 
@@ -123,8 +125,8 @@ def tried() -> str:
     lines = [HEAD, f"|---|{'---:|' * 7}"]
     for name in MECHANISMS:
         cells = (
-            f"{its.cells} | {its.read / its.cells:.0%} | {its.calls}"
-            for its in (over_http[name], real[name])
+            f"{its.cells} | {its.read / its.cells:.0%} | {its.calls}" if its else "– | – | –"
+            for its in (over_http[name], real.get(name))
         )
         lines.append(f"| `{name}` | {2 if name in OF_TWO else 4} | {' | '.join(cells)} |")
     return "\n".join(lines)
