@@ -36,14 +36,14 @@ def test_a_new_folder_of_the_same_sweep_takes_all_over_to_equal_bytes(
     again = command("run", "small.yaml", "--run-folder", "runs/again", "--verify", "7")
     assert (again.code, again.out) == (0, finished.told.out)
     name = f"runs/{finished.folder.name}"
-    assert f"taken over from {name}: 40 cells, 7 cells verified" in again.err
+    assert f"reused from {name}: 40 cells, 7 cells verified" in again.err
     assert "calls" not in again.err
     assert written(finished.folder) == written(Path("runs/again"))
     assert everything(finished.folder) == before
     # What was taken over may be taken over again.
     shutil.rmtree(finished.folder)
     third = command("run", "small.yaml", "--run-folder", "runs/third")
-    assert "taken over from runs/again: 40 cells" in third.err
+    assert "reused from runs/again: 40 cells" in third.err
 
 
 def note(folder: Path, store: str) -> None:
@@ -91,7 +91,7 @@ def test_cells_of_several_runs_keep_their_records(command: Command, finished: Fi
     assert other.code == 0, other.err
     both = ("--from", finished.folder, "--from", "other")
     more = command("run", "small.yaml", *MORE, "--run-folder", "more", *both)
-    assert more.code == 0 and "taken over from other: 16 cells" in more.err, more.err
+    assert more.code == 0 and "reused from other: 16 cells" in more.err, more.err
     assert "calls" not in more.err
     alone = recorded(finished.folder) | recorded(Path("other"))
     assert recorded(Path("more")) == {id: alone[id] for id in recorded(Path("more"))}
@@ -111,7 +111,7 @@ def test_a_larger_grid_runs_only_what_is_new(command: Command, finished: Finishe
     assert written(folder) == written(Path("apart"))
     # A name that tells two rows apart is this sweep's, whatever it was in the other.
     two = command("run", "small.yaml", "--set", "protocols.debate.rounds=[1, 2]")
-    assert "taken over" in two.err and two.code == 0
+    assert "reused from" in two.err and two.code == 0
     assert {each.protocol for each in outcomes(_newest())} >= {"debate simultaneous 1"}
 
 
@@ -130,7 +130,7 @@ def test_what_other_code_or_another_endpoint_gave_is_not_taken_over(
     noted(finished.folder, code=replace(code, rows=rows))
     note(finished.folder, "store")
     again = command("run", "small.yaml", "--run-folder", "runs/again")
-    assert f"taken over from runs/{finished.folder.name}: 24 cells" in again.err
+    assert f"reused from runs/{finished.folder.name}: 24 cells" in again.err
     assert written(finished.folder) == written(Path("runs/again"))
 
 
@@ -175,7 +175,7 @@ def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(
     assert again.code == 0 and "taken over" not in again.err
     assert written(Path("runs/again")) == whole
     named = command("run", "small.yaml", "--run-folder", "named", "--from", finished.folder)
-    assert f"taken over from {finished.folder}: 40 cells" in named.err
+    assert f"reused from {finished.folder}: 40 cells" in named.err
 
 
 def test_the_store_that_a_folder_names_is_not_opened(
@@ -282,7 +282,7 @@ def test_cells_are_taken_over_on_postgres_until_replies_are_lost(
     url = postgres.database()
     assert command("run", "small.yaml", "--run-folder", "runs/one", "--store", url).code == 0
     again = command("run", "small.yaml", "--run-folder", "runs/two", "--store", url)
-    assert "taken over from runs/one: 40 cells" in again.err, again.err
+    assert "reused from runs/one: 40 cells" in again.err, again.err
     with closing(open_store(url)) as store:
         assert store.losses == 0
         one = next(iter(store.keys()))
