@@ -155,7 +155,7 @@ class Verdict(Struct, frozen=True):
         # A speech that might have been another one is another transcript, on which nobody decided.
         turns = self.transcript.turns
         for turn in turns:
-            if turn.doubts or turn.silent:
+            if turn.doubts or turn.outcome == "refused" or not turn.text:
                 break
         else:
             return verdict

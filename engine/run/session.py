@@ -1,6 +1,6 @@
 """Sessions: the cells of a run, attempted in their order in this process."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 
 from ..errors import Halt, UsageError
 from ..models.accounting.ledger import UsageTotals
@@ -32,6 +32,7 @@ class RunSession(LocalExecutor):
         paid = set[str]()
         super().__init__(loaded.models, run.store, options.mode, run.folder.id, paid)
         self._run = run
+        self._keep = run.folder.put
         self._stop_token = loaded.stop_token
         prices, cancels = loaded.models.priced(policy.prices), options.terms.cancels is not None
         if options.mode != "replay" and (run.batched or run.has_batches or cancels):
@@ -53,8 +54,8 @@ class RunSession(LocalExecutor):
                 later=run.later,
                 forgives=bool(run.run_again),
             )
-        self._under_way = 0
-        """Cells that are being attempted."""
+        self._begun = self._kept = 0
+        """Cells that were begun, and those of them that have ended with an outcome."""
         self._ended = bytearray(len(loaded.sweep))
         """1 at the place of each cell that this session has handed to the run folder."""
         self._capture = Capture(
@@ -118,8 +119,9 @@ class RunSession(LocalExecutor):
 
     def keep(self, cell: Cell, end: NotedOutcome) -> None:
         """Hand over how a cell ended. RunFolderError."""
-        self._run.keep((self._capture.cell(cell, end.outcome, end.notes),))
+        self._keep((self._capture.cell(cell, end.outcome, end.notes),))
         self._ended[cell.place] = 1
+        self._kept += 1
 
     @property
     def max_cells(self) -> int:
@@ -132,16 +134,13 @@ class RunSession(LocalExecutor):
 
     def lines(self) -> tuple[str, ...]:
         lines = super().lines()
-        if self._under_way >= self.max_cells and not self.models.busy:
+        waits = self.deferred is not None or self._run.later is not None
+        if not waits and self._begun - self._kept >= self.max_cells and not self.models.busy:
             lines = (*lines, f"limited by max_cells {self.max_cells:,}: the models have free slots")
         return lines
 
-    async def _attempt(self, cell: Cell) -> NotedOutcome:
-        later = self._run.later
-        self._under_way += 1
-        try:
-            if later is None:
-                return await attempt_noted(cell, self.cache, self.cache.shared_work)
-            return await attempt_noted(cell, later.ask_of(cell, self.cache))
-        finally:
-            self._under_way -= 1
+    def _attempt(self, cell: Cell) -> Awaitable[NotedOutcome]:
+        self._begun += 1
+        if (later := self._run.later) is None:
+            return attempt_noted(cell, self.cache, self.cache.shared_work)
+        return attempt_noted(cell, later.ask_of(cell, self.cache))
