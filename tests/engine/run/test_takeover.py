@@ -145,7 +145,7 @@ def test_nothing_is_taken_over_where_replies_may_be_gone(change, place, command,
         noted(finished.folder, losses=None)
     note(finished.folder, "store")
     again = command("run", "small.yaml", "--run-folder", "runs/again")
-    assert again.code == 0 and "taken over" not in again.err
+    assert again.code == 0 and "reused from" not in again.err
     assert written(finished.folder) == written(Path("runs/again"))
     named = command("run", "small.yaml", "--run-folder", "x/y", "--from", finished.folder)
     assert named.code == 2 and "nothing can be taken over: " in named.err
@@ -161,7 +161,7 @@ def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(what, place, c
     if what == "seen by a run":
         assert command("run", "small.yaml").code == 0
     again = command("run", "small.yaml", "--run-folder", "runs/again")
-    assert again.code == 0 and "taken over" not in again.err
+    assert again.code == 0 and "reused from" not in again.err
     assert written(Path("runs/again")) == whole
     named = command("run", "small.yaml", "--run-folder", "named", "--from", finished.folder)
     assert f"reused from {finished.folder}: 40 cells" in named.err
@@ -235,7 +235,7 @@ def test_a_replay_compares_what_was_said_with_the_record(command, finished):
 @pytest.mark.parametrize("mode", ["refresh", "off"])
 def test_who_asks_for_all_of_it_again_takes_nothing_over(mode, command, finished):
     again = command("run", "small.yaml", "--run-folder", "runs/again", "--cache", mode)
-    assert again.code == 0 and "taken over" not in again.err
+    assert again.code == 0 and "reused from" not in again.err
     assert calls(again.err).new >= calls(finished.told.err).new
 
 
