@@ -26,7 +26,7 @@ def _names(listed: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Report(Analysis):
-    """Print the report of RUN, from what has been run so far."""
+    """Print the report of RUN, from the cells finished so far."""
 
     interval: Interval | None = INTERVAL
     betas: tuple[float, ...] = flag(
@@ -37,10 +37,11 @@ class Report(Analysis):
         most=math.inf,
     )
     measures: bool = flag(
-        "Add JSE, EAS and slope, what protocols measured and transcripts counted, order, "
+        "Add JSE, EAS and slope, measures of protocols and counts in transcripts, order, "
         "calibration, flips and bias of the verdicts, and all notes.",
         default=False,
     )
+    notes: bool = flag("Print all notes below the table.", default=False)
     table: Literal["paper"] | None = flag(
         "The main table of the paper: ASD, slope and JSE by protocol, averaged over agents."
     )
@@ -67,7 +68,7 @@ class Report(Analysis):
         default="",
         read=_names,
     )
-    sort: str = flag("The column whose largest value is first.", metavar="NAME", default="")
+    sort: str = flag("Sort by this column, the largest value first.", metavar="NAME", default="")
     every: bool = flag("Every row, however many there are.", name="--all", default=False)
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
@@ -94,4 +95,5 @@ class Report(Analysis):
             columns=self.columns,
             sort=self.sort,
             short=not self.every,
+            every_note=self.notes,
         )

@@ -115,24 +115,26 @@ def finding(
     columns: Sequence[str] = (),
     sort: str = "",
     short: bool = False,
+    every_note: bool = False,
 ) -> Finding:
     """The report as parts: the rows, and beside them what has something to say.
 
     measures: with JSE, EAS, slopes, what was measured beside the scores, and all notes, which JSON
-    always has. sections: further analyses of one list each, each under its key in JSON. columns: of
-    the rows, by their names in JSON; all if there is none. sort: the column whose largest value is
-    first. short: a terminal has groups in place of many rows. UsageError for a column that there is
-    not.
+    always has; every_note: with these alone. sections: further analyses of one list each, each
+    under its key in JSON. columns: of the rows, by their names in JSON; all if there is none. sort:
+    the column whose largest value is first. short: a terminal has groups in place of many rows.
+    UsageError for a column that there is not.
     """
     names = naming(results.rows)
     notes = tuple(notes_of(results))
-    rows = _rows(results, names, notes if measures else small_print(notes))
+    every_note = every_note or measures
+    rows = _rows(results, names, notes if every_note else small_print(notes))
     rows = arranged(rows, columns, sort)
     grouped = short and len(results.rows) > MOST_ROWS
 
     def brief(width: int | None) -> Part:
         """The rows in a terminal, whose columns decide how much small print there is."""
-        shown = replace(rows, notes=notes if measures else small_print(notes, width))
+        shown = replace(rows, notes=notes if every_note else small_print(notes, width))
         if not grouped:
             return shown
         return (shown if sort or columns else _grouped(results, shown)).first(MOST_ROWS, EVERY)

@@ -62,7 +62,7 @@ def measure(run: Compares, name: str, *, score: str = "brier", **settings: Any) 
         raise UsageError(f"{name} has no setting {unknown[0]!r}; there are {', '.join(known)}")
     asked = kind(**settings)
     check_flags(asked)
-    return asked.of_run(rows, range(len(rows.names)), score)
+    return asked.sourced(rows, score)
 
 
 def _rows(run: Compares) -> RunRows:

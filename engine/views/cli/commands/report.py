@@ -30,11 +30,11 @@ def command(
     *,
     how: Report,
 ) -> None:
-    """Print the report of the run folder RUN, from what has been run so far.
+    """Print the report of RUN, from the cells finished so far.
 
     Over 40 rows are averaged in groups, unless --all, --sort or --columns asks for rows. A PACK is
-    read as the run that it holds. Of several, the rows that have the same name stand one below the
-    other; what differs between two of them is told by oversight compare.
+    read as the run inside it. Of several runs, rows of the same name stand one below the other;
+    `oversight compare` tests their differences.
     """
     format = format or ("latex" if how.table else "text")
     run, *others = runs
