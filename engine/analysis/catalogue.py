@@ -62,8 +62,8 @@ PLACES: Mapping[str, str] = MappingProxyType(
 )
 """`module:Class` below this package."""
 
-TOP = ("report", "compare")
-"""Those with a command of their own beside `measure`."""
+TOP = ("report", "compare", "power")
+"""Those with a command of their own; that of power is `plan`."""
 
 
 def names() -> tuple[str, ...]:
