@@ -16,15 +16,7 @@ from ..question import Answer, Question
 from ..seat import Role
 from ..settings import ranged
 from ..transcript import Transcript, Turn, Verdict
-from .market_making import (
-    Prices,
-    distance,
-    in_words,
-    losses,
-    prices_form,
-    speeches,
-    traded,
-)
+from .market_making import Prices, distance, in_words, losses, prices_form, speeches, traded
 
 ADVOCATE = Role("adversarial_propaganda.advocate", "Advocate")
 FORECASTER = Role("adversarial_propaganda.market", "Market")
