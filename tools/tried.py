@@ -51,8 +51,8 @@ THINKING = {
 }
 REAL = {
     "model": "local/smollm2",
-    "agent": 'words: 20, max_tokens: 48, top_p: 0.9, seed: 7, stop: ["\\n"]',
-    "judge": "kind: distribution, max_tokens: 64, turn_tokens: 64, top_p: 0.9, seed: 7",
+    "agent": "words: 20, max_tokens: 160, top_p: 0.9, seed: 7",
+    "judge": "kind: distribution, max_tokens: 64, turn_tokens: 96, top_p: 0.9, seed: 7",
     "providers": "",
 }
 
