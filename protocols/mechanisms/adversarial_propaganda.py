@@ -52,7 +52,6 @@ class AdversarialPropaganda(Lasting):
     """The most speeches."""
 
     sections: ClassVar[tuple[str, ...]] = ("adversarial_propaganda",)
-    horizon_block: ClassVar[str] = "adversarial_propaganda.horizon"
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         transcript, prices = await traded(

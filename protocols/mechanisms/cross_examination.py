@@ -99,7 +99,6 @@ class CrossExamination(Lasting, Conversation):
     challenges: int = ranged(1)
 
     sections: ClassVar[tuple[str, ...]] = ("cross_examination",)
-    horizon_block: ClassVar[str] = "cross_examination.horizon"
 
     @property
     def apart(self) -> int:
