@@ -24,7 +24,8 @@ from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.observer import Observer, ProgressDisplay
-from oversight.engine.run.run import Run, RunOptions
+from oversight.engine.run.run import Run
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.stop import StopToken
 from oversight.engine.views.cli.leak_note import LeakNote
 from tests import virtual
@@ -149,7 +150,9 @@ class Probe(Observer):
 def test_who_looks_on_changes_no_outcome_and_leaves_with_the_run(name, place):
     def sit(folder: str, *observers: Observer) -> None:
         async def run() -> None:
-            with Run.open(open_sweep(Path("small.yaml")), RunOptions("store", Path(folder))) as run:
+            with Run.open(
+                open_sweep(Path("small.yaml")), RunSettings(store="store", folder=Path(folder))
+            ) as run:
                 before = asyncio.all_tasks()
                 try:
                     assert await execute(run, *observers) is None

@@ -17,7 +17,8 @@ from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.observer import Observer
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.values import RecordedCell
-from oversight.engine.run.run import Run, RunOptions
+from oversight.engine.run.run import Run
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.stop import StopToken
 from oversight.protocols import NaiveJudge, StatedJudge
 from tests.shipments import shipments
@@ -38,8 +39,8 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedSweep:
     return open_sweep(Path("s.yaml"))
 
 
-def options(folder: str = "run") -> RunOptions:
-    return RunOptions(Path("store"), Path(folder))
+def options(folder: str = "run") -> RunSettings:
+    return RunSettings(store=Path("store"), folder=Path(folder))
 
 
 class Diary(Observer):
@@ -146,7 +147,7 @@ class Asked(Metrics):
 @pytest.mark.wire
 async def test_where_a_run_stands_is_told_while_it_goes_on(place):
     watcher = Asked(0)
-    with Run.open(open_sweep(place / "small.yaml"), RunOptions(place / "store")) as run:
+    with Run.open(open_sweep(place / "small.yaml"), RunSettings(store=place / "store")) as run:
         assert await execute(run, watcher) is None
     before, after = watcher.before, watcher.after
     assert before.keys() == after.keys() == MEASURED.keys()

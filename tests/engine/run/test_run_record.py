@@ -88,6 +88,22 @@ def test_a_damaged_run_is_refused_in_one_line_and_made_again_from_its_store(run,
     assert written(run) == before
 
 
+@pytest.mark.parametrize("flags", [("--limit", "3", "--set", "draws=2"), ("--part", "2/2")])
+def test_a_lost_run_is_made_again_without_saying_what_it_was_started_with(
+    place, command, flags
+) -> None:
+    (place / "said.yaml").write_text(SWEEP)
+    assert command("run", "said.yaml", "--run-folder", "run", *flags).code in (0, 1)
+    run = place / "run"
+    before, sweep = written(run), (run / "sweep.yaml").read_bytes()
+    assert sweep.startswith(SWEEP.encode())
+    (run / RUN_DB).unlink()
+    (run / "outcomes.jsonl").unlink()
+    made = command("cache", "rebuild", "run")
+    assert made.code == 0, made.err
+    assert (written(run), (run / "sweep.yaml").read_bytes()) == (before, sweep)
+
+
 def cells_of(run: Path, protocol: str) -> list[RecordedCell]:
     with RunTables.open(run) as tables:
         named = tables.query("SELECT row FROM rows WHERE kind LIKE ? || '%'", protocol)

@@ -17,7 +17,8 @@ from oversight.engine.providers.simulated import simulation
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.manifest import read_manifest
-from oversight.engine.run.run import Run, RunOptions
+from oversight.engine.run.run import Run
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import row_codes
 from oversight.engine.system.entry_points import registered
 from tests.command_line import calls
@@ -296,6 +297,6 @@ def test_the_package_of_the_page_brings_provider_store_simulation_and_command(
 
 def test_the_observer_of_the_page_sees_every_cell(place):
     diary = shown("extending.md", "diary.py")["Diary"]()
-    with Run.open(open_sweep(place / "small.yaml"), RunOptions(place / "store")) as run:
+    with Run.open(open_sweep(place / "small.yaml"), RunSettings(store=place / "store")) as run:
         assert asyncio.run(execute(run, diary)) is None
         assert diary.failed == run.snapshot().failed
