@@ -52,8 +52,8 @@ THINKING = {
 }
 REAL = {
     "model": "local/smollm2",
-    "agent": 'words: 20, max_tokens: 48, top_p: 0.9, seed: 7, stop: ["\\n"]',
-    "judge": "kind: distribution, max_tokens: 64, turn_tokens: 64, top_p: 0.9, seed: 7",
+    "agent": "words: 20, max_tokens: 160, top_p: 0.9, seed: 7",
+    "judge": "kind: distribution, max_tokens: 64, turn_tokens: 96, top_p: 0.9, seed: 7",
     "providers": "",
 }
 
@@ -85,7 +85,8 @@ def sweep(
 
 async def ended(loaded: LoadedSweep, folder: Path) -> dict[str, Tried]:
     """Run a sweep to its end: how each mechanism did."""
-    with Run.open(loaded, RunSettings(store=folder / "store", folder=folder / "run")) as run:
+    settings = RunSettings(store=folder / "store", folder=folder / "run")
+    with Run.open(loaded, settings) as run:
         halt = await execute(run)
     assert halt is None, halt
     names = {kind.__name__: name for name, kind in PROTOCOLS.items()}
