@@ -71,8 +71,8 @@ class RunSession(LocalExecutor):
         run, stop_token, pauses = self._run, self._stop_token, None
         try:
             order = await self.cells()
-        except Halt as halt:
-            return halt
+        except Halt as early:
+            return early
         if run.settings.cache != "replay" and not run.settings.keep_going:
             order = pauses = Pauses(order, run.loaded.sweep.rows, run.earlier())
         with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):
