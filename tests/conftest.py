@@ -17,6 +17,9 @@ from hypothesis import HealthCheck, settings
 from tests.databases import Server, lacking, serving
 from tests.starting import Started
 
+# What differs is shown there too.
+pytest.register_assert_rewrite("tests.sessions")
+
 SEED = 6
 
 # A slow machine is no fault of what is tested.
