@@ -19,7 +19,7 @@ from .datasets.forms import SuperGpqa as SuperGpqa
 from .datasets.forms import TruthfulQa as TruthfulQa
 from .datasets.gsm8k import Gsm8k as Gsm8k
 from .datasets.hub import Hub as Hub
-from .datasets.jsonl import JsonLines as JsonLines
+from .datasets.file import JsonLines as JsonLines
 from .datasets.loader import Loader as Loader
 from .datasets.solib import Solib as Solib
 from .datasets.study import Study as Study

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ...cache.cache import CacheStatistics, Mode
 from ...cache.store import Store
@@ -23,12 +23,15 @@ from .batch_terms import FOLDER, LIVE, BatchTerms
 from .batching import AnsweredLater, batched_models
 from .executor import LocalExecutor
 from .lanes import RETRIED_KINDS
+from .listing import beside
 from .loaded_sweep import ChangedCode, LoadedSweep, run_folder
 from .outcome import OutcomeRecord
 from .record.values import RecordedCell
 from .run_folder import QUARANTINE, RunFolder
 from .stores import open_store, shown_name, store_name
-from .takeover import Taken, Takeover
+
+if TYPE_CHECKING:
+    from .takeover import Taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class Run:
         folder: RunFolder,
         store: Store,
         run_again: int,
-        taken: Sequence[Taken] = (),
+        taken: "Sequence[Taken]" = (),
     ) -> None:
         self.loaded = loaded
         self.options = options
@@ -236,10 +239,14 @@ class Run:
 
 def _take_over(
     loaded: LoadedSweep, options: RunOptions, folder: RunFolder, store: Store
-) -> Sequence[Taken]:
+) -> "Sequence[Taken]":
     """Take over cells of other runs; none in a refresh or without a store, which ask every call."""
     if options.mode not in ("use", "replay") or folder.complete:
         return ()
+    if options.sources is None and not beside(folder.path):
+        return ()
+    from .takeover import Takeover
+
     identity = loaded.models.identity
     takeover = Takeover(loaded.sweep, folder, store, identity, loaded.models.tags, options.verify)
     if options.sources is None:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import orjson
-from pydantic import TypeAdapter, ValidationError
 
 from ...errors import RunFolderError
 from ...system.files import MAX_LEDGER, read_bounded, replace_file
@@ -19,7 +19,7 @@ FILE = "liabilities.json"
 UNPROVEN = "Unproven"
 """Kind of fault: in a batch of which nothing proves whether it was made."""
 
-_OWED = TypeAdapter(dict[str, tuple[int, float]])
+_OWED = msgspec.json.Decoder(dict[str, tuple[int, float]])
 
 
 def write_liabilities(folder: Path, owed: Mapping[str, tuple[int, float]]) -> None:
@@ -34,10 +34,10 @@ def write_liabilities(folder: Path, owed: Mapping[str, tuple[int, float]]) -> No
 def with_liabilities(folder: Path, accounts: dict[str, UsageTotals]) -> dict[str, UsageTotals]:
     """The accounts of a run, its liabilities included. RunFolderError."""
     try:
-        owed = _OWED.validate_json(read_bounded(folder / FILE, MAX_LEDGER))
+        owed = _OWED.decode(read_bounded(folder / FILE, MAX_LEDGER))
     except FileNotFoundError:
         return accounts
-    except (OSError, ValidationError) as exc:
+    except (OSError, msgspec.DecodeError) as exc:
         raise RunFolderError(f"{folder / FILE}: cannot be read: {exc}") from exc
     for model, (calls, dollars) in owed.items():
         account = accounts.get(model) or sum_usage([])

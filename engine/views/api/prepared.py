@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from ...run.listing import folder_named
 from ...run.loaded_sweep import LoadedSweep, load_sweep
-from ...run.parts import SweepPart
 from ...run.run import RunOptions
 from ...run.stores import store_name
 from ...sweep.sweepfile import SweepFile
@@ -32,7 +31,11 @@ def prepared(
 ) -> tuple[LoadedSweep, RunOptions]:
     """A sweep with the settings of its run. overrides: the `--set` flags that it was read with.
     UsageError for what does not fit the sweep, or each other."""
-    loaded = load_sweep(SweepPart.read(settings.part).of(file) if settings.part else file)
+    if settings.part:
+        from ...run.parts import SweepPart
+
+        file = SweepPart.read(settings.part).of(file)
+    loaded = load_sweep(file)
     options = replace(
         folder_options(settings, overrides),
         mode=settings.cache,

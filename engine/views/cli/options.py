@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from ...analysis.reports.formats import FORMATS
-from ...run.listing import is_run
-from ...run.lookup import Parts
+from ...run.listing import Parts, is_run
 from ...system.flags import argument, flag
 from ..api.settings import AskSettings, FolderSettings, RunSettings
 from .completing import sweep_files

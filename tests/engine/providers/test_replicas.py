@@ -10,7 +10,7 @@ from aiohttp import web
 
 from oversight.cache.call import Call, Message, Request
 from oversight.engine.errors import ModelNotFound, Unreachable
-from oversight.engine.providers.catalogue import connect
+from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.replicas import Replica, Replicas
 from oversight.engine.providers.settings import Settings
 

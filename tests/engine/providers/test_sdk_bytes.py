@@ -19,7 +19,8 @@ from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpe
 from oversight.cache.reply import ToolCall
 from oversight.engine.errors import EngineError
 from oversight.engine.providers.capabilities import Api
-from oversight.engine.providers.catalogue import connect, provider_of
+from oversight.engine.providers.catalogue import provider_of
+from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
 from tests.lines import listening, request
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from oversight.protocols.datasets.jsonl import JsonLines, problems, write_jsonl
+from oversight.protocols.datasets.file import JsonLines
+from oversight.protocols.datasets.jsonl import problems, write_jsonl
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.question import LARGEST, Answer, Problem, Question, balanced
 
