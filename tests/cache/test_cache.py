@@ -297,7 +297,7 @@ def speech(*texts: str, fault: Exception | None = None) -> Callable[[Ask], Await
     return said
 
 
-async def test_what_was_done_before_is_noted_by_everybody_and_counted() -> None:
+async def test_what_was_done_before_is_noted_by_everybody_and_counted():
     told = Told()
     first, second = told.cell(), told.cell()
     for cell in (first, second):
@@ -309,7 +309,7 @@ async def test_what_was_done_before_is_noted_by_everybody_and_counted() -> None:
 
 
 @pytest.mark.parametrize("other", ["settings", "transcript", "draw", "role", "seat"])
-async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(other: str) -> None:
+async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(other):
     told = Told()
     asks = [told.cell(), told.cell()]
     about = [("settings", "transcript"), ("settings", "transcript")]
@@ -330,7 +330,7 @@ async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(
     assert not told.spared
 
 
-async def test_what_is_under_way_is_joined_and_its_fault_shared_but_not_remembered() -> None:
+async def test_what_is_under_way_is_joined_and_its_fault_shared_but_not_remembered():
     told, fault = Told(delay=0.01), ValueError("cut")
     cells = [told.cell(), told.cell()]
     ends = await asyncio.gather(
@@ -343,7 +343,7 @@ async def test_what_is_under_way_is_joined_and_its_fault_shared_but_not_remember
     assert len(told.model.calls) == 2
 
 
-async def test_whoever_joined_does_it_where_the_first_was_cancelled() -> None:
+async def test_whoever_joined_does_it_where_the_first_was_cancelled():
     told = Told(delay=0.01)
     first, second = (asyncio.create_task(once(told.cell(), speech("a"), (), "t")) for _ in "12")
     await asyncio.sleep(0)
@@ -353,7 +353,7 @@ async def test_whoever_joined_does_it_where_the_first_was_cancelled() -> None:
     assert not told.spared
 
 
-async def test_an_agent_that_has_no_hash_shares_nothing() -> None:
+async def test_an_agent_that_has_no_hash_shares_nothing():
     told = Told()
     for _ in range(2):
         assert await once(told.cell(), speech("a"), ([],), "t") == "A"
@@ -368,7 +368,7 @@ async def is_asked_again(told: Told) -> None:
     told.spared.clear()
 
 
-async def test_a_kind_of_work_that_nobody_asks_for_again_is_shared_no_more() -> None:
+async def test_a_kind_of_work_that_nobody_asks_for_again_is_shared_no_more():
     told = Told()
     settings = ("agent",)
     for n in range(TRIED):
@@ -380,7 +380,7 @@ async def test_a_kind_of_work_that_nobody_asks_for_again_is_shared_no_more() -> 
     assert told.spared == [(1, False)]
 
 
-async def test_what_was_done_long_ago_is_forgotten() -> None:
+async def test_what_was_done_long_ago_is_forgotten():
     told = Told()
     await is_asked_again(told)
     for n in range(MAX_NOTES + 2):
@@ -391,7 +391,7 @@ async def test_what_was_done_long_ago_is_forgotten() -> None:
     assert len(told.spared) == 1
 
 
-async def test_work_that_asked_nobody_is_forgotten_too() -> None:
+async def test_work_that_asked_nobody_is_forgotten_too():
     told = Told()
     await is_asked_again(told)
     for n in range(MAX_NOTES + 1):

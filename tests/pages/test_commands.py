@@ -262,11 +262,12 @@ def test_a_probe_asks_after_each_turn_once(probed: Path) -> None:
     assert "0 new beliefs, 16 in" in again.err
 
 
-def test_a_probe_that_was_torn_off_is_asked_again(probed: Path) -> None:
-    file = probed / "probes" / "probes.jsonl"
+def test_a_probe_that_was_torn_off_stands_in_the_database_too(probed: Path) -> None:
+    within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
+    file = probed / "events.jsonl"
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
     assert len(read_probes(probed)) == 8
     again = within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
-    assert "1 new belief, 16 in" in again.err
+    assert "0 new beliefs, 16 in" in again.err
     assert sorted(file.read_bytes().splitlines()) == sorted(whole.splitlines())

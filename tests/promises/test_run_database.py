@@ -5,14 +5,12 @@ import random
 import shutil
 import signal
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.command_line import Ran, within
-from tests.conftest import Campaign
 from tests.run_folders import recorded
 from tests.sittings import Bench, Vendor
 
@@ -68,8 +66,8 @@ def emptied(file: Path, chance: random.Random) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("damage", [flipped, truncated, overwritten, emptied])
 def test_a_damaged_database_gives_no_other_figure_and_is_made_again_to_the_byte(
-    tmp_path: Path, campaign: Campaign, damage: Callable[[Path, random.Random], None]
-) -> None:
+    tmp_path, campaign, damage
+):
     chance, told = random.Random(campaign.seed), 0
     with Vendor() as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, problems=6)
@@ -100,8 +98,8 @@ def test_a_damaged_database_gives_no_other_figure_and_is_made_again_to_the_byte(
 
 @pytest.mark.campaign
 def test_a_run_cut_off_and_then_lost_goes_on_from_its_store_and_pays_nothing_twice(
-    tmp_path: Path, campaign: Campaign
-) -> None:
+    tmp_path, campaign
+):
     with Vendor(latency=0.1, spread=0.3) as vendor:
         calm = Bench(tmp_path / "calm", vendor.url, problems=8)
         calm.complete()
@@ -122,9 +120,7 @@ def test_a_run_cut_off_and_then_lost_goes_on_from_its_store_and_pays_nothing_twi
 
 
 @pytest.mark.campaign
-def test_a_log_that_never_reached_the_disk_costs_no_reply(
-    tmp_path: Path, campaign: Campaign
-) -> None:
+def test_a_log_that_never_reached_the_disk_costs_no_reply(tmp_path, campaign):
     """What a power failure leaves: replies are synced to the store before their cells."""
     with Vendor(latency=0.1, spread=0.3) as vendor:
         calm = Bench(tmp_path / "calm", vendor.url, problems=8)
@@ -141,7 +137,7 @@ def test_a_log_that_never_reached_the_disk_costs_no_reply(
 
 
 @pytest.mark.wire
-def test_a_settled_run_that_goes_on_settles_to_the_same_bytes(tmp_path: Path) -> None:
+def test_a_settled_run_that_goes_on_settles_to_the_same_bytes(tmp_path):
     """Its lines are gone while it goes on, and there again afterwards."""
     with Vendor() as vendor:
         bench = Bench(tmp_path, vendor.url, problems=4)
@@ -159,7 +155,7 @@ def test_a_settled_run_that_goes_on_settles_to_the_same_bytes(tmp_path: Path) ->
 
 
 @pytest.mark.wire
-def test_a_finished_run_is_a_few_kinds_of_file(tmp_path: Path) -> None:
+def test_a_finished_run_is_a_few_kinds_of_file(tmp_path):
     ran = within("demo", "--run-folder", "run", cwd=tmp_path)
     assert ran.code == 0, ran.err
     names = {each.name for each in (tmp_path / "run").iterdir()}

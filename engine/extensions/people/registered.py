@@ -9,7 +9,7 @@ from ...analysis.findings.finding import Finding
 from ...analysis.rows import RunRows
 from ...errors import EngineError, UsageError
 from ...run.reader import RunReader
-from .journal import JOURNAL, PERSONS
+from .journal import read_journal
 from .rater_tables import agreement_finding, standings_finding
 from .raters import rater_agreement, rater_standings
 
@@ -46,4 +46,4 @@ class People(Analysis):
         return study_agreement(file)
 
     def suits(self, run: RunReader) -> bool:
-        return (run.folder / PERSONS / JOURNAL).is_file()
+        return any(True for _ in read_journal(run.folder))

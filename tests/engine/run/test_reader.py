@@ -16,7 +16,6 @@ from oversight.cache.bounded import STEPS, open_bounded
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError
-from oversight.engine.models.accounting.journal import FILE as JOURNAL
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
 from oversight.engine.run.lock import LOCK_FILE
 from oversight.engine.run.reader import RunReader
@@ -197,7 +196,7 @@ def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(
         assert db.execute(longer).fetchone() == (STEPS // 5,)
 
 
-@pytest.mark.parametrize("name", [LOCK_FILE, LEDGER_FILE, JOURNAL, RUN_DB, "sweep.yaml"])
+@pytest.mark.parametrize("name", [LOCK_FILE, LEDGER_FILE, RUN_DB, "sweep.yaml"])
 def test_nothing_waits_for_a_pipe(name: str, finished: Finished, command: Command) -> None:
     (finished.folder / name).unlink(missing_ok=True)
     os.mkfifo(finished.folder / name)

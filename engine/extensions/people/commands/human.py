@@ -168,7 +168,7 @@ def _run_with_persons(
         persons = run.folder.path / PERSONS
         persons.mkdir(exist_ok=True)
         take_lock(persons)
-        desk = seated_desk(loaded.models, persons, panels, seating.raters, seating.settings)
+        desk = seated_desk(loaded.models, run.folder.path, panels, seating.raters, seating.settings)
         run.later = SeatedPersons(desk, panels)
         served.append(run.folder.path)
         return (RaterPages(desk, seating.host, seating.port, seating.url),)
@@ -227,7 +227,7 @@ def _judged_by_persons(
         folder = run / PERSONS
         folder.mkdir(exist_ok=True)
         with locked(folder):
-            desk = seated_desk(opened.models, folder, [PANEL], seating.raters, seating.settings)
+            desk = seated_desk(opened.models, run, [PANEL], seating.raters, seating.settings)
             desk.pool.assign(kinds)
             write_plan(folder, (case.planned(call) for call, case in tasks.values()))
             answered = 0

@@ -96,7 +96,7 @@ def _roster(run: Path) -> Iterator[Roster]:
     if not folder.is_dir():
         raise UsageError(f"{run}: nobody was asked about it: oversight human serve {run}")
     with locked(folder):
-        yield Roster(read_raters(folder), RaterJournal(folder))
+        yield Roster(read_raters(folder), RaterJournal(run))
 
 
 @as_command

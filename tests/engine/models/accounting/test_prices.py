@@ -4,7 +4,6 @@ import json
 import tomllib
 from datetime import date
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from oversight.engine.models.accounting.prices import _prices, charged, listed, 
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.views.pages.reading import ends_of
 from tests.answering import alike, answering
-from tests.command_line import Command, within
+from tests.command_line import within
 
 MILLION = 1_000_000
 
@@ -164,7 +163,7 @@ SERVED = {
 
 
 @pytest.mark.wire
-def test_pages_price_a_model_by_the_public_model_that_it_is(place: Path, command: Command) -> None:
+def test_pages_price_a_model_by_the_public_model_that_it_is(place, command):
     with answering(alike(200, json.dumps(SERVED).encode())) as (url, _):
         (place / "sweep.yaml").write_text(
             f"""\
