@@ -144,7 +144,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
     assert beside["transcripts"] == 40
     # All said 70 % for the first answer, whichever it is.
     share = sum(p.best == 0 for p in problems_of(finished)) / 20
-    assert beside["persons"]["value"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
+    assert beside["second_score"]["value"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
     again = within("human", "serve", finished, "--port", "0", cwd=cwd)
     assert "40 judgements of 40 transcripts" in again.err, "all of them come from the store"
 
