@@ -14,10 +14,10 @@ from ....display.quantity import counted
 from ....errors import UsageError
 from ....extensions.people.desk import DeskSettings
 from ....extensions.people.journal import PERSONS
-from ....run.listing import is_run
+from ....run.listing import Parts, is_run
 from ....run.loaded_sweep import LoadedSweep, open_run
 from ....run.lock import holder
-from ....run.lookup import Parts, cells_with_verdict
+from ....run.lookup import cells_with_verdict
 from ....run.order import Deferred
 from ....run.replay import replay_cache
 from ....run.settings import FolderSettings, RunSettings
