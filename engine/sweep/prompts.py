@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...protocols.prompts.prompt_set import PromptError, PromptSet, read_blocks
-from ...protocols.prompts.published import PUBLISHED
 from .document import Document, Key
 from .node import Node
 
@@ -68,6 +67,8 @@ class _SetReader:
 
     def _published(self, key: Key, sections: dict[str, Any]) -> PromptSet:
         """The prompt set of a published study; removes `from` and `folder` from the sections."""
+        from ...protocols.prompts.published import PUBLISHED
+
         study, checkout = sections.pop("from"), sections.pop("folder", None)
         if study not in PUBLISHED:
             told = f"studies: {', '.join(PUBLISHED)}"
