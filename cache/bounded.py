@@ -1,6 +1,7 @@
 """SQLite files that others may have written: nothing in them is run, and every statement ends."""
 
 import sqlite3
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,14 @@ class BoundedConnection(sqlite3.Connection):
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         self.steps.taken = 0
         return super().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        return super().executemany(sql, self._each(parameters))
+
+    def _each(self, parameters: Iterable[Any]) -> Iterator[Any]:
+        for each in parameters:
+            self.steps.taken = 0
+            yield each
 
 
 def open_bounded(name: str, file: Path) -> BoundedConnection:

@@ -186,6 +186,11 @@ class RunFolder:
         assert self._group is not None, "cells are taken while a run is kept"
         self._group.put(cells)
 
+    async def room(self) -> None:
+        """Wait until the disk is not far behind with what was put."""
+        if self._group is not None and self._group.full:
+            await self._group.room()
+
     async def flush(self) -> None:
         """Wait until everything that was put is recorded. RunFolderError."""
         if self._group is not None:

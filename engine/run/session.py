@@ -134,6 +134,8 @@ class RunSession(LocalExecutor):
 
     async def _attempt(self, cell: Cell) -> NotedOutcome:
         later = self._run.later
+        # The disk may be slower than the run: it is held up, and not its cells in memory.
+        await self._run.folder.room()
         self._under_way += 1
         try:
             if later is None:
