@@ -39,6 +39,7 @@ from oversight.protocols.datasets.catalogue import LOADERS
 from oversight.protocols.datasets.loader import Loader
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.judges.shots import Shot
+from oversight.protocols.settings import settings_of
 
 ROLE_WORDS = {
     Speaker: "an agent",
@@ -176,12 +177,13 @@ def _table(*classes: type[Any], without: Iterable[str] = ()) -> Iterator[str]:
 
 
 def _rows(*classes: type[Any], without: Iterable[str] = ()) -> list[Row]:
+    types_ = fields_of(*classes)
+    of = {id(field): cls for cls in classes for field in fields(cls)}
     return [
-        (f"`{field.name}`", _type(types_[field.name]), _default(cls, field), _doc(cls, field))
-        for cls in classes
-        for types_ in [fields_of(cls)]
-        for field in fields(cls)
-        if field.init and field.name not in without
+        (f"`{each.name}`", _type(types_[each.name]), _default(cls, each), _doc(cls, each))
+        for each in settings_of(*classes)
+        for cls in [of[id(each)]]
+        if each.name not in without
     ]
 
 

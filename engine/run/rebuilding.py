@@ -9,6 +9,7 @@ from ...cache.errors import ReplayMiss
 from ...cache.store import Store
 from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
+from .events import sync_events
 from .group_commit import MAX_GROUP
 from .loaded_sweep import LoadedSweep, open_sweep, run_folder
 from .manifest import Manifest, read_manifest
@@ -61,6 +62,7 @@ async def rebuild(
                 (folder / name).rename(folder / name.replace(RUN_DB, f"damaged-{RUN_DB}"))
         made = run_folder(loaded, folder, words, shown_name(named), kept_in=replies, anew=True)
         with made as run:
+            sync_events(folder)
             missing = await _cells(loaded, run, replies)
             run.note(replies=len(replies), store_id=replies.id)
             if run.complete:

@@ -1,7 +1,6 @@
 """Sessions: the cells of a run, attempted in their order in this process."""
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 
 from ..errors import Halt, UsageError
 from ..models.accounting.ledger import UsageTotals
@@ -9,6 +8,7 @@ from ..sweep.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
 from .batching import batching
 from .canaries import CANARIES, FREE_PATIENCE, Canaries, Pauses
+from .dry_run import chains
 from .executor import LocalExecutor
 from .lanes import run_lanes
 from .order import Order, order_of
@@ -32,6 +32,7 @@ class RunSession(LocalExecutor):
         paid = set[str]()
         super().__init__(loaded.models, run.store, options.mode, run.folder.id, paid)
         self._run = run
+        self._keep = run.folder.put
         self._stop_token = loaded.stop_token
         prices, cancels = loaded.models.priced(policy.prices), options.terms.cancels is not None
         if options.mode != "replay" and (run.batched or run.has_batches or cancels):
@@ -53,8 +54,8 @@ class RunSession(LocalExecutor):
                 later=run.later,
                 forgives=bool(run.run_again),
             )
-        self._under_way = 0
-        """Cells that are being attempted."""
+        self._begun = self._kept = 0
+        """Cells that were begun, and those of them that have ended with an outcome."""
         self._ended = bytearray(len(loaded.sweep))
         """1 at the place of each cell that this session has handed to the run folder."""
         self._capture = Capture(
@@ -68,7 +69,7 @@ class RunSession(LocalExecutor):
 
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
-        run, stop_token, order = self._run, self._stop_token, self.cells()
+        run, stop_token, order = self._run, self._stop_token, await self.cells()
         pauses = None
         if run.options.mode != "replay" and not run.options.keeps_going:
             order = pauses = Pauses(order, run.loaded.sweep.rows, run.earlier())
@@ -88,17 +89,21 @@ class RunSession(LocalExecutor):
         every = self._run.loaded.sweep.cells()
         return (cell for cell in every if not (ended[cell.place] or has(cell.place)))
 
-    def cells(self) -> Order[Cell, NotedOutcome]:
+    async def cells(self) -> Order[Cell, NotedOutcome]:
         """The order of the cells, whatever rows are paused."""
         run = self._run
         order: Order[Cell, NotedOutcome] = order_of(self.missing, self.deferred)
         if self.deferred is not None or run.later is not None or run.options.mode == "replay":
             return order
+        sweep, most = run.loaded.sweep, run.loaded.file.top.max_cells or CANARIES
+        left = len(run.folder) - run.folder.finished
+        if self.models.bills:
+            return Canaries(order, sweep.rows, total=left, canaries=most)
+        walked = await chains(sweep, self.models.simulated)
+        steps = {row: len(found) for row, found in walked.items()}
+        patience = FREE_PATIENCE
         return Canaries(
-            order,
-            run.loaded.sweep.rows,
-            canaries=run.loaded.file.top.max_cells or CANARIES,
-            patience=math.inf if self.models.bills else FREE_PATIENCE,
+            order, sweep.rows, total=left, canaries=most, patience=patience, steps=steps
         )
 
     async def work(self, order: Order[Cell, NotedOutcome]) -> None:
@@ -114,8 +119,9 @@ class RunSession(LocalExecutor):
 
     def keep(self, cell: Cell, end: NotedOutcome) -> None:
         """Hand over how a cell ended. RunFolderError."""
-        self._run.keep((self._capture.cell(cell, end.outcome, end.notes),))
+        self._keep((self._capture.cell(cell, end.outcome, end.notes),))
         self._ended[cell.place] = 1
+        self._kept += 1
 
     @property
     def max_cells(self) -> int:
@@ -128,18 +134,21 @@ class RunSession(LocalExecutor):
 
     def lines(self) -> tuple[str, ...]:
         lines = super().lines()
-        if self._under_way >= self.max_cells and not self.models.busy:
+        waits = self.deferred is not None or self._run.later is not None
+        if not waits and self._begun - self._kept >= self.max_cells and not self.models.busy:
             lines = (*lines, f"limited by max_cells {self.max_cells:,}: the models have free slots")
         return lines
 
-    async def _attempt(self, cell: Cell) -> NotedOutcome:
-        later = self._run.later
-        # The disk may be slower than the run: it is held up, and not its cells in memory.
+    def _attempt(self, cell: Cell) -> Awaitable[NotedOutcome]:
+        self._begun += 1
+        return self._delayed(cell) if self._run.folder.behind else self._noted(cell)
+
+    async def _delayed(self, cell: Cell) -> NotedOutcome:
+        """Hold the run up where the disk is slower, and not its cells in memory."""
         await self._run.folder.room()
-        self._under_way += 1
-        try:
-            if later is None:
-                return await attempt_noted(cell, self.cache, self.cache.shared_work)
-            return await attempt_noted(cell, later.ask_of(cell, self.cache))
-        finally:
-            self._under_way -= 1
+        return await self._noted(cell)
+
+    def _noted(self, cell: Cell) -> Awaitable[NotedOutcome]:
+        if (later := self._run.later) is None:
+            return attempt_noted(cell, self.cache, self.cache.shared_work)
+        return attempt_noted(cell, later.ask_of(cell, self.cache))

@@ -249,7 +249,7 @@ class Dispatch:
             )
         return (
             f"The same command looks again. Only to count what is lost of it as spent{most}, and "
-            f"to ask those calls again: oversight batches cancel {run} --give-up {name}"
+            f"to ask those calls again: oversight cache batches {run} --cancel --give-up {name}"
         )
 
     async def _refused(self, id: str, batch: Submission, fault: ErrorAnswer) -> bool:

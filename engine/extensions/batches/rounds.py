@@ -23,7 +23,7 @@ from ...run.batch_terms import FOLDER, BatchTerms
 from ...run.batching import AnsweredLater, Batching
 from ...run.order import Deferred
 from .dispatch import Dispatch
-from .journal import JOURNAL, BatchJournal, Submission
+from .journal import BatchJournal, Submission
 from .outbox import Collector, Submitter
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
@@ -214,7 +214,7 @@ class Batches(Batching):
         later: AnsweredLater | None = None,
         forgives: bool = False,
     ) -> Deferred | None:
-        if not batched and terms.cancels is None and not (folder / FOLDER / JOURNAL).exists():
+        if not batched and terms.cancels is None and not (folder / FOLDER).exists():
             return None
         return BatchRounds(folder, models, cache, prices, terms, entered, batched, later, forgives)
 

@@ -16,7 +16,6 @@ from oversight.cache.bounded import STEPS, open_bounded
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError
-from oversight.engine.models.accounting.journal import FILE as JOURNAL
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
 from oversight.engine.run.lock import LOCK_FILE
 from oversight.engine.run.reader import RunReader
@@ -39,12 +38,12 @@ draws: 2
 READING: tuple[tuple[str, ...], ...] = (
     ("report", "run", "--json", "--measures"),
     ("compare", "run", "--json"),
-    ("plot", "run", "--kind", "lift", "--data", "-"),
-    ("plot", "run", "--kind", "heat", "--data", "-"),
-    ("plot", "run", "--kind", "frontier", "--data", "-"),
+    ("export", "plot", "run", "--kind", "lift", "--data", "-"),
+    ("export", "plot", "run", "--kind", "heat", "--data", "-"),
+    ("export", "plot", "run", "--kind", "frontier", "--data", "-"),
     ("measure", "frontier", "run", "--json"),
     ("show", "run", "--json"),
-    ("search", "run", "nats", "weight", "--json"),
+    ("show", "run", "--search", "nats weight", "--json"),
     ("export", "tables", "run", "--format", "jsonl", "-o", "frames"),
     ("view", "run", "--write", "site"),
 )
@@ -197,7 +196,7 @@ def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(
         assert db.execute(longer).fetchone() == (STEPS // 5,)
 
 
-@pytest.mark.parametrize("name", [LOCK_FILE, LEDGER_FILE, JOURNAL, RUN_DB, "sweep.yaml"])
+@pytest.mark.parametrize("name", [LOCK_FILE, LEDGER_FILE, RUN_DB, "sweep.yaml"])
 def test_nothing_waits_for_a_pipe(name: str, finished: Finished, command: Command) -> None:
     (finished.folder / name).unlink(missing_ok=True)
     os.mkfifo(finished.folder / name)

@@ -11,7 +11,7 @@ import pytest
 from tests import starting
 from tests.command_line import Command, calls, environment, oversight
 from tests.engine.conftest import Finished
-from tests.run_folders import cut, everything, len_of, only_run, outcomes, with_failures, written
+from tests.run_folders import cut, everything, len_of, only_run, outcomes, written
 
 # Start to end.
 
@@ -55,67 +55,6 @@ def test_another_run_of_the_sweep_is_answered_by_the_store_alone(
     assert written(finished.folder) == written(place / "two")
 
 
-def test_what_does_not_change_outcomes_goes_on_in_the_same_folder(
-    place: Path, command: Command, finished: Finished
-) -> None:
-    for words in (("--set", "max_cells=2"), ("--score", "log", "--json")):
-        assert "already complete" in command("run", "small.yaml", *words).err
-    assert only_run(place) == finished.folder
-
-
-def test_a_dry_run_leaves_nothing(place: Path, command: Command) -> None:
-    before = everything(place)
-    ran = command("plan", "small.yaml", "--dry-run")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out == "small.yaml: fine. 40 cells; models: sim/judge, sim/strong, sim/weak\n"
-    assert everything(place) == before
-
-
-def test_a_retired_model_is_refused_unless_a_server_of_ones_own_answers_for_it(
-    place: Path, command: Command
-) -> None:
-    dry = ("plan", "small.yaml", "--dry-run", "--set", "judges=openai/o1")
-    ran = command(*dry)
-    assert ran.code == 2
-    assert "openai/o1: its vendor stopped serving it on 2026-10-23" in ran.err
-    own = '{openai: {base_url: "http://127.0.0.1:9/v1"}}'
-    told = command(*dry, "--set", f"providers={own}").err
-    assert told.startswith("OPENAI_API_KEY is not set") and "stopped" not in told
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("run", "no.yaml"), "no.yaml: no such file; start one with: oversight init no.yaml"),
-        (
-            ("run", "small.yaml", "--set", "protocols.debate.round=3"),
-            "--set protocols.debate.round=3: protocols.debate.round: no such setting; "
-            "did you mean 'rounds'?\n  settings of debate: horizon, opponent, rounds, simultaneous",
-        ),
-        (("run", "."), ". is a folder; name the sweep file"),
-        (("run", "small.yaml", "--limit", "0"), "Invalid value for '--limit'"),
-        (("run", "small.yaml", "--cahce", "off"), "No such option"),
-        (("run",), "Missing argument 'SWEEP'"),
-        (("rum", "small.yaml"), "No such command 'rum'"),
-        (("report", "."), ". is no run folder: it has no run.db"),
-        (("replay", "nowhere"), "no run folder in runs has a name that begins with 'nowhere'"),
-        (("run", "small.yaml", "--run-folder", "."), ". is no run folder, and holds small.yaml"),
-        (
-            ("run", "small.yaml", "--store", "small.yaml"),
-            "small.yaml is a file, and a store is a folder",
-        ),
-    ],
-)
-def test_what_the_user_got_wrong_ends_with_code_2_and_is_told_in_plain_words(
-    place: Path, command: Command, words: tuple[str, ...], message: str
-) -> None:
-    ran = command(*words)
-    assert (ran.code, ran.out) == (2, "")
-    assert message in ran.err
-    assert "Traceback" not in ran.err
-    assert not (place / "runs").exists()
-
-
 # Failures.
 
 
@@ -134,18 +73,6 @@ def test_failed_cells_end_with_code_1_and_are_counted(place: Path, command: Comm
     assert calls(again.err).new == 0
     text = command("run", "small.yaml").out
     assert f"failed cells: {len(failed)} unreadable" in text
-
-
-def test_failed_cells_are_run_again_when_asked_for_and_not_otherwise(
-    command: Command, finished: Finished
-) -> None:
-    folder = finished.folder
-    before = with_failures(folder, "Overloaded", {3, 7, 30})
-    assert command("run", "small.yaml").code == 1
-    ran = command("run", "small.yaml", "--retry-failed")
-    assert ran.code == 0
-    assert "running 3 failed cells again" in ran.err
-    assert written(folder) == before
 
 
 # Modes of the store.
@@ -189,16 +116,6 @@ def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(
 
 
 # First steps.
-
-
-def test_the_file_that_init_writes_runs_as_it_is(place: Path, command: Command) -> None:
-    first = command("init", "deep/mine.yaml")
-    assert (first.code, first.out) == (0, "")
-    assert "oversight run deep/mine.yaml" in first.err
-    assert command("init", "deep/mine.yaml").code == 2
-    ran = command("run", "deep/mine.yaml", "--limit", "2")
-    assert ran.code == 0
-    assert "lift" in ran.out
 
 
 @pytest.mark.wire

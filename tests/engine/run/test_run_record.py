@@ -13,8 +13,8 @@ from oversight.engine.run.record.schema import RUN_DB
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import RecordedCell
 from oversight.protocols.transcript import Verdict
-from tests.command_line import Command
-from tests.run_folders import recorded, written
+from tests.command_line import Command, run_in
+from tests.run_folders import moved, recorded, written
 
 pytestmark = pytest.mark.wire
 
@@ -39,11 +39,18 @@ def said(run: Path) -> list[bytes]:
         return [said_in(cell) for cell in tables.cells()]
 
 
-@pytest.fixture
-def run(place: Path, command: Command) -> Path:
-    (place / "said.yaml").write_text(SWEEP)
-    ran = command("run", "said.yaml", "--run-folder", "run")
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("said")
+    ran = run_in(place, "said.yaml", SWEEP, "--run-folder", "run")
     assert ran.code in (0, 1), ran.err
+    return place
+
+
+@pytest.fixture
+def run(place: Path, run_once: Path) -> Path:
+    shutil.copytree(run_once, place, dirs_exist_ok=True)
+    moved(place / "run", run_once, place)
     return place / "run"
 
 
@@ -81,8 +88,8 @@ def test_a_damaged_run_is_refused_in_one_line_and_made_again_from_its_store(
     (run / RUN_DB).write_bytes((run / RUN_DB).read_bytes()[:20_000])
     ran = command("run", "said.yaml", "--run-folder", "run")
     assert ran.code == 2
-    assert "run.db is damaged" in ran.err and "oversight record run" in ran.err
-    made = command("record", "run")
+    assert "run.db is damaged" in ran.err and "oversight cache rebuild run" in ran.err
+    made = command("cache", "rebuild", "run")
     assert made.code == 0, made.err
     assert written(run) == before
 

@@ -194,7 +194,7 @@ def test_a_folder_that_lost_its_database_is_told_how_to_make_it_again(half: Path
     (half / "ledger").touch()
     (half / RUN_DB).unlink()
     told = refused(half)
-    assert f"{half} has lost its run.db" in told and f"oversight record {half}" in told
+    assert f"{half} has lost its run.db" in told and f"oversight cache rebuild {half}" in told
     with pytest.raises(RunFolderError, match=r"has no run\.db; make it again"):
         read_manifest(half)
     assert {each.name for each in half.iterdir()} == {SWEEP, "lock", "ledger"}

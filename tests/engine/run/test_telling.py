@@ -61,7 +61,7 @@ def test_the_sweep_of_a_shared_run_says_whence_its_replies_can_be_had(
 ) -> None:
     folder = finished.folder.relative_to(place)
     told = command("run", folder / "sweep.yaml").err
-    assert f"oversight export replies {folder}\n· then here: oversight cache import" in told
+    assert f"oversight cache export {folder}\n· then here: oversight cache import" in told
     assert "oversight export" not in command("run", "small.yaml").err
 
 
@@ -78,7 +78,7 @@ def test_wrong_answers_of_a_simulated_model_are_told_to_be_made_up(
 ) -> None:
     (place / "known.jsonl").write_text('{"id": "a", "question": "2 + 2?", "answer": "4"}\n')
     words = ("known.jsonl", "--model", "sim/strong", "-o", "wrong.jsonl")
-    told = command("dataset", "generate-wrong", *words).err
+    told = command("dataset", "generate", "wrong", *words).err
     assert "sim/strong is simulated: what it writes is made up, to try this out only" in told
 
 

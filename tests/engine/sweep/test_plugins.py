@@ -52,7 +52,7 @@ def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(
         ("show", "made"),
         ("replay", "made", "--sweep", examples / sweep),
         ("report", "made"),
-        ("export", "replies", "made"),
+        ("cache", "export", "made"),
     ):
         done = command(*words)
         assert done.code == 0, done.err

@@ -70,6 +70,7 @@ def serve(
     ),
     repeat: float = flag(
         "Share of each rater's judgements to ask for a second time, after ten others.",
+        rare=True,
         default=0.0,
         least=0,
         most=1,
@@ -77,6 +78,7 @@ def serve(
     ),
     return_after: float = flag(
         "Time after which an abandoned task goes to another rater.",
+        rare=True,
         default=60.0,
         least=0,
         metavar="MINUTES",
@@ -166,7 +168,7 @@ def _run_with_persons(
         persons = run.folder.path / PERSONS
         persons.mkdir(exist_ok=True)
         take_lock(persons)
-        desk = seated_desk(loaded.models, persons, panels, seating.raters, seating.settings)
+        desk = seated_desk(loaded.models, run.folder.path, panels, seating.raters, seating.settings)
         run.later = SeatedPersons(desk, panels)
         served.append(run.folder.path)
         return (RaterPages(desk, seating.host, seating.port, seating.url),)
@@ -225,7 +227,7 @@ def _judged_by_persons(
         folder = run / PERSONS
         folder.mkdir(exist_ok=True)
         with locked(folder):
-            desk = seated_desk(opened.models, folder, [PANEL], seating.raters, seating.settings)
+            desk = seated_desk(opened.models, run, [PANEL], seating.raters, seating.settings)
             desk.pool.assign(kinds)
             write_plan(folder, (case.planned(call) for call, case in tasks.values()))
             answered = 0
@@ -250,7 +252,7 @@ def _judged_by_persons(
         say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
         return halt_code(halt)
     say(f"{counted(answered, 'judgement')} of {counted(len(judged), 'transcript')}")
-    say(f"see them: oversight human agreement {run}")
+    say(f"see them: oversight measure people {run}")
     return ExitCode.DONE
 
 
@@ -265,26 +267,6 @@ def status(run: Path = RUN, as_json: bool = JSON) -> None:
         show_json(found)
     else:
         show(standings_finding(found).text("text", width()))
-
-
-@command.adds()
-def agreement(named: str = argument("RUN"), as_json: bool = JSON) -> None:
-    """Print how well the raters of RUN agree, how good each is, and how the model judge compares.
-
-    Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
-    each rater, Brier score, accuracy and calibration, and what the transcript changed. Where they
-    judged finished transcripts, the judge of the run on the same ones.
-    RUN may be a study's folder: then its judges, and those of one conversation beside each other.
-    """
-    from ....extensions.people.rater_tables import agreement_finding
-    from ....extensions.people.raters import rater_agreement
-    from ....extensions.studies.scoring import is_study, study_agreement
-
-    if is_study(Path(named)):
-        found = study_agreement(Path(named))
-    else:
-        found = agreement_finding(rater_agreement(run_named(named)))
-    show(found.text("json" if as_json else "text", width()))
 
 
 for each in (export, withdraw):

@@ -1,4 +1,4 @@
-"""`oversight record`: make the database of a run again, from its sweep file and its store."""
+"""`oversight cache rebuild`: make the database of a run again, from sweep file and store."""
 
 import asyncio
 from pathlib import Path
