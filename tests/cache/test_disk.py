@@ -462,6 +462,7 @@ def test_a_statement_that_goes_on_for_ever_is_ended_and_many_short_ones_are_not(
     file = tmp_path / "some.db"
     with closing(bounded.open_bounded(str(file), file)) as db:
         db.execute("CREATE TABLE numbers(n)")
+        db.execute("BEGIN")
         db.executemany("INSERT INTO numbers VALUES(?)", ((n,) for n in range(50_000)))
         assert db.execute("SELECT count(*) FROM numbers").fetchone() == (50_000,)
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeAlias, get_type_hints
 
 import orjson
@@ -187,7 +187,7 @@ class Capture:
 
 def _settings(request: Request) -> str:
     """How a model was asked, as JSON: what the request states beside the words."""
-    return _json(tuple([getattr(request, name) for name in _STATED]))
+    return _json(_stated(request))
 
 
 @lru_cache(1024)
@@ -197,12 +197,13 @@ def _json(values: tuple[Any, ...]) -> str:
     return orjson.dumps(told).decode()
 
 
-_PLACE = itemgetter(0)
+_PLACE: Callable[[tuple[Any, ...]], Any] = itemgetter(0)
 _STATED = [
     name
     for name in get_type_hints(Request)
     if name not in ("model", "messages", "tools", "response_format")
 ]
+_stated = attrgetter(*_STATED)
 
 
 def _order(noted: Noted) -> tuple[object, ...]:

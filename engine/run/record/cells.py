@@ -97,6 +97,10 @@ class Body(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     doubts: tuple[Doubt, ...] = ()
 
 
+class NotTrained(Exception):
+    """A value was packed with a dictionary that has been made since."""
+
+
 class Packing:
     """Packs values, with a dictionary once there is one; in any thread."""
 
@@ -127,17 +131,15 @@ class Packing:
             packed = self._compress(raw)
         return self._mark + packed if len(packed) < len(raw) else b"\0" + raw
 
-    def knows(self, packed: bytes) -> bool:
-        """Whether the dictionary of a value is at hand."""
-        return packed[:1] != b"\2" or self.trained
-
     def unpack(self, packed: bytes) -> bytes:
-        """ValueError for what is no packed value."""
+        """NotTrained for a value whose dictionary is not at hand; ValueError for what is none."""
         way, frame = packed[:1], packed[1:]
         if way == b"\0":
             return frame
         unpacker = self._unpackers.get(way)
         if unpacker is None:
+            if way == b"\2":
+                raise NotTrained("its dictionary is missing")
             raise ValueError(f"a value packed in a way, {way!r}, that is not known")
         try:
             size = zstandard.get_frame_parameters(frame, format=_FORMAT).content_size

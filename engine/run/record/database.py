@@ -66,8 +66,9 @@ class RunDatabase(RunTables):
         super().__init__(open_to_write(folder / RUN_DB), folder / RUN_DB)
         self._lock = RLock()
         self._numbers: dict[str, list[tuple[int, RecordedCall]]] = {}
-        self._newest = self._landed = self._sampled = 0
+        self._newest = self._landed = 0
         self._samples: list[bytes] = []
+        self._pack = self._sampled
         self._numbers_of: dict[str, dict[tuple[Any, ...], int]] = {}
         self._indexed = self._failed = False
         try:
@@ -273,6 +274,7 @@ class RunDatabase(RunTables):
     def _row(self, cell: RecordedCell, calls: list[tuple[Any, ...]]) -> tuple[Any, ...]:
         """The row of a cell; those of its calls that are new are added to `calls`."""
         numbers, asked = dict[str, tuple[int, RecordedCall]](), list[int]()
+        parts = self._numbers_of["parts"]
         for call in cell.calls:
             for known in self._numbers[call.address]:
                 if known[1] is call or _same(known[1], call):
@@ -281,13 +283,14 @@ class RunDatabase(RunTables):
                 # One that differs from what is known under its address is another row.
                 known = self._new(call, calls)
             numbers[call.address] = known
-            asked += self._number("parts", (call.role, call.seat, call.heard)), known[0]
+            part = call.role, call.seat, call.heard
+            asked += parts.get(part) or self._number("parts", part), known[0]
         self._landed += 1
         status, probs, failure, more = figures_of(cell)
         body = body_of(cell, self.problems[cell.problem].question, asked, numbers)
         return (
             *(cell.place, bytes.fromhex(cell.id), cell.row, cell.problem, cell.side, cell.draw),
-            *(status, self._landed, probs, failure, more, self._packed(body)),
+            *(status, self._landed, probs, failure, more, self._pack(body)),
         )
 
     def _new(self, call: RecordedCall, calls: list[tuple[Any, ...]]) -> tuple[int, RecordedCall]:
@@ -301,14 +304,14 @@ class RunDatabase(RunTables):
             (
                 self._newest,
                 bytes.fromhex(call.address),
-                self._number("endpoints", endpoint),
+                self._numbers_of["endpoints"].get(endpoint) or self._number("endpoints", endpoint),
                 cost.input_tokens,
                 cost.output_tokens,
                 cost.cache_read_tokens,
                 cost.cache_write_tokens,
                 cost.dollars,
                 cost.at,
-                self._packed(encoded_reply(replied(call))),
+                self._pack(encoded_reply(replied(call))),
             )
         )
         known = self._newest, call
@@ -316,29 +319,26 @@ class RunDatabase(RunTables):
         return known
 
     def _number(self, table: str, values: tuple[Any, ...]) -> int:
-        """The number of a part or an endpoint, which is given with its first use."""
+        """Give a part or an endpoint its number, with its first use."""
         known = self._numbers_of[table]
-        number = known.get(values)
-        if number is None:
-            number = known[values] = len(known) + 1
-            self._put(table, [(number, *values)])
+        number = known[values] = len(known) + 1
+        self._put(table, [(number, *values)])
         return number
 
-    def _packed(self, raw: bytes) -> bytes:
-        if not self._packing.trained:
-            self._samples.append(raw)
-            self._sampled += len(raw)
+    def _sampled(self, raw: bytes) -> bytes:
+        """A value, packed without a dictionary, which is trained on it."""
+        self._samples.append(raw)
         return self._packing.pack(raw)
 
     def _train(self) -> None:
         """Train a dictionary once there is enough to do so, for what is packed from then on."""
-        if self._packing.trained or self._sampled < TRAINED_ON:
+        if sum(map(len, self._samples)) < TRAINED_ON:
             return
-        dictionary = trained(self._samples)
-        self._samples, self._sampled = [], 0
+        dictionary, self._samples = trained(self._samples), []
         if dictionary is not None:
             self._put("meta", [("zdict", dictionary)])
             self._packing = Packing(dictionary)
+            self._pack = self._packing.pack
 
     def _event(self, kind: str, body: bytes) -> None:
         ((newest,),) = self.fetched("SELECT coalesce(max(event), 0) FROM events")
@@ -380,13 +380,12 @@ class RunDatabase(RunTables):
             for table in ("parts", "endpoints")
         }
         self._packing = Packing(self.setting("zdict"))
-        self._samples, self._sampled, self._failed = [], 0, False
-        for table, key in (("calls", "call"), ("cells", "place")):
-            for rows in self.batches(table, key):
-                if self._packing.trained or self._sampled >= TRAINED_ON:
-                    return
+        self._samples, self._failed = [], False
+        self._pack = self._packing.pack
+        if not self._packing.trained:
+            self._pack = self._sampled
+            for rows in self.batches("calls", "call", range(TRAINED_ON >> 8)):
                 self._samples += [self.unpacked(row[-1]) for row in rows]
-                self._sampled += sum(map(len, self._samples[-len(rows) :]))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

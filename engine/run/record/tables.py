@@ -16,6 +16,7 @@ from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.question import Problem
 from .cells import (
     Body,
+    NotTrained,
     Packing,
     Replied,
     beliefs_of,
@@ -209,15 +210,13 @@ class RunTables:
     def unpacked(self, packed: bytes) -> bytes:
         """A packed value. RunDamaged."""
         try:
-            return self._packing_of(packed).unpack(packed)
-        except ValueError as exc:
+            try:
+                return self._packing.unpack(packed)
+            except NotTrained:
+                self._packing = Packing(self.setting("zdict"))
+                return self._packing.unpack(packed)
+        except (ValueError, NotTrained) as exc:
             raise RunDamaged(self.file, str(exc)) from exc
-
-    def _packing_of(self, packed: bytes) -> Packing:
-        if not self._packing.knows(packed):
-            # The writer may have trained a dictionary since.
-            self._packing = Packing(self.setting("zdict"))
-        return self._packing
 
     def _about(self, table: str, number: int) -> Sequence[Any]:
         """A part or an endpoint, by its number."""
