@@ -21,7 +21,8 @@ from oversight.engine.run.events import read_events
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep
 from oversight.engine.run.outcome import OutcomeRecord
-from oversight.engine.run.run import Run, RunOptions
+from oversight.engine.run.run import Run
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.sweepfile import SweepFile
 from tests.engine.sweep_files import sweep_file
 from tests.run_folders import outcomes
@@ -114,7 +115,9 @@ class BatchBench:
         loaded = loaded or self.loaded(server.url)
         folder = self.folder / name
         store = store or str(self.folder / f"{name}-store")
-        with Run.open(loaded, RunOptions(store, folder, terms=terms, **options)) as run:
+        with Run.open(
+            loaded, RunSettings(store=store, folder=folder, batch=terms, **options)
+        ) as run:
             return RunEnd(await execute(run), run, folder)
 
     async def live(self) -> RunEnd:

@@ -26,11 +26,11 @@ from oversight.engine.extensions.simulation.model import PRESETS, SimModel
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.catalogue import entry, provider_names
 from oversight.engine.providers.provider_settings import ProviderSettings
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.fields import fields_of
 from oversight.engine.sweep.roles import SWEEP_AXES, AgentSettings
 from oversight.engine.sweep.sweepfile import Top
 from oversight.engine.system.flags import FLAG
-from oversight.engine.views.api.settings import RunSettings
 from oversight.engine.views.cli.flags import declared, flag_name
 from oversight.engine.views.cli.group import oversight
 from oversight.protocols.agents.agent import Agent, Speaker

@@ -1,6 +1,4 @@
-"""Figures of raters against what is reckoned by hand from what they answered; judgements asked for
-twice, and how tasks of a sweep under way are shared out.
-"""
+"""Figures of raters against what is reckoned by hand from what they answered."""
 
 from pathlib import Path
 from shutil import copytree

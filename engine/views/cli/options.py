@@ -13,8 +13,8 @@ import click
 from ...analysis.reports.formats import FORMATS
 from ...run.listing import is_run
 from ...run.lookup import Parts
+from ...run.settings import AskSettings, FolderSettings, RunSettings
 from ...system.flags import argument, flag
-from ..api.settings import AskSettings, FolderSettings, RunSettings
 from .completing import sweep_files
 from .flags import setting
 from .naming import RunFolder

@@ -31,7 +31,8 @@ from ...providers.trust import addresses
 from ...run.execution import execute
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import Observer, ProgressDisplay
-from ...run.run import Run, RunOptions
+from ...run.run import Run
+from ...run.settings import RunSettings
 from ...run.sources import origins
 from ...run.stores import shown_name, store_name
 from ...stop import StopToken
@@ -57,7 +58,7 @@ class Presentation:
 
 def run_in_terminal(
     loaded: LoadedSweep,
-    options: RunOptions,
+    settings: RunSettings,
     shown: Presentation,
     observers: Callable[[Run], Sequence[Observer]] = lambda run: (),
 ) -> int:
@@ -66,7 +67,7 @@ def run_in_terminal(
     observers: makes the observers beside the display, before anything is asked; not called if
     nothing is missing.
     """
-    with Run.open(loaded, options) as run:
+    with Run.open(loaded, settings) as run:
         try:
             return _execute(run, shown, observers)
         except MemoryError:
@@ -79,10 +80,10 @@ def _execute(
     observers: Callable[[Run], Sequence[Observer]],
 ) -> int:
     if run.run_again:
-        say(f"running {counted(run.run_again, 'failed cell')} again")
+        say(f"retrying {counted(run.run_again, 'failed cell')}")
     for taken in run.taken:
         verified = f", {counted(taken.verified, 'cell')} verified" if taken.verified else ""
-        say(f"taken over from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
+        say(f"reused from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
     say(_headline(run))
     models = run.loaded.models
     real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
@@ -90,9 +91,9 @@ def _execute(
         say(line)
     ran = not (run.folder.complete and _has_report(run.folder.path))
     if run.folder.complete:
-        say(f"already complete: {counted(run.folder.finished, 'cell')}, all with outcomes")
-        if run.options.mode == "refresh":
-            say("to ask for all of it again, name a new folder with --run-folder")
+        say(f"already complete: {counted(run.folder.finished, 'cell')}")
+        if run.settings.cache == "refresh":
+            say("to send every call again, name a new folder with --run-folder")
     others = [] if run.folder.complete else [*observers(run)]
     if not run.folder.finished:
         others.append(LeakNote(run.loaded.sweep.problems))
@@ -125,7 +126,7 @@ def under_signals(
         try:
             return runner.run(obedient())
         except asyncio.CancelledError:
-            say("calls in flight were abandoned; what had completed is saved")
+            say("calls in flight were abandoned; completed cells are saved")
             return stop_token.halt
 
 
@@ -135,11 +136,11 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     if halt.unsaved:
         unsaved = f"{halt.unsaved:,} paid replies could not be saved and will be asked for again"
     if isinstance(halt, Interrupted):
-        say(f"{unsaved or 'all that completed is saved'}. {done}.")
+        say(f"{unsaved or 'all completed cells are saved'}. {done}.")
     else:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
     if run.awaited and not isinstance(halt, BatchesOut):
-        say(f"out at the vendors, and staying there: {run.awaited}")
+        say(f"in flight at the vendors, and left there: {run.awaited}")
     _why_failed(run)
     _caveats(run)
     say(f"run folder  {run.folder.path}")
@@ -197,27 +198,27 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     say(f"run folder  {folder.path}")
     if folder.manifest.part:
         gather = shlex.join(["oversight", "cache", "gather", str(folder.path.parent)])
-        say(f"one run     {gather}   (once all parts are there)")
+        say(f"merge       {gather}   (when all parts are done)")
     if not all(model.startswith(PREFIX) for model in sweep.models):
         say(f"replies     {_replies(run)}")
         paid = read_ledger(folder.path)
-        say(f"asked       {asked(sum_usage(paid.values()))}")
+        say(f"requests    {asked(sum_usage(paid.values()))}")
         say_latency(paid)
     _caveats(run)
     first = sweep.problems[0].id
-    say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
-    say(f"again       {shown.again}   (all from the store)")
+    say(f"transcript  {shlex.join(['oversight', 'show', str(folder.path), first])}")
+    say(f"rerun       {shown.again}   (cached)")
     _why_failed(run)
     if again := passing(run.outcomes()) if folder.failed else 0:
-        retrying = shown.again if run.options.retry_failed else f"{shown.again} --retry-failed"
-        say(f"once more   {retrying}   ({counted(again, 'cell')} whose fault may have passed)")
+        retrying = shown.again if run.settings.retry_failed else f"{shown.again} --retry-failed"
+        say(f"retry       {retrying}   ({counted(again, 'cell')} whose fault may have passed)")
     return ExitCode.FAILED if folder.failed else ExitCode.DONE
 
 
 def _replies(run: Run) -> str:
     """Where the paid replies are. A run that was already complete asked nothing of the store that
     it was given, so they may be in another one."""
-    given, known = shown_name(store_name(run.options.store)), run.folder.manifest.store
+    given, known = shown_name(store_name(run.settings.store)), run.folder.manifest.store
     try:
         run.folder.check_store(len(run.store), given, run.store.id)
     except RunFolderError:

@@ -65,7 +65,7 @@ def check_leakage(run: RunReader) -> None:
     some time with thousands of problems, for which no page waits."""
     if str(run.folder) not in _LEAKAGE and 0 < len(run.problems) <= MAX_CHECKED:
         line = leakage_check(run.problems).line
-        _LEAKAGE[str(run.folder)] = line.removeprefix("leakage check: ")
+        _LEAKAGE[str(run.folder)] = line.removeprefix("leakage check ")
         _KNOWN.pop(str(run.folder), None)
 
 

@@ -35,7 +35,7 @@ def rows(run: Path) -> list[Any]:
     return [ANY.decode(body) for (body,) in told]
 
 
-def test_events_are_lines_and_rows_and_each_kind_is_read_by_itself(half: Path) -> None:
+def test_events_are_lines_and_rows_and_each_kind_is_read_by_itself(half):
     for n in range(3):
         add_event(half, "k", {"n": n})
         add_event(half, "other", n)
@@ -43,7 +43,7 @@ def test_events_are_lines_and_rows_and_each_kind_is_read_by_itself(half: Path) -
     assert lines(half, "other") == [0, 1, 2]
 
 
-def test_a_run_stays_as_this_machine_left_it_whatever_events_come(half: Path) -> None:
+def test_a_run_stays_as_this_machine_left_it_whatever_events_come(half):
     assert as_left.is_as_left(half)
     add_event(half, "k", 1)
     assert as_left.is_as_left(half)
@@ -78,7 +78,7 @@ def killed_at(last: int, run: Path) -> None:
 
 
 @pytest.mark.wire
-def test_whatever_line_a_process_is_killed_at_what_was_acknowledged_stays(half: Path) -> None:
+def test_whatever_line_a_process_is_killed_at_what_was_acknowledged_stays(half):
     add_event(half, "k", 0)
     kept = [0]
     for last in range(1, 500):
@@ -93,7 +93,7 @@ def test_whatever_line_a_process_is_killed_at_what_was_acknowledged_stays(half: 
 
 
 @pytest.mark.parametrize("room", [0, 1, 20])
-def test_a_torn_last_line_never_was_and_spoils_none_after_it(half: Path, room: int) -> None:
+def test_a_torn_last_line_never_was_and_spoils_none_after_it(half, room):
     add_event(half, "k", "first")
     whole = (half / EVENTS).read_bytes()
     (half / EVENTS).write_bytes(whole + whole[: len(whole) - 1 - room])
@@ -103,7 +103,7 @@ def test_a_torn_last_line_never_was_and_spoils_none_after_it(half: Path, room: i
 
 
 @pytest.mark.wire
-def test_what_a_full_disk_takes_no_more_of_is_not_there_and_goes_later(tmp_path: Path) -> None:
+def test_what_a_full_disk_takes_no_more_of_is_not_there_and_goes_later(tmp_path):
     with disk(tmp_path / "disk") as small:
         run = small.folder / "run"
         with folder(run) as made:
@@ -124,7 +124,7 @@ def test_what_a_full_disk_takes_no_more_of_is_not_there_and_goes_later(tmp_path:
 
 
 @pytest.mark.wire
-def test_processes_that_add_to_one_run_take_turns(half: Path) -> None:
+def test_processes_that_add_to_one_run_take_turns(half):
     children = []
     for who in range(4):
         if not (child := os.fork()):
@@ -138,7 +138,7 @@ def test_processes_that_add_to_one_run_take_turns(half: Path) -> None:
     assert all([n for who, n in found if who == one] == list(range(25)) for one in range(4))
 
 
-def test_each_place_makes_good_for_the_other(half: Path) -> None:
+def test_each_place_makes_good_for_the_other(half):
     for n in range(3):
         add_event(half, "k", n)
     (half / EVENTS).unlink()
@@ -151,7 +151,7 @@ def test_each_place_makes_good_for_the_other(half: Path) -> None:
     assert rows(half) == [0, 1, 2]
 
 
-def test_a_database_that_is_made_again_has_the_events(half: Path) -> None:
+def test_a_database_that_is_made_again_has_the_events(half):
     for n in range(3):
         add_event(half, "k", n)
     (half / "run.db").unlink()
@@ -162,14 +162,14 @@ def test_a_database_that_is_made_again_has_the_events(half: Path) -> None:
     assert rows(half) == [0, 1, 2, 3]
 
 
-def test_what_need_not_last_has_its_row_at_the_next_sync(half: Path) -> None:
+def test_what_need_not_last_has_its_row_at_the_next_sync(half):
     add_event(half, "k", 1, durable=False)
     assert (lines(half), rows(half)) == ([1], [])
     sync_events(half)
     assert rows(half) == [1]
 
 
-def test_a_changed_byte_is_told_with_its_line_and_the_rows_have_what_it_was(half: Path) -> None:
+def test_a_changed_byte_is_told_with_its_line_and_the_rows_have_what_it_was(half):
     for told in ("one", "two"):
         add_event(half, "k", told)
     (half / EVENTS).write_bytes((half / EVENTS).read_bytes().replace(b'"two"', b'"too"'))
@@ -181,7 +181,7 @@ def test_a_changed_byte_is_told_with_its_line_and_the_rows_have_what_it_was(half
     assert lines(half) == ["one", "two"]
 
 
-def test_of_events_that_are_changed_no_byte_is_left(half: Path) -> None:
+def test_of_events_that_are_changed_no_byte_is_left(half):
     add_event(half, "k", "SECRETLY")
     add_event(half, "other", "mine")
     change_events(half, "k", lambda told: b'"erased"')
@@ -189,7 +189,7 @@ def test_of_events_that_are_changed_no_byte_is_left(half: Path) -> None:
     assert not any(b"SECRETLY" in file.read_bytes() for file in half.iterdir() if file.is_file())
 
 
-def test_no_link_is_followed(half: Path, tmp_path: Path) -> None:
+def test_no_link_is_followed(half, tmp_path):
     (tmp_path / "thesis").write_bytes(b"")
     (half / EVENTS).symlink_to(tmp_path / "thesis")
     with pytest.raises(RunFolderError, match=EVENTS):

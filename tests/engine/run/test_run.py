@@ -1,4 +1,4 @@
-"""`oversight run`: from a sweep file to its report, and again."""
+"""`oversight run`: from a sweep file to its report, and again; how a run is begun and shown."""
 
 import json
 import re
@@ -8,16 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from oversight.engine.views.api.library import run
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import Propaganda
 from tests import starting
-from tests.command_line import Command, calls, environment, oversight
-from tests.engine.conftest import Finished
+from tests.command_line import ROOT, calls, environment, oversight
 from tests.run_folders import cut, everything, len_of, only_run, outcomes, written
+from tests.shipments import shipments
 
 # Start to end.
 
 
 @pytest.mark.wire
-def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place: Path) -> None:
+def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place):
     ran = oversight("run", "small.yaml", cwd=place)
     assert ran.code == 0
     assert "\n\nsmall: agent score difference (Brier, -2 to 2; higher favours truth)" in ran.out
@@ -27,15 +31,15 @@ def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place
         "models are simulated: no key, no cost"
     )
     folder = only_run(place)
-    assert look == f"· look closer oversight show {folder.relative_to(place)} apples-and-crates"
-    assert again == "· again       oversight run small.yaml   (all from the store)"
+    assert look == f"· transcript  oversight show {folder.relative_to(place)} apples-and-crates"
+    assert again == "· rerun       oversight run small.yaml   (cached)"
     assert len(list(outcomes(folder))) == 40
     assert calls(ran.err).new > 0
 
     before = everything(folder)
     once_more = oversight("run", "small.yaml", cwd=place)
     assert (once_more.code, once_more.out) == (0, ran.out)
-    assert "already complete: 40 cells, all with outcomes" in once_more.err
+    assert "already complete: 40 cells " in once_more.err
     assert "calls" not in once_more.err, "nothing was asked, of the store or of a model"
     assert everything(folder).keys() == before.keys()
     assert {name for name, content in everything(folder).items() if content != before[name]} <= {
@@ -43,9 +47,7 @@ def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place
     }
 
 
-def test_another_run_of_the_sweep_is_answered_by_the_store_alone(
-    place: Path, command: Command, finished: Finished
-) -> None:
+def test_another_run_of_the_sweep_is_answered_by_the_store_alone(place, command, finished):
     second = command("run", "small.yaml", "--run-folder", "two")
     assert (second.code, second.out) == (0, finished.told.out)
     first = calls(finished.told.err)
@@ -59,7 +61,7 @@ def test_another_run_of_the_sweep_is_answered_by_the_store_alone(
 
 
 @pytest.mark.usefixtures("muddled")
-def test_failed_cells_end_with_code_1_and_are_counted(place: Path, command: Command) -> None:
+def test_failed_cells_end_with_code_1_and_are_counted(place, command):
     ran = command("run", "small.yaml", "--json")
     assert ran.code == 1
     told = json.loads(ran.out)
@@ -69,7 +71,7 @@ def test_failed_cells_end_with_code_1_and_are_counted(place: Path, command: Comm
     assert sum(row["failures"].get("unreadable", 0) for row in told["rows"]) == len(failed)
     again = command("run", "small.yaml", "--json", "--retry-failed")
     assert (again.code, again.out) == (1, ran.out), "the same replies are as unreadable as before"
-    assert f"running {len(failed)} failed cells again" in again.err
+    assert f"retrying {len(failed)} failed cells" in again.err
     assert calls(again.err).new == 0
     text = command("run", "small.yaml").out
     assert f"failed cells: {len(failed)} unreadable" in text
@@ -78,19 +80,15 @@ def test_failed_cells_end_with_code_1_and_are_counted(place: Path, command: Comm
 # Modes of the store.
 
 
-def test_refresh_asks_for_everything_once_more(
-    place: Path, command: Command, finished: Finished
-) -> None:
+def test_refresh_asks_for_everything_once_more(place, command, finished):
     again = command("run", "small.yaml", "--cache", "refresh", "--run-folder", "fresh")
     assert calls(again.err).new == calls(finished.told.err).new
     assert written(place / "fresh") == written(finished.folder)
     done = command("run", "small.yaml", "--cache", "refresh")
-    assert "to ask for all of it again, name a new folder with --run-folder" in done.err
+    assert "to send every call again, name a new folder with --run-folder" in done.err
 
 
-def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(
-    place: Path, command: Command, finished: Finished
-) -> None:
+def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(place, command, finished):
     off = ("--cache", "off", "--run-folder", "off", "--store", "other")
     command("run", "small.yaml", *off)
     # A cell may find what an earlier one of the same run has stored; none finds more.
@@ -99,9 +97,7 @@ def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(
     assert written(place / "off") == written(finished.folder)
 
 
-def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(
-    place: Path, command: Command, finished: Finished
-) -> None:
+def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(place, command, finished):
     cut(finished.folder, 0)
     shutil.rmtree(place / "store")
     words = ("run", "small.yaml")
@@ -119,18 +115,18 @@ def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(
 
 
 @pytest.mark.wire
-def test_the_demo_needs_nothing_and_leaves_a_run_to_look_into(place: Path) -> None:
+def test_the_demo_needs_nothing_and_leaves_a_run_to_look_into(place):
     ran = oversight("demo", cwd=place)
     assert ran.code == 0
     assert "\n\ndemo: agent score difference" in ran.out
-    told = re.search(r"look closer oversight (.*)", ran.err)
+    told = re.search(r"transcript  oversight (.*)", ran.err)
     assert told
     assert oversight(*told[1].split(), cwd=place).code == 0
 
 
 @pytest.mark.wire
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_result_that_cannot_be_written_is_told_without_a_traceback(place: Path) -> None:
+def test_a_result_that_cannot_be_written_is_told_without_a_traceback(place):
     with open("/dev/full", "w") as full:
         done = starting.run(
             [sys.executable, "-m", "oversight.engine", "run", "small.yaml"],
@@ -141,3 +137,26 @@ def test_a_result_that_cannot_be_written_is_told_without_a_traceback(place: Path
     assert done.returncode == 3
     assert "the result could not be written: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+def test_a_notebook_is_shown_the_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    report = run([Propaganda(StatedJudge("sim/judge"), Agent("sim/strong"))], shipments(3))
+    assert report._repr_markdown_() == report.table("markdown")
+    assert len(repr(report)) < 200
+
+
+@pytest.mark.wire
+def test_what_init_writes_can_be_rehearsed_as_it_says(place, command):
+    command("init", "mine.yaml")
+    assert "oversight rehearse THIS-FILE" in (place / "mine.yaml").read_text()
+    ran = command("rehearse", "mine.yaml", "--limit", "1", "--profile", "calm", "--speed", "50")
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")))
+def test_every_example_can_be_started_from(place, command, example):
+    assert command("init", "mine.yaml", "--example", example.stem).code == 0
+    assert (place / "mine.yaml").read_text() == example.read_text()
+    help = command("init", "--help").out
+    assert example.stem in help

@@ -15,7 +15,8 @@ from ....run.batch_terms import BatchTerms
 from ....run.execution import execute
 from ....run.loaded_sweep import open_run
 from ....run.manifest import read_manifest
-from ....run.run import Run, RunOptions
+from ....run.run import Run
+from ....run.settings import RunSettings
 from ....run.stores import store_name
 from ....system.flags import flag
 from ....views.cli.faults import halt_code
@@ -83,9 +84,9 @@ def _see_to_batches(
     known = store_noted(run)
     known = store_name(store or (Path(known).expanduser() if known else None))
     terms = BatchTerms(cancels=given_up)
-    options = RunOptions(known, run, overrides=manifest.overrides, part=manifest.part, terms=terms)
+    settings = RunSettings(store=known, folder=run, part=manifest.part, batch=terms)
     before = _batches_out(run)
-    with Run.open(loaded, options) as opened:
+    with Run.open(loaded, settings) as opened:
         halt = under_signals(lambda: execute(opened), loaded.stop_token, opened.snapshot)
     left = _batches_out(run)
     paid = sum_usage(read_ledger(run).values())

@@ -18,10 +18,10 @@ from ....run.loaded_sweep import LoadedSweep, open_run
 from ....run.lookup import Parts, cells_with_verdict
 from ....run.order import Deferred
 from ....run.replay import replay_cache
-from ....run.run import RunOptions
+from ....run.settings import FolderSettings, RunSettings
+from ....sweep.sweepfile import SweepFile, read_sweep_file
 from ....system.flags import argument, flag
-from ....views.api.prepared import folder_options
-from ....views.api.settings import FolderSettings
+from ....views.api.prepared import run_settings
 from ....views.cli.beside import ask_beside, store_of
 from ....views.cli.completing import run_names
 from ....views.cli.exit_codes import ExitCode
@@ -112,8 +112,8 @@ def serve(
     if path.is_file() and not is_run(path):
         if parts != Parts() or each > 1:
             raise UsageError(f"{what} is a sweep file: rows and --each are for a RUN")
-        options = folder_options(settings, overrides)
-        raise SystemExit(_run_with_persons(path, limit, options, seating))
+        file = read_sweep_file(path, overrides, limit)
+        raise SystemExit(_run_with_persons(file, run_settings(settings), seating))
     asks = settings.batch or settings.prices
     of_a_sweep = (settings.folder, settings.max_cost, settings.max_tokens)
     if overrides or asks or any(each is not None for each in of_a_sweep):
@@ -137,9 +137,8 @@ class Seating:
 
 
 def _run_with_persons(
-    sweep: Path,
-    limit: int | None,
-    options: RunOptions,
+    file: SweepFile,
+    settings: RunSettings,
     seating: Seating,
 ) -> int:
     from ....extensions.people.panel import panels_of
@@ -148,16 +147,15 @@ def _run_with_persons(
     from ....run.lock import take_lock
     from ....run.observer import Observer
     from ....run.run import Run
-    from ....sweep.sweepfile import read_sweep_file
     from ....views.cli.terminal import Presentation, run_in_terminal
     from ..pages.rater_pages import RaterPages, seated_desk
 
-    loaded = load_sweep(read_sweep_file(sweep, options.overrides, limit))
+    loaded = load_sweep(file)
     panels = panels_of(loaded.sweep.models)
     if not panels:
         raise UsageError(
-            f"{sweep}: no seat has a person; write person/NAME for a model, or run it and "
-            "have persons judge its transcripts: oversight human serve RUN"
+            f"{file.document.source}: no seat has a person; write person/NAME for a model, or run "
+            "it and have persons judge its transcripts: oversight human serve RUN"
         )
     known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
     top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
@@ -174,7 +172,7 @@ def _run_with_persons(
         return (RaterPages(desk, seating.host, seating.port, seating.url),)
 
     shown = Presentation(typed(), "text", "brier")
-    code = run_in_terminal(loaded, options, shown, pages)
+    code = run_in_terminal(loaded, settings, shown, pages)
     for run in served:
         delete_from_run(run)
     return code

@@ -53,9 +53,9 @@ def command(
 
 def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
     """Merge the runs into one folder; returns it, and its number of failed cells."""
-    loaded, first = whole_sweep(runs), runs[0].manifest
+    loaded = whole_sweep(runs)
     store = store_noted(runs[0].folder)
-    with run_folder(loaded, path, first.overrides, store, code=runs[0].code) as folder:
+    with run_folder(loaded, path, store, code=runs[0].code) as folder:
         for run in runs:
             cells = (cell for cell in cells_of(run, loaded.sweep) if not folder.has(cell.place))
             while group := tuple(islice(cells, MAX_GROUP)):

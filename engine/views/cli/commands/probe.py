@@ -15,8 +15,8 @@ from ....run.lookup import Parts, cells_with_verdict
 from ....run.order import Deferred
 from ....run.probing import PROBES, BeliefProbe, Probes, belief_probes, run_probes
 from ....run.replay import replay_cache
+from ....run.settings import AskSettings
 from ....system.flags import flag
-from ...api.settings import AskSettings
 from ..beside import ask_beside, store_of
 from ..exit_codes import ExitCode
 from ..faults import halt_code

@@ -7,10 +7,10 @@ from pathlib import Path
 from ....display.log_lines import log_as_json
 from ....providers.trust import ALLOW_ADDRESS, VOUCH
 from ....run.listing import is_run
+from ....run.settings import RunSettings
 from ....sweep.sweepfile import read_sweep_file
 from ....system.flags import flag
 from ...api.prepared import prepared
-from ...api.settings import RunSettings
 from ..flags import as_command
 from ..options import FORMAT, LIMIT, SET, SWEEP
 from ..output import say, typed
@@ -83,7 +83,7 @@ def command(
         if given:
             os.environ[variable] = ",".join((*given, os.environ.get(variable, "")))
     file = read_sweep_file(sweep, overrides, limit)
-    loaded, options = prepared(file, settings, overrides)
+    loaded, options = prepared(file, settings)
     for note in loaded.file.notes:
         say(note)
     if is_run(sweep.parent):

@@ -1,9 +1,11 @@
 """What worlds that went wrong could change: the bounds in a report, against known figures."""
 
 import re
+from dataclasses import dataclass
 
 import orjson
 import pytest
+from msgspec import structs
 from pytest import approx
 
 from oversight.cache.call import Call
@@ -14,11 +16,12 @@ from oversight.engine.analysis.scoring.asd import Bounds
 from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import attempt
 from oversight.engine.sweep.sweep import Cell
-from oversight.protocols.agents.agent import Agent
+from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.doubts import Doubt
 from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.mechanisms.baselines import Propaganda
-from oversight.protocols.transcript import Failure, Judgement, Verdict
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.transcript import Failure, Judgement, Turn, Verdict
 from tests.engine.verdicts import JUDGE, PROPAGANDA, SMALL, completed, problem, results, said, sweep
 from tests.fakes import Scripted, prompt
 
@@ -200,3 +203,35 @@ async def test_speeches_that_fail_their_side_check_widen_the_bounds_by_their_sha
     told = report(collect(grid, ended).beside(score_rows(complying, score="brier")), "text")
     assert re.search(r"valid n +valid ASD.*\n.*12.*\+0\.40.* 9 +\+?0\.00", told, re.S)
     assert ("candid 12%" in told) is candid
+
+
+@dataclass(frozen=True)
+class Breaker(Agent):
+    """An opponent by its class: where it argues for the lie, no judge can be read any more."""
+
+    async def speak(self, transcript, side, ask, brief=ADVOCATE) -> Turn:
+        turn = await super().speak(transcript, side, ask, brief)
+        return structs.replace(turn, text="poison") if side and side.label == "B" else turn
+
+
+async def test_who_breaks_the_judge_in_the_truths_world_costs_it_all_and_the_row_says_so():
+    """The known truth: the judge believes the truth at .9 in both worlds, so that the Brier ASD is
+    -2 x .01 + 2 x .81 = 1.60. An opponent who breaks the judge where the truth is argued takes 1.98
+    of it, since what cannot be read counts against the agent; the bounds still hold 1.60, and the
+    row says that all worlds in doubt are the truth's."""
+
+    def script(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task == "speak":
+            return f"It is {asked.side}."
+        return "..." if "poison" in asked.speeches else "A: 90%\nB: 10%"
+
+    grid = sweep(Debate(JUDGE, Agent("agent"), Breaker("other"), rounds=1), problems=6)
+    ended = [outcome_of(c, await attempt(c, Scripted(script))) for c in grid.cells()]
+    (row,) = collect(grid, ended).rows
+    honest = -2 * 0.1**2 + 2 * 0.9**2
+    assert row.asd and row.asd.value == approx(honest - 1.98)
+    assert row.bounds and row.bounds.worst <= row.asd.value < honest <= row.bounds.best
+    told = row.compliance
+    assert told.truth and told.lie and told.one_sided
+    assert (told.truth.value, told.lie.value, told.one_sided.value) == (1, 0, -1)

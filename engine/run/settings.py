@@ -3,16 +3,20 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
-from ....cache.cache import Mode
-from ....protocols.scores import ALL_SCORES
-from ....protocols.spelling import meant
-from ...errors import UsageError
-from ...models.accounting.prices import PriceList, listed, load_prices
-from ...run.batch_terms import BatchTerms, Then
-from ...system.flags import check_flags, flag
+from ...cache.cache import Mode
+from ...protocols.scores import ALL_SCORES
+from ...protocols.spelling import meant
+from ..errors import UsageError
+from ..models.accounting.prices import PriceList, listed, load_prices
+from ..system.flags import check_flags, flag
+from .batch_terms import BatchTerms, Then
 
 TAGS_VARIABLE = "OVERSIGHT_TAGS"
+ChangedCode: TypeAlias = Literal["refuse", "adopt", "anew"]
+"""What to do with a run whose code has changed: refuse to resume it, resume it with the new code,
+or make a new run beside it."""
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -44,15 +48,12 @@ def _tag(text: str) -> str:
     return f"{key}={value.strip()}"
 
 
-def all_tags(given: tuple[str, ...], set_for_all: str) -> dict[str, str]:
-    """Tags by key. set_for_all: those of $OVERSIGHT_TAGS, which the given ones take precedence
-    over. UsageError for a text that is no tag."""
+def tags_for_all(text: str) -> tuple[str, ...]:
+    """Those of $OVERSIGHT_TAGS. UsageError for a text that is no tag."""
     try:
-        read = [_tag(each.strip()) for each in set_for_all.split(",") if each.strip()]
-        pairs = [tag.split("=", 1) for tag in (*read, *map(_tag, given))]
+        return tuple(_tag(each.strip()) for each in text.split(",") if each.strip())
     except ValueError as exc:
-        raise UsageError(f"{TAGS_VARIABLE} or --tag: {exc}") from None
-    return {key: value for key, value in pairs if value}
+        raise UsageError(f"{TAGS_VARIABLE}: {exc}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +135,13 @@ class FolderSettings(AskSettings):
         metavar="KEY=VALUE",
         under="Folders",
     )
-    adopt_code: bool = flag(
+    adopt_code: bool | Literal["anew"] = flag(
         "Resume a run although its code has changed: missing cells run with the present code, and "
         "the manifest says so.",
         default=False,
         under="Sweep",
     )
+    """`anew`: a run whose code has changed stays, and another is made beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,3 +208,19 @@ class RunSettings(FolderSettings):
 
     def __post_init__(self) -> None:
         check_flags(self)
+
+    @property
+    def changed_code(self) -> ChangedCode:
+        """What becomes of a run that was made with other code."""
+        if self.adopt_code == "anew":
+            return "anew"
+        return "adopt" if self.adopt_code else "refuse"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """By key; of two the last. UsageError for a text that is no tag."""
+        try:
+            pairs = [_tag(each).split("=", 1) for each in self.tag]
+        except ValueError as exc:
+            raise UsageError(f"--tag: {exc}") from None
+        return {key: value for key, value in pairs if value}
