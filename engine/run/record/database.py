@@ -36,6 +36,7 @@ from .schema import (
     faulty,
     make_tables,
     open_to_write,
+    put_event,
     sealed,
     use_log,
     use_no_log,
@@ -70,12 +71,11 @@ class RunDatabase(RunTables):
         self._samples: list[bytes] = []
         self._pack = self._sampled
         self._numbers_of: dict[str, dict[tuple[Any, ...], int]] = {}
-        self._indexed = self._failed = False
+        self._indexed = self._failed = self._logs = False
         try:
             self.empty = not self.fetched("SELECT count(*) FROM sqlite_schema")[0][0]
             """Whether there is no run in it yet, so that `begin` is to be called."""
             if not self.empty:
-                self._log()
                 self._restore()
         except BaseException:
             self.db.close()
@@ -85,7 +85,7 @@ class RunDatabase(RunTables):
         """Close it, with all that was written in the one file."""
         with self._lock:
             try:
-                if not self.empty:
+                if self._logs:
                     use_no_log(self.db)
             except sqlite3.Error as exc:
                 raise faulty(self.file, exc) from exc
@@ -122,7 +122,6 @@ class RunDatabase(RunTables):
             for table, columns in tables.items():
                 self._put(table, columns, "INSERT")
         self.empty = False
-        self._log()
 
     def tell(self, name: str, value: bytes) -> None:
         """Keep something about the run under a name, in place of what it was."""
@@ -191,7 +190,7 @@ class RunDatabase(RunTables):
                     # Without what was said, which may have to be taken back.
                     told = {"place": place, "status": STATUSES[row[6]], "why": why}
                     told |= {"failure": row[9]}
-                    self._event("again", orjson.dumps(told))
+                    put_event(self.db, "again", orjson.dumps(told))
                 self.db.execute("DELETE FROM cells WHERE place=?", (place,))
             self._forgotten()
 
@@ -340,10 +339,6 @@ class RunDatabase(RunTables):
             self._packing = Packing(dictionary)
             self._pack = self._packing.pack
 
-    def _event(self, kind: str, body: bytes) -> None:
-        ((newest,),) = self.fetched("SELECT coalesce(max(event), 0) FROM events")
-        self._put("events", [(newest + 1, kind, body)])
-
     def _forgotten(self) -> None:
         """Have those who follow the run begin again."""
         self._put("meta", [("forgotten", (self.setting("forgotten") or 0) + 1)])
@@ -362,12 +357,6 @@ class RunDatabase(RunTables):
                 self.db.execute(statement)
             except sqlite3.Error as exc:
                 raise faulty(self.file, exc) from exc
-
-    def _log(self) -> None:
-        try:
-            use_log(self.db, self.file)
-        except sqlite3.Error as exc:
-            raise faulty(self.file, exc) from exc
 
     def _restore(self) -> None:
         """Begin from what is in the file: nothing is remembered as written that is not there."""
@@ -393,6 +382,10 @@ class RunDatabase(RunTables):
             if self._failed:
                 self._restore()
             try:
+                if not self._logs and not self.empty:
+                    # Not before: who only looks at what has settled leaves it as it is.
+                    use_log(self.db, self.file)
+                    self._logs = True
                 self.db.execute("BEGIN IMMEDIATE")
                 yield
                 self.db.execute("COMMIT")

@@ -121,6 +121,13 @@ def make_tables(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+def put_event(db: sqlite3.Connection, kind: str, body: bytes, number: int | None = None) -> None:
+    """Write an event, in the caller's transaction. number: of the one in whose place it is."""
+    if number is None:
+        ((number,),) = db.execute("SELECT coalesce(max(event), 0) + 1 FROM events").fetchall()
+    db.execute("REPLACE INTO events VALUES(?,?,?,?)", sealed((number, kind, body)))
+
+
 def use_log(db: sqlite3.Connection, file: Path) -> None:
     """Write through a log, as readers beside a writer need it. A log in shared memory needs one
     machine: over a network the older journal is safe."""
