@@ -19,8 +19,8 @@ from ..providers.keys import environment
 from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
 from ..sweep.document import Document
-from ..sweep.examples import problems_of
 from ..sweep.in_python import PYTHON_MARK, read_python_sweep
+from ..sweep.loading import problems_of
 from ..sweep.named import check_names, check_use
 from ..sweep.plugins import code_named, names_files
 from ..sweep.sweep import Sweep, service_tiers, tool_users
