@@ -48,7 +48,7 @@ def test_no_run_stays_open_that_was_taken_over(command, finished):
     """Nor one from which nothing could be taken."""
     for n, name in enumerate(("again", "third")):
         told = command("run", "small.yaml", "--run-folder", f"runs/{name}", "--verify", f"{n}")
-        assert "taken over from" in told.err
+        assert "reused from" in told.err
     open_files = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.exists()]
     assert not [each for each in open_files if each.startswith(str(Path("runs").resolve()))]
 
