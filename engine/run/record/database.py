@@ -34,6 +34,7 @@ from .schema import (
     STATUSES,
     WITHDRAWN,
     faulty,
+    logged,
     make_tables,
     open_to_write,
     put_event,
@@ -77,6 +78,10 @@ class RunDatabase(RunTables):
             """Whether there is no run in it yet, so that `begin` is to be called."""
             if not self.empty:
                 self._restore()
+            if logged(self.file):
+                # Of a writer that was killed: closing empties it.
+                with self._transaction():
+                    pass
         except BaseException:
             self.db.close()
             raise

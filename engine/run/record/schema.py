@@ -168,7 +168,7 @@ def open_to_read(file: Path) -> sqlite3.Connection:
 def read_only(file: Path) -> str:
     """The URI under which a run is opened to be read."""
     # What was copied from under its writer expects a log, which cannot be made beside it.
-    stands_still = not _logged(file) and not os.access(file.parent, os.W_OK)
+    stands_still = not logged(file) and not os.access(file.parent, os.W_OK)
     return f"{file.resolve().as_uri()}?mode=ro{'&immutable=1' * stands_still}"
 
 
@@ -192,7 +192,7 @@ def _connected(name: Path | str, file: Path) -> sqlite3.Connection:
         raise faulty(file, exc) from exc
 
 
-def _logged(file: Path) -> bool:
+def logged(file: Path) -> bool:
     """Whether a writer is at work, or was killed."""
     return any(file.with_name(file.name + end).exists() for end in ("-wal", "-journal"))
 
@@ -204,7 +204,7 @@ def _check_header(file: Path) -> None:
     """
     with open_plain(file) as opened:
         header = opened.read(100)
-    if _logged(file):
+    if logged(file):
         return
     if header and not header.startswith(b"SQLite format 3\0"):
         raise NotOfThisFormat(file, "is no database of a run")
