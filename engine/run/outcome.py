@@ -11,7 +11,7 @@ from ...protocols.counts import counted, unread_by_seat
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
 from .record.cells import read_figures, unpacked_floats
 from .record.schema import WITHDRAWN
-from .record.tables import RunTables, damage_named
+from .record.tables import AT_ONCE, RunTables, damage_named
 from .record.values import are_probabilities
 
 if TYPE_CHECKING:
@@ -139,11 +139,15 @@ class Outcomes:
         """What has completed after the outcome of this number, in that order, each with its own; 0
         for all, in the order of the sweep: the last bit of a sum depends on the order."""
         order = "landed" if landed else "place"
-        found = self._tables.fetched(
-            f"SELECT * FROM cells WHERE landed > ? ORDER BY {order}", landed
-        )
-        rows = [row for row in self._tables.sound(found) if row[6] < WITHDRAWN]
-        return zip([row[7] for row in rows], self._read(rows), strict=True)
+        query = f"SELECT place, landed FROM cells WHERE landed > ? ORDER BY {order}"
+        listed = self._tables.fetched(query, landed)
+        for first in range(0, len(listed), AT_ONCE):
+            some = listed[first : first + AT_ONCE]
+            stored = self._tables.stored(place for place, _ in some)
+            found = {(row[0], row[7]): row for rows in stored for row in rows}
+            # One that has been written since is told the next time.
+            rows = [row for each in some if (row := found.get(each)) and row[6] < WITHDRAWN]
+            yield from zip([row[7] for row in rows], self._read(rows), strict=True)
 
     def _read(self, rows: Iterable[Sequence[Any]]) -> Iterator[OutcomeRecord]:
         problems, file = self._tables.problems, self._tables.file

@@ -10,10 +10,9 @@ from .batching import BatchedWork, batching
 from .canaries import CANARIES, FREE_PATIENCE, Canaries, Pauses
 from .dry_run import chains
 from .executor import LocalExecutor
-from .lanes import run_lanes
+from .lanes import REPLAY_LANES, run_lanes
 from .order import Order, order_of
 from .record.capture import Capture
-from .replay import REPLAY_LANES
 from .run import Run
 from .scheduler import NotedOutcome, attempt_noted
 
@@ -68,8 +67,11 @@ class RunSession(LocalExecutor):
 
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
-        run, stop_token, order = self._run, self._stop_token, await self.cells()
-        pauses = None
+        run, stop_token, pauses = self._run, self._stop_token, None
+        try:
+            order = await self.cells()
+        except Halt as early:
+            return early
         if run.settings.cache != "replay" and not run.settings.keep_going:
             order = pauses = Pauses(order, run.loaded.sweep.rows, run.earlier())
         with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):

@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from ...cache.bundle import BundleStore
 from ...cache.disk import DiskStore, ReadOnlyStore
 from ...cache.store import Reader, Store
 from ..errors import RunFolderError, UsageError
@@ -104,7 +103,11 @@ def _is_there(name: str) -> bool:
 
 def _opened(name: str) -> Reader:
     path = Path(name).expanduser()
-    return BundleStore(path) if path.is_file() else open_for_reading(name)
+    if path.is_file():
+        from ...cache.bundle import BundleStore
+
+        return BundleStore(path)
+    return open_for_reading(name)
 
 
 def _named_by(run: Path) -> str:

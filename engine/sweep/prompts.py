@@ -11,7 +11,6 @@ from ...protocols.prompts.prompt_set import (
     default_prompts,
     read_blocks,
 )
-from ...protocols.prompts.published import PUBLISHED
 from .document import Document, Key
 from .node import Node
 
@@ -74,6 +73,8 @@ class _SetReader:
 
     def _published(self, key: Key, sections: dict[str, Any]) -> PromptSet:
         """The prompt set of a published study; removes `from` and `folder` from the sections."""
+        from ...protocols.prompts.published import PUBLISHED
+
         study, checkout = sections.pop("from"), sections.pop("folder", None)
         if study not in PUBLISHED:
             told = f"studies: {', '.join(PUBLISHED)}"

@@ -14,11 +14,7 @@ from ...cache.call import Call, Effort, Request
 from ...protocols.agents.agent import Agent, Speaker
 from ...protocols.catalogue import JUDGES, PROTOCOLS
 from ...protocols.datasets.catalogue import LOADERS
-from ...protocols.drafting.best_of import BestOf
-from ...protocols.drafting.refine import Refine
-from ...protocols.drafting.side_check import SideCheck
 from ...protocols.judges.judge import Judge
-from ...protocols.judges.redrawn import Redrawn
 from ...protocols.judges.shots import Shot
 from ...protocols.parameters import PARAMETERS
 from ...protocols.prompts.prompt_set import PromptSet, default_prompts
@@ -238,6 +234,13 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
         if quotes_by_default:
             agent = replace(plain, quotes=not judge.reads_passage)
         speaker: Speaker = agent
+        if seat.best_of <= 1 and not seat.refine and checker is None:
+            return speaker
+        from ...protocols.drafting.best_of import BestOf
+        from ...protocols.drafting.refine import Refine
+        from ...protocols.drafting.side_check import SideCheck
+        from ...protocols.judges.redrawn import Redrawn
+
         # A judge that draws several verdicts still picks among drafts only once.
         picks = seat.selection or (judge.member if isinstance(judge, Redrawn) else judge)
         if seat.best_of > 1:

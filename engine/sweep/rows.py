@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from ...cache.address import plain, value_address
 from ...protocols.agents.agent import Speaker
-from ...protocols.drafting.best_of import BestOf
 from ...protocols.judges.judge import Judge
 from ...protocols.protocol import Protocol, kind
 from .grid import Axes, GridRow
@@ -116,6 +115,10 @@ def axes(protocol: Protocol) -> Axes:
 
 def _best_of(speaker: Speaker) -> int:
     """The drafts of the outermost best-of-N in an agent, however deep it is wrapped."""
+    if speaker is speaker.base_agent:
+        return 1
+    from ...protocols.drafting.best_of import BestOf
+
     if isinstance(speaker, BestOf):
         return speaker.n
     for name in getattr(speaker, "__dataclass_fields__", ()):
