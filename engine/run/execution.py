@@ -10,17 +10,15 @@ from typing import TypeAlias
 from ..errors import Halt, StoreFailed, UsageError
 from ..models.accounting.ledger import UsageTotals
 from ..models.accounting.ledger_file import LedgerFile
-from ..providers.retirements import today
 from ..providers.simulated import PREFIX
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from .dry_run import require_abilities, require_service
 from .loaded_sweep import LoadedSweep
+from .notes import ProgressNotes, store_watermark
 from .observer import Observer
-from .progress_file import ProgressNotes
 from .record.values import RecordedCell
 from .run import Run
 from .session import RunSession
-from .watermark import store_watermark
 
 MakeSession: TypeAlias = Callable[[Run, Mapping[str, UsageTotals], int], RunSession]
 """(run, what earlier sessions paid by model, number of workers) -> a session."""
@@ -37,7 +35,9 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
         return run.settle()
     loaded, mode, stop_token = run.loaded, run.settings.cache, run.loaded.stop_token
     await require_abilities(loaded.sweep, loaded.models.simulated, loaded.models.reach)
-    if mode != "replay":
+    if mode != "replay" and not all(model.startswith(PREFIX) for model in loaded.sweep.models):
+        from ..providers.retirements import today
+
         require_service(loaded.models.retirements(loaded.sweep.models), today())
     ledger = LedgerFile(run.folder.path, lambda: run.session.accounts() if run.session else {})
     run.ledger = ledger

@@ -26,7 +26,7 @@ from .record.errors import RunDamaged
 from .record.schema import RUN_DB
 from .record.tables import RunTables, damage_named
 from .record.values import RecordedCall, RecordedCell
-from .recorded import at_hand
+from .stores import at_hand
 
 if TYPE_CHECKING:
     from ...cache.store import Reader
@@ -151,11 +151,8 @@ class RunReader:
         asked = {call for *_, body in tables.bodies() for call in body.calls[1::2]}
         with damage_named(tables.file):
             return {
-                store_key(address.hex(), identity)
-                for call, address, identity in tables.query(
-                    "SELECT call, address, identity FROM calls JOIN endpoints USING(endpoint)"
-                )
-                if call in asked
+                store_key(address.hex(), tables.endpoint(endpoint)[1])
+                for _, address, endpoint, *_ in tables.asked(asked)
             }
 
     def stored(self, call: RecordedCall) -> tuple[Call, Reply] | None:
@@ -216,19 +213,20 @@ class Follower:
         self._landed = 0
         self._forgotten: object = None
 
-    def new(self) -> list[OutcomeRecord]:
-        """The outcomes since the last call, in the order in which they landed; at first all, in the
-        order of the sweep. RunFolderError."""
+    def new(self) -> Iterator[OutcomeRecord]:
+        """The outcomes since they were last read to the end, in the order in which they landed; at
+        first all, in the order of the sweep. RunFolderError."""
         tables = self._run.tables
         forgotten = tables.setting("forgotten")
         if forgotten != self._forgotten and self._landed:
             self._landed = 0
             self._again()
         self._forgotten = forgotten
-        found = list(Outcomes(tables).since(self._landed))
-        if found:
-            self._landed = max(number for number, _ in found)
-        return [record for _, record in found]
+        landed = self._landed
+        for number, record in Outcomes(tables).since(landed):
+            landed = max(landed, number)
+            yield record
+        self._landed = landed
 
 
 def _stamp(file: Path) -> object:

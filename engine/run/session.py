@@ -10,10 +10,9 @@ from .batching import BatchedWork, batching
 from .canaries import CANARIES, FREE_PATIENCE, Canaries, Pauses
 from .dry_run import chains
 from .executor import LocalExecutor
-from .lanes import run_lanes
+from .lanes import REPLAY_LANES, run_lanes
 from .order import Order, order_of
 from .record.capture import Capture
-from .replay import REPLAY_LANES
 from .run import Run
 from .scheduler import NotedOutcome, attempt_noted
 
@@ -143,6 +142,14 @@ class RunSession(LocalExecutor):
 
     def _attempt(self, cell: Cell) -> Awaitable[NotedOutcome]:
         self._begun += 1
+        return self._delayed(cell) if self._run.folder.behind else self._noted(cell)
+
+    async def _delayed(self, cell: Cell) -> NotedOutcome:
+        """Hold the run up where the disk is slower, and not its cells in memory."""
+        await self._run.folder.room()
+        return await self._noted(cell)
+
+    def _noted(self, cell: Cell) -> Awaitable[NotedOutcome]:
         if (later := self._run.later) is None:
             return attempt_noted(cell, self.cache, self.cache.shared_work)
         return attempt_noted(cell, later.ask_of(cell, self.cache))
