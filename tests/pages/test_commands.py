@@ -24,8 +24,9 @@ from oversight.engine.run.probing import read_probes
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.sources import origins
 from oversight.engine.views.pages.addresses import Served
-from oversight.engine.views.pages.answer import answer_page
+from oversight.engine.views.pages.answer import compare_page
 from oversight.engine.views.pages.guard import is_loopback
+from oversight.engine.views.pages.routes import Asked
 from oversight.engine.views.pages.site import telling
 from tests.command_line import run_in, within
 from tests.pages.browser import served
@@ -206,7 +207,7 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def page() -> tuple[str, list[float]]:
-        shown = answer_page((opened,), (Served("a"),), ("debate", "o"), "brier")
+        shown = compare_page(opened, Served("a"), Asked(first="debate", second="o"))
         differences = re.findall(r'<td class="num" data-value="([^"]+)"><b>', shown)
         return shown, [float(each) for each in differences]
 

@@ -12,6 +12,7 @@ from oversight.engine.extensions.people.journal import TaskAnswered, read_journa
 from oversight.engine.run.reader import RunReader
 from oversight.engine.views.pages.addresses import Served
 from oversight.engine.views.pages.measures import measure_page
+from oversight.engine.views.pages.routes import Asked
 from tests.command_line import Ran, run_in, running, within
 from tests.persons.raters import ScriptedRater
 from tests.waiting import PATIENCE
@@ -51,7 +52,7 @@ def test_three_raters_judge_twenty_items_each_and_the_export_scores(tmp_path: Pa
     assert not any("raters-" in line["judge"] for line in lines)
     scored = within("study", "score", "people.jsonl", cwd=tmp_path)
     assert scored.code == 0 and "60 judgements" in scored.out, scored.err
-    page = measure_page(RunReader(run), Served(run.name), "people", "brier")
+    page = measure_page(RunReader(run), Served(run.name), Asked(kind="people"))
     assert "The same transcripts before persons and before the judge" in page
 
     gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=tmp_path)

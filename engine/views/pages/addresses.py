@@ -1,41 +1,45 @@
-"""Addresses of pages: on the server, and in the files of a bundle."""
+"""Addresses of pages: on the server, and in the files of a site."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
 from ...run.reader import Place
+from .routes import DEFAULTS, ROUTES
+
+Key: TypeAlias = tuple[str, frozenset[tuple[str, object]]]
 
 
 class Addresses:
-    """Links from one page to others of the same run; empty if there is no such page.
+    """Links from one page to others of the same run; empty where there is no such page.
 
     Here there is none: a page that stands alone, as in a notebook, links to no other.
     """
 
     live = False
     """Whether pages may send requests while they are open."""
-
+    runs = ""
+    """The list of all runs."""
     taken = ""
     """What a site holds of a run's transcripts, in words."""
+    shared = False
+    """Whether style and script lie beside the page, in files that all pages share."""
 
-    def page(self, name: str) -> str:
-        """One that a run has once, such as `pivot` or `measure/frontier`; `runs` for the list."""
+    def to(self, page: str, /, **asked: int | str) -> str:
+        """A page of `routes.ROUTES`, with its parameters."""
         return ""
 
-    def overview(self, score: str = "brier") -> str:
+    def file(self, name: str) -> str:
+        """A report of the run folder: `csv`, `tex`, `json`."""
         return ""
 
-    def map(self, problems: int = 0, rows: int = 0) -> str:
-        """problems, rows: which page of them, from 0."""
-        return ""
-
-    def problem(self, problem: int) -> str:
+    def figure(self, name: str) -> str:
+        """A picture, by kind and ending: `asd.svg`."""
         return ""
 
     def reading(self, place: Place, turns: int = 0) -> str:
         """turns: which page of them, from 0."""
-        return ""
+        return self.to("reading", **_parts(place), turns=turns)
 
     def turn(self, place: Place, label: str, number: int, room: int) -> str:
         """Link to one turn of the world that argues for `label`; number: of the turn, from 1, or 0
@@ -43,162 +47,103 @@ class Addresses:
         page = self.reading(place, max(number - 1, 0) // room)
         return page and f"{page.partition('#')[0]}#{turn_anchor(place, label, number)}"
 
-    def answer(self, first: str = "", second: str = "") -> str:
-        """The comparison of rows that these words mean."""
-        return ""
-
-    def row(self, number: int, name: str = "", show: str = "") -> str:
-        """name: of the row, as tables have it. show: one kind of its transcripts."""
-        return ""
-
-    def cells(self, show: str = "") -> str:
-        """The list of transcripts. show: one of its kinds, such as `liar won`."""
-        return ""
-
-    def calls(self, place: Place, address: str = "") -> str:
-        return ""
-
-    def whole(self, place: Place, address: str) -> str:
-        """Link to the page of one call in full."""
-        return ""
-
-    def file(self, name: str) -> str:
-        """A report of the run folder: `csv`, `tex`, `json`."""
-        return ""
+    def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
+        """Requests and replies of a reading. whole: of the one call with this address, by itself
+        where that is possible."""
+        page = self.to("calls", **_parts(place))
+        return page and f"{page}#{f'c{address[:12]}' if address else anchor(place)}"
 
 
 class Served(Addresses):
     """The addresses of one run on the server."""
 
     live = True
+    runs = "/"
 
     def __init__(self, name: str, score: str = "brier") -> None:
         """score: the one that was chosen, which every link keeps."""
         self.run = f"/run/{quote(name, safe='')}"
-        self._score = "" if score == "brier" else score
+        self._score = score
 
-    def page(self, name: str) -> str:
-        match name:
-            case "runs":
-                return "/"
-            case "live":
-                return f"{self.run}/live"
-            case "compare":
-                return f"/compare?a={self.run.rpartition('/')[2]}"
-        return self._to(f"/{name}")
-
-    def overview(self, score: str = "") -> str:
-        return self._to("", score=score or self._score)
-
-    def map(self, problems: int = 0, rows: int = 0) -> str:
-        return self._to("/map", page=problems, rows=rows)
-
-    def problem(self, problem: int) -> str:
-        return self._to(f"/problem/{problem}")
-
-    def reading(self, place: Place, turns: int = 0) -> str:
-        return self._to(_path(place), draw=place.draw, turns=turns)
-
-    def answer(self, first: str = "", second: str = "") -> str:
-        return self._to("/answer", first=first, second=second)
-
-    def row(self, number: int, name: str = "", show: str = "") -> str:
-        return self._to(f"/row/{number}", show=show)
-
-    def cells(self, show: str = "") -> str:
-        return self._to("/cells", show=show)
-
-    def calls(self, place: Place, address: str = "") -> str:
-        anchor = f"#c{address[:12]}" if address else ""
-        return self._to(f"{_path(place)}/calls", draw=place.draw) + anchor
-
-    def whole(self, place: Place, address: str) -> str:
-        return self._to(f"{_path(place)}/calls", draw=place.draw, only=address[:12])
+    def to(self, page: str, /, **asked: int | str) -> str:
+        path = ROUTES[page].path
+        told = {"score": self._score} | asked
+        query = {
+            name: value
+            for name, value in told.items()
+            if value != DEFAULTS[name] and f"{{{name}}}" not in path
+        }
+        return f"{self.run}{path.format(**asked)}{'?' if query else ''}{urlencode(query)}"
 
     def file(self, name: str) -> str:
         return f"{self.run}/report.{name}"
 
-    def _to(self, path: str, **values: int | str) -> str:
-        """A page of the run, with what its query holds beside the chosen score."""
-        told = {name: value for name, value in ({"score": self._score} | values).items() if value}
-        if told.get("score") == "brier":
-            del told["score"]
-        return f"{self.run}{path}{'?' if told else ''}{urlencode(told)}"
+    def figure(self, name: str) -> str:
+        return f"{self.run}/figure/{name}"
+
+    def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
+        if whole:
+            return self.to("calls", **_parts(place), only=address[:12])
+        return super().calls(place, address)
 
 
-def _path(place: Place) -> str:
-    return f"/row/{place.row}/problem/{place.problem}"
+class SiteAddresses(Addresses):
+    """Links between the files of a site, which all lie in one folder."""
 
+    shared = True
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """The readings of a bundle, and the file of each."""
+    def __init__(self, rows: Sequence[str]) -> None:
+        """rows: their names, by which the list of transcripts is filtered."""
+        self._rows = rows
+        self.files: dict[Key, str] = {}
+        """By page and parameters, the file."""
 
-    files: Mapping[tuple[Place, int], str]
-    """(place, page of turns) -> file name without extension."""
-    problems: frozenset[int]
-    scores: tuple[str, ...]
-    map_pages: frozenset[tuple[int, int]]
-    calls: dict[Place, str]
-    """By reading, the file with its requests, without extension."""
-    pages: frozenset[str] = frozenset()
-    """Names of the pages that there is one of, such as `people`."""
+    def add(self, file: str, page: str, /, **asked: int | str) -> str:
+        """Note that there is a file, and return its name."""
+        self.files[_key(page, asked)] = file
+        return file
 
-
-class BundleAddresses(Addresses):
-    """Links between the files of a bundle, which all lie in one folder."""
-
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
-
-    def page(self, name: str) -> str:
-        return f"{name.replace('/', '-')}.html" if name in self._shelf.pages else ""
-
-    def overview(self, score: str = "brier") -> str:
-        if score not in self._shelf.scores:
-            return ""
-        return "index.html" if score == "brier" else f"index-{score}.html"
-
-    def map(self, problems: int = 0, rows: int = 0) -> str:
-        if (problems, rows) not in self._shelf.map_pages:
-            return ""
-        return f"map-{problems}-{rows}.html" if problems or rows else "map.html"
-
-    def problem(self, problem: int) -> str:
-        return f"problem-{problem}.html" if problem in self._shelf.problems else ""
-
-    def reading(self, place: Place, turns: int = 0) -> str:
-        file = self._shelf.files.get((place, turns))
-        return f"{file}.html#{anchor(place, turns)}" if file else ""
-
-    def calls(self, place: Place, address: str = "") -> str:
-        file = self._shelf.calls.get(place)
-        if not file:
-            return ""
-        return f"{file}.html#" + (f"c{address[:12]}" if address else anchor(place, 0))
-
-    def answer(self, first: str = "", second: str = "") -> str:
-        filters = {"pairs.filter": f'"{first}" "{second}"'} if first else {}
-        return "answer.html" + (f"#{urlencode(filters)}" if filters else "")
-
-    def row(self, number: int, name: str = "", show: str = "") -> str:
-        words = f'"{name}" {show}'.strip()
-        filters = urlencode({"cells.filter": words}, safe="/")
+    def to(self, page: str, /, **asked: int | str) -> str:
+        filters = ""
+        match page:
+            case "row":
+                page, filters = "transcripts", f'"{self._rows[int(asked["row"])]}" '
+                filters += str(asked.get("show", ""))
+                asked = {}
+            case "transcripts":
+                filters, asked = str(asked.get("show", "")), {}
+            case "compare" if asked.get("first"):
+                filters, asked = f'"{asked["first"]}" "{asked["second"]}"', {}
+        file = self.files.get(_key(page, asked), "")
+        if not filters.strip() or not file:
+            return file
         # A table of hundreds of rows has as many of these.
-        return f"cells.html#{filters.replace('%C2%B7', '·')}"
-
-    def cells(self, show: str = "") -> str:
-        filters = urlencode({"cells.filter": show})
-        return "cells.html" + (f"#{filters}" if show else "")
+        told = urlencode({"list.filter": filters.strip()}, safe="/").replace("%C2%B7", "·")
+        return f"{file}#{told}"
 
     def file(self, name: str) -> str:
         return f"report.{name}"
+
+    def figure(self, name: str) -> str:
+        return self.files.get(_key("figure", {"kind": name}), "")
+
+    def reading(self, place: Place, turns: int = 0) -> str:
+        file = super().reading(place, turns)
+        return file and f"{file}#{anchor(place, turns)}"
 
 
 class AtDesk(Addresses):
     """The pages of a rater: without links, but listening for events."""
 
     live = True
+
+
+def _key(page: str, asked: dict[str, int | str]) -> Key:
+    return page, frozenset(each for each in asked.items() if each[1] != DEFAULTS[each[0]])
+
+
+def _parts(place: Place) -> dict[str, int | str]:
+    return {"row": place.row, "problem": place.problem, "draw": place.draw}
 
 
 def anchor(place: Place, turns: int = 0) -> str:
