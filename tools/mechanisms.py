@@ -38,9 +38,9 @@ TRUTHS: dict[str, list[str]] = {
     ],
     "debate_game": [
         "planted_liars::a_game_is_not_lost_by_what_its_judge_could_not_read",
-        "the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_drafts",
-        "in_a_sequential_game_the_last_speaker_answers_the_best_it_can",
-        "a_judge_whose_best_speech_is_known_hears_it_from_both_sides",
+        "cross_examination::the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_drafts",
+        "cross_examination::in_a_sequential_game_the_last_speaker_answers_the_best_it_can",
+        "cross_examination::a_judge_whose_best_speech_is_known_hears_it_from_both_sides",
     ],
     "interactive_debate": ["debates::what_only_a_question_brings_out_decides_for_the_truth"],
     "open_consultancy": ["engine/beside::open_protocols_are_split_by_what_the_agent_chose"],
@@ -83,13 +83,13 @@ TRUTHS: dict[str, list[str]] = {
         "planted_liars::certainty_that_nobody_may_contest_gains_what_the_claim_says",
         "planted_liars::a_plain_argument_is_scored_by_its_weakest_step_and_says_so",
         "a_planted_flaw_is_found_as_often_as_most_votes_see_it",
-        "best_response_steps::no_list_of_steps_carries_a_lie_past_an_exact_judge",
-        "best_response_steps::no_odds_carry_a_doubtful_argument_past_a_judge_who_knows_them",
+        "best_response::no_list_of_steps_carries_a_lie_past_an_exact_judge",
+        "best_response::no_odds_carry_a_doubtful_argument_past_a_judge_who_knows_them",
     ],
     "prover_estimator_debate": [
         "planted_liars::a_subclaim_that_points_beyond_itself_means_the_same_to_all_who_read_it",
         "claims::no_split_of_three_two_deep_makes_a_false_claim_likely",
-        "best_response_splits::no_split_carries_a_lie_past_an_exact_estimator",
+        "best_response::no_split_carries_a_lie_past_an_exact_estimator",
         "an_estimator_who_knows_the_truth_cannot_be_evaded",
         "a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one",
         "a_claim_that_is_restated_is_no_likelier_for_that",
@@ -108,12 +108,14 @@ TRUTHS: dict[str, list[str]] = {
         "a_pool_is_as_near_to_its_jurors_as_one_probability_can_be",
     ],
     "ensemble": [
-        "members_count_by_what_they_get_right_on_what_is_held_out",
-        "independent_members_are_right_as_often_as_condorcet_says",
-        "weighing::votes_weighed_by_log_odds_are_right_more_often_than_any_other_way",
+        "jury::members_count_by_what_they_get_right_on_what_is_held_out",
+        "jury::independent_members_are_right_as_often_as_condorcet_says",
+        "graded::votes_weighed_by_log_odds_are_right_more_often_than_any_other_way",
     ],
     "best_of": ["drafting::the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_seat"],
-    "quotes": ["a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_alone"],
+    "quotes": [
+        "prompt_set::a_judge_who_goes_by_our_marks_is_fooled_by_quotes_out_of_context_alone"
+    ],
     "side_check": [
         "engine/doubts::speeches_that_fail_their_side_check_widen_the_bounds_by_their_share"
     ],

@@ -10,8 +10,9 @@ import logging
 import math
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import RowsPaused
@@ -25,6 +26,8 @@ CANARIES = 4
 FREE_PATIENCE = 3.0
 """Seconds after which a row of which no cell has failed is open, where nothing is billed: its first
 cells may take minutes, and slots that stay idle meanwhile are the greater waste."""
+LAST_PART = 0.1
+"""The part of all cells that goes by length."""
 MAX_HELD = 4096
 """Cells of rows that are not open yet that are looked past for those of others."""
 FAILED_ALIKE = 8
@@ -37,41 +40,64 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Unproven:
-    """A row of which no cell has succeeded yet."""
+class _Begun:
+    """How far the cells of a row are."""
 
-    begun: int = 0
-    """Cells that are under way or ready."""
+    steps: int
+    open: bool = False
     failed: bool = False
+    under_way: int = 0
+    ended: int = 0
+    seconds: float = 0.0
+    """Total time of the cells that have ended."""
     held: deque[Cell] = field(default_factory=deque)
+
+    def took(self) -> tuple[float, int]:
+        """Seconds that a cell takes: longer than those of all other rows before the first ends, and
+        of these by the calls that it asks one after another."""
+        return self.seconds / self.ended if self.ended else math.inf, self.steps
 
 
 class Canaries(Order[Cell, NotedOutcome]):
-    """The cells of an order, those of a row that has not succeeded yet a few at a time."""
+    """The cells of an order, those of a row that has not succeeded yet a few at a time.
+
+    Held cells, and those of the last tenth, go by how long the cells of their row take, the longest
+    first: one long chain that begins last would leave all slots but its own idle at the end.
+    """
 
     def __init__(
         self,
         order: Order[Cell, NotedOutcome],
         rows: Sequence[Row],
         *,
+        total: int,
         canaries: int = CANARIES,
         patience: float = math.inf,
+        steps: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """canaries: cells of an unproven row under way. patience: seconds after which a row of
-        which no cell has failed is open, though none has succeeded."""
+        """total: cells of the order. canaries: cells of an unproven row under way. patience:
+        seconds after which a row of which no cell has failed is open, though none has succeeded.
+        steps: calls of a cell one after another, by the address of its row, as far as known."""
         self._order = order
         self._canaries, self._patience = canaries, patience
-        self._unproven = {id(row): _Unproven() for row in rows}
+        self._rows = {id(row): _Begun(steps.get(row.address, 0)) for row in rows}
         """By the identity of the row, which the sweep keeps."""
-        self._ready: deque[Cell] = deque()
-        """Cells that were held, and may begin now."""
+        self._left = math.ceil(total * (1 - LAST_PART))
+        """Cells until the last part."""
+        self._began: dict[int, float] = {}
+        """Loop time (s) at which a cell that is under way began, by its place."""
         self._holding, self._exhausted = 0, False
         self._landed = asyncio.Event()
 
     async def __anext__(self) -> Cell:
         while True:
-            if self._ready:
-                return self._ready.popleft()
+            if self._left <= 0 and not self._exhausted:
+                async for cell in self._order:
+                    self._hold(cell)
+                self._exhausted = True
+            if self._holding and (row := self._longest()) is not None:
+                self._holding -= 1
+                return self._begin(row, row.held.popleft())
             if self._exhausted or self._holding >= MAX_HELD:
                 if not self._holding:
                     raise StopAsyncIteration
@@ -83,44 +109,46 @@ class Canaries(Order[Cell, NotedOutcome]):
             except StopAsyncIteration:
                 self._exhausted = True
                 continue
-            row = self._unproven.get(id(cell.row))
-            if row is None:
-                return cell
-            if row.begun < self._canaries:
-                if not row.begun and not row.failed and self._patience < math.inf:
-                    loop = asyncio.get_running_loop()
-                    loop.call_later(self._patience, self._patience_over, id(cell.row))
-                row.begun += 1
-                return cell
-            row.held.append(cell)
-            self._holding += 1
+            self._left -= 1
+            if self._may_begin(row := self._rows[id(cell.row)]):
+                return self._begin(row, cell)
+            self._hold(cell)
 
     def ended(self, cell: Cell, end: NotedOutcome | None) -> None:
         self._order.ended(cell, end)
-        row = self._unproven.get(id(cell.row))
-        if row is None:
-            return
-        outcome = None if end is None else end.outcome
+        row, outcome = self._rows[id(cell.row)], None if end is None else end.outcome
+        row.under_way -= 1
+        row.ended += 1
+        row.seconds += asyncio.get_running_loop().time() - self._began.pop(cell.place)
         if outcome is not None and not isinstance(outcome, Failure):
-            self._open(id(cell.row))
-            return
-        row.failed = row.failed or (outcome is not None and outcome.kind != NOT_RUN)
+            row.open = True
+        elif outcome is not None and outcome.kind != NOT_RUN:
+            row.failed = True
         if row.held:
-            self._release(row, 1)
-        else:
-            row.begun -= 1
+            self._landed.set()
 
-    def _patience_over(self, row: int) -> None:
-        if (unproven := self._unproven.get(row)) is not None and not unproven.failed:
-            self._open(row)
+    def _hold(self, cell: Cell) -> None:
+        self._rows[id(cell.row)].held.append(cell)
+        self._holding += 1
 
-    def _open(self, row: int) -> None:
-        unproven = self._unproven.pop(row)
-        self._release(unproven, len(unproven.held))
+    def _begin(self, row: _Begun, cell: Cell) -> Cell:
+        loop = asyncio.get_running_loop()
+        if not (row.open or row.under_way or row.ended) and self._patience < math.inf:
+            loop.call_later(self._patience, self._patience_over, row)
+        row.under_way += 1
+        self._began[cell.place] = loop.time()
+        return cell
 
-    def _release(self, row: _Unproven, count: int) -> None:
-        self._ready += [row.held.popleft() for _ in range(count)]
-        self._holding -= count
+    def _longest(self) -> _Begun | None:
+        """The row whose cells take longest, of those with a held cell that may begin."""
+        ready = (row for row in self._rows.values() if row.held and self._may_begin(row))
+        return max(ready, key=_Begun.took, default=None)
+
+    def _may_begin(self, row: _Begun) -> bool:
+        return row.open or row.under_way < self._canaries
+
+    def _patience_over(self, row: _Begun) -> None:
+        row.open = row.open or not row.failed
         self._landed.set()
 
 

@@ -1,6 +1,5 @@
 """Sessions: the cells of a run, attempted in their order in this process."""
 
-import math
 from collections.abc import Iterator, Mapping
 
 from ..errors import Halt, UsageError
@@ -9,6 +8,7 @@ from ..sweep.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
 from .batching import batching
 from .canaries import CANARIES, FREE_PATIENCE, Canaries, Pauses
+from .dry_run import chains
 from .executor import LocalExecutor
 from .lanes import run_lanes
 from .order import Order, order_of
@@ -68,7 +68,7 @@ class RunSession(LocalExecutor):
 
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
-        run, stop_token, order = self._run, self._stop_token, self.cells()
+        run, stop_token, order = self._run, self._stop_token, await self.cells()
         pauses = None
         if run.options.mode != "replay" and not run.options.keeps_going:
             order = pauses = Pauses(order, run.loaded.sweep.rows, run.earlier())
@@ -88,17 +88,21 @@ class RunSession(LocalExecutor):
         every = self._run.loaded.sweep.cells()
         return (cell for cell in every if not (ended[cell.place] or has(cell.place)))
 
-    def cells(self) -> Order[Cell, NotedOutcome]:
+    async def cells(self) -> Order[Cell, NotedOutcome]:
         """The order of the cells, whatever rows are paused."""
         run = self._run
         order: Order[Cell, NotedOutcome] = order_of(self.missing, self.deferred)
         if self.deferred is not None or run.later is not None or run.options.mode == "replay":
             return order
+        sweep, most = run.loaded.sweep, run.loaded.file.top.max_cells or CANARIES
+        left = len(run.folder) - run.folder.finished
+        if self.models.bills:
+            return Canaries(order, sweep.rows, total=left, canaries=most)
+        walked = await chains(sweep, self.models.simulated)
+        steps = {row: len(found) for row, found in walked.items()}
+        patience = FREE_PATIENCE
         return Canaries(
-            order,
-            run.loaded.sweep.rows,
-            canaries=run.loaded.file.top.max_cells or CANARIES,
-            patience=math.inf if self.models.bills else FREE_PATIENCE,
+            order, sweep.rows, total=left, canaries=most, patience=patience, steps=steps
         )
 
     async def work(self, order: Order[Cell, NotedOutcome]) -> None:

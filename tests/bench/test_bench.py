@@ -3,7 +3,6 @@ is looked at; how coroutines take turns depends on the load, and some counts on 
 nightly ring, with nothing beside it, looks at those."""
 
 import re
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -30,7 +29,7 @@ LONG = ("counts", "slots")
     "name",
     [pytest.param(name, marks=pytest.mark.nightly if name in LONG else ()) for name in BENCHES],
 )
-def test_a_bench_tells_its_figures_and_goals(name: str) -> None:
+def test_a_bench_tells_its_figures_and_goals(name):
     measured = BENCHES[name](SMALL)
     assert measured.name == name
     assert measured.table.body
@@ -39,21 +38,21 @@ def test_a_bench_tells_its_figures_and_goals(name: str) -> None:
     assert all(any(map(str.isdigit, goal.measured)) for goal in measured.goals)
 
 
-def test_a_bench_that_is_not_there_is_told_with_those_that_are() -> None:
+def test_a_bench_that_is_not_there_is_told_with_those_that_are():
     told = CliRunner().invoke(main, ["cals"])
     assert told.exit_code == 2
     assert "no bench 'cals'" in told.output
     assert "calls" in told.output
 
 
-def test_goals_hold_at_their_limits() -> None:
+def test_goals_hold_at_their_limits():
     assert at_most("wall", 2.0, 2, " s").met
     assert not at_most("wall", 2.001, 2, " s").met
     assert at_least("hits", 20_000, 20_000).met
     assert not at_least("hits", 19_999, 20_000).met
 
 
-def test_a_bench_replaces_its_own_figures_in_the_document(tmp_path: Path) -> None:
+def test_a_bench_replaces_its_own_figures_in_the_document(tmp_path):
     docs = tmp_path / "performance.md"
     docs.write_text(DOCS)
     for name, seconds in (("calls", 1.25), ("start", 0.5), ("calls", 3.75)):
@@ -70,7 +69,7 @@ def test_a_bench_replaces_its_own_figures_in_the_document(tmp_path: Path) -> Non
     assert text.index("calls: a table") < text.index("start: a table")
 
 
-def test_a_document_without_a_place_for_figures_is_left_alone(tmp_path: Path) -> None:
+def test_a_document_without_a_place_for_figures_is_left_alone(tmp_path):
     docs = tmp_path / "performance.md"
     docs.write_text("# How fast\n")
     with pytest.raises(ValueError, match="has no place for figures"):
@@ -78,7 +77,7 @@ def test_a_document_without_a_place_for_figures_is_left_alone(tmp_path: Path) ->
     assert docs.read_text() == "# How fast\n"
 
 
-def test_the_document_of_the_project_has_its_place_and_says_what_each_bench_measures() -> None:
+def test_the_document_of_the_project_has_its_place_and_says_what_each_bench_measures():
     text = report.DOCS.read_text()
     assert text.index(BEGIN) < text.index(END)
     assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == {*BENCHES}
@@ -91,7 +90,7 @@ def _measured(name: str, seconds: float) -> Measured:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("what", MOST)
-def test_one_more_takes_no_more_function_calls_than_has_been_reached(what: str) -> None:
+def test_one_more_takes_no_more_function_calls_than_has_been_reached(what):
     client, workload = WORKLOADS[what]
     with Server() as server:
         found = counted(client, workload, Job(server.url, COUNT, 50, ""))

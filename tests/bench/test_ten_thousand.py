@@ -51,7 +51,7 @@ uvloop.run(main())
 
 
 @pytest.mark.bench
-def test_ten_thousand_calls_are_in_flight_at_once_and_each_is_answered() -> None:
+def test_ten_thousand_calls_are_in_flight_at_once_and_each_is_answered():
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(COUNT, most - 500)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, count + 500), most))

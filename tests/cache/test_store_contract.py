@@ -22,7 +22,7 @@ OPENERS: dict[str, Callable[[Path], Store]] = {
 }
 
 
-@pytest.fixture(params=[*OPENERS, pytest.param("postgres", marks=pytest.mark.wire)])
+@pytest.fixture(params=[*OPENERS, pytest.param("postgres", marks=pytest.mark.real)])
 def store(request, tmp_path):
     if request.param == "postgres":
         opened = open_store(request.getfixturevalue("postgres").database())

@@ -1,11 +1,11 @@
 """What a process may not have: larger files, more memory. A run stops, and says how to go on."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import starting
 from tests.command_line import Command, Ran, environment
 from tests.engine.conftest import SWEEP
 from tests.run_folders import outcomes, written
@@ -43,37 +43,33 @@ READERS = (
 )
 
 
-def run_with(limit: str, place: Path, *line: str) -> Ran:
-    """A command under a limit of the shell's `ulimit`."""
-    words = [sys.executable, "-m", "oversight.engine", *(line or RUN)]
-    done = subprocess.run(
-        ["sh", "-c", f'ulimit {limit}; exec "$@"', "sh", *words],
-        cwd=place,
-        env=environment({"OVERSIGHT_STORE": str(place / "store")}),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
+def run_with(limit: str, most: int, place: Path, *line: str) -> Ran:
+    """A command in a process that may have so many bytes."""
+    bound = f"import resource as r; r.setrlimit(r.{limit}, ({most}, {most}))"
+    code = f"{bound}\nfrom oversight.engine.__main__ import main\nmain()"
+    own = environment({"OVERSIGHT_STORE": str(place / "store")})
+    words = [sys.executable, "-c", code, *(line or RUN)]
+    done = starting.run(words, cwd=place, env=own)
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.wire
 @pytest.mark.parametrize("blocks", [0, pytest.param(16, marks=pytest.mark.nightly), 100])
-def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(place: Path, blocks: int) -> None:
-    ran = run_with(f"-f {blocks}", place)
+def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(
+    place: Path, command: Command, blocks: int
+) -> None:
+    ran = run_with("RLIMIT_FSIZE", 512 * blocks, place)
     assert ran.code == 3, ran.err
     assert "ulimit -f" in ran.err or "File too large" in ran.err
     assert "Traceback" not in ran.err
-    assert run_with("-f unlimited", place).code == 0
+    assert command(*RUN).code == 0
     whole = sorted(written(place / "run").splitlines())
     assert len(whole) == 40
 
 
 def test_a_run_and_all_that_read_it_do_with_little_memory(place: Path) -> None:
-    little = "-v 1500000"
-    assert run_with(little, place, "demo", "--run-folder", "runs/demo").code == 0
-    for line in READERS:
-        ran = run_with(little, place, *line.split())
+    for line in ("demo --run-folder runs/demo", *READERS):
+        ran = run_with("RLIMIT_AS", 1_500_000 * 1024, place, *line.split())
         assert ran.code == 0, (line, ran.err)
 
 

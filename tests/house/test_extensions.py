@@ -44,7 +44,7 @@ def python(copy: Path, *words: str) -> str:
     return done.stdout
 
 
-def test_the_core_runs_without_any_extension(tmp_path: Path) -> None:
+def test_the_core_runs_without_any_extension(tmp_path):
     copy = without(EXTENSIONS, tmp_path / "copy")
     lines = python(copy, "-m", "tests.core_run").splitlines()
     assert lines[-1] == "extensions:"
@@ -52,7 +52,7 @@ def test_the_core_runs_without_any_extension(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", EXTENSIONS)
-def test_the_core_and_the_demo_run_without(name: str, tmp_path: Path) -> None:
+def test_the_core_and_the_demo_run_without(name, tmp_path):
     copy = without([name], tmp_path / "copy")
     assert name not in python(copy, "-m", "tests.core_run").splitlines()[-1].split()
     if name != "simulation":

@@ -60,9 +60,7 @@ print([loaded, read])
 """
 
 
-def test_importing_every_module_makes_no_file_reads_no_setting_and_loads_no_client(
-    tmp_path: Path,
-) -> None:
+def test_importing_every_module_makes_no_file_reads_no_setting_and_loads_no_client(tmp_path):
     names = [
         ".".join(("oversight", *file.relative_to(ROOT).with_suffix("").parts))
         for file in FILES
@@ -91,8 +89,8 @@ print([code, met, [name for name in HEAVY if name in sys.modules]])
 
 
 def test_a_run_that_the_store_answers_whole_loads_no_client_and_connects_to_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody")
     (tmp_path / "real.yaml").write_text(
@@ -125,7 +123,7 @@ def test_a_run_that_the_store_answers_whole_loads_no_client_and_connects_to_nobo
     assert done.stdout.splitlines()[-1] == "[0, [], []]", done.stderr
 
 
-def test_help_is_shown_without_loading_what_runs_sweeps() -> None:
+def test_help_is_shown_without_loading_what_runs_sweeps():
     code = (
         "import sys; sys.argv = ['oversight', '--help']\n"
         "from oversight.engine.views.cli.group import main\n"

@@ -33,7 +33,7 @@ def imports(file: Path, code: str) -> Iterator[tuple[str, str]]:
             yield f"{home}.py", name.strip()
 
 
-def test_a_public_name_is_defined_once_in_its_package() -> None:
+def test_a_public_name_is_defined_once_in_its_package():
     files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py")]
     codes = {file: _LONG_STRING.sub("", file.read_text()) for file in files}
     imported = {pair for file, code in codes.items() for pair in imports(file, code)}

@@ -71,7 +71,7 @@ def imported(file: Path) -> Iterator[str]:
             yield node.module or ""
 
 
-def test_what_models_write_is_read_without_patterns() -> None:
+def test_what_models_write_is_read_without_patterns():
     files = (file for folder in READ_MODELS for file in (ROOT / folder).rglob("*.py"))
     found = {str(file.relative_to(ROOT)) for file in files if "re" in imported(file)}
     assert found == {file for files in MAY.values() for file in files}

@@ -23,22 +23,22 @@ def server() -> Iterator[None]:
     opened()
 
 
-def test_a_server_of_others_may_end_with_a_unit_test(server: None) -> None:
+def test_a_server_of_others_may_end_with_a_unit_test(server):
     pass
 
 
-def test_a_unit_test_that_leaves_its_process_fails() -> None:
+def test_a_unit_test_that_leaves_its_process_fails():
     with pytest.raises(AssertionError, match="a test that leaves its process is marked `wire`"):
         opened()
 
 
-def test_every_marker_is_a_ring() -> None:
+def test_every_marker_is_a_ring():
     options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     markers = {line.partition(":")[0] for line in options["markers"]}
     assert markers - {"known_truth", "nightly"} == set(RINGS)
 
 
-def test_promises_know_no_module() -> None:
+def test_promises_know_no_module():
     """They hold for whatever carries out a run, and are driven by the command line alone."""
     files = list((ROOT / "tests" / "promises").glob("*.py"))
     knows = re.compile(r"^\s*(?:from|import) oversight", re.MULTILINE)

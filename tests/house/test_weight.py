@@ -6,6 +6,6 @@ from tests.house.weight import bounds, weights
 
 
 @pytest.mark.wire
-def test_no_row_weighs_more_than_its_bound() -> None:
+def test_no_row_weighs_more_than_its_bound():
     most, rows = bounds(), weights()
     assert {row: (n, most.get(row)) for row, n in rows.items() if n > most.get(row, 0)} == {}

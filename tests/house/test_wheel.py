@@ -71,11 +71,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
 
 
-def test_a_wheel_holds_every_file_of_the_rooms_under_the_one_import_name(wheel: Path) -> None:
+def test_a_wheel_holds_every_file_of_the_rooms_under_the_one_import_name(wheel):
     assert in_wheel(wheel) == expected_in_wheel()
 
 
-def test_a_wheel_from_the_sdist_is_the_same(tmp_path: Path) -> None:
+def test_a_wheel_from_the_sdist_is_the_same(tmp_path):
     sdist = built("sdist", ROOT, tmp_path / "sdist")
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -85,7 +85,7 @@ def test_a_wheel_from_the_sdist_is_the_same(tmp_path: Path) -> None:
     assert in_wheel(built("wheel", source, tmp_path / "wheel")) == expected_in_wheel()
 
 
-def test_a_clone_without_links_runs_and_builds_the_same_wheel(tmp_path: Path) -> None:
+def test_a_clone_without_links_runs_and_builds_the_same_wheel(tmp_path):
     clone = tmp_path / "clone"
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         clone.mkdir(exist_ok=True)
@@ -102,9 +102,7 @@ def test_a_clone_without_links_runs_and_builds_the_same_wheel(tmp_path: Path) ->
     assert in_wheel(built("wheel", clone, tmp_path / "wheel")) == expected_in_wheel()
 
 
-def test_an_installed_wheel_lives_beside_a_users_modules_of_the_same_names(
-    wheel: Path, tmp_path: Path
-) -> None:
+def test_an_installed_wheel_lives_beside_a_users_modules_of_the_same_names(wheel, tmp_path):
     bare = tmp_path / "bare"
     venv.create(bare, symlinks=True)
     python = bare / "bin" / "python"

@@ -138,8 +138,13 @@ def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(
     print(f"{saved} replies saved, {lost} lost in pages that were overwritten")
 
 
-@pytest.mark.wire
-@pytest.mark.parametrize("place", ["folder", "database"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("folder", marks=pytest.mark.wire),
+        pytest.param("database", marks=pytest.mark.real),
+    ],
+)
 def test_replies_that_go_in_the_middle_of_a_run_are_missed(
     tmp_path: Path, place: str, request: pytest.FixtureRequest
 ) -> None:

@@ -163,7 +163,7 @@ def work(read: Callable[[str], object], fragment: str, length: int) -> int:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_every_reader_of_a_models_words_takes_a_time_in_proportion_to_them(name: str) -> None:
+def test_every_reader_of_a_models_words_takes_a_time_in_proportion_to_them(name):
     read, own = READERS[name]
     for fragment in (own, *FRAGMENTS):
         once, twice = (work(read, fragment, length) for length in (4_000, 8_000))
@@ -171,20 +171,20 @@ def test_every_reader_of_a_models_words_takes_a_time_in_proportion_to_them(name:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_million_characters_of_its_own_alphabet_hold_no_reader_up(name: str) -> None:
+def test_a_hundred_thousand_characters_of_its_own_alphabet_hold_no_reader_up(name):
     read, own = READERS[name]
-    assert work(read, own, 1_000_000) <= MOST * 1_000_000
+    assert work(read, own, 100_000) <= MOST * 100_000
 
 
 @pytest.mark.parametrize("text", ["A", " ", "a", "B is", "The answer is A "])
-def test_a_verdict_is_found_among_a_hundred_thousand_tokens(text: str) -> None:
+def test_a_verdict_is_found_among_a_hundred_thousand_tokens(text):
     tokens = tuple(Token(Counted(word), -0.1) for word in text.split(" ")) * 100_000
     Work.done, Work.allowed = 0, MOST * 1_000_000
     with pytest.raises(Unreadable):
         read_masses(Reply("x", logprobs=tokens), CRATES)
 
 
-def test_the_count_tells_a_reader_whose_time_grows_with_the_square() -> None:
+def test_the_count_tells_a_reader_whose_time_grows_with_the_square():
     def read(text: str) -> None:
         while text:
             text = text[1:]

@@ -39,8 +39,8 @@ from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
-from tests.protocols.mechanisms.test_breaking import whimsical
-from tests.protocols.prompts.test_untrusted import made
+from tests.protocols.mechanisms.test_every_mechanism import whimsical
+from tests.protocols.prompts.test_shown import made
 from tools.claims import claims_of
 
 import orjson  # isort: skip
@@ -111,7 +111,7 @@ def exchanged(question: Question) -> Question:
 
 
 @pytest.mark.parametrize("name", SPOKEN)
-async def test_labels_and_places_of_answers_do_not_matter(name: str) -> None:
+async def test_labels_and_places_of_answers_do_not_matter(name):
     """The known truth: with players who go by what answers say, the verdict on an answer is the
     same under either label, in every world of every setting, and so is what is measured."""
     other = exchanged(QUESTION)
@@ -161,7 +161,7 @@ async def heard(
 
 
 @pytest.mark.parametrize("name", SPOKEN)
-async def test_what_is_set_is_what_is_sent_and_recorded(name: str) -> None:
+async def test_what_is_set_is_what_is_sent_and_recorded(name):
     """The known truth: every call of a model has the temperature, effort and limits of who asks as
     that model, each seat reads the rules of its mechanism and one role, and the record has its
     task, its side and how many turns it heard, as they stand in the prompt."""
@@ -211,7 +211,7 @@ async def test_what_is_set_is_what_is_sent_and_recorded(name: str) -> None:
 
 
 @pytest.mark.usefixtures("our_prompts")
-async def test_every_block_of_the_prompts_is_read_by_somebody() -> None:
+async def test_every_block_of_the_prompts_is_read_by_somebody():
     """The known truth: a prompt set has no block that nobody reads."""
     unread = {block for block, _ in default_prompts().blocks}
     private = Agent("agent", tools=("calculator",), scratchpad=True, reason="private")
@@ -237,7 +237,7 @@ WAYS: dict[str, ModelJudge] = {
 
 @pytest.mark.parametrize("reason", ["none", "private", "public"])
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_judge_is_asked_in_its_own_way(way: str, reason: str) -> None:
+async def test_a_judge_is_asked_in_its_own_way(way, reason):
     """The known truth: about a statement, about answers and about degrees in words of their own, in
     one way alone; a form where the judge fills in one, a cue behind everything where it continues
     one; and it is told to reason as it is set to, in a form's field if there is one."""
@@ -272,7 +272,7 @@ async def test_a_judge_is_asked_in_its_own_way(way: str, reason: str) -> None:
         ask.notes.clear()
 
 
-def test_a_grid_is_every_agent_with_every_judge_and_a_part_keeps_its_name() -> None:
+def test_a_grid_is_every_agent_with_every_judge_and_a_part_keeps_its_name():
     """The known truth: of two agents and three judges, six rows with an agent, three without."""
     agents, judges = [AGENT, HELPER], [JUDGE, *list(WAYS.values())[1:3]]
     alone = PROTOCOLS["naive_judge"](JUDGE)
@@ -285,7 +285,7 @@ def test_a_grid_is_every_agent_with_every_judge_and_a_part_keeps_its_name() -> N
 
 
 @pytest.mark.parametrize("name", SPOKEN)
-def test_a_row_is_named_by_its_settings(name: str) -> None:
+def test_a_row_is_named_by_its_settings(name):
     """The known truth: settings that differ give names that differ, in lower case, in words that
     the mechanism's own page has."""
     rows = made(name, AGENT, JUDGE)
@@ -307,7 +307,7 @@ def labels(count: int) -> Question:
 
 
 @pytest.mark.parametrize("kind", [StatedJudge, DistributionJudge, VotesJudge, LogprobJudge])
-async def test_what_a_judge_would_say_is_read_as_it_was_meant(kind: type[ModelJudge]) -> None:
+async def test_what_a_judge_would_say_is_read_as_it_was_meant(kind):
     """The known truth: what an example shows a judge as the reply that states some probabilities is
     read back as those; votes and labels as the likeliest answer. The reply counts in the words in
     which it was given, and whoever reads a statement reads Yes first."""
@@ -345,7 +345,7 @@ PANELS: dict[str, Judge] = {
 
 
 @pytest.mark.parametrize("name", PANELS)
-async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(name: str) -> None:
+async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(name):
     """The known truth: the ends of the bounds are the verdicts with the reply at 0 and at 1, and
     the verdict of a world is the end that is worst for who argues there."""
     transcript, first = Transcript(CRATES), CRATES.answers[0]
@@ -379,7 +379,7 @@ async def test_bounds_are_what_the_unread_reply_could_have_made_of_the_verdict(n
 
 
 @pytest.mark.parametrize("kind", DRAFTING)
-async def test_who_drafts_is_heard_as_who_would_have_spoken(kind: str) -> None:
+async def test_who_drafts_is_heard_as_who_would_have_spoken(kind):
     """The known truth: a drafted speech is a turn of the same seat, said by a draft that was asked
     for with the speaker's own settings, and whoever picks among drafts reads the rules, the
     transcript and the judge's own part."""

@@ -1,3 +1,6 @@
+"""Seats that fill in forms, results in order, and what a protocol may return."""
+
+import asyncio
 from collections.abc import Coroutine
 
 import pytest
@@ -5,14 +8,20 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent, Brief
+from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.doubts import Doubt, readings
 from oversight.protocols.errors import Declined, Unreadable
-from oversight.protocols.prompts.forms import NUMBER, TEXT, Form, Reason, choice_of, whole_number
+from oversight.protocols.gather import gather_in_order
+from oversight.protocols.prompts.forms import NUMBER, TEXT, Form, choice_of, whole_number
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.prompts.words import Words
+from oversight.protocols.protocol import verdict_of
 from oversight.protocols.seat import Seat, hear
 from oversight.protocols.transcript import Transcript, Turn
-from tests.fakes import CRATES, Scripted
+from tests import virtual
+from tests.fakes import APPLES, CRATES, Scripted
+from tools.mechanisms import DOCS, TABLES, TRUTHS, written
+from tools.sharing import LONGER, PAIRS, counts
 
 TRANSCRIPT = Transcript(CRATES)
 BRIEF = Brief("Reader", Words("Somebody reads."), Words("Fill in the form."))
@@ -34,13 +43,13 @@ FORM: Form[tuple[float, int, str, str]] = Form(
 )
 
 
-async def test_a_seat_fills_in_a_form_and_its_values_are_read() -> None:
+async def test_a_seat_fills_in_a_form_and_its_values_are_read():
     ask = Scripted(lambda call: '{"share": 0.25, "step": 3, "which": "up", "why": " so "}')
     assert await SEAT.fill(FORM, TRANSCRIPT, ask) == (0.25, 3, "up", "so")
     assert ask.calls[0].response_format == FORM.format
 
 
-async def test_seats_that_speak_at_once_are_heard_in_their_order() -> None:
+async def test_seats_that_speak_at_once_are_heard_in_their_order():
     seats = [Seat(Agent(f"sim/{name}"), None, BRIEF) for name in ("b", "a")]
     ask = Scripted(lambda call: call.model)
     transcript = await hear(TRANSCRIPT, *seats, ask=ask)
@@ -57,22 +66,22 @@ def _work(*said: object) -> list[Coroutine[object, object, object]]:
     return [one(what) for what in said]
 
 
-async def test_what_can_be_read_is_kept_at_its_place() -> None:
+async def test_what_can_be_read_is_kept_at_its_place():
     found = await readings(*_work(Unreadable("mud", "", seat="Judge"), 0.0, None))
     assert found.read == {1: 0.0, 2: None} and found.doubts == (Doubt("Judge", "unreadable"),)
 
 
-async def test_if_nothing_can_be_read_the_first_fault_is_told() -> None:
+async def test_if_nothing_can_be_read_the_first_fault_is_told():
     with pytest.raises(Declined, match="first"):
         await readings(*_work(Declined("first", ""), Unreadable("second", "")))
 
 
-async def test_a_fault_that_is_not_about_reading_passes() -> None:
+async def test_a_fault_that_is_not_about_reading_passes():
     with pytest.raises(KeyError):
         await readings(*_work(1, KeyError("gone")))
 
 
-async def test_a_refused_form_is_declined() -> None:
+async def test_a_refused_form_is_declined():
     def refuse(call: Call) -> Reply:
         return Reply('{"share": 1}', outcome="refused")
 
@@ -81,9 +90,7 @@ async def test_a_refused_form_is_declined() -> None:
 
 
 @pytest.mark.parametrize("reason", ["none", "private", "public"])
-async def test_reasoning_before_a_form_is_recorded_and_read_by_others_only_in_public(
-    reason: Reason,
-) -> None:
+async def test_reasoning_before_a_form_is_recorded_and_read_by_others_only_in_public(reason):
     form: Form[Turn] = Form("note", {"why": TEXT}, lambda said: seat.turn(said, said.text("why")))
     seat = Seat(Agent("sim/any", reason=reason), None, BRIEF)
     ask = Scripted(lambda call: '{"reasoning": "Hm, <tool>4</tool>.", "why": "so"}')
@@ -93,3 +100,106 @@ async def test_reasoning_before_a_form_is_recorded_and_read_by_others_only_in_pu
     assert turn.text == "so"
     assert turn.reasoning == "Hm, ‹tool>4‹/tool>." and turn.forged == 2
     assert ("Hm," in turn_block(turn)) == (reason == "public")
+
+
+async def after(delay: float, value: int) -> int:
+    await asyncio.sleep(delay)
+    return value
+
+
+async def fail(delay: float, reason: str) -> int:
+    await asyncio.sleep(delay)
+    raise ValueError(reason)
+
+
+def test_results_come_in_the_order_given_not_in_that_of_arrival():
+    assert virtual.run(gather_in_order(after(3, 1), after(1, 2), after(2, 3))) == [1, 2, 3]
+
+
+def test_work_runs_at_once():
+    async def seconds() -> float:
+        start = asyncio.get_running_loop().time()
+        await gather_in_order(*(after(5, n) for n in range(10)))
+        return asyncio.get_running_loop().time() - start
+
+    assert virtual.run(seconds()) == pytest.approx(5, abs=0.1)
+
+
+def test_the_first_fault_in_order_is_raised_bare_whichever_came_first():
+    with pytest.raises(ValueError, match="the slow one"):
+        virtual.run(gather_in_order(after(1, 1), fail(9, "the slow one"), fail(1, "the quick one")))
+
+
+def test_a_fault_lets_the_others_run_to_their_end():
+    ended: list[int] = []
+
+    async def slow() -> int:
+        ended.append(await after(9, 7))
+        return 7
+
+    with pytest.raises(ValueError, match="at once"):
+        virtual.run(gather_in_order(fail(0, "at once"), slow()))
+    assert ended == [7]
+
+
+def test_cancellation_cancels_all():
+    cancelled: list[int] = []
+
+    async def patient(n: int) -> int:
+        try:
+            return await after(100, n)
+        except asyncio.CancelledError:
+            cancelled.append(n)
+            raise
+
+    async def main() -> None:
+        task = asyncio.ensure_future(gather_in_order(patient(1), patient(2)))
+        await asyncio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    virtual.run(main())
+    assert sorted(cancelled) == [1, 2]
+
+
+def test_no_work_gives_no_results():
+    assert virtual.run(gather_in_order()) == []
+
+
+README = DOCS.parents[1] / "README.md"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_document_says_what_every_mechanism_really_is(table):
+    assert written(table) == TABLES[table](), "write it anew with: python -m tools.mechanisms"
+
+
+@pytest.mark.parametrize("shown", [pair for pair in PAIRS if pair.why == LONGER], ids=str)
+def test_longer_debates_pay_only_for_new_calls_as_the_readme_says(shown):
+    said = " ".join(README.read_text().split())
+    assert "longer debates and larger grids pay only for new calls" in said
+    shorter, longer = counts(shown)
+    # Two worlds have at most two verdicts, and only those are asked anew: in feedback the scores
+    # of two responses a side as well.
+    anew = 2 * 3 if shown.one == "debate_feedback" else 2
+    assert len(shorter - longer) <= anew and len(shorter & longer) > 2
+
+
+def test_every_mechanism_has_a_known_truth():
+    assert set(PROTOCOLS) <= set(TRUTHS)
+
+
+@pytest.mark.parametrize(
+    ("said", "probs"), [(0.7, (0.3, 0.7)), (1, (0, 1)), ({"A": 0.25, "B": 0.75}, (0.25, 0.75))]
+)
+def test_a_protocol_may_return_a_probability_of_its_side_or_one_by_label(said, probs):
+    verdict = verdict_of(said, APPLES.question, APPLES.question.answers[1])
+    assert verdict.probs == pytest.approx(probs)
+    assert verdict.transcript.turns == ()
+
+
+@pytest.mark.parametrize("said", [None, True, "0.7", {"A": 0.7}, {"A": 0.3, "C": 0.7}])
+def test_what_is_neither_is_told_in_one_line(said):
+    with pytest.raises(TypeError, match="a verdict is expected, a probability, or one for each"):
+        verdict_of(said, APPLES.question, APPLES.question.answers[0])

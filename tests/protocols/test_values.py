@@ -1,36 +1,61 @@
-"""Questions, scores, counts, spans of doubt and samples of votes."""
+"""Questions, scores, counts, spans of doubt and samples of votes; what is made of the words of
+models and people: `words.md`; settings that cannot be used are refused: `refusals.md`.
+"""
 
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import fields
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from oversight import protocols
+from oversight.cache import Reply
+from oversight.protocols import ADVOCATE, TOOLS, Agent, Case, Protocol, StatedJudge
+from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.counts import Counts
+from oversight.protocols.datasets.bundled import bundled
+from oversight.protocols.datasets.catalogue import loader
+from oversight.protocols.datasets.generation import Generator
+from oversight.protocols.datasets.leak import FEATURES, leakage_check
+from oversight.protocols.datasets.proposals import proposals
+from oversight.protocols.datasets.solution import closing, number, steps
 from oversight.protocols.doubts import around, choices, hull, mean_spans, shifted
-from oversight.protocols.question import Answer, Problem, Question, labelled, randomness
-from oversight.protocols.quotes import Quote
+from oversight.protocols.judges.exchange import exchanged
+from oversight.protocols.mechanisms.cross_examination import statements
+from oversight.protocols.prompts.escape import escape_and_count
+from oversight.protocols.prompts.prompt_set import default_prompts
+from oversight.protocols.prompts.render import Instructions
+from oversight.protocols.question import Answer, Problem, Question, is_graded, labelled, randomness
+from oversight.protocols.quotes import Quote, find_quotes, marked
 from oversight.protocols.sampling import Sampling
 from oversight.protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, log, logodds
 from oversight.protocols.transcript import ToolUse, Transcript, Turn, Verdict
-from tests.fakes import CRATES
-from tests.sessions import Session, sessions
-from tests.tables import expressions
+from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted
+from tests.protocols.agents.test_tools import used
+from tests.protocols.drafting.test_drafting import check_side, finding, scripted, spoken
+from tests.protocols.judges.test_judges import SHOT, judge, system
+from tests.protocols.prompts.test_prompt_set import PASSAGE
+from tests.protocols.test_seat import FORM, SEAT
+from tests.sessions import sessions
+from tests.tables import PUBLIC, expressions
 
-FILE = Path(__file__).with_name("scores.md")
+SCORES_FILE = Path(__file__).with_name("scores.md")
 
 
-def test_hiding_a_passage_leaves_all_else() -> None:
+def test_hiding_a_passage_leaves_all_else():
     read = Question("Who?", CRATES.answers, passage="It was the cat.")
     assert read.without_passage() == Question("Who?", CRATES.answers)
     assert CRATES.without_passage() is CRATES
 
 
-def test_the_opposed_answer_is_the_only_other() -> None:
+def test_the_opposed_answer_is_the_only_other():
     first, second = CRATES.answers
     assert CRATES.other(first) == second and CRATES.other(second) == first
     three = Question("Which?", (*CRATES.answers, Answer("C", "12")))
@@ -38,23 +63,23 @@ def test_the_opposed_answer_is_the_only_other() -> None:
         three.other(first)
 
 
-def test_an_answer_of_another_question_has_no_place() -> None:
+def test_an_answer_of_another_question_has_no_place():
     with pytest.raises(ValueError):
         CRATES.place(Answer("A", "something else"))
 
 
-def test_the_best_answer_is_the_most_valuable() -> None:
+def test_the_best_answer_is_the_most_valuable():
     three = Question("Which?", (*CRATES.answers, Answer("C", "12")))
     assert Problem("p", three, (0.2, 0.9, 0.9)).best == 1
 
 
-def test_labels_depend_on_seed_and_id_alone() -> None:
+def test_labels_depend_on_seed_and_id_alone():
     answers = [("48", "", 1.0), ("36", "", -1.0)]
     assert labelled("p", "How many?", answers) == labelled("p", "How many?", answers)
     assert len({labelled("p", "?", answers, seed=seed).best for seed in range(20)}) == 2
 
 
-def test_labels_do_not_tell_the_truth() -> None:
+def test_labels_do_not_tell_the_truth():
     answers = [("48", "the work", 1.0), ("36", "", -1.0)]
     problems = [labelled(f"p{n}", "How many?", answers) for n in range(400)]
     assert all(problem.question.answers[problem.best].text == "48" for problem in problems)
@@ -62,7 +87,7 @@ def test_labels_do_not_tell_the_truth() -> None:
     assert 160 <= first <= 240
 
 
-def test_chance_is_the_same_on_every_machine() -> None:
+def test_chance_is_the_same_on_every_machine():
     assert randomness(0, "apples", "labels").random() == 0.9574384054589726
     assert randomness(0, "apples", "other").random() != randomness(0, "apples", "labels").random()
 
@@ -77,21 +102,19 @@ def told(score: Callable[..., float]) -> Callable[..., list[str]]:
     return lambda *given, **settings: [f"{score(*given, **settings):.12g}"]
 
 
-@sessions(FILE)
-def test_a_verdict_scores_what_is_written_down(
-    session: Session, request: pytest.FixtureRequest
-) -> None:
+@sessions(SCORES_FILE)
+def test_a_verdict_scores_what_is_written_down(session, request):
     names = {name: told(score) for name, score in SCORES.items()}
     session.check(request, expressions(names | {"solib": told(SOLIB_SCORES["accuracy"])}))
 
 
-def test_the_two_sets_of_scores_differ_in_accuracy_alone() -> None:
+def test_the_two_sets_of_scores_differ_in_accuracy_alone():
     assert list(SCORES) == list(SOLIB_SCORES) == ["log", "brier", "logodds", "accuracy"]
     assert {name for name in SCORES if SCORES[name] is not SOLIB_SCORES[name]} == {"accuracy"}
 
 
 @given(verdicts(st.integers(2, 5)))
-def test_scores_keep_to_their_ranges(probs: tuple[float, ...]) -> None:
+def test_scores_keep_to_their_ranges(probs):
     for place in range(len(probs)):
         assert math.log(1e-4) <= log(probs, place) <= math.log(1 - 1e-4)
         assert -2 <= brier(probs, place) <= 0
@@ -99,18 +122,18 @@ def test_scores_keep_to_their_ranges(probs: tuple[float, ...]) -> None:
 
 
 @given(verdicts(st.integers(2, 5)))
-def test_split_accuracies_of_all_answers_sum_to_one(probs: tuple[float, ...]) -> None:
+def test_split_accuracies_of_all_answers_sum_to_one(probs):
     assert sum(accuracy(probs, place) for place in range(len(probs))) == pytest.approx(1)
 
 
 @given(verdicts(st.just(2)))
-def test_log_odds_are_opposite_for_the_two_answers(probs: tuple[float, ...]) -> None:
+def test_log_odds_are_opposite_for_the_two_answers(probs):
     assert logodds(probs, 0) == -logodds(probs, 1)
     assert abs(logodds(probs, 0)) <= math.log(9999) + 1e-9
 
 
 @given(verdicts(st.integers(2, 4)), st.integers(0, 3))
-def test_brier_and_log_are_proper(truth: tuple[float, ...], shift: int) -> None:
+def test_brier_and_log_are_proper(truth, shift):
     """A judge who believes `truth` expects the most by saying it, not a rotation of it."""
     other = truth[shift % len(truth) :] + truth[: shift % len(truth)]
     for score in (brier, log):
@@ -126,13 +149,13 @@ def verdict(*turns: Turn) -> Verdict:
     return Verdict((0.5, 0.5), Transcript(CRATES, turns))
 
 
-def test_a_clean_transcript_counts_nothing() -> None:
+def test_a_clean_transcript_counts_nothing():
     clean = verdict(Turn("Advocate A", "It is 48."))
     assert Counts.of(clean) == Counts() == Counts.of(verdict())
     assert Counts.of(clean).as_dict() == {}
 
 
-def test_every_mishap_is_counted() -> None:
+def test_every_mishap_is_counted():
     counts = Counts.of(
         verdict(
             Turn("A", "No.", outcome="refused"),
@@ -164,7 +187,7 @@ def test_every_mishap_is_counted() -> None:
     assert all(type(count) is int for count in counts.as_dict().values())
 
 
-def test_counts_add_up() -> None:
+def test_counts_add_up():
     one = Counts.of(verdict(Turn("A", "No.", outcome="refused", forged=1)))
     two = Counts.of(verdict(Turn("A", "No.", outcome="refused"), Turn("B", "x", cut=True)))
     assert one + two == Counts(refused=2, forged=1, cut=1)
@@ -180,7 +203,7 @@ SPANS = st.lists(SPAN, min_size=1, max_size=5)
 
 
 @given(SPANS, st.integers(1, 4))
-def test_every_choice_that_ratings_allow_is_found(spans: list[tuple[float, float]], most: int):
+def test_every_choice_that_ratings_allow_is_found(spans, most):
     """The known truth: whatever the ratings are within their spans, here at either end, the highest
     of them, the first of equals, are among the choices; and where all are exact they are the only
     one, best first."""
@@ -193,7 +216,7 @@ def test_every_choice_that_ratings_allow_is_found(spans: list[tuple[float, float
 
 
 @given(SPANS)
-def test_means_and_hulls_contain_what_they_are_of_and_no_more(spans: list[tuple[float, float]]):
+def test_means_and_hulls_contain_what_they_are_of_and_no_more(spans):
     """The known truth: the mean of numbers within spans lies between the means of their ends, and a
     hull ends where one of its rows does."""
     rows, share = [(span,) for span in spans], [1 / len(spans)] * len(spans)
@@ -204,9 +227,7 @@ def test_means_and_hulls_contain_what_they_are_of_and_no_more(spans: list[tuple[
 
 
 @given(SPAN, st.integers(2, 4), st.integers(0, 3))
-def test_what_one_answer_leaves_the_others_share(
-    span: tuple[float, float], answers: int, place: int
-):
+def test_what_one_answer_leaves_the_others_share(span, answers, place):
     """The known truth: probabilities sum to 1, so that with p on one answer another has from 0, or
     of two answers just the rest, to the rest; what is moved keeps the others' proportions."""
     place %= answers
@@ -237,7 +258,7 @@ def off_by_chance(sampling: Sampling, stated: float, true: float) -> float:
 
 
 @pytest.mark.parametrize("true", [0.0, 0.2, 0.5, 0.8, 1.0])
-def test_near_statements_pass_and_far_ones_fall_but_for_the_failure(true: float):
+def test_near_statements_pass_and_far_ones_fall_but_for_the_failure(true):
     """The known truth: with so many votes, each of which holds with the true probability, what is
     stated near it falls with probability `failure` at most, and what is far stands so; summed over
     all counts of votes."""
@@ -262,3 +283,102 @@ def test_what_is_off_by_just_the_threshold_falls():
     assert not Sampling(0.05, 0.15, 0.1).passes(0.6, 0.5)
     assert Sampling(0.05, 0.15, 0.1).passes(0.59, 0.5)
     assert not Sampling(0.05, 0.35, 0.1).passes(0.8, 1.0)
+
+
+LONG = "<quote>one two</quote> <quote>three</quote> <quote>" + "word " * 50 + "word</quote>"
+WORDS_FILE = Path(__file__).with_name("words.md")
+
+
+def verified(quote: str, passage: str = PASSAGE) -> bool:
+    (found,) = find_quotes(f"He writes <quote>{quote}</quote>.", passage)
+    assert found.text == quote
+    return found.verified
+
+
+def heard(said: str) -> str:
+    """What others hear of it where the speaker may think in private."""
+    return Agent("alice", scratchpad=True).read(Reply(said), (), A, ADVOCATE).text
+
+
+def conceded(said: str) -> bool:
+    return Agent("alice").read(Reply(said), (), A, ADVOCATE).conceded
+
+
+def said_in(speech: str) -> list[str]:
+    return [repr(statement.text) for statement in statements(speech)]
+
+
+def relabelled(said: str) -> str:
+    """What Debater A said, as it stands where A and B are exchanged."""
+    case = exchanged(Case(Transcript(CRATES, (Turn("Debater A", said, A),))))
+    (turn,) = case.transcript.turns
+    return f"{turn.speaker}, for {turn.side and turn.side.text}: {turn.text}"
+
+
+async def filled(reply: str) -> tuple[float, int, str, str]:
+    return await SEAT.fill(FORM, Transcript(CRATES), Scripted(lambda call: reply))
+
+
+def wished(arguments: str, name: str = "calculator", given: tuple[str, ...] = tuple(TOOLS)) -> str:
+    found = used(arguments, name, given)
+    return f"{found.tool}: {found.arguments} = {found.result}"
+
+
+async def checked(found: list[str]) -> tuple[str, str, int]:
+    turn = await check_side(finding(*found))
+    return turn.text, turn.check, turn.retries
+
+
+async def refined(**said: Any) -> str:
+    return (await spoken(scripted(**said))).text
+
+
+async def example(kind: str) -> str:
+    told = await system(judge(kind, shots=(SHOT,)))
+    return told.partition("<reply>\n")[2].partition("\n</reply>\n</example>")[0]
+
+
+def features(name: str, more: Answer, less: Answer) -> str:
+    return f"{FEATURES[name](more):g} > {FEATURES[name](less):g}"
+
+
+NAMES = PUBLIC | {
+    each.__name__: each
+    for each in (
+        verified, heard, conceded, said_in, relabelled, filled, calculate, closing, number, steps,
+        escape_and_count, is_graded, find_quotes, marked, Quote, loader, wished, checked,
+        features, refined, example, Reply,
+    )
+}  # fmt: skip
+
+
+@sessions(WORDS_FILE)
+def test_words_are_read_as_they_were_meant(session, request):
+    more = {"PASSAGE": PASSAGE, "ALICE": ALICE, "JUDGE": JUDGE, "SHOT": SHOT, "LONG": LONG}
+    session.check(request, expressions(NAMES | more))
+
+
+REFUSALS_FILE = Path(__file__).with_name("refusals.md")
+THREE, FOUR = (Question("?", tuple(Answer(each, each) for each in "ABCD"[:n])) for n in (3, 4))
+
+
+def made(kind: type[Protocol], **settings: object) -> Protocol:
+    agent = {"agent": ALICE} if "agent" in {field.name for field in fields(kind)} else {}
+    return kind(**{"judge": JUDGE} | agent | settings)
+
+
+REFUSERS = PUBLIC | {
+    "ALICE": ALICE, "APPLES": APPLES, "CRATES": CRATES, "JUDGE": JUDGE, "THREE": THREE,
+    "FOUR": FOUR, "DEFAULT": default_prompts(), "Instructions": Instructions, "nan": math.nan,
+    "THREE_JUDGES": tuple(map(StatedJudge, ("ann", "ben", "cat"))), "inf": math.inf, "made": made,
+    "SHOT": protocols.Shot(protocols.Transcript(CRATES), (0.25, 0.75)), "loader": loader,
+    "Generator": Generator, "bundled": bundled, "proposals": proposals, "replace": replace,
+    "leakage_check": leakage_check, "Sampling": Sampling, "logodds": logodds,
+}  # fmt: skip
+
+
+@sessions(REFUSALS_FILE)
+def test_what_could_not_be_used_is_refused_with_the_mend(session, request):
+    session.check(request, expressions(REFUSERS))
+    told = session.text.split("\n$ ")[1:]
+    assert told and all("Error: " in each.partition("\n")[2] for each in told)

@@ -152,7 +152,7 @@ class RaySession(RunSession):
         given = code_files(), self._packed
         self._hands = [Hand(actor.remote(*given)) for _ in range(workers)]
 
-    def cells(self) -> Order[Cell, NotedOutcome]:
+    async def cells(self) -> Order[Cell, NotedOutcome]:
         return Plain(self.missing())
 
     async def work(self, order: Order[Cell, NotedOutcome]) -> None:

@@ -22,8 +22,6 @@ from oversight.engine.providers.target import Target
 from tests.engine.providers.test_recordings import RECORDED
 from tests.lines import http, listening, request
 
-pytestmark = pytest.mark.wire
-
 NUMBERS = count()
 LONG = b"crates " * 40_000
 
@@ -126,7 +124,14 @@ async def by_nginx(folder: Path) -> AsyncIterator[str]:
 Serve = Callable[[Path], AbstractAsyncContextManager[str]]
 
 
-@pytest.mark.parametrize("serve", [by_uvicorn, by_aiohttp, by_nginx])
+@pytest.mark.parametrize(
+    "serve",
+    [
+        pytest.param(by_uvicorn, marks=pytest.mark.wire),
+        pytest.param(by_aiohttp, marks=pytest.mark.wire),
+        pytest.param(by_nginx, marks=pytest.mark.real),
+    ],
+)
 async def test_each_server_is_understood_over_connections_that_are_kept(
     serve: Serve, tmp_path: Path
 ) -> None:
@@ -146,6 +151,7 @@ async def test_each_server_is_understood_over_connections_that_are_kept(
         await client.close()
 
 
+@pytest.mark.wire
 @pytest.mark.skipif(RECORDED is None, reason="the recorded answers are not here")
 async def test_recorded_answers_of_real_servers_arrive_as_they_were_said() -> None:
     assert RECORDED

@@ -72,13 +72,13 @@ Make = Callable[[Callable[[], Iterator[Cell]], Later], Order[Cell, NotedOutcome]
 ORDERS: dict[str, Make] = {
     "plain": lambda missing, later: Plain(missing()),
     "waves": Waves,
-    "canaries": lambda missing, later: Canaries(Plain(missing()), GRID.rows),
+    "canaries": lambda missing, later: Canaries(Plain(missing()), GRID.rows, total=len(GRID)),
     "patient canaries": lambda missing, later: Canaries(
-        Plain(missing()), GRID.rows, canaries=1, patience=FREE_PATIENCE
+        Plain(missing()), GRID.rows, total=len(GRID), canaries=1, patience=FREE_PATIENCE
     ),
     "pauses": lambda missing, later: Pauses(Plain(missing()), GRID.rows),
     "paused canaries": lambda missing, later: Pauses(
-        Canaries(Plain(missing()), GRID.rows), GRID.rows
+        Canaries(Plain(missing()), GRID.rows, total=len(GRID)), GRID.rows
     ),
     "paused waves": lambda missing, later: Pauses(Waves(missing, later), GRID.rows),
 }
@@ -193,7 +193,7 @@ def watched(
     """Ends by place, what there is to stop with, and the most cells of a row under way before one
     completed."""
     ask = Scripted(answer, delay=1.0)
-    order: Order[Cell, NotedOutcome] = Canaries(Plain(grid.cells()), grid.rows)
+    order: Order[Cell, NotedOutcome] = Canaries(Plain(grid.cells()), grid.rows, total=len(grid))
     pauses = Pauses(order, grid.rows)
     kept: dict[int, NotedOutcome] = {}
     begun: list[int] = []
@@ -270,7 +270,7 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
 
 def test_where_nothing_is_billed_a_slow_row_is_opened_after_a_while() -> None:
     grid = sweep(NaiveJudge(GOOD))
-    order = Canaries(Plain(grid.cells()), grid.rows, patience=FREE_PATIENCE)
+    order = Canaries(Plain(grid.cells()), grid.rows, total=len(grid), patience=FREE_PATIENCE)
     begun: list[float] = []
 
     async def slow(cell: Cell) -> NotedOutcome:
@@ -281,6 +281,26 @@ def test_where_nothing_is_billed_a_slow_row_is_opened_after_a_while() -> None:
     run(run_lanes(order, slow, lambda cell, end: None, lanes=LANES, stop_token=StopToken()))
     assert sum(at < FREE_PATIENCE for at in begun) == CANARIES
     assert sum(at < FREE_PATIENCE + 1 for at in begun) == LANES == len(begun)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_last_cells_go_by_how_long_those_of_their_row_take(known: bool) -> None:
+    grid = sweep(NaiveJudge(GOOD), NaiveJudge(StatedJudge("sim/slow")))
+    steps = {row.address: n for n, row in enumerate(grid.rows)} if known else {}
+    order = Canaries(
+        Plain(grid.cells()), grid.rows, total=len(grid), canaries=len(grid), steps=steps
+    )
+    begun: list[int] = []
+
+    async def timed(cell: Cell) -> NotedOutcome:
+        begun.append(grid.rows.index(cell.row))
+        await asyncio.sleep(1 + 9 * begun[-1])
+        return VERDICT
+
+    run(run_lanes(order, timed, lambda cell, end: None, lanes=4, stop_token=StopToken()))
+    last = begun[-len(grid) // 10 :]
+    assert len(begun) == len(grid) and set(begun[: -len(last)]) == {0, 1}
+    assert last == sorted(last, reverse=True) and set(last) == {0, 1}
 
 
 def test_a_run_whose_judge_is_never_readable_says_so_and_goes_on_when_told(

@@ -275,7 +275,7 @@ def test_a_run_to_take_from_must_be_one(place: Path, command: Command, finished:
     assert refused.code == 2 and "no row of it has the settings" in refused.err
 
 
-@pytest.mark.wire
+@pytest.mark.real
 def test_cells_are_taken_over_on_postgres_until_replies_are_lost(
     place: Path, command: Command, postgres: Any
 ) -> None:

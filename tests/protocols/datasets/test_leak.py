@@ -18,7 +18,6 @@ from oversight.protocols.datasets.leak import (
     wilson,
 )
 from oversight.protocols.question import Answer, Problem, labelled, randomness
-from tests.conftest import Campaign
 
 CLUSTERS = FEWEST - 1
 """So few that no wording is learned."""
@@ -90,9 +89,7 @@ SIDES = ((True, 1.0), (False, -1.0))
 @pytest.mark.parametrize("n", [100, 400])
 @pytest.mark.parametrize("points", [0, 5, 10, 15])
 @pytest.mark.campaign
-def test_planted_tells_are_found_with_the_power_that_is_printed(
-    campaign: Campaign, n: int, points: int
-):
+def test_planted_tells_are_found_with_the_power_that_is_printed(campaign, n, points):
     rng = random.Random(campaign.seed * 1000 + points)
     runs = campaign.size(60, 1000)
     found = sum(
@@ -143,7 +140,7 @@ def test_a_word_that_tells_is_not_thinned_by_problems_that_nobody_read(monkeypat
 
 
 @pytest.mark.campaign
-def test_where_no_word_tells_nothing_is_learned(campaign: Campaign):
+def test_where_no_word_tells_nothing_is_learned(campaign):
     runs = campaign.size(8, 200)
     gates = [leakage_check(worded(100, 0.0, random.Random(seed))) for seed in range(runs)]
     assert sum(accuracy(gate, WORDING).leaks for gate in gates) <= runs * 0.05
@@ -223,7 +220,7 @@ def test_balance_takes_the_wrong_answer_that_evens_things_out():
     assert chosen == [0, 1] * 5
 
 
-def test_wilson_stays_within_bounds() -> None:
+def test_wilson_stays_within_bounds():
     assert wilson(0.0, 20) == (0.0, pytest.approx(0.161, abs=0.001))
     assert wilson(1.0, 20)[1] == 1.0
     with pytest.raises(ValueError, match=r"share of 1\.2"):

@@ -33,7 +33,7 @@ from oversight.protocols.datasets.rows import json_rows, read_bytes, regular
 from oversight.protocols.datasets.tabular import csv_records
 from oversight.protocols.errors import DatasetError
 from tests.protocols.datasets.reading import best, texts
-from tests.sessions import Session, sessions
+from tests.sessions import sessions
 from tests.tables import expressions
 
 FILE = Path(__file__).with_name("loaded.md")
@@ -142,11 +142,8 @@ NAMES = {
 
 @sessions(FILE)
 def test_a_file_is_read_as_it_says_or_refused_with_the_line(
-    session: Session,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    session, request, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     session.check(request, expressions(NAMES))
 

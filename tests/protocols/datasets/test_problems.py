@@ -88,7 +88,7 @@ def accepted(problem: Problem) -> float:
     return problem.values[texts.index(ACCEPT)]
 
 
-def test_of_each_problem_the_right_answer_is_proposed_and_one_wrong_one() -> None:
+def test_of_each_problem_the_right_answer_is_proposed_and_one_wrong_one():
     for problem in (APPLES, FOUR):
         proposed = list(proposals([problem]))
         assert sorted(map(accepted, proposed)) == [-1, 1]
@@ -104,7 +104,7 @@ def test_of_each_problem_the_right_answer_is_proposed_and_one_wrong_one() -> Non
         assert len({each.id for each in proposed}) == 2
 
 
-def test_which_wrong_answer_is_proposed_depends_on_seed_and_id_alone() -> None:
+def test_which_wrong_answer_is_proposed_depends_on_seed_and_id_alone():
     def drawn(id: str, seed: int) -> set[str]:
         return {each.question.text for each in proposals([replace(FOUR, id=id)], seed)}
 
@@ -112,7 +112,7 @@ def test_which_wrong_answer_is_proposed_depends_on_seed_and_id_alone() -> None:
     assert len({frozenset(drawn(str(n), 0)) for n in range(30)}) == 3
 
 
-async def test_who_accepts_whatever_is_proposed_has_no_agent_score_difference() -> None:
+async def test_who_accepts_whatever_is_proposed_has_no_agent_score_difference():
     """The known truth: a judge who always accepts is right about right proposals and wrong about
     wrong ones, of which there are as many: +2 and -2 by Brier, 0 in the mean. One who can tell
     has 2 for each, though it is shown the proposal alone."""
@@ -138,7 +138,7 @@ async def test_who_accepts_whatever_is_proposed_has_no_agent_score_difference() 
         assert sum(asd) / len(asd) == (0 if credulous else 2)
 
 
-def test_a_loader_asks_so_where_its_settings_say_so() -> None:
+def test_a_loader_asks_so_where_its_settings_say_so():
     made = loader("bundled", {"name": "arithmetic", "limit": 3, "proposals": True})
     assert made.load() == tuple(balanced(proposals(Bundled("arithmetic", limit=3).load())))
     assert sum(problem.best for problem in made.load()) == 3

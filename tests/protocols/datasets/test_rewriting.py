@@ -77,9 +77,7 @@ async def test_the_model_sees_one_solution_and_neither_question_nor_label_nor_va
         (["She fills four."], 48, "the result 12 is gone"),
     ],
 )
-async def test_what_was_corrected_or_lost_leaves_the_question_out(
-    steps: list[str], answer: object, words: str
-):
+async def test_what_was_corrected_or_lost_leaves_the_question_out(steps, answer, words):
     pair = [("48", "He has 6 + 6 = 12.\nThe answer is 48.", v) for v in (1.0,)]
     pair.append(("50", "He has 6 + 6 = 12.\nThe answer is 50.", -1.0))
     with pytest.raises(Unreadable, match=words):

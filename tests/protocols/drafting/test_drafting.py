@@ -17,7 +17,6 @@ from oversight.protocols import (
     Debate,
     Refine,
     SideCheck,
-    Speaker,
     Transcript,
     Turn,
 )
@@ -52,8 +51,8 @@ BELIEFS = {"draft 0": 50, "draft 1": 30, "draft 2": 70, "draft 3": 20}
     st.integers(0, 2),
 )
 async def test_the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_seat(
-    shares: list[int], side: Answer, speeches: int
-) -> None:
+    shares, side, speeches
+):
     """The known truth: of drafts whose scores are known the best is spoken, so never one that
     scores less than draft 0, for any side, in any seat."""
     transcript = TRANSCRIPT.then(*(Turn("Debater B", "So.", B) for _ in range(speeches)))
@@ -64,12 +63,12 @@ async def test_the_spoken_draft_scores_at_least_as_draft_0_on_any_side_in_any_se
     assert score[turn.text] == max(score.values()) >= score["draft 0"]
 
 
-async def test_of_equals_the_lowest_draw_is_spoken() -> None:
+async def test_of_equals_the_lowest_draw_is_spoken():
     even = dict.fromkeys(BELIEFS, 50)
     assert (await BestOf(4, ALICE, JUDGE).speak(TRANSCRIPT, A, drafted(even))).text == "draft 0"
 
 
-async def test_draft_0_is_the_plain_speech_and_others_are_drawn_warm_with_the_whole_brief() -> None:
+async def test_draft_0_is_the_plain_speech_and_others_are_drawn_warm_with_the_whole_brief():
     ask = drafted(BELIEFS)
     await BestOf(3, ALICE, JUDGE, temperature=0.9).speak(TRANSCRIPT, A, ask)
     plain = ALICE.compose(TRANSCRIPT, A, ADVOCATE)
@@ -81,7 +80,7 @@ async def test_draft_0_is_the_plain_speech_and_others_are_drawn_warm_with_the_wh
     ]
 
 
-async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken() -> None:
+async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken():
     def script(call: Call) -> str:
         said = prompt(call)
         if said.task == "speak":
@@ -95,7 +94,7 @@ async def test_a_draft_that_leaves_the_judge_unreadable_is_not_spoken() -> None:
     assert alone.text == "draft 0" and len(alone.doubts) == 1
 
 
-async def test_a_fault_that_is_no_muddle_is_not_swallowed() -> None:
+async def test_a_fault_that_is_no_muddle_is_not_swallowed():
     def script(call: Call) -> str | Reply:
         if prompt(call).task == "speak":
             return "draft"
@@ -105,7 +104,7 @@ async def test_a_fault_that_is_no_muddle_is_not_swallowed() -> None:
         await BestOf(2, ALICE, JUDGE).speak(TRANSCRIPT, A, Scripted(script))
 
 
-async def test_the_selection_judge_is_asked_as_the_judge_of_the_protocol_is() -> None:
+async def test_the_selection_judge_is_asked_as_the_judge_of_the_protocol_is():
     told = default_prompts().text("debate.judge")
     ask = drafted(BELIEFS)
     await Debate(JUDGE, BestOf(2, ALICE, JUDGE), rounds=1).run(CRATES, A, ask)
@@ -142,12 +141,12 @@ async def spoken(ask: Scripted, refine: Refine | None = None, side: Answer = A) 
     return await (refine or Refine(ALICE, JUDGE)).speak(FLOOR, side, ask, ADVOCATE)
 
 
-async def test_the_rewrite_heeds_the_critique_that_was_ranked_first() -> None:
+async def test_the_rewrite_heeds_the_critique_that_was_ranked_first():
     turn = await spoken(scripted())
     assert (turn.speaker, turn.text, turn.side) == ("Advocate A", "rewritten for weakness 1", A)
 
 
-async def test_critiques_are_warm_draws_of_their_own_without_tools() -> None:
+async def test_critiques_are_warm_draws_of_their_own_without_tools():
     ask = scripted()
     await spoken(ask, Refine(replace(ALICE, tools=("calculator",)), JUDGE, temperature=0.9))
     draft, first, second, _, rewrite, *_ = ask.calls
@@ -157,22 +156,20 @@ async def test_critiques_are_warm_draws_of_their_own_without_tools() -> None:
 
 
 @given(st.integers(0, 100), st.integers(0, 100), st.sampled_from([A, B]))
-async def test_the_spoken_turn_never_convinces_less_than_the_draft(
-    before: int, after: int, side: Answer
-) -> None:
+async def test_the_spoken_turn_never_convinces_less_than_the_draft(before, after, side):
     turn = await spoken(scripted(before, after), side=side)
     better = after > before if side == A else before > after
     assert turn.text.startswith("rewritten") == better
 
 
 @pytest.mark.parametrize("draft", [Reply("No.", outcome="refused"), "I concede."])
-async def test_a_refusal_and_a_concession_are_not_refined(draft: str | Reply) -> None:
+async def test_a_refusal_and_a_concession_are_not_refined(draft):
     ask = scripted(draft=draft)
     await spoken(ask)
     assert len(ask.calls) == 1
 
 
-async def test_what_the_draft_computed_stays_with_the_rewrite() -> None:
+async def test_what_the_draft_computed_stays_with_the_rewrite():
     def script(call: Call) -> str | Reply:
         if prompt(call).task == "speak" and "Draft" not in prompt(call).speakers:
             wish = ToolCall("1", "calculator", '{"expression": "4*12"}')
@@ -185,7 +182,7 @@ async def test_what_the_draft_computed_stays_with_the_rewrite() -> None:
     assert [use.result for use in turn.tools] == ["48"]
 
 
-async def test_the_judge_that_ranks_does_not_see_the_passage() -> None:
+async def test_the_judge_that_ranks_does_not_see_the_passage():
     ask = scripted()
     transcript = Transcript(structs.replace(CRATES, passage="PASSAGE"))
     await Refine(ALICE, JUDGE).speak(transcript, A, ask)
@@ -193,7 +190,7 @@ async def test_the_judge_that_ranks_does_not_see_the_passage() -> None:
         assert ("PASSAGE" in prompt(call).system) == (call.model == "alice")
 
 
-async def test_the_best_of_several_drafts_can_be_refined() -> None:
+async def test_the_best_of_several_drafts_can_be_refined():
     ask = scripted()
     turn = await spoken(ask, Refine(BestOf(2, ALICE, JUDGE), JUDGE))
     assert turn.text == "rewritten for weakness 1"
@@ -224,13 +221,13 @@ async def check_side(ask: Scripted, retries: int = 2) -> Turn:
     return await SideCheck(ALICE, READER, retries).speak(READ, A, ask, ADVOCATE)
 
 
-async def test_the_first_draft_is_the_call_of_an_unchecked_speaker() -> None:
+async def test_the_first_draft_is_the_call_of_an_unchecked_speaker():
     ask = finding("A")
     await check_side(ask)
     assert ask.calls[0] == ALICE.compose(READ, A, ADVOCATE)
 
 
-async def test_a_retry_is_a_draw_of_its_own_that_hears_what_was_found() -> None:
+async def test_a_retry_is_a_draw_of_its_own_that_hears_what_was_found():
     ask = finding("B", "none", "A")
     await check_side(ask)
     tries = [call for call in ask.calls if call.model == "alice"]
@@ -241,7 +238,7 @@ async def test_a_retry_is_a_draw_of_its_own_that_hears_what_was_found() -> None:
     assert all(prompt(call).speeches == ("It is 36.",) for call in tries)
 
 
-async def test_the_reader_is_told_neither_side_nor_speaker_nor_passage() -> None:
+async def test_the_reader_is_told_neither_side_nor_speaker_nor_passage():
     ask = finding("A")
     await check_side(ask)
     asked = prompt(ask.calls[1])
@@ -252,7 +249,7 @@ async def test_the_reader_is_told_neither_side_nor_speaker_nor_passage() -> None
 @pytest.mark.parametrize(
     "speech", [Reply("No.", outcome="refused"), Reply("", outcome="empty"), Reply("I concede.")]
 )
-async def test_nobody_is_asked_again_until_it_complies(speech: Reply) -> None:
+async def test_nobody_is_asked_again_until_it_complies(speech):
     ask = finding(speech=speech)
     turn = await check_side(ask)
     assert (len(ask.calls), turn.check) == (1, "unchecked")
@@ -263,7 +260,7 @@ async def test_nobody_is_asked_again_until_it_complies(speech: Reply) -> None:
     [BestOf(4, ALICE, JUDGE), Refine(ALICE, JUDGE), SideCheck(ALICE, READER)],
     ids=lambda each: each.name,
 )
-async def test_a_speaker_without_a_side_speaks_its_first_draft(speaker: Speaker) -> None:
+async def test_a_speaker_without_a_side_speaks_its_first_draft(speaker):
     ask = Scripted(lambda call: "the draft")
     turn = await speaker.speak(TRANSCRIPT, None, ask)
     assert (turn.text, turn.check, len(ask.calls)) == ("the draft", "unchecked", 1)

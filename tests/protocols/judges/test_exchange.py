@@ -23,7 +23,7 @@ def exchange(*turns: Turn, question: Question = CRATES) -> Transcript:
     return exchanged(Case(Transcript(question, turns))).transcript
 
 
-def test_the_answers_trade_labels_and_places() -> None:
+def test_the_answers_trade_labels_and_places():
     assert [(each.label, each.text) for each in exchange().question.answers] == [
         ("A", "36"),
         ("B", "48"),
@@ -32,12 +32,12 @@ def test_the_answers_trade_labels_and_places() -> None:
     assert [each.text for each in exchange(question=three).question.answers] == ["c", "b", "a"]
 
 
-def test_a_seat_that_is_not_called_by_its_side_keeps_its_name() -> None:
+def test_a_seat_that_is_not_called_by_its_side_keeps_its_name():
     (turn,) = exchange(Turn("Critic", "Weak.", A)).turns
     assert turn.speaker == "Critic"
 
 
-def test_speeches_made_at_once_trade_places_round_by_round_and_replies_do_not() -> None:
+def test_speeches_made_at_once_trade_places_round_by_round_and_replies_do_not():
     one, two = Turn("Debater A", "1", A, at_once=True), Turn("Debater B", "2", B, at_once=True)
     asked = Turn("Judge", "?")
     three, four = structs.replace(one, text="3"), structs.replace(two, text="4")
@@ -47,7 +47,7 @@ def test_speeches_made_at_once_trade_places_round_by_round_and_replies_do_not() 
     assert [turn.text for turn in exchange(*late).turns] == ["1", "2"]
 
 
-def test_exchanged_twice_it_is_the_same_case() -> None:
+def test_exchanged_twice_it_is_the_same_case():
     turns = (
         Turn("Debater A", "(A), not (B).", A, at_once=True),
         Turn("Debater B", "Debater A errs.", B, at_once=True),
@@ -57,7 +57,7 @@ def test_exchanged_twice_it_is_the_same_case() -> None:
     assert exchanged(exchanged(case)) == case
 
 
-async def test_speakers_of_a_simultaneous_round_are_told_apart_from_those_who_reply() -> None:
+async def test_speakers_of_a_simultaneous_round_are_told_apart_from_those_who_reply():
     for simultaneous in (True, False):
         ask = Scripted(lambda call: "A: 50%\nB: 50%")
         debate = Debate(StatedJudge("judge", both_orders=True), Agent("x"), rounds=1)
@@ -72,9 +72,7 @@ async def test_speakers_of_a_simultaneous_round_are_told_apart_from_those_who_re
 
 
 @pytest.mark.parametrize("simultaneous", [True, False])
-async def test_a_judge_without_position_bias_believes_the_same_either_way(
-    simultaneous: bool,
-) -> None:
+async def test_a_judge_without_position_bias_believes_the_same_either_way(simultaneous):
     """The known truth: a judge who weighs what is said, whatever it is called and wherever it
     stands, gives the same probabilities asked in one order and in both."""
     problems = shipments(10)
@@ -93,7 +91,7 @@ async def test_a_judge_without_position_bias_believes_the_same_either_way(
 
 @pytest.mark.parametrize("lean", [0.6, 0.9])
 @pytest.mark.parametrize("to", ["label", "first answer", "last speaker"])
-async def test_a_judge_who_leans_one_way_is_undecided_in_both_orders(lean: float, to: str) -> None:
+async def test_a_judge_who_leans_one_way_is_undecided_in_both_orders(lean, to):
     """The known truth: a judge who gives `lean` to (A), to the answer shown first, or to whoever
     spoke last of those who spoke at once, whatever is said, gives one half to each answer when it
     is asked in both orders; of a statement, one half to its being true."""
@@ -123,7 +121,7 @@ async def test_a_judge_who_leans_one_way_is_undecided_in_both_orders(lean: float
 
 
 @pytest.mark.parametrize("reads", [False, True])
-async def test_what_stands_in_the_passage_alone_is_known_to_who_may_read_it(reads: bool) -> None:
+async def test_what_stands_in_the_passage_alone_is_known_to_who_may_read_it(reads):
     """The known truth: the answer stands in the passage and nowhere else. Who may read it is sure,
     one who may not is at even odds; so the naive judge scores 0 and -0.5 (Brier)."""
     question = structs.replace(CRATES, passage="There were 48.")

@@ -76,7 +76,7 @@ def saying(kind: str) -> Scripted:
 
 
 @EACH
-async def test_a_verdict_has_a_probability_an_answer_and_its_judgements(kind: str) -> None:
+async def test_a_verdict_has_a_probability_an_answer_and_its_judgements(kind):
     ask = saying(kind)
     verdict = await judge(kind).judge(TRANSCRIPT, ask)
     # The votes judge hears five times the same.
@@ -87,9 +87,7 @@ async def test_a_verdict_has_a_probability_an_answer_and_its_judgements(kind: st
 
 
 @EACH
-async def test_a_judge_does_not_see_the_passage_unless_it_may_and_its_verdict_keeps_it(
-    kind: str,
-) -> None:
+async def test_a_judge_does_not_see_the_passage_unless_it_may_and_its_verdict_keeps_it(kind):
     read = Transcript(replace(CRATES, passage="The fourth crate was half full."))
     blind, sighted = saying(kind), saying(kind)
     assert (await judge(kind).judge(read, blind)).transcript == read
@@ -99,7 +97,7 @@ async def test_a_judge_does_not_see_the_passage_unless_it_may_and_its_verdict_ke
 
 
 @EACH
-async def test_a_refusal_is_told_from_a_muddle_whatever_it_says(kind: str) -> None:
+async def test_a_refusal_is_told_from_a_muddle_whatever_it_says(kind):
     said = ANSWERS[kind]
     complied = said if isinstance(said, Reply) else Reply(said)
     for reply, fault, told in (
@@ -114,7 +112,7 @@ async def test_a_refusal_is_told_from_a_muddle_whatever_it_says(kind: str) -> No
 
 
 @EACH
-async def test_both_orders_are_asked_for_and_averaged(kind: str) -> None:
+async def test_both_orders_are_asked_for_and_averaged(kind):
     """A judge who always says the same of (A), which is shown first, comes out undecided."""
     ask = saying(kind)
     verdict = await judge(kind, both_orders=True).judge(TRANSCRIPT, ask)
@@ -123,7 +121,7 @@ async def test_both_orders_are_asked_for_and_averaged(kind: str) -> None:
     assert ask.distinct == len(ask.calls) == (10 if kind == "votes" else 2)
 
 
-async def test_each_order_counts_alike_though_more_votes_of_one_were_readable() -> None:
+async def test_each_order_counts_alike_though_more_votes_of_one_were_readable():
     def answer(call: Call) -> str:
         if '<answer label="A">\n48' in whole(call) or call.draw == (0,):
             return "Answer: A"
@@ -135,7 +133,7 @@ async def test_each_order_counts_alike_though_more_votes_of_one_were_readable() 
 
 
 @EACH
-async def test_the_side_of_a_turn_changes_nothing_that_a_judge_reads(kind: str) -> None:
+async def test_the_side_of_a_turn_changes_nothing_that_a_judge_reads(kind):
     one, other = saying(kind), saying(kind)
     for side, ask in zip(CRATES.answers, (one, other), strict=True):
         await judge(kind).judge(TRANSCRIPT.then(Turn("Voice", "48.", side)), ask)
@@ -143,14 +141,14 @@ async def test_the_side_of_a_turn_changes_nothing_that_a_judge_reads(kind: str) 
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=5))
-def test_weights_become_probabilities_in_proportion(weights: list[float]) -> None:
+def test_weights_become_probabilities_in_proportion(weights):
     assume(sum(weights) > 1e-300)
     probs = normalised(weights, Reply(""))
     assert math.isclose(sum(probs), 1)
     assert probs == pytest.approx([weight / sum(weights) for weight in weights])
 
 
-def test_the_average_of_one_reading_is_that_reading_to_the_last_bit() -> None:
+def test_the_average_of_one_reading_is_that_reading_to_the_last_bit():
     assert average([(0.1, 0.9)]) == (0.1, 0.9)
     assert average([(0.1, 0.9), (0.3, 0.7)]) == pytest.approx((0.2, 0.8))
 
@@ -174,7 +172,7 @@ PANELS = {"jury", "ensemble"}
 
 
 @pytest.mark.parametrize("name", [name for name in PROTOCOLS if name not in WITHOUT])
-async def test_a_mechanism_asks_other_calls_of_every_other_kind_of_judge(name: str) -> None:
+async def test_a_mechanism_asks_other_calls_of_every_other_kind_of_judge(name):
     rows = {}
     for each, made in JUDGES.items():
         if name == "weak_to_strong" and each in PANELS:
@@ -188,7 +186,7 @@ async def test_a_mechanism_asks_other_calls_of_every_other_kind_of_judge(name: s
 
 
 @pytest.mark.parametrize("kind", JUDGES)
-async def test_every_kind_of_judge_finds_a_statement_more_or_less_likely(kind: str) -> None:
+async def test_every_kind_of_judge_finds_a_statement_more_or_less_likely(kind):
     def says(call: Call) -> str | Reply:
         return BELIEFS[call.messages[-1].text.rpartition('task="')[2].partition('"')[0]]
 
@@ -204,7 +202,7 @@ async def test_every_kind_of_judge_finds_a_statement_more_or_less_likely(kind: s
     )
 
 
-async def test_a_judge_that_reasons_in_private_is_read_by_what_follows() -> None:
+async def test_a_judge_that_reasons_in_private_is_read_by_what_follows():
     said = "<private>A: 10%\nB: 90% was my first thought.</private>\nA: 70%\nB: 30%"
     ask = Scripted(lambda call: said)
     verdict = await StatedJudge(MODEL, reason="private").judge(TRANSCRIPT, ask)
@@ -215,13 +213,13 @@ async def test_a_judge_that_reasons_in_private_is_read_by_what_follows() -> None
     assert ask.calls[0].max_tokens > plain.calls[0].max_tokens
 
 
-async def test_a_thought_that_is_cut_short_is_no_verdict() -> None:
+async def test_a_thought_that_is_cut_short_is_no_verdict():
     ask = Scripted(lambda call: Reply("<private>A: 10%\nB: 90% or so", outcome="truncated"))
     with pytest.raises(Unreadable, match="truncated"):
         await StatedJudge(MODEL, reason="private").judge(TRANSCRIPT, ask)
 
 
-def test_a_judge_of_labels_is_asked_last_of_all_outside_of_every_tag() -> None:
+def test_a_judge_of_labels_is_asked_last_of_all_outside_of_every_tag():
     judge = LogprobJudge(MODEL)
     cues = ((Case(TRANSCRIPT), "Answer:"), (Case(TRANSCRIPT, statement="So it is."), "Yes or No:"))
     for case, cue in cues:
@@ -245,7 +243,7 @@ async def system(made: ModelJudge) -> str:
 
 
 @EACH
-async def test_examples_stand_before_the_question_and_the_rules_after_it(kind: str) -> None:
+async def test_examples_stand_before_the_question_and_the_rules_after_it(kind):
     told = await system(judge(kind, shots=(SHOT, SHOT)))
     assert told.startswith(default_prompts().text("judge.examples"))
     assert told.endswith(f"<rules>\n{RULES}\n</rules>")
@@ -254,12 +252,12 @@ async def test_examples_stand_before_the_question_and_the_rules_after_it(kind: s
 
 
 @EACH
-async def test_an_example_keeps_its_passage_from_a_judge_who_may_not_read(kind: str) -> None:
+async def test_an_example_keeps_its_passage_from_a_judge_who_may_not_read(kind):
     assert "PASSAGE" not in await system(judge(kind, shots=(SHOT,)))
     assert "PASSAGE" in await system(judge(kind, shots=(SHOT,), reads_passage=True))
 
 
-async def test_a_program_that_reads_the_prompt_finds_the_question_and_not_an_example() -> None:
+async def test_a_program_that_reads_the_prompt_finds_the_question_and_not_an_example():
     told = await system(StatedJudge("judge", shots=(SHOT,), reads_passage=True))
     text, answers = read_question(find_question(told))
     assert text == CRATES.text
@@ -267,7 +265,7 @@ async def test_a_program_that_reads_the_prompt_finds_the_question_and_not_an_exa
 
 
 @given(st.lists(st.integers(0, 1000), min_size=3, max_size=3).filter(any))
-def test_what_a_judge_would_put_is_what_it_would_read(weights: list[int]) -> None:
+def test_what_a_judge_would_put_is_what_it_would_read(weights):
     question = replace(RAIN, answers=(*RAIN.answers, Answer("C", "Who knows.")))
     shot = Shot(Transcript(question), tuple(each / sum(weights) for each in weights))
     stated = read_percentages(Reply(judge("stated").put(question, shot)), question)
@@ -281,12 +279,12 @@ def test_what_a_judge_would_put_is_what_it_would_read(weights: list[int]) -> Non
 
 
 @EACH
-async def test_a_persona_stands_before_the_rules(kind: str) -> None:
+async def test_a_persona_stands_before_the_rules(kind):
     told = await system(judge(kind, persona="You are a patient teacher."))
     assert f"<rules>\nYou are a patient teacher. {RULES}" in told
 
 
-def test_examples_and_persona_are_part_of_identity_and_name() -> None:
+def test_examples_and_persona_are_part_of_identity_and_name():
     plain, shown, posed = (
         StatedJudge("judge", **settings)
         for settings in ({}, {"shots": (SHOT,)}, {"persona": "You are a patient teacher."})
@@ -295,7 +293,7 @@ def test_examples_and_persona_are_part_of_identity_and_name() -> None:
 
 
 @EACH
-async def test_no_judge_is_shown_the_answer_to_the_question_at_hand(kind: str) -> None:
+async def test_no_judge_is_shown_the_answer_to_the_question_at_hand(kind):
     """The known truth: an example about the very question tells its answer, and a judge who copies
     it would always be right. It is left out; the others stay, and where none is left there are no
     examples."""

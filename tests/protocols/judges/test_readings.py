@@ -25,7 +25,7 @@ from oversight.protocols.judges.logprob import read_masses
 from oversight.protocols.judges.stated import read_percentages
 from oversight.protocols.judges.votes import read_conclusion
 from tests.fakes import CRATES, Scripted, token
-from tests.sessions import Session, sessions
+from tests.sessions import sessions
 from tests.tables import expressions
 
 FILE, TRANSCRIPT = Path(__file__).with_name("readings.md"), Transcript(CRATES)
@@ -64,9 +64,7 @@ def said(words: list[str]) -> tuple[float, ...]:
 
 
 @sessions(FILE)
-def test_a_reply_is_read_as_it_says_or_not_at_all(
-    session: Session, request: pytest.FixtureRequest
-) -> None:
+def test_a_reply_is_read_as_it_says_or_not_at_all(session, request):
     names = globals() | {"inf": math.inf, "log": math.log}
     session.check(request, expressions(names))
     if session.heading.startswith("quotes"):  # The judge is never fooled: its verdict is known.
@@ -75,9 +73,7 @@ def test_a_reply_is_read_as_it_says_or_not_at_all(
 
 
 @given(st.lists(st.integers(0, 100), min_size=3, max_size=3), st.permutations(range(3)), st.data())
-def test_neither_order_nor_unit_nor_dress_matters(
-    percents: list[int], order: list[int], data: st.DataObject
-) -> None:
+def test_neither_order_nor_unit_nor_dress_matters(percents, order, data):
     assume(sum(percents) > 0 and max(percents) > 1)
     form = data.draw(st.sampled_from(["{}: {}%", "({}): {}", "**{}**: {} %", "{} = {}.0%"]))
     lines = [form.format(THREE.answers[place].label, percents[place]) for place in order]
@@ -88,7 +84,7 @@ def test_neither_order_nor_unit_nor_dress_matters(
 
 @given(st.text("AB:=*()%.,-/ \n0123456789e", max_size=40))
 @example("A: 1\nB: " + "9" * 400)
-def test_any_text_is_probabilities_or_unreadable(text: str) -> None:
+def test_any_text_is_probabilities_or_unreadable(text):
     try:
         probs = stated(text)
     except Unreadable:
@@ -107,9 +103,7 @@ SAID = st.text("0123456789.%:= AB*-", max_size=8)
 @example("70% B: 20%", "30%", "A: {}\nB: {}")
 @example("5 A=3", "2", "A: {}\nB: {}")
 @example("0", "0A ", "A: {}\nB: {}")
-def test_what_stands_before_the_statements_makes_no_difference(
-    one: str, other: str, layout: str
-) -> None:
+def test_what_stands_before_the_statements_makes_no_difference(one, other, layout):
     """Plain replies are read by a shorter way, which must lead to the same place."""
 
     def found(text: str) -> tuple[float, ...] | str:
@@ -123,7 +117,7 @@ def test_what_stands_before_the_statements_makes_no_difference(
 
 
 @given(st.text("ANSWERanswer:=*() \nB.is", max_size=40))
-def test_any_text_is_one_vote_or_unreadable(text: str) -> None:
+def test_any_text_is_one_vote_or_unreadable(text):
     try:
         vote = voted(text)
     except Unreadable:
@@ -131,7 +125,7 @@ def test_any_text_is_one_vote_or_unreadable(text: str) -> None:
     assert vote in text and "answer" in text.lower()
 
 
-async def test_votes_are_draws_of_their_own_and_shares_of_those_that_voted() -> None:
+async def test_votes_are_draws_of_their_own_and_shares_of_those_that_voted():
     said = {(0,): "Answer: A", (1,): "Answer: B", (2,): "Hm.", (3,): "Answer: A"}
     ask = Scripted(lambda call: said[call.draw])
     verdict = await VotesJudge("sim/weak", n=4).judge(TRANSCRIPT, ask)
@@ -139,12 +133,12 @@ async def test_votes_are_draws_of_their_own_and_shares_of_those_that_voted() -> 
 
 
 @given(st.permutations([("A", 0.5), (" A", 0.1), ("B", 0.2), ("(B", 0.05), ("x", 0.1)]))
-def test_the_order_of_candidates_does_not_matter(top: list[tuple[str, float]]) -> None:
+def test_the_order_of_candidates_does_not_matter(top):
     at = Token("A", math.log(0.5), tuple((text, math.log(p)) for text, p in top))
     assert label(at) == pytest.approx((0.6, 0.25))
 
 
-async def test_the_captured_mass_is_in_the_judgement_and_never_above_one() -> None:
+async def test_the_captured_mass_is_in_the_judgement_and_never_above_one():
     for at, captured in (
         (token("A", 0.3, B=0.1, The=0.6), 0.4),
         (Token("A", 0.001, (("A", 0.001), ("B", -5.0))), 1.0),
@@ -169,7 +163,7 @@ def kept_replies() -> Iterator[tuple[str, list[Token]]]:
         yield told["kind"], [Token(text, p, tuple(top.items())) for text, p, top in told["tokens"]]
 
 
-def test_of_real_replies_no_echoed_name_and_no_other_talk_becomes_a_verdict() -> None:
+def test_of_real_replies_no_echoed_name_and_no_other_talk_becomes_a_verdict():
     found: Counter[tuple[str, bool]] = Counter()
     for kind, tokens in kept_replies():
         try:

@@ -96,7 +96,7 @@ def adding(call: Call) -> str:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-async def test_with_honest_helpers_it_answers_what_nobody_in_it_could(depth: int):
+async def test_with_honest_helpers_it_answers_what_nobody_in_it_could(depth):
     """The known truth: who can add two numbers, and ask about two halves, adds 2^(depth + 1)
     numbers at that depth, and no more."""
     for size, able in ((2 ** (depth + 1), True), (2 ** (depth + 2), False)):
@@ -146,7 +146,7 @@ async def test_each_helper_that_steers_takes_what_it_is_worth_of_asd():
 
 
 @pytest.mark.parametrize(("budget", "helpers"), [(1, 1), (2, 2), (3, 3), (7, 4), (12, 9), (99, 9)])
-async def test_the_budget_bounds_all_subquestions_and_is_shared_alike(budget: int, helpers: int):
+async def test_the_budget_bounds_all_subquestions_and_is_shared_alike(budget, helpers):
     """The known truth: an overseer who always asks all that it may asks three at the top, which
     share what is left of the budget alike, three each at most. A helper answers each that is asked
     below, and each at the top for which nothing is left: with 7, 2 and 1 and 1 below make four."""
@@ -163,7 +163,7 @@ async def test_the_budget_bounds_all_subquestions_and_is_shared_alike(budget: in
 
 
 @given(st.integers(0, 200), st.integers(1, 9))
-def test_shares_are_whole_and_as_equal_as_can_be(budget: int, parts: int):
+def test_shares_are_whole_and_as_equal_as_can_be(budget, parts):
     split = shares(budget, parts)
     assert sum(split) == budget and len(split) == parts
     assert split == sorted(split, reverse=True) and split[0] - split[-1] <= 1

@@ -31,7 +31,7 @@ from oversight.protocols.mechanisms.prover_estimator_debate import (
 from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveRewardModelling
 from oversight.protocols.prompts.parse import read_instructions
 from oversight.protocols.protocol import Protocol
-from oversight.protocols.question import Answer, Question, randomness
+from oversight.protocols.question import Question, randomness
 from oversight.protocols.sampling import Sampling, settings_for
 from tests.best_response import JUDGE, OTHER, Search
 from tests.fakes import CRATES, Scripted, form, held, prompt
@@ -115,7 +115,7 @@ async def best_lie(protocol: Protocol, honest: Callable[[str, Call], str]) -> tu
 
 
 @pytest.mark.parametrize("name", GUARDED)
-async def test_no_lie_passes_helpers_who_see_it(name: str) -> None:
+async def test_no_lie_passes_helpers_who_see_it(name):
     """The known truth: every sequence of an advocate's moves against helpers who find the flaw and
     a judge who goes by what they say. None gets more than the claim allows, 0, by its lower bound;
     with helpers who were turned there is no claim, and a plain lie gets 1."""
@@ -152,9 +152,7 @@ def sound(task: str, call: Call) -> str:
 @pytest.mark.parametrize("error", [0.1, 0.3, 0.45, 0.5])
 @pytest.mark.parametrize("side", CRATES.answers, ids=["truth", "lie"])
 @pytest.mark.parametrize("name", ERRING)
-async def test_a_judge_who_errs_costs_the_truth_and_gives_a_liar_what_is_claimed(
-    name: str, side: Answer, error: float
-) -> None:
+async def test_a_judge_who_errs_costs_the_truth_and_gives_a_liar_what_is_claimed(name, side, error):
     """The known truth: each probability that the judge states is what it should be, or that much
     more or less, in every combination; a liar speaks or is silent. No play gains a lie, or costs
     the truth, more than the claim allows for a judge who errs so, and some play as much."""
@@ -202,8 +200,8 @@ def stepwise(stated: float, believed: float, challenged: int) -> Callable[[Call]
 
 @pytest.mark.parametrize("stated", [1.0, 0.9, 0.02])
 async def test_a_candid_argument_gets_its_product_unless_the_judge_errs_beyond_the_threshold(
-    stated: float,
-) -> None:
+    stated,
+):
     """The known truth: probabilities that are the true ones. Whatever the opponent challenges, and
     however the judge errs below the threshold, the verdict is the product or more; beyond it a
     challenged step falls, and nothing is claimed. A challenge that fails wins for the prover, as in
@@ -221,7 +219,7 @@ async def test_a_candid_argument_gets_its_product_unless_the_judge_errs_beyond_t
     assert verdict.probs[1] == 0.0
 
 
-async def test_likely_statements_that_cannot_all_hold_are_believed_as_if_they_could() -> None:
+async def test_likely_statements_that_cannot_all_hold_are_believed_as_if_they_could():
     """The known truth: three statements of 2/3 each, of which at most two hold, so that a claim
     that needs all of them is false. Estimator and judge are calibrated, and the lie gets 8/27: the
     claim is for statements that hold or do not, and the document says so."""
@@ -247,7 +245,7 @@ async def test_likely_statements_that_cannot_all_hold_are_believed_as_if_they_co
 @pytest.mark.parametrize(
     "name", [name for name, kind in PROTOCOLS.items() if claims_of(plain(kind))[0].gain == 1]
 )
-async def test_where_nothing_is_claimed_a_liar_wins(name: str) -> None:
+async def test_where_nothing_is_claimed_a_liar_wins(name):
     """The known truth: a judge who believes whoever speaks, a market that states the lie, or nobody
     who judges: 1 for the lie wherever the mechanism claims nothing."""
 
@@ -266,14 +264,14 @@ async def test_where_nothing_is_claimed_a_liar_wins(name: str) -> None:
     assert verdict.probs[1] == 1.0
 
 
-def test_every_mechanism_states_a_claim() -> None:
+def test_every_mechanism_states_a_claim():
     for name, kind in PROTOCOLS.items():
         for claim in claims_of(plain(kind)):
             assert 0 <= claim.gain <= 1 and claim.over and (claim.given or claim.gain == 1), name
         assert claims_of(plain(kind)), name
 
 
-async def test_a_meaning_is_pinned_down_wherever_it_shifts() -> None:
+async def test_a_meaning_is_pinned_down_wherever_it_shifts():
     """The known truth: a speech of up to twelve words in one sentence or in several, in which a
     word changes its meaning at any place. The copy answers by the meanings it has read; the
     opponent quotes the words before the shift, and the lie falls, wherever the shift is. If nothing
@@ -308,7 +306,7 @@ async def test_a_meaning_is_pinned_down_wherever_it_shifts() -> None:
 
 
 @pytest.mark.campaign
-def test_no_draft_gains_on_the_equilibrium_of_graded_beliefs() -> None:
+def test_no_draft_gains_on_the_equilibrium_of_graded_beliefs():
     """The known truth: if each belief is off by e the value moves by e at most; and (von Neumann
     1928) against the columns' equilibrium no row is worth more
     than the value, nor any column less against the rows'. Every game of two drafts a side with
@@ -328,7 +326,7 @@ def test_no_draft_gains_on_the_equilibrium_of_graded_beliefs() -> None:
         assert abs(equilibrium(erring).value - found.value) <= 0.1 + 1e-6
 
 
-def test_a_product_of_graded_steps_is_overstated_by_no_more_than_is_claimed() -> None:
+def test_a_product_of_graded_steps_is_overstated_by_no_more_than_is_claimed():
     """The known truth: steps believed in tenths, or just within the threshold of 1, each stated as
     high as passes, by a judge who is off by e in the liar's favour. Exhaustively to three steps;
     for nine the gain rises with every belief that is not above 1 - t, so it is largest at 1 - t
@@ -351,7 +349,7 @@ def test_a_product_of_graded_steps_is_overstated_by_no_more_than_is_claimed() ->
         assert 0.2 < better.gain(statements) <= 0.25
 
 
-def test_a_judge_of_few_votes_lets_more_pass_and_the_claim_says_so() -> None:
+def test_a_judge_of_few_votes_lets_more_pass_and_the_claim_says_so():
     """The known truth: by Hoeffding's inequality n votes are off by e with probability
     2 exp(-2 n e^2) at most; the claim adds that to what is gained within `far`."""
     sampling = Sampling(0.005, 0.05)
@@ -362,7 +360,7 @@ def test_a_judge_of_few_votes_lets_more_pass_and_the_claim_says_so() -> None:
     assert sampling.failure_of(sampling.votes) <= 0.1 < sampling.failure_of(sampling.votes - 1)
 
 
-def test_the_weakest_of_graded_steps_exceeds_their_product_by_what_is_claimed() -> None:
+def test_the_weakest_of_graded_steps_exceeds_their_product_by_what_is_claimed():
     """The known truth: the least of n numbers exceeds their product by p - p^n at most, where
     n p^(n - 1) = 1. Exhaustively in tenths to three steps, and for nine over equal steps, which are
     the worst for a given least one (dynamic programming over the least)."""
@@ -377,7 +375,7 @@ def test_the_weakest_of_graded_steps_exceeds_their_product_by_what_is_claimed() 
 
 
 @pytest.mark.parametrize("votes", [None, 5])
-def test_settings_that_guarantee_nothing_are_refused_with_some_that_do(votes: int | None) -> None:
+def test_settings_that_guarantee_nothing_are_refused_with_some_that_do(votes):
     judge = VotesJudge("judge", n=votes) if votes else JUDGE
     with pytest.raises(ValueError, match="a liar gains up to") as fault:
         DoublyEfficientDebate(
@@ -392,7 +390,7 @@ def test_settings_that_guarantee_nothing_are_refused_with_some_that_do(votes: in
 
 
 @pytest.mark.campaign
-def test_no_split_of_three_two_deep_makes_a_false_claim_likely() -> None:
+def test_no_split_of_three_two_deep_makes_a_false_claim_likely():
     """The known truth, at the default settings, by backward induction over what a split can be: how
     many subclaims it has, which are true, how many are needed, what is picked and which way it is
     said to be. Estimates and label are the truth, and a claim follows unless enough of its
@@ -425,7 +423,7 @@ def test_no_split_of_three_two_deep_makes_a_false_claim_likely() -> None:
 
 
 @pytest.mark.parametrize("error", [0.0, 0.2])
-async def test_steering_helpers_gain_what_the_dose_allows(error: float) -> None:
+async def test_steering_helpers_gain_what_the_dose_allows(error):
     """The known truth: one helper that steers makes the overseer believe the lie. Each of three
     does with probability .5, so the lie gets 1 - .5^3 = .875 in the mean, as is claimed, and an
     eighth of the judge's error more; counted over the eight ways in which the coins can fall."""
@@ -450,7 +448,7 @@ async def test_steering_helpers_gain_what_the_dose_allows(error: float) -> None:
     assert total == pytest.approx(claims_of(protocol)[0].gain_at(error)) == 0.875 + error / 8
 
 
-async def test_the_naive_judge_gives_an_agent_nothing_to_gain() -> None:
+async def test_the_naive_judge_gives_an_agent_nothing_to_gain():
     """The known truth: no agent has a move, so every world has the one verdict, of a judge who
     would believe the lie if anybody spoke."""
     for belief in range(0, 101, 10):

@@ -25,7 +25,6 @@ from oversight.protocols import (
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.open_protocols import OpenConsultancy, OpenDebate
-from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Problem
 from oversight.protocols.scores import brier
 from tests.fakes import ALICE, APPLES, BOB, CRATES, JUDGE, A, B, Scripted, addresses, paid, prompt
@@ -38,7 +37,7 @@ def script(call: Call) -> str:
     return f"{call.model} {said.side} after {'; '.join(said.speeches) or 'nothing'}"
 
 
-async def test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply() -> None:
+async def test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply():
     """The known truth: a judge who believes the last speaker. In a sequential debate that is the
     opponent, so each side loses its own world, and accuracy ASD is 0. In a simultaneous one
     speeches are heard in answer order, so (B), which is wrong, wins both worlds, and ASD is -1."""
@@ -58,7 +57,7 @@ async def test_a_judge_who_believes_whoever_spoke_last_is_won_by_the_reply() -> 
         assert asd == expected
 
 
-async def test_a_debater_who_can_argue_for_anything_wins_both_worlds() -> None:
+async def test_a_debater_who_can_argue_for_anything_wins_both_worlds():
     """The known truth: the agent has a proof for whatever it argues for, its opponent for nothing,
     and the judge believes proofs: each world is won by its side, so the agent is believed for the
     lie as for the truth, and ASD is 0."""
@@ -76,7 +75,7 @@ async def test_a_debater_who_can_argue_for_anything_wins_both_worlds() -> None:
 
 
 @given(st.integers(), st.integers(1, 3))
-async def test_worlds_of_self_play_agree_whatever_is_said(salt: int, rounds: int) -> None:
+async def test_worlds_of_self_play_agree_whatever_is_said(salt, rounds):
     def babble(call: Call) -> str:
         share = crc32(f"{salt}{call.address}".encode()) % 101
         if prompt(call).task == "percentages":
@@ -87,7 +86,7 @@ async def test_worlds_of_self_play_agree_whatever_is_said(salt: int, rounds: int
     assert a == b
 
 
-async def test_a_refusal_is_a_turn_like_any_other() -> None:
+async def test_a_refusal_is_a_turn_like_any_other():
     def shy(call: Call) -> str | Reply:
         return Reply("No.", outcome="refused") if call.model == "bob" else script(call)
 
@@ -96,7 +95,7 @@ async def test_a_refusal_is_a_turn_like_any_other() -> None:
 
 
 @pytest.mark.parametrize(("simultaneous", "order"), [(True, "ABC" * 2), (False, "BAC" * 2)])
-async def test_every_answer_has_an_advocate(simultaneous: bool, order: str) -> None:
+async def test_every_answer_has_an_advocate(simultaneous, order):
     three = replace(CRATES, answers=(*CRATES.answers, Answer("C", "12")))
 
     def says(call: Call) -> str:
@@ -132,7 +131,7 @@ async def test_a_judge_whose_questions_change_nothing_decides_as_in_a_plain_deba
 
 
 @pytest.mark.parametrize("simultaneous", [True, False])
-async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneous: bool):
+async def test_what_only_a_question_brings_out_decides_for_the_truth(simultaneous):
     """The known truth: evidence comes out only where the judge asks for it, and only the debater
     who is right has any. Without questions the judge is at even odds, and Brier ASD is 0; with them
     it is sure of the truth in both worlds, and ASD is 0 + 2."""
@@ -323,7 +322,7 @@ ANN, BEN = StatedJudge("ann"), StatedJudge("ben")
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
-async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_number(size: int):
+async def test_the_error_that_each_judge_makes_for_itself_falls_with_their_number(size):
     """The known truth: judges who hear the debate state 0.7 of the answer for which the debaters
     have evidence, or 0.3 more or less, each for itself; without it they would be at 0.5. The mean
     of K of them is off from 0.7 with variance 0.09/K; so its expected Brier score is
@@ -374,7 +373,7 @@ def script_baseline(call: Call) -> str:
     return f"{call.model} {said.asks} heard {len(said.speeches)}"
 
 
-async def test_open_trust_shares_everything_and_is_worth_nothing() -> None:
+async def test_open_trust_shares_everything_and_is_worth_nothing():
     """The known truth: whoever is trusted blindly is believed for the lie as for the truth: the
     verdict is 1 on what each world argues for, so ASD is 0."""
     ask = Scripted(script_baseline)
@@ -391,9 +390,7 @@ async def test_open_trust_shares_everything_and_is_worth_nothing() -> None:
     st.sampled_from(EVERY),
     st.tuples(st.integers(-3, 3), st.integers(-3, 3)).filter(lambda pair: pair[0] != pair[1]),
 )
-async def test_the_values_of_a_problem_influence_no_call(
-    protocol: Protocol, values: tuple[float, float]
-) -> None:
+async def test_the_values_of_a_problem_influence_no_call(protocol, values):
     one, other = Scripted(script_baseline), Scripted(script_baseline)
     await protocol.worlds(APPLES, one)
     await protocol.worlds(Problem("other", CRATES, values, group="g"), other)
@@ -401,14 +398,14 @@ async def test_the_values_of_a_problem_influence_no_call(
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.name)
-async def test_worlds_at_once_ask_what_worlds_one_by_one_ask(protocol: Protocol) -> None:
+async def test_worlds_at_once_ask_what_worlds_one_by_one_ask(protocol):
     in_a, in_b = await paid(protocol, script_baseline)
     ask = Scripted(script_baseline)
     await protocol.worlds(APPLES, ask)
     assert addresses(ask) == in_a | in_b
 
 
-async def test_the_agent_score_difference_weighs_each_world_by_its_value() -> None:
+async def test_the_agent_score_difference_weighs_each_world_by_its_value():
     """Brier: -0.08 where A is argued and gets 0.8, -0.32 where B is argued and gets 0.6."""
 
     def credulous(call: Call) -> str:

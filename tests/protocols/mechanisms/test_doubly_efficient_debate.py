@@ -29,7 +29,7 @@ def script(call: Call, step: object = 2, holds: object = True) -> str:
 
 
 @pytest.mark.parametrize("side", CRATES.answers)
-async def test_an_adversarial_opponent_of_either_side_must_challenge_a_step(side: Answer):
+async def test_an_adversarial_opponent_of_either_side_must_challenge_a_step(side):
     ask = Scripted(lambda call: script(call, step=0))
     with pytest.raises(Unreadable, match="not one of 1 to 5"):
         await DoublyEfficientDebate(JUDGE, ALICE).run(CRATES, side, ask)
@@ -97,7 +97,7 @@ async def test_a_step_that_writes_our_tags_speaks_for_nobody_else():
 
 
 @pytest.mark.parametrize("votes", [1, 3, 4])
-async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes: int):
+async def test_a_planted_flaw_is_found_as_often_as_most_votes_see_it(votes):
     """The known truth: the argument for B has its flaw in one step, that for A has none. A judge
     is right about a step with probability 0.8 a vote. Against an honest opponent, who points at
     the flaw, the argument for B falls unless most of m votes are wrong (Condorcet), and its mean

@@ -1,17 +1,37 @@
-"""Every mechanism: who reads the passage, whose side helpers are on, and forms filled in badly."""
+"""Every mechanism: who reads the passage, whose side helpers are on, forms filled in badly; who is
+asked what, and who hears whom: `calls.md`, a row below each heading; what breaking a reply brings.
 
-from collections.abc import Iterator
-from dataclasses import replace
+In `calls.md` everybody's reply follows from the number of the call, which stands for it wherever
+it is heard. To break replies, everybody answers by chance that the prompt decides, judges in
+tenths. Each reply of a world is then broken, alone and with all others of its task; the verdict of
+the world as it was must lie within the bounds of the broken one, so that nobody gains.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from msgspec import structs
 
+from oversight import protocols
 from oversight.cache import Ask, Call, Reply
 from oversight.protocols import Agent, Declined, StatedJudge, Unreadable
 from oversight.protocols.catalogue import PROTOCOLS
-from tests.fakes import form, prompt
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.judges import Ensemble, Jury, Redrawn, VotesJudge
+from oversight.protocols.judges.judge import Judge
+from oversight.protocols.mechanisms.critique import Critique
+from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.transcript import Verdict
+from tests.fakes import CRATES, Scripted, addresses, form, held, prompt
+from tests.sessions import sessions
 from tests.shipments import shipment, simulated
 from tests.world import asked, plain
 
@@ -32,8 +52,8 @@ JUDGE, OTHER = StatedJudge("sim/quiet"), Agent("sim/it")
     ],
 )
 async def test_agents_read_the_passage_and_the_judges_model_only_if_the_judge_may(
-    name: str, settings: dict[str, object], reads: bool
-) -> None:
+    name, settings, reads
+):
     problem = shipment(0)
     problem = structs.replace(
         problem, question=structs.replace(problem.question, passage="THE PASSAGE")
@@ -84,8 +104,8 @@ def misfilled(schema: Any, good: dict[str, Any]) -> Iterator[dict[str, Any]]:
     ],
 )
 async def test_a_form_that_is_not_filled_in_as_asked_leaves_the_world_without_a_verdict(
-    name: str, settings: dict[str, object], forms: set[str]
-) -> None:
+    name, settings, forms
+):
     problem = shipment(0)
     question, provider = problem.question, simulated([problem])
     protocol = plain(PROTOCOLS[name], **settings)
@@ -125,9 +145,7 @@ async def test_a_form_that_is_not_filled_in_as_asked_leaves_the_world_without_a_
         ("recursive_reward_modelling", "assess"),
     ],
 )
-async def test_helpers_are_on_nobodys_side_on_another_or_secretly_on_the_agents(
-    name: str, task: str
-) -> None:
+async def test_helpers_are_on_nobodys_side_on_another_or_secretly_on_the_agents(name, task):
     for aux, side in (("honest", ""), ("sided", "B"), ("adversarial", "A")):
         protocol = plain(PROTOCOLS[name], aux=aux)
         helped = [prompt(each) for each in (await asked(protocol, shipment(0), 0)).values()]
@@ -142,3 +160,272 @@ async def test_helpers_are_on_nobodys_side_on_another_or_secretly_on_the_agents(
         assert protocol.name.endswith(f"aux {aux}") == (aux != "honest")
         conduct = protocol.words.text(f"{protocol.sections[0]}.{aux}_conduct")
         assert conduct in helped[-1].user
+
+
+LIST = Path(__file__).with_name("calls.md")
+NAMES = {name: getattr(protocols, name) for name in protocols.__all__} | {
+    name: protocols.StatedJudge(name) for name in ("judge", "rita")
+}
+NAMES |= {name: protocols.Agent(name) for name in ("alice", "bob", "carol")}
+
+
+def said(call: Call, number: int) -> str:
+    """A form, a belief or a speech, by the number of the call."""
+    asked, share = prompt(call), 37 * number % 100
+    match asked.task:
+        case "percentages":
+            return f"A: {share}%\nB: {100 - share}%"
+        case "statement":
+            return f"Answer: {'Yes' if number % 3 else 'No'}" if call.draw else held(share / 100)
+        case "probabilities":
+            return form(A=share / 100, B=1 - share / 100)
+        case "choice":
+            return form(answer="B")
+        case "criteria" | "subquestions":
+            return form(**{asked.task: [f"{number}.1", f"{number}.2"]})
+        case "challenge":
+            return form(statement=1, part="", question=f"{number}?")
+        case "steps":
+            assert call.response_format
+            stated = "probability" in call.response_format.schema
+            steps = [f"{number}.{n}" for n in (1, 2)]
+            listed = [{"step": each, "probability": 0.9} for each in steps]
+            return form(steps=listed, conclusion=0.8) if stated else form(steps=steps)
+        case "step":
+            return form(step=2)
+        case "subclaims":
+            return form(subclaims=[f"{number}.1", f"{number}.2"], needed="all", at_least=2)
+        case "estimate":
+            return form(probability=share / 100)
+        case "ranking":
+            return form(best=2)
+        case "side":
+            return form(argues_for="B" if number == 3 else "A")
+        case "pick":
+            return form(subclaim=2, truth_is="lower")
+    return f"{number}"
+
+
+class Book(Scripted):
+    """Numbers calls in the order in which they are first asked."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        super().__init__(self.numbered)
+
+    def numbered(self, call: Call) -> str:
+        return said(call, self.numbers.setdefault(call.address, len(self.numbers) + 1))
+
+
+def _short(value: object) -> object:
+    return f"{value:.4g}" if isinstance(value, float) else value
+
+
+def heard(turns: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{who}: {' / '.join(text.splitlines())}" for who, text in turns)
+
+
+def line(number: int, call: Call) -> str:
+    asked = prompt(call)
+    draw = f"draw {call.draw[0]}" if call.draw else ""
+    turns = heard(zip(asked.speakers, asked.speeches, strict=True))
+    about = f"? {asked.statement}" if asked.statement else ""
+    return f"{number:2}  {call.model:5} {asked.asks:15} {draw:6}  {turns}{about}".rstrip()
+
+
+async def written(row: str) -> list[str]:
+    """The name of a row, and what the first world of it asks and ends with."""
+    protocol: Protocol = eval(row, NAMES)
+    book, (here, there) = Book(), CRATES.answers
+    verdict = await protocol.run(CRATES, here, book)
+    told = [f"{name} {_short(value)}" for name, value in verdict.measures]
+    spoken = heard((turn.speaker, turn.text) for turn in verdict.transcript.turns)
+    lines = [
+        protocol.name,
+        *(line(book.numbers[call.address], call) for call in book.calls),
+        f"ends    {', '.join([f'A {verdict.probs[0]:.4g}', *told])}",
+        f"spoken  {spoken}".rstrip(),
+    ]
+    one, book.calls = addresses(book), []
+    await protocol.run(CRATES, there, book)
+    other = addresses(book)
+    paid = f"{len(one)}, in the other world {len(other)}, shared {len(one & other)}"
+    return [*lines, f"paid    {paid}"]
+
+
+@sessions(LIST)
+def test_everybody_is_asked_and_hears_what_is_written_down(session, request):
+    session.check(request, lambda row: asyncio.run(written(row)))
+
+
+def test_every_mechanism_is_written_down():
+    headings = re.findall(r"^## (\w+)$", LIST.read_text(), re.MULTILINE)
+    assert {*headings} == {kind.__name__ for kind in PROTOCOLS.values()} - {"Recorded"}
+
+
+STATED, AGENT = StatedJudge("judge"), Agent("agent")
+
+WAYS = {
+    "muddled": Reply("Hm."),
+    "refused": Reply("I will not.", outcome="refused"),
+    "cut off": Reply("{", outcome="truncated"),
+    "empty": Reply("", outcome="empty"),
+}
+SPEECH_WAYS = ("refused", "empty")
+"""A speech that is muddled or cut is a speech."""
+
+JUDGES: dict[str, Judge] = {
+    "votes": VotesJudge("judge"),
+    "both orders": StatedJudge("judge", both_orders=True),
+    "jury": Jury((STATED, StatedJudge("juror"), VotesJudge("third", n=2))),
+    "median": Jury((STATED, StatedJudge("juror"), StatedJudge("third")), "median"),
+    "log odds": Jury((STATED, StatedJudge("juror"), StatedJudge("third")), "logodds"),
+    "ensemble": Ensemble(STATED),
+    "redrawn": Redrawn(STATED),
+}
+"""Judges of several replies, each of which may be broken."""
+
+ROWS: dict[str, Protocol] = {
+    **{name: plain(kind) for name, kind in PROTOCOLS.items()},
+    **{f"debate, {name}": Debate(judge, AGENT, Agent("b")) for name, judge in JUDGES.items()},
+    **{f"critique, {name}": Critique(judge, AGENT) for name, judge in JUDGES.items()},
+    **{
+        f"{name}, votes": replace(plain(PROTOCOLS[name]), judge=VotesJudge("judge"))
+        for name in (
+            "doubly_efficient_debate",
+            "prover_estimator_debate",
+            "recursive_reward_modelling",
+            "debate_feedback",
+        )
+    },
+    "debate, best of 4": Debate(STATED, BestOf(4, AGENT, STATED), Agent("b"), rounds=1),
+}
+
+
+TITLES = {"Judge", "Advocate", "Consultant", "Client", "Debater", "Copy of Debater", "Proposer"}
+TITLES |= {"Critic", "Market", "Adversary", "Overseer", "Helper", "Agent", "Prover", "Opponent"}
+TITLES |= {"Estimator", "Response", *(f"Participant {n}" for n in (1, 2, 3))}
+"""What seats are called."""
+
+
+def chance(call: Call, seed: int, what: str = "") -> float:
+    told = hashlib.sha256(f"{seed} {call.address} {what}".encode()).digest()
+    return int.from_bytes(told[:4], "big") / 2**32
+
+
+def tenths(call: Call, seed: int) -> int:
+    return 10 * int(11 * chance(call, seed))
+
+
+def whimsical(call: Call, seed: int) -> str:
+    """A reply by chance, in the form that is asked for."""
+    asked = prompt(call)
+    if call.response_format:
+        return orjson.dumps(_filled(orjson.loads(call.response_format.schema), call, seed)).decode()
+    p = tenths(call, seed)
+    match asked.task:
+        case "statement" if "Answer:" in asked.user:
+            return f"Answer: {'Yes' if p > 50 else 'No'}"
+        case "statement":
+            return f"Yes: {p}%\nNo: {100 - p}%"
+        case "percentages":
+            return f"A: {p}%\nB: {100 - p}%"
+        case "vote":
+            return f"Answer: {'A' if p > 50 else 'B'}"
+    return f"{asked.asks} {chance(call, seed):.6f}"
+
+
+def _filled(schema: dict[str, object], call: Call, seed: int, name: str = "") -> object:
+    match schema:
+        case {"enum": [*options]}:
+            return options[int(len(options) * chance(call, seed, name))]
+        case {"properties": {**fields}}:
+            return {key: _filled(field, call, seed, key) for key, field in fields.items()}
+        case {"type": "array", "items": {**item}}:
+            return [_filled(item, call, seed, f"{name} {n}") for n in range(2)]
+        case {"type": "number"}:
+            return int(11 * chance(call, seed, name)) / 10
+        case {"type": "integer"}:
+            return 1
+    return f"{name} {chance(call, seed, name):.6f}"
+
+
+@dataclass(frozen=True)
+class Break:
+    """What breaking replies did to a world in which the agent argues for (A)."""
+
+    task: str
+    way: str
+    whole: float
+    """The verdict on (A) if nothing is broken."""
+    broken: Verdict | None
+    """None: no verdict."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.broken.spans[0] if self.broken else (0.0, 1.0)
+
+    @property
+    def gains(self) -> tuple[float, float, float]:
+        """Of the agent by its verdict, of the agent by its lower bound, and of who opposes it."""
+        low, high = self.bounds
+        scored = self.broken.probs[0] - self.whole if self.broken else -self.whole
+        return scored, low - self.whole, self.whole - high
+
+
+async def broken_worlds(protocol: Protocol, seed: int) -> list[Break]:
+    """Every reply of one world, and all replies to one task, broken in every way."""
+    side = CRATES.answers[0]
+    whole = Scripted(lambda call: whimsical(call, seed))
+    verdict = await protocol.run(CRATES, side, whole)
+    found = []
+    for task, way, chosen in _breaks(whole.calls):
+        if task == "speak" and any(turn.drafts for turn in verdict.transcript.turns):
+            continue  # The speaker's own draft, which it might as well have left out.
+
+        def answer(call: Call, way: str = way, at: frozenset[str] = chosen) -> str | Reply:
+            return WAYS[way] if call.address in at else whimsical(call, seed)
+
+        try:
+            after = await protocol.run(CRATES, side, Scripted(answer))
+        except Unreadable as fault:
+            assert fault.seat
+            after = None
+        found.append(Break(task, way, verdict.probs[0], after))
+    return found
+
+
+def _breaks(calls: list[Call]) -> Iterator[tuple[str, str, frozenset[str]]]:
+    by_task: dict[str, set[str]] = {}
+    for call in calls:
+        speech = call.response_format is None and "speak" in _kind(call)
+        for way in SPEECH_WAYS if speech else WAYS:
+            yield prompt(call).task, way, frozenset({call.address})
+        by_task.setdefault(prompt(call).task, set()).add(call.address)
+    for task, chosen in by_task.items():
+        for way in SPEECH_WAYS:
+            yield task, way, frozenset(chosen)
+
+
+def _kind(call: Call) -> str:
+    """`read` where a judge's numbers or labels are read, `speak` otherwise."""
+    task = prompt(call).task
+    return "read" if task in ("statement", "percentages", "vote", "label") else "speak"
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", ROWS)
+async def test_nobody_gains_by_breaking_a_reply(name):
+    """The known truth: whatever a reply that cannot be read would have said, what it really said is
+    among it. So the verdict of the whole world lies within the bounds of the broken one: the agent
+    does not gain by its lower bound, nor whoever opposes it by the upper one, and a broken reading
+    of a judge does not raise the verdict itself."""
+    for seed in range(3):
+        for each in await broken_worlds(ROWS[name], seed):
+            scored, agent, opponent = each.gains
+            assert max(agent, opponent) <= 1e-9, (seed, each)
+            seats = {doubt.seat for doubt in each.broken.doubts} if each.broken else set()
+            assert seats <= TITLES, seats
+            if each.task in ("statement", "percentages", "vote", "label"):
+                assert seats <= {"Judge"}
+                assert scored <= 1e-9 or name == "debate, best of 4", (seed, each)

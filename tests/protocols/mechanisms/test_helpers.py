@@ -5,7 +5,6 @@ import math
 import re
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import orjson
 import pytest
@@ -92,7 +91,7 @@ async def test_a_critic_who_always_says_the_same_leaves_the_judge_with_the_propo
 
 
 @pytest.mark.parametrize("draws", [1, 3, 5])
-async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow(draws: int):
+async def test_an_honest_critic_finds_a_planted_flaw_as_often_as_its_draws_allow(draws):
     """The known truth: a critic finds a flaw with probability 0.3 a draw. With k draws and a ranker
     that knows a flaw when it reads one, the judge hears of it with probability 1 - 0.7^k, here
     0.300, 0.657 and 0.832 with 1, 3 and 5 draws, whether it is shown one critique or two; of a flaw
@@ -198,9 +197,7 @@ def referee(call: Call, said: str) -> str:
         (f"A comma.|Wrong: {MADE_WRONG}.", 1, 1, 0),
     ],
 )
-async def test_a_planted_flaw_tells_what_critiques_are_worth(
-    said: str, hallucinated: float, included: float, nitpick: float
-) -> None:
+async def test_a_planted_flaw_tells_what_critiques_are_worth(said, hallucinated, included, nitpick):
     """The known truth: of a tampered answer a critique either points to what was planted or does
     not; of a sound one, whatever it claims to be wrong is made up; and what matters nothing is a
     nitpick of both. The verdict is that of the same problem with nothing planted."""
@@ -218,7 +215,7 @@ async def test_a_planted_flaw_tells_what_critiques_are_worth(
         assert {call.model for call in after} == {"rita"} and len(after) == 4
 
 
-async def test_what_cannot_be_measured_leaves_the_verdict_as_it_is() -> None:
+async def test_what_cannot_be_measured_leaves_the_verdict_as_it_is():
     (row,) = report_rows([Critique(JUDGE, ALICE, CAROL, critiques=1)])
 
     def mute(call: Call) -> str:
@@ -228,7 +225,7 @@ async def test_what_cannot_be_measured_leaves_the_verdict_as_it_is() -> None:
     assert isinstance(verdict, Verdict) and verdict.measures == ()
 
 
-def test_flaws_are_kept_with_their_answers(tmp_path: Path) -> None:
+def test_flaws_are_kept_with_their_answers(tmp_path):
     write_jsonl([TAMPERED, APPLES_TWICE], tmp_path / "p.jsonl")
     assert JsonLines("p.jsonl").load(tmp_path) == (TAMPERED, APPLES_TWICE)
     planted, plain = JsonLines("p.jsonl", relabel=True, seed=3).load(tmp_path)
@@ -407,7 +404,7 @@ async def test_a_model_that_is_kinder_to_its_own_shows_in_the_score():
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
-async def test_what_one_participant_knows_the_next_knows_a_round_later(rounds: int):
+async def test_what_one_participant_knows_the_next_knows_a_round_later(rounds):
     """The known truth: the first of three participants sees that the response is sound, and each
     other one says so once it has heard so from the one before. In a round they are blind to each
     other, so after r rounds r of three say so, and the score is r/3."""
@@ -466,7 +463,7 @@ def script_reward(call: Call, rewards: tuple[object, ...] = (0.25, 0.75, 0.5)) -
 
 @pytest.mark.parametrize("candidates", [1, 2, 3])
 async def test_best_of_n_against_a_reward_without_truth_gains_what_the_largest_of_n_gains(
-    candidates: int,
+    candidates,
 ):
     """The known truth: rewards that are noise, 1/4, 1/2, 3/4 or 1 alike. The largest of N is at
     most k/4 with probability (k/4)^N, so its mean is 1 less the mean of those for k below 4, and N

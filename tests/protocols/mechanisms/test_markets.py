@@ -39,7 +39,7 @@ EACH = pytest.mark.parametrize("kind", MARKETS)
 @pytest.mark.parametrize(
     "stated", ["about even", '{"A": 0.5}', '{"A": 0, "B": 0}', '{"A": -1, "B": 2}']
 )
-async def test_prices_that_cannot_be_read_leave_the_world_without_a_verdict(kind: str, stated: str):
+async def test_prices_that_cannot_be_read_leave_the_world_without_a_verdict(kind, stated):
     with pytest.raises(Unreadable):
         await MARKETS[kind]().run(CRATES, A, Scripted(lambda call: stated))
 
@@ -47,7 +47,7 @@ async def test_prices_that_cannot_be_read_leave_the_world_without_a_verdict(kind
 @EACH
 @pytest.mark.parametrize("start", [0.0, 0.2, 0.78, 0.8, 1.0])
 @pytest.mark.parametrize("epsilon", [0.1, 0.01, 0.001])
-async def test_trade_ends_at_the_fixed_point_of_the_market(kind: str, start: float, epsilon: float):
+async def test_trade_ends_at_the_fixed_point_of_the_market(kind, start, epsilon):
     """The known truth: where p_t+1 = f(p_t) with f(p) = p/2 + 0.4, the price tends to 0.8, its
     t-th move is |0.8 - p_0| / 2^t, and so trade ends with the first t at which that is under
     epsilon, within epsilon of 0.8."""
@@ -86,7 +86,7 @@ async def test_the_verdict_is_the_last_price_and_the_judge_says_what_it_was_wort
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 @pytest.mark.parametrize(("fact", "lie"), [(0.9, 0.4), (0.5, 0.5), (0.4, 0.9)])
 async def test_a_market_that_knows_the_judge_answers_what_it_believes_of_all_that_can_be_said(
-    rounds: int, fact: float, lie: float
+    rounds, fact, lie
 ):
     """The known truth: a judge starts from 0.3 nats for the truth; a speech for the truth moves it
     by a fact, one for the other answer by a lie. A market that knows the judge answers, in the
@@ -141,7 +141,7 @@ def test_two_prices_are_as_far_apart_as_the_probability_that_has_to_move():
 
 
 @pytest.mark.parametrize("percent", range(0, 100, 5))
-def test_a_move_of_just_epsilon_is_no_smaller_move_wherever_it_starts(percent: int):
+def test_a_move_of_just_epsilon_is_no_smaller_move_wherever_it_starts(percent):
     low, high = percent / 100, (percent + 5) / 100
     assert distance((low, 1 - low), (high, 1 - high)) == 0.05
 
@@ -178,7 +178,7 @@ async def test_a_price_that_is_still_moving_after_the_last_round_has_not_settled
 
 
 @pytest.mark.parametrize("side", [A, B])
-async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_move(side: Answer):
+async def test_the_market_loses_by_the_judge_and_the_adversary_gains_by_each_move(side):
     """The known truth: prices of 0.5, 0.8, 0.9 and 0.91, and a judge who believes any price that it
     hears, and 0.7 otherwise. It hears none, so the verdict is 0.7; the market loses the mean cross
     entropy of its prices from that, and the adversary gains the mean of its moves: 0.3, 0.1 and

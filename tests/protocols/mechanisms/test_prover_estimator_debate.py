@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from oversight.cache import Call
 from oversight.protocols import Answer, ProverEstimatorDebate, Question, Unreadable, Verdict
-from oversight.protocols.mechanisms.auxiliary import Aux
 from oversight.protocols.mechanisms.prover_estimator_debate import Level, chained, gain
 from oversight.protocols.prompts.prompt_set import for_side
 from tests.fakes import CRATES, Scripted, form, held, prompt
@@ -18,7 +17,7 @@ from tests.prover_estimator import ALICE, ESTHER, JUDGE, LINK, A, estimated, scr
 
 
 @pytest.mark.parametrize(("truth_is", "opening"), [("higher", ""), ("lower", "It is not the case")])
-async def test_the_next_split_is_told_what_was_said_of_its_claim(truth_is: str, opening: str):
+async def test_the_next_split_is_told_what_was_said_of_its_claim(truth_is, opening):
     ask = Scripted(lambda call: script(call, 1, truth_is))
     await ProverEstimatorDebate(JUDGE, ALICE).run(CRATES, A, ask)
     second = [call for call in ask.calls if prompt(call).task == "subclaims"][1]
@@ -47,7 +46,7 @@ async def test_a_list_that_is_too_long_is_asked_for_again_and_never_cut():
 
 
 @pytest.mark.parametrize("needed", ["all", "any", "at least"])
-async def test_a_claim_that_is_no_longer_split_is_the_leaf(needed: str):
+async def test_a_claim_that_is_no_longer_split_is_the_leaf(needed):
     def once(call: Call) -> str:
         asked = prompt(call)
         if asked.task == "subclaims" and "part" in asked.speeches[0]:
@@ -69,7 +68,7 @@ async def test_more_than_two_answers_share_what_the_claim_leaves():
 
 
 @pytest.mark.parametrize("needed", [0, 2])
-async def test_no_less_than_one_subclaim_is_needed_and_no_more_than_there_are(needed: int):
+async def test_no_less_than_one_subclaim_is_needed_and_no_more_than_there_are(needed):
     reply = form(subclaims=["one"], needed="at least", at_least=needed)
     ask = Scripted(lambda call: reply if prompt(call).task == "subclaims" else script(call))
     with pytest.raises(Unreadable):
@@ -78,7 +77,7 @@ async def test_no_less_than_one_subclaim_is_needed_and_no_more_than_there_are(ne
 
 @pytest.mark.parametrize("aux", ["honest", "sided", "adversarial"])
 async def test_the_estimator_is_told_its_side_and_so_is_who_picks_its_estimates(
-    aux: Aux,
+    aux,
 ):
     ask = Scripted(script)
     protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, depth=1, aux=aux)
@@ -109,20 +108,20 @@ LEVEL = st.lists(PROBABILITY, min_size=2, max_size=5).flatmap(
 
 
 @given(st.lists(LEVEL, min_size=1, max_size=4).map(tuple), PROBABILITY, PROBABILITY)
-def test_a_higher_label_never_lowers_the_verdict(levels: tuple[Level, ...], one: float, two: float):
+def test_a_higher_label_never_lowers_the_verdict(levels, one, two):
     low, high = sorted((one, two))
     lower, higher = chained(levels, low), chained(levels, high)
     assert 0 <= lower <= higher + 1e-12 and higher <= 1
 
 
 @given(LEVEL, PROBABILITY)
-def test_what_the_prover_gains_one_way_it_loses_the_other(level: Level, label: float):
+def test_what_the_prover_gains_one_way_it_loses_the_other(level, label):
     other = replace(level, truth_is="lower")
     assert gain(level, label) == -gain(other, label) and -1 <= gain(level, label) <= 1
 
 
 @pytest.mark.parametrize("flawed", [None, 0, 1, 2])
-async def test_an_estimator_who_knows_the_truth_cannot_be_evaded(flawed: int | None):
+async def test_an_estimator_who_knows_the_truth_cannot_be_evaded(flawed):
     """The known truth: a claim of three parts, one of them false. If the estimator knows which,
     the verdict is 0 whatever the prover picks; and it is 1 if none is false."""
     for pick in (1, 2, 3):
@@ -198,7 +197,7 @@ def at_least(needed: int, **known: bool) -> float:
 
 
 @pytest.mark.parametrize("needed", [1, 2, 3])
-async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one(needed: int):
+async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_one(needed):
     """The known truth: a claim of three independent parts, which hold with 0.9, 0.5 and 0.2, and of
     which `needed` must. Whatever the prover picks, and whichever way it says that the truth is, the
     verdict is how likely the claim is given what the judge finds of that part (counted over all
@@ -239,7 +238,7 @@ async def test_a_claim_is_as_likely_as_its_parts_given_what_the_judge_says_of_on
 
 @pytest.mark.parametrize("times", [1, 3, 8])
 @pytest.mark.parametrize("needed", ["all", "any"])
-async def test_a_claim_that_is_restated_is_no_likelier_for_that(times: int, needed: str):
+async def test_a_claim_that_is_restated_is_no_likelier_for_that(times, needed):
     """The known truth: nobody can tell whether a claim is right, and judge and estimator give 0.3
     to it in whatever words. A prover restates it many times, so that any one of them, or all, would
     do. If any will do the verdict stays at 0.3; as independent claims, three would have made it
@@ -262,7 +261,7 @@ async def test_a_claim_that_is_restated_is_no_likelier_for_that(times: int, need
 
 
 @pytest.mark.parametrize("stated", [1, 2, 3])
-async def test_a_prover_gains_nothing_by_misstating_how_many_parts_are_needed(stated: int):
+async def test_a_prover_gains_nothing_by_misstating_how_many_parts_are_needed(stated):
     """The known truth: two of three parts are needed. An estimator who reads what is said to follow
     knows that it does from two or from all, and not from any one; so the verdict is the probability
     of at least two if that is stated, less if all are said to be needed, and 0 if any one is."""
@@ -288,9 +287,7 @@ async def test_a_prover_gains_nothing_by_misstating_how_many_parts_are_needed(st
 
 @pytest.mark.parametrize("truth_is", ["higher", "lower"])
 @pytest.mark.parametrize("wrong", [False, True])
-async def test_a_doubt_that_comes_to_nothing_leaves_the_verdict_as_it_was(
-    truth_is: str, wrong: bool
-):
+async def test_a_doubt_that_comes_to_nothing_leaves_the_verdict_as_it_was(truth_is, wrong):
     """The known truth: the prover doubts the part that holds with 0.9. The estimator, who keeps to
     what it said, gives the one thing that the doubted claim is split into the estimate that it is
     shown. If the judge finds that what is picked there is as the estimator said, the claim is as

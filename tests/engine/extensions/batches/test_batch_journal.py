@@ -1,7 +1,6 @@
 """The journal of batches, and the rehearsal server's endpoints under the vendors' own clients."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +19,7 @@ def standing(journal: BatchJournal) -> Any:
     return copy.deepcopy({name: told for name, told in vars(journal).items() if name[0] != "_"})
 
 
-def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(tmp_path, monkeypatch):
     """Otherwise it would be looked for, for a day, though it never left."""
     journal = BatchJournal(tmp_path)
     journal.intend(FIRST)
@@ -39,7 +36,7 @@ def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(
     assert again.intended and not again.liabilities
 
 
-def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) -> None:
+def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
     journal = BatchJournal(tmp_path)
     file, stood = tmp_path / "batches" / "book.jsonl", {0: standing(journal)}
     steps = [
@@ -79,14 +76,14 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path: Path) ->
             assert BatchJournal(tmp_path, reads_only=True).room["another"] == 1.0
 
 
-def test_a_book_of_another_version_is_not_guessed_at(tmp_path: Path) -> None:
+def test_a_book_of_another_version_is_not_guessed_at(tmp_path):
     BatchJournal(tmp_path)
     (tmp_path / "batches" / "book.jsonl").write_bytes(b'{"handed": "over"}\n')
     with pytest.raises(RunFolderError, match="does not know"):
         BatchJournal(tmp_path)
 
 
-def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path: Path) -> None:
+def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path):
     journal = BatchJournal(tmp_path)
     journal.intend(FIRST)
     folder = tmp_path / "batches"
@@ -104,7 +101,7 @@ def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path: Path) -> Non
     assert {file.name for file in folder.iterdir()} == (kept - {"book.jsonl"}) | {"book.jsonl.old"}
 
 
-def test_no_mark_is_a_path(tmp_path: Path) -> None:
+def test_no_mark_is_a_path(tmp_path):
     BatchJournal(tmp_path).intend(FIRST)
     book = tmp_path / "batches" / "book.jsonl"
     book.write_text(book.read_text().replace(A, "../../thesis"))
@@ -113,7 +110,7 @@ def test_no_mark_is_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("link", ["batches", f"batches/{A}.calls"])
-def test_no_link_is_followed(tmp_path: Path, link: str) -> None:
+def test_no_link_is_followed(tmp_path, link):
     target = tmp_path / "target"
     target.mkdir()
     (target / "thesis.tex").write_bytes(b"years of work")

@@ -1,8 +1,6 @@
 """Runs in batches at both vendors: the bytes of a live run at half the price."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import structs
@@ -55,8 +53,8 @@ pytestmark = pytest.mark.wire
     ids=lambda each: " ".join(each) if isinstance(each, dict) else "",
 )
 async def test_whatever_a_vendor_does_the_outcomes_are_those_of_a_live_run_at_half_its_dollars(
-    bench: BatchBench, does: dict[str, Any], terms: BatchTerms
-) -> None:
+    bench, does, terms
+):
     live = await bench.live()
     async with bench.server(**does) as server:
         went = await bench.run(server, terms=terms)
@@ -81,9 +79,7 @@ async def test_whatever_a_vendor_does_the_outcomes_are_those_of_a_live_run_at_ha
 
 
 @pytest.mark.parametrize("terms", [BATCHED, BatchTerms()], ids=["in batches", "live"])
-async def test_a_row_that_is_never_readable_is_paused_and_tried_again(
-    openai: BatchBench, terms: BatchTerms
-) -> None:
+async def test_a_row_that_is_never_readable_is_paused_and_tried_again(openai, terms):
     mute, judge = MODELS["openai"]
     openai.problems = 8
     openai.text = f"name: s\nprotocols: naive_judge\njudges: {{model: [{mute}, {judge}]}}\n"
@@ -102,9 +98,7 @@ async def test_a_row_that_is_never_readable_is_paused_and_tried_again(
     assert 8 <= failed[0] == failed[1] - 1 < 15
 
 
-async def test_live_calls_and_batches_share_one_budget(
-    openai: BatchBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_live_calls_and_batches_share_one_budget(openai, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     live = await openai.live()
     # Speeches are asked live, judgements in batches.
@@ -122,9 +116,7 @@ async def test_live_calls_and_batches_share_one_budget(
     assert enough.account.sent == seen["lines"] + seen["ok"]
 
 
-async def test_what_is_asked_in_batches_is_not_asked_live_again_and_the_other_way_round(
-    bench: BatchBench,
-) -> None:
+async def test_what_is_asked_in_batches_is_not_asked_live_again_and_the_other_way_round(bench):
     async with bench.server() as server:
         await bench.run(server)
         (bench.folder / "other-store").symlink_to(bench.folder / "run-store")
@@ -139,9 +131,7 @@ async def test_what_is_asked_in_batches_is_not_asked_live_again_and_the_other_wa
     assert live.halt is None
 
 
-async def test_a_batch_is_cut_where_the_vendor_takes_no_more_bytes(
-    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_batch_is_cut_where_the_vendor_takes_no_more_bytes(bench, monkeypatch):
     for desk in (OpenAIEndpoint, AnthropicEndpoint):
         monkeypatch.setattr(desk, "caps", Caps(50_000, 6_000))
     async with bench.server() as server:
@@ -152,9 +142,7 @@ async def test_a_batch_is_cut_where_the_vendor_takes_no_more_bytes(
     assert seen["lines"] == seen["lines_ok"]
 
 
-async def test_a_budget_holds_back_the_worst_case_of_batches_at_half_the_price(
-    bench: BatchBench,
-) -> None:
+async def test_a_budget_holds_back_the_worst_case_of_batches_at_half_the_price(bench):
     live = await bench.live()
     whole = live.account.dollars / 2
     async with bench.server() as server:
@@ -170,9 +158,7 @@ async def test_a_budget_holds_back_the_worst_case_of_batches_at_half_the_price(
     assert enough.account.dollars == pytest.approx(whole)
 
 
-async def test_what_a_line_cost_above_its_worst_case_is_held_back_for_the_next(
-    openai: BatchBench,
-) -> None:
+async def test_what_a_line_cost_above_its_worst_case_is_held_back_for_the_next(openai):
     usage = Usage(1_000, 100_000)
     bill = listed().need(MODELS["openai"][0]).batched().cost(usage)
     # The first speech of each side of each problem fits, and one line more.
@@ -185,9 +171,7 @@ async def test_what_a_line_cost_above_its_worst_case_is_held_back_for_the_next(
     assert 2 * openai.problems * bill < went.account.dollars <= cap
 
 
-async def test_near_the_cap_batches_are_smaller_and_one_waits_for_the_other(
-    bench: BatchBench,
-) -> None:
+async def test_near_the_cap_batches_are_smaller_and_one_waits_for_the_other(bench):
     live = await bench.live()
     whole = live.account.dollars / 2
     async with bench.server(delay=0.05) as server:
@@ -200,7 +184,7 @@ async def test_near_the_cap_batches_are_smaller_and_one_waits_for_the_other(
     assert len(went.marks("intend")) > len(free.marks("intend"))
 
 
-async def test_a_model_that_is_asked_live_answers_within_the_walks(bench: BatchBench) -> None:
+async def test_a_model_that_is_asked_live_answers_within_the_walks(bench):
     judge = MODELS[bench.vendor][1]
     live = await bench.live()
     bench.text = SWEEP.format(*MODELS[bench.vendor]) + f"models:\n  {judge}: {{batch: false}}\n"
@@ -212,7 +196,7 @@ async def test_a_model_that_is_asked_live_answers_within_the_walks(bench: BatchB
     assert waves(went) == DEPTH - 1
 
 
-async def test_what_cannot_be_asked_in_batches_is_refused_by_name(tmp_path: Path) -> None:
+async def test_what_cannot_be_asked_in_batches_is_refused_by_name(tmp_path):
     bench = BatchBench(
         tmp_path,
         text="""\
@@ -245,9 +229,7 @@ protocols: {debate: {rounds: 1}}
         assert "batches" not in server.counts()
 
 
-async def test_calls_over_the_responses_endpoint_go_in_batches_of_that_endpoint(
-    openai: BatchBench,
-) -> None:
+async def test_calls_over_the_responses_endpoint_go_in_batches_of_that_endpoint(openai):
     openai.flags = ("providers.openai.api=responses",)
     live = await openai.live()
     async with openai.server() as server:
@@ -257,7 +239,7 @@ async def test_calls_over_the_responses_endpoint_go_in_batches_of_that_endpoint(
     assert (went.halt, went.bytes) == (None, live.bytes)
 
 
-async def test_wrong_answers_are_written_in_batches(tmp_path: Path) -> None:
+async def test_wrong_answers_are_written_in_batches(tmp_path):
     known = [Known(f"q{n}", f"How many are {n} and {n}?", Answer("", str(2 * n))) for n in (2, 3)]
     profile = Profile(batch=BatchProfile(delay=0.1))
     world = SimProvider(GroundTruth(()), {"gpt-4o": PRESETS["sim/strong"]})
@@ -291,7 +273,7 @@ async def test_wrong_answers_are_written_in_batches(tmp_path: Path) -> None:
     assert (seen["lines"], seen["lines_twice"]) == (seen["ok"], 0)
 
 
-def test_judges_are_probed_in_batches(tmp_path: Path) -> None:
+def test_judges_are_probed_in_batches(tmp_path):
     desk = Desk(tmp_path, problems=1)
     with desk.server({"batch": {"delay": 0.1}}) as url:
         assert desk.sit_here().code == 0

@@ -17,9 +17,7 @@ from oversight.engine.run.record.tables import RunTables
 from tests.desk import CANARY, Desk
 from tests.waiting import end, until
 
-pytestmark = pytest.mark.wire
-
-ray = pytest.mark.skipif(
+lacks_ray = pytest.mark.skipif(
     find_spec("ray") is None, reason="Ray is not installed: pip install 'oversight-bench[ray]'"
 )
 SLOW = {"latency": 0.3, "spread": 0.5}
@@ -56,8 +54,9 @@ def spoken(run: Path) -> list[bytes]:
         return [said(cell) for cell in tables.cells()]
 
 
-@ray
-def test_three_workers_write_what_one_process_writes(tmp_path: Path, short: str) -> None:
+@pytest.mark.real
+@lacks_ray
+def test_three_workers_write_what_one_process_writes(tmp_path, short):
     desk = Desk(tmp_path)
     desk.file.write_text(
         "name: s\nproblems: {bundled: arithmetic}\njudges: {kind: stated, model: sim/judge}\n"
@@ -76,10 +75,9 @@ def test_three_workers_write_what_one_process_writes(tmp_path: Path, short: str)
     assert spoken(run) == spoken(other)
 
 
-@ray
-def test_three_workers_keep_the_limits_of_one_ask_once_and_show_no_key(
-    tmp_path: Path, short: str
-) -> None:
+@pytest.mark.real
+@lacks_ray
+def test_three_workers_keep_the_limits_of_one_ask_once_and_show_no_key(tmp_path, short):
     desk = Desk(tmp_path, problems=4)
     # The server refuses what exceeds these, and counts it.
     desk.file.write_text(desk.file.read_text().replace("concurrency: 6", "requests: 1200"))
@@ -96,10 +94,9 @@ def test_three_workers_keep_the_limits_of_one_ask_once_and_show_no_key(
     assert kept and not any(CANARY.encode() in file.read_bytes() for file in kept)
 
 
-@ray
-def test_a_killed_worker_is_replaced_and_loses_and_counts_nothing_twice(
-    tmp_path: Path, short: str
-) -> None:
+@pytest.mark.real
+@lacks_ray
+def test_a_killed_worker_is_replaced_and_loses_and_counts_nothing_twice(tmp_path, short):
     desk = Desk(tmp_path, problems=6)
     with desk.server(SLOW) as url:
         process = started(desk, short)
@@ -118,8 +115,9 @@ def test_a_killed_worker_is_replaced_and_loses_and_counts_nothing_twice(
     assert spoken(desk.run) == spoken(tmp_path / "again")
 
 
-@ray
-def test_the_cap_is_kept_by_all_workers_together(tmp_path: Path, short: str) -> None:
+@pytest.mark.real
+@lacks_ray
+def test_the_cap_is_kept_by_all_workers_together(tmp_path, short):
     desk = Desk(tmp_path, problems=6)
     with desk.server({}):
         stopped = end(started(desk, short, "--max-cost", "0.02"))
@@ -130,10 +128,9 @@ def test_the_cap_is_kept_by_all_workers_together(tmp_path: Path, short: str) -> 
     assert enough.code == 0, enough.err
 
 
-@ray
-def test_a_stop_saves_what_is_in_flight_and_the_same_command_goes_on(
-    tmp_path: Path, short: str
-) -> None:
+@pytest.mark.real
+@lacks_ray
+def test_a_stop_saves_what_is_in_flight_and_the_same_command_goes_on(tmp_path, short):
     desk = Desk(tmp_path, problems=6)
     with desk.server(SLOW) as url:
         process = started(desk, short)
@@ -151,8 +148,9 @@ def test_a_stop_saves_what_is_in_flight_and_the_same_command_goes_on(
     assert not workers(short)
 
 
-@ray
-def test_what_kills_every_worker_fails_alone(tmp_path: Path, short: str) -> None:
+@pytest.mark.real
+@lacks_ray
+def test_what_kills_every_worker_fails_alone(tmp_path, short):
     desk = Desk(tmp_path)
     (tmp_path / "mine.py").write_text(
         "import os\nfrom dataclasses import dataclass\n"
@@ -175,8 +173,9 @@ def test_what_kills_every_worker_fails_alone(tmp_path: Path, short: str) -> None
     assert failed and all(b'"kind":"crash"' in line for line in failed) and len(lines) == 4
 
 
-@ray
-def test_a_cluster_needs_a_store_that_its_machines_reach(tmp_path: Path) -> None:
+@pytest.mark.wire
+@lacks_ray
+def test_a_cluster_needs_a_store_that_its_machines_reach(tmp_path):
     desk = Desk(tmp_path)
     with desk.server({}) as url:
         done = desk.sit_here("--ray", "127.0.0.1:1")
@@ -185,7 +184,8 @@ def test_a_cluster_needs_a_store_that_its_machines_reach(tmp_path: Path) -> None
     assert "is a folder, which the machines of a cluster do not share" in done.err
 
 
-def test_without_ray_one_line_names_the_extra(tmp_path: Path) -> None:
+@pytest.mark.wire
+def test_without_ray_one_line_names_the_extra(tmp_path):
     desk = Desk(tmp_path)
     hidden = (
         "import sys; sys.modules['ray'] = None\nfrom oversight.engine.__main__ import main\nmain()"

@@ -2,7 +2,6 @@
 
 import asyncio
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -12,10 +11,9 @@ from oversight.engine.extensions.inspect.logs import OUTCOMES
 from oversight.engine.extensions.mock import load_profile
 from oversight.engine.extensions.mock.thinking import THOUGHT
 from oversight.engine.run.reader import RunReader
-from tests.command_line import Command
 from tests.engine.extensions.mock.test_thinking import MODELS, bench
 from tests.engine.extensions.mock.test_thinking import run as run_thinking
-from tests.engine.kept_runs import Kept, muddled
+from tests.engine.kept_runs import muddled
 
 pytestmark = [
     pytest.mark.wire,
@@ -30,9 +28,7 @@ async def found(transcripts: Any) -> int:
         return len([each async for each in reader.index()])
 
 
-def test_every_world_is_a_sample_that_four_readers_and_scout_find(
-    kept: Kept, command: Command, place: Path
-) -> None:
+def test_every_world_is_a_sample_that_four_readers_and_scout_find(kept, command, place):
     """40 cells, some of which failed: 10 rows of 2 problems in 2 worlds."""
     from inspect_ai.analysis import evals_df, messages_df, samples_df
     from inspect_ai.log import list_eval_logs, read_eval_log
@@ -83,7 +79,7 @@ def test_every_world_is_a_sample_that_four_readers_and_scout_find(
             assert figures[row.address]["asd"].value == pytest.approx(line["asd"]["value"])
 
 
-def test_two_exports_are_equal_to_the_byte(kept: Kept, command: Command, place: Path) -> None:
+def test_two_exports_are_equal_to_the_byte(kept, command, place):
     run = kept(muddled(0.3))
     for folder in ("one", "two"):
         assert command("export", "inspect", run, "-o", folder, "--protocol", "debate").code == 0
@@ -92,7 +88,7 @@ def test_two_exports_are_equal_to_the_byte(kept: Kept, command: Command, place: 
     assert not any("_" in name.split("_", 1)[1].rsplit("_", 1)[0] for name in one)
 
 
-def test_what_was_thought_is_reasoning_of_its_message(place: Path, command: Command) -> None:
+def test_what_was_thought_is_reasoning_of_its_message(place, command):
     from inspect_ai.log import list_eval_logs, read_eval_log
     from inspect_ai.model import ContentReasoning
 

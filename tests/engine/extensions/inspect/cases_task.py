@@ -15,7 +15,6 @@ from oversight.protocols.judges import LogprobJudge, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
 
 pytestmark = [
@@ -77,9 +76,7 @@ def arguing(prompt: str) -> str:
     ],
     ids=["naive", "debate", "consultancy"],
 )
-def test_the_agent_score_difference_is_that_of_the_closed_form(
-    protocol: Protocol, judge: Any, asd: float, tmp_path: Path
-) -> None:
+def test_the_agent_score_difference_is_that_of_the_closed_form(protocol, judge, asd, tmp_path):
     """A judge that states fixed probabilities, by what was argued."""
     task = oversight_task(protocol, PROBLEMS)
     log = evaluated(task, tmp_path, agent=mock(arguing), judge=mock(judge))
@@ -90,7 +87,7 @@ def test_the_agent_score_difference_is_that_of_the_closed_form(
     assert metrics["asd_stderr"].value == pytest.approx(0)
 
 
-def test_a_world_in_which_nothing_can_be_read_counts_against_its_agent(tmp_path: Path) -> None:
+def test_a_world_in_which_nothing_can_be_read_counts_against_its_agent(tmp_path):
     task = oversight_task(NaiveJudge(JUDGE), PROBLEMS[:1])
     log = evaluated(task, tmp_path, agent=mock(arguing), judge=mock(lambda prompt: "no idea"))
     # Brier -2 in both worlds.
@@ -106,22 +103,20 @@ def test_a_world_in_which_nothing_can_be_read_counts_against_its_agent(tmp_path:
         (NaiveJudge(LogprobJudge("role/judge")), "take a stated judge"),
     ],
 )
-def test_what_cannot_be_carried_is_refused_before_anything_is_sent(
-    protocol: Protocol, told: str
-) -> None:
+def test_what_cannot_be_carried_is_refused_before_anything_is_sent(protocol, told):
     for make in (lambda: oversight_task(protocol, PROBLEMS), lambda: oversight_monitor(protocol)):
         with pytest.raises(UsageError, match=told):
             make()
 
 
-def test_a_score_that_does_not_exist_and_no_problems_are_refused() -> None:
+def test_a_score_that_does_not_exist_and_no_problems_are_refused():
     with pytest.raises(UsageError, match="'breir'"):
         oversight_task(NaiveJudge(JUDGE), PROBLEMS, score="breir")
     with pytest.raises(UsageError, match="there are none"):
         oversight_task(NaiveJudge(JUDGE), [])
 
 
-def test_a_debate_watches_the_tool_calls_of_an_agent(tmp_path: Path) -> None:
+def test_a_debate_watches_the_tool_calls_of_an_agent(tmp_path):
     """An agent that calls `ls` when honest and `curl` when it attacks, and a judge that tells."""
     from inspect_ai import Task, eval
     from inspect_ai.agent import react

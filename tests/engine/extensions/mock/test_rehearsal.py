@@ -1,4 +1,7 @@
-"""The rehearsal server, held against the vendors' own typed clients."""
+"""The rehearsal server, and its desk that takes batches, held against the vendors' own clients.
+
+They are imported where they are used: that takes a second, in which the unit ring is collected.
+"""
 
 import asyncio
 import re
@@ -25,7 +28,8 @@ from oversight.engine.extensions.mock import (
     Responder,
     load_profile,
 )
-from tests.sessions import Session, sessions
+from oversight.engine.extensions.mock.profile import BatchProfile
+from tests.sessions import sessions
 from tests.tables import expressions
 
 pytestmark = pytest.mark.wire
@@ -92,11 +96,8 @@ async def asked(
 
 @sessions(Path(__file__).with_name("rehearsal.md"))
 def test_the_vendors_clients_make_of_it_what_they_make_of_the_vendors(
-    session: Session,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    session, request, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
 
     def profile(text: str) -> object:
@@ -113,7 +114,7 @@ def test_the_vendors_clients_make_of_it_what_they_make_of_the_vendors(
     session.check(request, answer)
 
 
-async def test_the_quota_ends_after_as_many_replies_as_it_holds() -> None:
+async def test_the_quota_ends_after_as_many_replies_as_it_holds():
     async with clients(Profile(quota=2)) as (chat, _, server):
         await chat()
         await chat()
@@ -123,7 +124,7 @@ async def test_the_quota_ends_after_as_many_replies_as_it_holds() -> None:
     assert server.counts()["quota"] == 1
 
 
-async def test_a_call_that_nobody_can_answer_is_told_so() -> None:
+async def test_a_call_that_nobody_can_answer_is_told_so():
     def answer(call: Call) -> Reply:
         raise ModelNotFound(f"nobody plays {call.model}")
 
@@ -135,7 +136,7 @@ async def test_a_call_that_nobody_can_answer_is_told_so() -> None:
     assert server.counts()["nonsense"] == 2
 
 
-async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_in() -> None:
+async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_in():
     profile = Profile((FaultWindow("server_error", 0.3), FaultWindow("overloaded", 0.3)), seed=5)
 
     async def fates(order: list[int]) -> dict[int, str]:
@@ -154,7 +155,7 @@ async def test_equal_requests_meet_the_same_fates_whatever_the_order_they_come_i
     assert set(forwards.values()) == {"ok", "500", "503"}
 
 
-def test_spells_begin_and_end_and_their_shares_add_up() -> None:
+def test_spells_begin_and_end_and_their_shares_add_up():
     profile = Profile((FaultWindow("html", 0.25, end=60.0), FaultWindow("reset", 0.5, start=30.0)))
     assert profile.fault(0.2, elapsed=0.0) == "html"
     assert profile.fault(0.3, elapsed=0.0) is None
@@ -163,7 +164,7 @@ def test_spells_begin_and_end_and_their_shares_add_up() -> None:
     assert profile.fault(0.2, elapsed=60.0) == "reset"
 
 
-async def test_what_was_generated_is_counted_as_billed() -> None:
+async def test_what_was_generated_is_counted_as_billed():
     async with clients(answer=says(Reply("x" * 400))) as (chat, claude, server):
         await chat()
         await claude()
@@ -173,7 +174,7 @@ async def test_what_was_generated_is_counted_as_billed() -> None:
     assert (counts["in_flight"], counts["peak"]) == (0, 1)
 
 
-def test_profiles_have_names_and_files(tmp_path: Path) -> None:
+def test_profiles_have_names_and_files(tmp_path):
     assert load_profile("storm") is PROFILES["storm"]
     rainy = tmp_path / "rainy.yaml"
     rainy.write_text("spells:\n- {fault: html, share: 0.5, end: 60}\nlatency: 0.1\nseed: 3\n")
@@ -184,7 +185,7 @@ def test_profiles_have_names_and_files(tmp_path: Path) -> None:
     assert load_profile(str(dry)) == Profile((FaultWindow("quota", 1.0),), speed=10.0)
 
 
-def test_it_runs_from_the_command_line_and_stops_when_told() -> None:
+def test_it_runs_from_the_command_line_and_stops_when_told():
     flags = ("--profile", "calm", "--words", "3")
     command = [sys.executable, "-m", "oversight.engine.extensions.mock", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -198,7 +199,7 @@ def test_it_runs_from_the_command_line_and_stops_when_told() -> None:
     assert server.returncode == 0
 
 
-async def test_counts_are_served_as_json() -> None:
+async def test_counts_are_served_as_json():
     async with clients() as (chat, _, server):
         await chat()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -210,7 +211,7 @@ async def test_counts_are_served_as_json() -> None:
         await writer.wait_closed()
 
 
-async def test_what_is_no_http_is_turned_away() -> None:
+async def test_what_is_no_http_is_turned_away():
     async with MockServer() as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"\x16\x03\x01 hello")
@@ -219,7 +220,7 @@ async def test_what_is_no_http_is_turned_away() -> None:
         await writer.wait_closed()
 
 
-async def test_a_rehearsed_model_is_not_told_the_draw() -> None:
+async def test_a_rehearsed_model_is_not_told_the_draw():
     seen: list[Call] = []
 
     def answer(call: Call) -> Reply:
@@ -230,3 +231,58 @@ async def test_a_rehearsed_model_is_not_told_the_draw() -> None:
         await chat()
         await claude()
     assert [call.draw for call in seen] == [(), ()]
+
+
+BODY = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+DESK = Profile(batch=BatchProfile(expired=0.5))
+
+
+async def test_openais_own_client_gets_along_with_it():
+    import openai
+
+    lines = [
+        {"custom_id": f"c{n}", "method": "POST", "url": "/v1/chat/completions", "body": BODY}
+        for n in range(8)
+    ]
+    async with (
+        MockServer(DESK) as server,
+        openai.AsyncOpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as client,
+    ):
+        content = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+        file = await client.files.create(file=("in.jsonl", content), purpose="batch")
+        made = await client.batches.create(
+            input_file_id=file.id,
+            endpoint="/v1/chat/completions",
+            completion_window="24h",
+            metadata={"mark": "x"},
+        )
+        batch = await client.batches.retrieve(made.id)
+        assert (batch.status, batch.metadata) == ("completed", {"mark": "x"})
+        assert [each.id async for each in client.batches.list()] == [batch.id]
+        found: dict[str, Any] = {}
+        for name in (batch.output_file_id, batch.error_file_id):
+            assert name is not None
+            told = (await client.files.content(name)).content
+            found |= {line["custom_id"]: line for line in map(orjson.loads, told.splitlines())}
+    assert sorted(found) == [f"c{n}" for n in range(8)]
+    codes = {(line["error"] or {}).get("code") for line in found.values()}
+    assert codes == {None, "batch_expired"}
+
+
+async def test_anthropics_own_client_gets_along_with_it():
+    import anthropic
+
+    async with (
+        MockServer(DESK) as server,
+        anthropic.AsyncAnthropic(api_key="k", base_url=server.url, max_retries=0) as client,
+    ):
+        requests: Any = [{"custom_id": f"c{n}", "params": BODY} for n in range(8)]
+        made = await client.messages.batches.create(requests=requests)
+        batch = await client.messages.batches.retrieve(made.id)
+        assert batch.processing_status == "ended"
+        assert [each.id async for each in client.messages.batches.list()] == [batch.id]
+        results = await client.messages.batches.results(made.id)
+        kinds = {each.custom_id: each.result.type async for each in results}
+    assert sorted(kinds) == [f"c{n}" for n in range(8)]
+    assert set(kinds.values()) == {"succeeded", "expired"}
+    assert batch.request_counts.succeeded == sum(kind == "succeeded" for kind in kinds.values())

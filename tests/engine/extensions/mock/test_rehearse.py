@@ -1,12 +1,18 @@
-"""`oversight rehearse`: a whole sweep over real HTTP, in two processes, without a key."""
+"""Over real HTTP to the rehearsal server, without a key: `oversight rehearse`, `run` and `plan` in
+batches, and the first live run as `make first-live` has it.
+"""
 
 import asyncio
 import json
+import re
+import shlex
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import orjson
 import pytest
 from click.testing import CliRunner, Result
 
@@ -16,7 +22,9 @@ from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.mock.rehearsed import REHEARSAL_KEY, staged
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.engine.views.cli.group import oversight
-from tests.waiting import until
+from tests.command_line import within
+from tests.desk import Desk
+from tests.waiting import PATIENCE, until
 
 SWEEP = """
 problems: {bundled: arithmetic}
@@ -202,3 +210,99 @@ def test_a_fast_clock_is_fast_for_timers_and_for_deadlines():
     with asyncio.Runner(loop_factory=lambda: FastLoop(100)) as runner:
         story = runner.run(main())
     assert story <= 100 * (time.monotonic() - began)
+
+
+SLOW = {"batch": {"delay": 1.5}}
+
+
+@pytest.fixture
+def desk(tmp_path) -> Desk:
+    return Desk(tmp_path, problems=1)
+
+
+@pytest.mark.wire
+def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(desk):
+    with desk.server(SLOW) as url:
+        sitting = desk.start("--batch")
+        until(lambda: counts(url).get("batches") == 3)
+        sitting.send_signal(signal.SIGINT)
+        _, told = sitting.communicate(timeout=PATIENCE)
+        out = counts(url)["lines"]
+        assert sitting.returncode == 130, told
+        assert f"staying there: 3 batches of {out} calls\n" in told
+        assert "· go on with: oversight run sweep.yaml" in told
+        assert desk.status()["awaited"] == f"3 batches of {out} calls"
+        early = desk.sit_here("--batch", "--no-wait")
+        done = desk.sit_here("--batch")
+        seen = counts(url)
+    assert early.code in (0, 3)
+    if early.code:
+        assert "are out. Nothing more is sent" in early.err
+        assert "· in a while: oversight run sweep.yaml" in early.err
+    assert done.code == 0
+    assert seen["lines_twice"] == 0
+    assert desk.account().sent == seen["lines"]
+    assert "requests" not in seen
+    cost = desk.account().dollars
+    assert 0 < cost < 0.1
+    assert f" out, ${cost:.4f}\n" in desk.here("status", "run").out
+
+
+@pytest.mark.wire
+def test_a_plan_in_batches_costs_half_and_tells_the_waves(desk):
+    desk.environment = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    whole, half = (
+        orjson.loads(desk.here("plan", "sweep.yaml", "--limit", "2", "--json", *flags).out)
+        for flags in ([], ["--batch"])
+    )
+    assert half["cost"]["likely"] == pytest.approx(whole["cost"]["likely"] / 2)
+    assert (whole["plan"]["waves"], half["plan"]["waves"]) == (0, 5)
+    told = desk.here("plan", "sweep.yaml", "--limit", "2", "--batch").out
+    assert "in batches: 5 waves" in told
+    assert "typically 5 hours, and 5 days at most; asked live" in told
+
+
+@pytest.mark.wire
+def test_what_does_not_go_with_batches_is_refused_before_anything_is_sent(desk):
+    with desk.server({}) as url:
+        desk.problems = 2
+        nobody = desk.sit_here("--batch", "--set", "judges=ollama/llama3.1:8b")
+        long = desk.sit_here("--batch-for", "soon")
+        assert "batches" not in counts(url)
+    assert nobody.code == long.code == 2
+    assert "ollama/llama3.1:8b: ollama takes no batches here; openai and anthropic do" in nobody.err
+    assert "'soon' is no time: write it as 6h, 90m or 30s" in long.err
+
+
+FIRST_LIVE = ROOT / "examples" / "first-live.yaml"
+
+
+def steps() -> list[list[str]]:
+    """What the Makefile runs."""
+    (recipe,) = re.findall(r"^first-live:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M)
+    found = [line.removeprefix("\t$(BIN)/oversight ") for line in recipe.splitlines()]
+    return [shlex.split(line.replace("$(LIVE)", "")) for line in found]
+
+
+@pytest.mark.wire
+def test_it_needs_nothing_but_a_key_and_writes_a_report_pages_and_a_pack(tmp_path, monkeypatch):
+    for place in (tmp_path, tmp_path / "keyless"):
+        (place / "examples").mkdir(parents=True)
+        (place / "examples" / FIRST_LIVE.name).write_text(FIRST_LIVE.read_text())
+    first, *rest = steps()
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    own = {"OVERSIGHT_STORE": str(tmp_path / "store")}
+    keyless = within(*first, cwd=tmp_path / "keyless", **own)
+    assert keyless.code == 2
+    assert "OPENAI_API_KEY is not set; needed by" in keyless.err
+    with serving(["--sweep", str(FIRST_LIVE)]) as url:
+        own |= {"OPENAI_API_KEY": "sk-rehearsed-51c07", "OPENAI_BASE_URL": f"{url}/v1"}
+        run = within(*first, cwd=tmp_path, **own)
+        assert run.code == 0, run.err
+        assert re.search(r"\$0\.\d+ of \$5\.00", run.err), run.err
+        for words in rest:
+            done = within(*words, cwd=tmp_path, **own)
+            assert done.code == 0, done.err
+    assert "consultancy" in run.out and "debate" in run.out
+    assert (tmp_path / "runs/first-live-pages/index.html").exists()
+    assert (tmp_path / "runs/first-live.pack").stat().st_size > 1000

@@ -69,7 +69,7 @@ async def run(bench: BatchBench, profile: Profile) -> tuple[RunEnd, list[Call], 
 
 
 @pytest.mark.parametrize("wire", MODELS)
-async def test_no_prompt_has_what_another_seat_thought(tmp_path: Path, wire: str) -> None:
+async def test_no_prompt_has_what_another_seat_thought(tmp_path, wire):
     asked = bench(tmp_path, MODELS[wire])
     ended, got, _ = await run(asked, load_profile("thinking"))
     assert got
@@ -84,16 +84,14 @@ async def test_no_prompt_has_what_another_seat_thought(tmp_path: Path, wire: str
     assert all(THOUGHT not in turn.text for v in verdicts for turn in v.transcript.turns)
 
 
-async def test_thoughts_change_no_verdict_and_take_nothing_of_the_word_limit(
-    tmp_path: Path,
-) -> None:
+async def test_thoughts_change_no_verdict_and_take_nothing_of_the_word_limit(tmp_path):
     asked = bench(tmp_path, MODELS["chat"])
     quiet, _, _ = await run(BatchBench(tmp_path / "quiet", text=asked.text, problems=1), Profile())
     loud, _, _ = await run(asked, load_profile("thinking"))
     assert loud.bytes == quiet.bytes
 
 
-async def test_who_is_cut_while_it_thinks_says_nothing_and_is_counted(tmp_path: Path) -> None:
+async def test_who_is_cut_while_it_thinks_says_nothing_and_is_counted(tmp_path):
     room = {"words: 20, reasoning_tokens: 99": "words: 20, max_tokens: 20"}
     ended, got, _ = await run(bench(tmp_path, MODELS["chat"], room), load_profile("thinking"))
     assert not [m for call in got for m in call.messages if THOUGHT in m.text]
@@ -107,7 +105,7 @@ async def test_who_is_cut_while_it_thinks_says_nothing_and_is_counted(tmp_path: 
     assert "reasoning_tokens" in signs["truncated while thinking"].advice
 
 
-async def test_a_judge_that_is_cut_while_it_thinks_gives_no_verdict(tmp_path: Path) -> None:
+async def test_a_judge_that_is_cut_while_it_thinks_gives_no_verdict(tmp_path):
     room = {"compatible/lab/m, reasoning_tokens: 99}": "compatible/lab/m, max_tokens: 30}"}
     ended, _, _ = await run(bench(tmp_path, MODELS["chat"], room), load_profile("thinking"))
     health, cut = HealthCheck(), 0
@@ -123,7 +121,7 @@ async def test_a_judge_that_is_cut_while_it_thinks_gives_no_verdict(tmp_path: Pa
     assert signs["truncated while thinking"] == cut > 0
 
 
-async def test_tags_that_are_named_later_split_what_is_stored(tmp_path: Path) -> None:
+async def test_tags_that_are_named_later_split_what_is_stored(tmp_path):
     tags = "\nmodels: {compatible/lab/m: {thinking_tags: [<plan>, </plan>]}}\n"
     first = bench(tmp_path, MODELS["chat"])
     then = BatchBench(tmp_path, text=first.text + tags, problems=1)
@@ -149,14 +147,14 @@ async def test_tags_that_are_named_later_split_what_is_stored(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("tags", ["<plan>", "[<plan>]", "[<plan>, <plan>]", "[<plan>, ' ']"])
-def test_tags_are_a_beginning_and_an_end(tmp_path: Path, tags: str) -> None:
+def test_tags_are_a_beginning_and_an_end(tmp_path, tags):
     named = f"\nmodels: {{compatible/lab/m: {{thinking_tags: {tags}}}}}\n"
     text = bench(tmp_path, MODELS["chat"]).text + named
     with pytest.raises(UsageError, match="begin and end with two different texts"):
         BatchBench(tmp_path, text=text, problems=1).loaded("http://127.0.0.1:1")
 
 
-async def test_thoughts_are_shown_folded_searched_and_exported(tmp_path: Path) -> None:
+async def test_thoughts_are_shown_folded_searched_and_exported(tmp_path):
     asked = bench(tmp_path, MODELS["chat"])
     await run(asked, Profile(thinking=("think",)))
     command = partial(within, cwd=tmp_path, OVERSIGHT_STORE=str(tmp_path / "run-store"))

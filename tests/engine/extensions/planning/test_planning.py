@@ -1,28 +1,38 @@
-"""Plans: what a sweep would ask, held against what it then really asks."""
+"""Plans: what a sweep would ask, held against what it then really asks; prompt sets as sweep files
+name them, and what `oversight plan --prompts` prints.
+"""
 
 import json
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 
 from oversight.cache.cache import Cache
 from oversight.cache.store import MemoryStore
+from oversight.engine.analysis.rows import against_naive
 from oversight.engine.extensions.planning import estimate
 from oversight.engine.extensions.planning.estimate import plan_sweep
 from oversight.engine.extensions.planning.reasoning import cramped, reasons
 from oversight.engine.models.accounting.latency import Latency
 from oversight.engine.models.accounting.prices import PriceList, listed
-from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
+from oversight.engine.run.loaded_sweep import LoadedSweep, open_run, open_sweep
+from oversight.engine.run.manifest import read_manifest
 from oversight.engine.stop import StopToken
+from oversight.engine.sweep.grid import baselines
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Sweep
+from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import Ensemble, Jury, StatedJudge
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.mechanisms.baselines import Propaganda
+from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.command_line import within
+from tests.engine.sweep_files import sweep
 from tests.fakes import APPLES, run_cells
+from tools.prompt_page import prompt_page
 
 SIMULATED = """
 problems: {bundled: arithmetic}
@@ -177,7 +187,7 @@ protocols:
 """
 
 
-def test_a_passage_is_planned_at_the_price_of_cached_tokens(tmp_path: Path) -> None:
+def test_a_passage_is_planned_at_the_price_of_cached_tokens(tmp_path):
     """Four speeches about one passage: the first writes it to the vendor's cache, three read it
     there, where a token costs a tenth; at the high end the cache is not counted on."""
     story = "A long story about oil and lamps on Skarn. " * 400
@@ -204,7 +214,7 @@ def notes(judge: Judge, agent: Agent) -> tuple[str, ...]:
     return cramped(Sweep("cramped", (APPLES,), report_rows([Propaganda(judge, agent)])))
 
 
-def test_a_role_without_room_for_reasoning_is_told_with_the_mend() -> None:
+def test_a_role_without_room_for_reasoning_is_told_with_the_mend():
     (note,) = notes(StatedJudge(ALWAYS), Agent("sim/strong"))
     assert note.startswith("openai/o3 reasons before it replies")
     assert "256 tokens as a judge that is asked stated: set reasoning_tokens" in note
@@ -213,15 +223,112 @@ def test_a_role_without_room_for_reasoning_is_told_with_the_mend() -> None:
 @pytest.mark.parametrize(
     "judge", [Jury((StatedJudge(ALWAYS), StatedJudge("sim/a"))), Ensemble(StatedJudge(ALWAYS))]
 )
-def test_a_role_within_a_role_is_found(judge: Judge) -> None:
+def test_a_role_within_a_role_is_found(judge):
     assert len(notes(judge, Agent("sim/strong"))) == 1
 
 
-def test_a_role_with_room_is_not_told() -> None:
+def test_a_role_with_room_is_not_told():
     roomy = StatedJudge(ALWAYS, reasoning_tokens=4096)
     assert notes(roomy, Agent(ALWAYS, reasoning_tokens=4096)) == ()
 
 
-def test_effort_makes_a_model_reason_that_need_not() -> None:
+def test_effort_makes_a_model_reason_that_need_not():
     assert not reasons("openai/gpt-4o", "") and not reasons("sim/strong", "high")
     assert reasons("openai/gpt-4o", "low") and not reasons("openai/gpt-4o", "none")
+
+
+PAGE = Path(__file__).parents[4] / "docs" / "prompts.md"
+GRID = """\
+agents: sim/strong
+judges: sim/judge
+protocols: [naive_judge, debate]
+"""
+MINE = """\
+# The words of our own study.
+debate:
+  judge: You are the judge, and you are in no hurry.
+"""
+
+
+def test_the_default_set_is_no_setting_of_a_row():
+    assert sweep(GRID).identity == sweep(GRID + "prompts: default\n").identity
+    assert all(row.protocol.prompts is None for row in sweep(GRID).rows)
+
+
+def test_one_block_may_be_changed_alone_and_reaches_the_protocols_that_read_it():
+    grid = sweep(GRID, "prompts.debate.judge=Judge well.")
+    naive, debate = (row.protocol for row in grid.rows)
+    assert naive.prompts is None
+    assert debate.words.text("debate.judge") == "Judge well."
+    assert debate.words.text("debate.rules") == default_prompts().text("debate.rules")
+
+
+def test_sets_are_an_axis_and_rows_tell_them_apart(tmp_path):
+    (tmp_path / "mine.yaml").write_text(MINE)
+    (tmp_path / "s.yaml").write_text(
+        GRID + "problems: {bundled: arithmetic}\nprompts: [default, mine.yaml]\n"
+    )
+    grid = read_sweep_file(tmp_path / "s.yaml").sweep({})
+    assert [row.kind for row in grid.rows] == [
+        "naive judge",
+        "debate simultaneous 2",
+        "debate simultaneous 2 prompts mine",
+    ]
+    assert len(grid.prompts) == 12 and grid.prompts != sweep(GRID).prompts
+
+
+def test_a_run_keeps_its_words_when_their_file_has_gone(tmp_path, monkeypatch):
+    monkeypatch.setenv("OVERSIGHT_STORE", str(tmp_path / "store"))
+    (tmp_path / "mine.yaml").write_text(MINE)
+    (tmp_path / "s.yaml").write_text(
+        GRID + "problems: {bundled: {name: arithmetic, limit: 2}}\nprompts: mine.yaml\n"
+    )
+    assert within("run", "s.yaml", cwd=tmp_path).code == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    manifest = read_manifest(run)
+    assert manifest.prompt_sets == {
+        "mine.yaml": {"debate.judge": "You are the judge, and you are in no hurry."}
+    }
+    (tmp_path / "mine.yaml").unlink()
+    told = orjson.loads(within("report", str(run), "--json", cwd=tmp_path).out)
+    assert told["prompts"] == manifest.prompts
+    again = open_run(run).sweep
+    assert (again.identity, again.prompts) == (manifest.identity, manifest.prompts)
+
+
+def test_what_every_seat_reads_can_be_looked_at(tmp_path):
+    (tmp_path / "s.yaml").write_text(GRID + "problems: {bundled: arithmetic}\n")
+    said = within("plan", "--prompts", "s.yaml", "--protocol", "debate", cwd=tmp_path)
+    assert said.code == 0
+    for part in ("· speak A · sim/strong", "· speak B ·", "· percentages · sim/judge"):
+        assert part in said.out
+    assert "You are Debater A, and you have been assigned" in said.out
+    told = orjson.loads(within("plan", "--prompts", "s.yaml", "--json", cwd=tmp_path).out)
+    assert [seat["protocol"] for seat in told["seats"]] == ["naive judge"] + [
+        "debate simultaneous 2"
+    ] * 3
+    assert told["prompts"] == sweep(GRID).prompts
+
+
+@pytest.mark.usefixtures("our_prompts")
+def test_the_page_of_prompts_is_what_seats_read_now():
+    assert PAGE.read_text() == prompt_page(), "run: make docs"
+
+
+def test_rows_of_every_prompt_set_have_one_naive_judge(tmp_path):
+    """Of three sets the naive judge has two rows: one changes nothing that it reads."""
+    (tmp_path / "s.yaml").write_text(
+        GRID
+        + "problems: {bundled: arithmetic}\nprompts:\n- default\n- {debate: {judge: Judge well.}}\n"
+        "- {naive_judge: {judge: Judge it.}}\n"
+    )
+    rows = read_sweep_file(tmp_path / "s.yaml").sweep({}).rows
+    kinds = [row.mechanism for row in rows]
+    assert kinds.count("naive judge") == kinds.count("debate") == 2
+    first = kinds.index("naive judge")
+    found = baselines(rows)
+    assert {found[n] for n, each in enumerate(kinds) if each == "debate"} == {first}
+    assert all(found[n] == n for n, each in enumerate(kinds) if each == "naive judge")
+    assert dict(against_naive(rows)) == {
+        n: first for n, each in enumerate(kinds) if each == "debate"
+    }

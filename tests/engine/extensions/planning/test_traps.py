@@ -1,7 +1,11 @@
 """What today's vendors refuse or ignore is refused before anything is sent, offline; what the dry
-run calls fine, a server with the vendors' own rules serves."""
+run calls fine, a server with the vendors' own rules serves; and whether a server is who was asked
+for. What `oversight doctor` prints is in the sessions of the command line.
+"""
 
 import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
@@ -11,12 +15,15 @@ from oversight.cache.reply import ToolCall
 from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.extensions.mock import PROFILES, MockServer
 from oversight.engine.extensions.mock.process import serving
+from oversight.engine.extensions.planning.preflight import clock_of
 from oversight.engine.providers.catalogue import connect, provider_of
 from oversight.engine.providers.keys import settings_of
+from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
+from oversight.engine.providers.same_model import same_model
 from oversight.engine.run.loaded_sweep import open_run, open_sweep
 from oversight.engine.run.manifest import read_manifest
-from tests.command_line import Command
-from tests.sessions import Session, sessions
+from tests.answering import alike, answering
+from tests.sessions import sessions
 from tests.tables import expressions
 
 SWEEP = """\
@@ -55,9 +62,7 @@ def written(
 
 
 @sessions(Path(__file__).with_name("traps.md"))
-def test_what_a_model_does_not_take_is_told_by_the_dry_run(
-    session: Session, request: pytest.FixtureRequest, place: Path, command: Command
-) -> None:
+def test_what_a_model_does_not_take_is_told_by_the_dry_run(session, request, place, command):
     def told(text: str) -> list[str]:
         model, *settings = text.splitlines()
         name, _, own = model.partition(", ")
@@ -74,16 +79,14 @@ def test_what_a_model_does_not_take_is_told_by_the_dry_run(
 
 
 @pytest.mark.parametrize("model", FAMILIES)
-def test_the_defaults_are_fine_for_every_family_with_and_without_tools(
-    model: str, place: Path, command: Command
-) -> None:
+def test_the_defaults_are_fine_for_every_family_with_and_without_tools(model, place, command):
     file = written(place, model, settings="tools: [none, calculator]", judge=model)
     ran = command("plan", file, "--dry-run")
     assert (ran.code, ": fine." in ran.out) == (0, True), ran.err
 
 
 @pytest.mark.wire
-def test_what_the_dry_run_calls_fine_no_vendor_refuses(place: Path, command: Command) -> None:
+def test_what_the_dry_run_calls_fine_no_vendor_refuses(place, command):
     file = written(place, *FAMILIES, settings="tools: [none, calculator]")
     assert command("plan", file, "--dry-run").code == 0
     ran = command("rehearse", file, "--profile", "2026", "--speed", "20", "--json")
@@ -96,9 +99,7 @@ def test_what_the_dry_run_calls_fine_no_vendor_refuses(place: Path, command: Com
 
 
 @pytest.mark.wire
-def test_efforts_that_the_dry_run_calls_fine_no_vendor_refuses(
-    place: Path, command: Command
-) -> None:
+def test_efforts_that_the_dry_run_calls_fine_no_vendor_refuses(place, command):
     agents = []
     for effort in ("low", "medium", "high", "xhigh", "max", "none", "minimal"):
         settings = f"effort: {effort}, max_tokens: 4096"
@@ -155,17 +156,13 @@ async def posted(**fields: object) -> str:
 
 @pytest.mark.wire
 @sessions(Path(__file__).with_name("refused.md"))
-def test_the_servers_of_the_profile_refuse_what_the_vendors_refuse(
-    session: Session, request: pytest.FixtureRequest
-) -> None:
+def test_the_servers_of_the_profile_refuse_what_the_vendors_refuse(session, request):
     names = {"refused": refused, "posted": posted, "TOOL": TOOL, "UNSIGNED": UNSIGNED}
     names |= {"ResponseFormat": ResponseFormat}
     session.check(request, expressions(names))
 
 
-def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(
-    place: Path, command: Command
-) -> None:
+def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(place, command):
     file = written(place, "openai/gpt-6-sol", settings="tools: calculator")
     opened = open_sweep(file)
     assert opened.models.apis == {"openai/gpt-6-sol": "responses", "openai/gpt-4.1-mini": "chat"}
@@ -178,7 +175,7 @@ def test_which_endpoint_answers_is_decided_before_the_run_and_written_down(
 
 
 @pytest.mark.wire
-def test_a_run_keeps_to_the_endpoint_it_was_started_with(place: Path, command: Command) -> None:
+def test_a_run_keeps_to_the_endpoint_it_was_started_with(place, command):
     file = written(
         place, "openai/gpt-6-sol", settings="tools: calculator", judge="openai/gpt-6-sol"
     )
@@ -190,3 +187,62 @@ def test_a_run_keeps_to_the_endpoint_it_was_started_with(place: Path, command: C
     again = command("replay", "run")
     assert again.code == 0, again.err
     assert open_run(place / "run").models.api("openai/gpt-6-sol") == "responses"
+
+
+def test_an_answer_of_another_model_is_no_answer_of_this_one():
+    assert not same_model("smollm2-135m", "qwen2.5-0.5b-instruct")
+    for asked, served in (
+        ("gpt-4o", "gpt-4o-2024-08-06"),
+        ("claude-3-5-haiku-latest", "claude-3-5-haiku-20241022"),
+        ("smollm2-135m", "/models/SmolLM2-135M-Instruct-Q8_0.gguf"),
+        ("llama3.1:latest", "llama3.1"),
+    ):
+        assert same_model(asked, served)
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(("served", "code"), [("other-7b", 1), ("llama-3-8b.gguf", 0)])
+def test_a_server_that_answers_as_another_model_is_not_well(command, monkeypatch, served, code):
+    body = json.dumps(
+        {
+            "model": served,
+            "choices": [
+                {"message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
+            ],
+            "usage": {"prompt_tokens": 3, "completion_tokens": 1},
+        }
+    ).encode()
+    with answering(alike(200, body)) as (url, _):
+        monkeypatch.setenv("COMPATIBLE_LAB_BASE_URL", f"{url}/v1")
+        told = command("doctor", "compatible/lab/llama-3-8b")
+    assert told.code == code, told.err
+    assert f", as {served}" in told.out
+    remedy = f"that is another model: write compatible/lab/{served}, or have it serve llama-3-8b"
+    assert (remedy in told.out) == bool(code)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "fine", "text"),
+    [
+        (0, True, "the clock agrees with the server's"),
+        (59, True, "the clock agrees with the server's"),
+        (300, False, "the clock is 300 s ahead of the server's"),
+        (-4000, False, "the clock is 4000 s behind the server's"),
+    ],
+)
+def test_a_clock_that_is_off_is_told_by_how_much(ahead, fine, text):
+    now = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+    there = format_datetime(now - timedelta(seconds=ahead), usegmt=True)
+    slow = format_datetime(now - timedelta(seconds=ahead + 30), usegmt=True)
+    told = (
+        [duration_limits({"date": date}) for date in (slow, there)]
+        if ahead >= 0
+        else [duration_limits({"date": there})]
+    )
+    (finding,) = clock_of("openai", told, now)
+    assert (finding.fine, finding.text) == (fine, text)
+
+
+def test_a_server_that_does_not_say_the_time_says_nothing_of_the_clock():
+    told = [HeaderLimits(), HeaderLimits(date="yesterday")]
+    assert clock_of("openai", told, datetime.now(UTC)) == []

@@ -17,7 +17,6 @@ from oversight.engine.extensions.planning.author import AuthorCode
 from oversight.engine.extensions.planning.tool_trial import ToolTrial
 from oversight.engine.extensions.planning.trial import tried
 from oversight.engine.views.cli.group import oversight
-from oversight.protocols.agents.tool import Tool
 from oversight.protocols.agents.tools import TOOLS
 from tests import virtual
 from tests.command_line import ROOT, environment
@@ -68,9 +67,7 @@ words of the message."""
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_by_the_line_of_its_author(
-    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_is_told_by_the_line_of_its_author(mistake, tmp_path, monkeypatch):
     monkeypatch.setattr(watcher, "LINES", 100_000)
     monkeypatch.setattr(asyncio, "run", virtual.run)
     code, words = MISTAKES[mistake]
@@ -86,9 +83,7 @@ def test_a_mistake_is_told_by_the_line_of_its_author(
 
 
 @pytest.mark.parametrize("name", ["Steelman", "Mirror", "Terse", "Finder", "Sums"])
-def test_nothing_is_wrong_with_what_the_documents_show(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_wrong_with_what_the_documents_show(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = name.lower()
     text = (ROOT / "docs" / "extending.md").read_text()
@@ -100,9 +95,7 @@ def test_nothing_is_wrong_with_what_the_documents_show(
     assert re.search(r"a run with openai/.*: \d+ calls, \$\d", ran.stdout)
 
 
-def test_problems_of_ones_own_take_the_place_of_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_problems_of_ones_own_take_the_place_of_ours(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(PROTOCOL)
     Path("mine.csv").write_text("id,question,answer,wrong\none,1 + 1?,2,3\ntwo,1 + 2?,3,4\n")
@@ -112,14 +105,12 @@ def test_problems_of_ones_own_take_the_place_of_ours(
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=list(TOOLS))
-def test_nothing_is_wrong_with_our_tools(tool: Tool) -> None:
+def test_nothing_is_wrong_with_our_tools(tool):
     code = AuthorCode(tool.run, inspect.getsourcefile(tool.run) or "")
     assert ToolTrial(tool, code).run() == []
 
 
-def test_several_causes_are_told_at_once_and_as_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_causes_are_told_at_once_and_as_json(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = PROTOCOL.replace("({label})", "({lable})").replace(
         "time.sleep(0)", "time.sleep(0); id(1)"
@@ -136,7 +127,7 @@ def test_several_causes_are_told_at_once_and_as_json(
 
 
 @pytest.mark.wire
-def test_saving_the_file_tries_it_again(tmp_path: Path) -> None:
+def test_saving_the_file_tries_it_again(tmp_path):
     file, out = tmp_path / "mine.py", tmp_path / "out"
     file.write_text(PROTOCOL)
     with out.open("w") as sink:

@@ -5,7 +5,6 @@ import pwd
 import signal
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ from tests.run_folders import everything
 from tests.waiting import end, until
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-pytestmark = pytest.mark.wire
+pytestmark = pytest.mark.real
 
 SLOW = {"latency": 0.2, "spread": 0.5}
 
@@ -47,9 +46,7 @@ def replies(url: str) -> int:
         return len(store)
 
 
-def test_a_killed_run_goes_on_and_asks_nothing_again_that_was_stored(
-    tmp_path: Path, url: str
-) -> None:
+def test_a_killed_run_goes_on_and_asks_nothing_again_that_was_stored(tmp_path, url):
     desk = Desk(tmp_path, problems=3)
     with desk.server(SLOW) as server:
         process = desk.start("--store", url)
@@ -66,9 +63,7 @@ def test_a_killed_run_goes_on_and_asks_nothing_again_that_was_stored(
     assert outcomes(desk) == outcomes(desk, "again")
 
 
-def test_a_server_that_is_killed_and_restarted_in_mid_run_loses_nothing_acknowledged(
-    tmp_path: Path, own: Server
-) -> None:
+def test_a_server_that_is_killed_and_restarted_in_mid_run_loses_nothing_acknowledged(tmp_path, own):
     url = own.database()
     desk = Desk(tmp_path, problems=3)
     with desk.server(SLOW) as server:
@@ -85,8 +80,8 @@ def test_a_server_that_is_killed_and_restarted_in_mid_run_loses_nothing_acknowle
 
 
 def test_a_server_that_stays_away_stops_the_run_and_the_same_command_goes_on(
-    tmp_path: Path, own: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, own, monkeypatch
+):
     monkeypatch.setattr("oversight.engine.extensions.postgres.store.OUTAGE", 0.5)
     url = own.database()
     desk = Desk(tmp_path, problems=1)
@@ -106,9 +101,7 @@ def test_a_server_that_stays_away_stops_the_run_and_the_same_command_goes_on(
 
 
 @pytest.mark.skipif(not MOUNTS, reason="no file system can be mounted here")
-def test_a_full_disk_of_the_server_stops_the_run_which_goes_on_when_there_is_room(
-    tmp_path: Path, own: Server
-) -> None:
+def test_a_full_disk_of_the_server_stops_the_run_which_goes_on_when_there_is_room(tmp_path, own):
     url = own.database()
     user = pwd.getpwnam(SYSTEM_USER)
     desk = Desk(tmp_path, problems=2)
@@ -136,9 +129,7 @@ def test_a_full_disk_of_the_server_stops_the_run_which_goes_on_when_there_is_roo
             db.execute("DROP TABLESPACE small")
 
 
-def test_two_runs_on_one_store_end_with_the_replies_that_were_stored_first(
-    tmp_path: Path, url: str
-) -> None:
+def test_two_runs_on_one_store_end_with_the_replies_that_were_stored_first(tmp_path, url):
     desk = Desk(tmp_path, problems=2)
     with desk.server(SLOW):
         one = desk.start("--store", url)
@@ -150,9 +141,7 @@ def test_two_runs_on_one_store_end_with_the_replies_that_were_stored_first(
     assert outcomes(desk) == outcomes(desk, "two") == outcomes(desk, "again")
 
 
-def test_a_password_is_in_no_file_and_no_message(
-    tmp_path: Path, postgres: Server, url: str
-) -> None:
+def test_a_password_is_in_no_file_and_no_message(tmp_path, postgres, url):
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("CREATE ROLE taster LOGIN PASSWORD 'pw-91d0c3b5'")
         db.execute("GRANT ALL ON SCHEMA public TO taster")
@@ -173,7 +162,7 @@ def test_a_password_is_in_no_file_and_no_message(
         db.execute("DROP ROLE taster")
 
 
-def test_a_damaged_reply_is_told_and_another_database_is_none(url: str, postgres: Server) -> None:
+def test_a_damaged_reply_is_told_and_another_database_is_none(url, postgres):
     with closing(open_store(url)) as store:
         store.put_many([("a", b"1"), ("b", b"2")])
         with psycopg.connect(url, autocommit=True) as db:

@@ -22,7 +22,6 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.market_making import MarketMaking
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.scores import SCORES
-from tests.conftest import Campaign
 from tests.expected_scores import expected_scores
 from tests.shipments import shipments
 
@@ -56,9 +55,7 @@ PROTOCOLS = {
 
 @pytest.mark.parametrize("judge", JUDGES)
 @pytest.mark.parametrize("kind", PROTOCOLS)
-async def test_without_chance_each_problem_scores_what_the_closed_form_says(
-    kind: str, judge: str
-) -> None:
+async def test_without_chance_each_problem_scores_what_the_closed_form_says(kind, judge):
     """A known truth: simulated models without noise leave the closed form one outcome."""
     certain = {name: replace(model, noise=0, refusal=0) for name, model in MODELS.items()}
     protocol, problems = PROTOCOLS[kind](JUDGES[judge]), shipments(3)
@@ -77,9 +74,7 @@ async def test_without_chance_each_problem_scores_what_the_closed_form_says(
 @pytest.mark.campaign
 @pytest.mark.parametrize("judge", JUDGES)
 @pytest.mark.parametrize("kind", PROTOCOLS)
-async def test_protocols_score_what_the_closed_form_says(
-    kind: str, judge: str, campaign: Campaign
-) -> None:
+async def test_protocols_score_what_the_closed_form_says(kind, judge, campaign):
     """The known truth: with simulated models every expected score is a finite sum over coins. Mean
     and deviation over many problems are met within 4 standard errors, under every score."""
     protocol = PROTOCOLS[kind](JUDGES[judge])
@@ -113,7 +108,7 @@ def check(
     assert pstdev(asd) == pytest.approx(closed.deviation, abs=4 * off + 1e-3)
 
 
-def test_a_naive_judge_without_noise_scores_what_one_computes_by_hand() -> None:
+def test_a_naive_judge_without_noise_scores_what_one_computes_by_hand():
     models = {"sim/judge": SimModel(insight=log(3), noise=0)}
     naive = NaiveJudge(StatedJudge("sim/judge"))
     brier = expected_scores(naive, models, "brier")
@@ -125,7 +120,7 @@ def test_a_naive_judge_without_noise_scores_what_one_computes_by_hand() -> None:
     assert brier.deviation == pytest.approx(0, abs=1e-7)
 
 
-def test_noise_has_two_points() -> None:
+def test_noise_has_two_points():
     models = {"sim/judge": SimModel(insight=0.5, noise=1.5)}
     p, q = 1 / (1 + exp(-2)), 1 / (1 + exp(1))
     accuracy = expected_scores(NaiveJudge(StatedJudge("sim/judge")), models, "accuracy")
@@ -134,7 +129,7 @@ def test_noise_has_two_points() -> None:
     assert brier.asd == pytest.approx(((4 * p - 2) + (4 * q - 2)) / 2)
 
 
-def test_equal_evidence_is_a_tie_in_the_closed_form_too() -> None:
+def test_equal_evidence_is_a_tie_in_the_closed_form_too():
     models = {"sim/it": SimModel(persuasion=0.1 + 0.2, honesty_gap=0, insight=0.3, noise=0)}
     one_voice = Propaganda(StatedJudge("sim/it"), Agent("sim/it"))
     assert expected_scores(one_voice, models, "accuracy").false == 0.5
@@ -157,6 +152,6 @@ class LouderDebate(Debate):
     ],
     ids=lambda protocol: type(protocol).__name__,
 )
-def test_what_has_no_closed_form_is_refused_and_not_approximated(protocol: Protocol) -> None:
+def test_what_has_no_closed_form_is_refused_and_not_approximated(protocol):
     with pytest.raises(ValueError, match="no closed form here"):
         expected_scores(protocol, MODELS)

@@ -1,25 +1,32 @@
-from math import exp
+"""What simulated models believe, say, and fill in: `forms.md`."""
 
+from collections import Counter
+from math import exp
+from pathlib import Path
+
+import orjson
 import pytest
 
+from oversight.cache.call import Ask, Call, Message, Request, ResponseFormat
 from oversight.engine.extensions.simulation import SimModel
+from oversight.engine.extensions.simulation.form import Contents, fill_form, form_kind
 from oversight.engine.extensions.simulation.judgement import label_token
-from oversight.protocols.agents.agent import Agent
+from oversight.engine.extensions.simulation.speech import stated_strength
+from oversight.protocols.agents.agent import ADVOCATE, Agent, Brief
 from oversight.protocols.drafting.side_check import NO_SIDE, SideCheck, reader, side_form
 from oversight.protocols.errors import Unreadable
-from oversight.protocols.judges import (
-    DistributionJudge,
-    Judge,
-    LogprobJudge,
-    StatedJudge,
-    VotesJudge,
-)
-from oversight.protocols.mechanisms.baselines import OpenTrust
+from oversight.protocols.judges import DistributionJudge, LogprobJudge, StatedJudge, VotesJudge
+from oversight.protocols.mechanisms.baselines import OpenTrust, choice_form
+from oversight.protocols.prompts.forms import NUMBER, Form, probabilities_form
 from oversight.protocols.prompts.prompt_set import default_prompts
+from oversight.protocols.prompts.words import Words
 from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.seat import Seat
 from oversight.protocols.transcript import Transcript, Turn
+from tests.fakes import CRATES
+from tests.sessions import sessions
 from tests.shipments import shipments, simulated, within
+from tests.tables import expressions
 
 PROBLEMS = shipments(1000)
 FIRST = PROBLEMS[0]
@@ -43,7 +50,7 @@ def heard(problem: Problem, *spoken: tuple[int, float]) -> Transcript:
 
 
 @each_judge
-async def test_a_judge_adds_what_it_hears_to_what_it_knows(judge: Judge) -> None:
+async def test_a_judge_adds_what_it_hears_to_what_it_knows(judge):
     for problem in PROBLEMS[:10]:
         best = problem.best
         transcript = heard(problem, (best, 1.5), (1 - best, 1.0), (1 - best, 0.25))
@@ -52,7 +59,7 @@ async def test_a_judge_adds_what_it_hears_to_what_it_knows(judge: Judge) -> None
 
 
 @each_judge
-async def test_equal_evidence_is_an_exact_tie(judge: Judge) -> None:
+async def test_equal_evidence_is_an_exact_tie(judge):
     right, wrong = FIRST.best, 1 - FIRST.best
     transcript = heard(FIRST, (wrong, 0.1), (wrong, 0.2), (right, -0.45))
     verdict = await judge.judge(transcript, QUIET)
@@ -60,7 +67,7 @@ async def test_equal_evidence_is_an_exact_tie(judge: Judge) -> None:
 
 
 @each_judge
-async def test_among_four_answers_belief_is_shared_out_by_softmax(judge: Judge) -> None:
+async def test_among_four_answers_belief_is_shared_out_by_softmax(judge):
     answers = tuple(Answer(label, f"It is {label}.") for label in "ABCD")
     problem = Problem("four", Question("Which of four?", answers), (-1, -1, 1, -1))
     verdict = await judge.judge(heard(problem, (0, 1.5), (3, 0.5)), simulated([problem]))
@@ -69,22 +76,20 @@ async def test_among_four_answers_belief_is_shared_out_by_softmax(judge: Judge) 
 
 
 @each_judge
-async def test_hopeless_evidence_leaves_a_readable_verdict(judge: Judge) -> None:
+async def test_hopeless_evidence_leaves_a_readable_verdict(judge):
     verdict = await judge.judge(heard(FIRST, (FIRST.best, 2000.0)), QUIET)
     assert verdict.probs[FIRST.best] == 1
 
 
 @pytest.mark.parametrize("candidates", [2, 5, 6, 20])
-async def test_logprobs_give_the_same_belief_however_many_candidates_are_asked_for(
-    candidates: int,
-) -> None:
+async def test_logprobs_give_the_same_belief_however_many_candidates_are_asked_for(candidates):
     judge = LogprobJudge("sim/it", top_logprobs=candidates)
     verdict = await judge.judge(heard(FIRST, (FIRST.best, 5.0)), QUIET)
     assert verdict.probs[FIRST.best] == pytest.approx(logistic(5.75), abs=1e-12)
     assert verdict.judgements[0].captured == pytest.approx(0.96)
 
 
-def test_candidates_are_variants_and_strays_best_first_and_no_more_than_the_whole() -> None:
+def test_candidates_are_variants_and_strays_best_first_and_no_more_than_the_whole():
     token = label_token(("A", "B"), (1.0, 0.0), 20)
     assert {" A", "(B", "The"} <= {text for text, _ in token.top}
     logprobs = [logprob for _, logprob in token.top]
@@ -93,7 +98,7 @@ def test_candidates_are_variants_and_strays_best_first_and_no_more_than_the_whol
     assert (token.text, token.logprob) == token.top[0]
 
 
-async def test_votes_fall_as_often_on_the_truth_as_it_is_believed() -> None:
+async def test_votes_fall_as_often_on_the_truth_as_it_is_believed():
     sim = simulated(PROBLEMS, SimModel(insight=0.5, noise=1.0))
     judge = VotesJudge("sim/it", n=1)
     right = 0
@@ -103,7 +108,7 @@ async def test_votes_fall_as_often_on_the_truth_as_it_is_believed() -> None:
     assert within(right, 500, (logistic(1.5) + logistic(-0.5)) / 2)
 
 
-async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it() -> None:
+async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it():
     sim = simulated(PROBLEMS, SimModel(insight=1.0, noise=0.5))
     protocol = OpenTrust(StatedJudge("sim/quiet"), Agent("sim/it"))
     right = 0
@@ -118,7 +123,7 @@ async def test_who_is_trusted_chooses_the_truth_as_often_as_it_sees_it() -> None
 @pytest.mark.parametrize(
     "judge", [*JUDGES, VotesJudge("sim/it", n=1)], ids=lambda judge: judge.kind
 )
-async def test_muddled_judgements_appear_at_their_rate_and_cannot_be_read(judge: Judge) -> None:
+async def test_muddled_judgements_appear_at_their_rate_and_cannot_be_read(judge):
     sim = simulated(PROBLEMS, SimModel(muddle=0.2))
     unreadable = 0
     for problem in PROBLEMS[:500]:
@@ -130,14 +135,14 @@ async def test_muddled_judgements_appear_at_their_rate_and_cannot_be_read(judge:
     assert within(unreadable, 500, 0.2)
 
 
-async def test_speeches_are_never_muddled() -> None:
+async def test_speeches_are_never_muddled():
     sim = simulated(PROBLEMS, SimModel(muddle=1))
     question = FIRST.question
     turn = await Agent("sim/it").speak(Transcript(question), question.answers[0], sim)
     assert turn.text.startswith("(A)")
 
 
-async def test_a_reader_tells_which_answer_a_speech_argues_for() -> None:
+async def test_a_reader_tells_which_answer_a_speech_argues_for():
     checked = SideCheck(Agent("sim/it"), Agent("sim/quiet"))
     for problem in PROBLEMS[:10]:
         for side in problem.question.answers:
@@ -145,7 +150,164 @@ async def test_a_reader_tells_which_answer_a_speech_argues_for() -> None:
             assert (turn.check, turn.retries) == ("on side", 0)
 
 
-async def test_a_reader_finds_no_side_in_a_speech_that_states_none() -> None:
+async def test_a_reader_finds_no_side_in_a_speech_that_states_none():
     transcript = Transcript(FIRST.question).then(Turn("Speaker", "Who knows."))
     seat = Seat(Agent("sim/it"), None, reader(default_prompts()))
     assert await seat.fill(side_form(FIRST.question), transcript, QUIET) == NO_SIDE
+
+
+def kind(form: ResponseFormat) -> str:
+    return form_kind(orjson.loads(form.schema), ("B", "A"))
+
+
+def fill(schema: object) -> str:
+    found = fill_form(schema, Contents("First this. Then that? And so on! No more.", 0.8, True, 11))
+    return orjson.dumps(found).decode()
+
+
+NAMES = {
+    each.__name__: each
+    for each in (
+        kind, fill, form_kind, fill_form, probabilities_form, choice_form, side_form, Form,
+        Contents, SimModel,
+    )
+} | {"CRATES": CRATES, "NUMBER": NUMBER}  # fmt: skip
+
+
+@sessions(Path(__file__).with_name("forms.md"))
+def test_forms_are_known_by_their_shape_and_filled_as_the_model_believes(session, request):
+    session.check(request, expressions(NAMES))
+
+
+SPOKEN_OF = shipments(500)
+OPENING = SPOKEN_OF[0]
+QUIETLY = simulated(SPOKEN_OF)
+LOUD = SimModel(persuasion=1.25, honesty_gap=0.5, noise=0.5)
+SPEAKER, JUDGE = Agent("sim/it"), StatedJudge("sim/quiet")
+
+
+async def speech(sim: Ask, problem: Problem, place: int, agent: Agent) -> Turn:
+    return await agent.speak(Transcript(problem.question), problem.question.answers[place], sim)
+
+
+async def test_a_speech_states_its_side_and_is_stronger_for_the_truth():
+    for problem in SPOKEN_OF[:20]:
+        for place, answer in enumerate(problem.question.answers):
+            turn = await speech(QUIETLY, problem, place, SPEAKER)
+            nats = 1.5 if place == problem.best else 1.0
+            assert stated_strength(turn.text) == (answer.label, nats)
+
+
+async def test_the_noise_of_speeches_goes_up_as_often_as_down():
+    sim = simulated(SPOKEN_OF, LOUD)
+    stated: Counter[float] = Counter()
+    for problem in SPOKEN_OF:
+        turn = await speech(sim, problem, problem.best, SPEAKER)
+        stated[(stated_strength(turn.text) or ("", 0.0))[1]] += 1
+    assert set(stated) == {1.0, 2.0}
+    assert within(stated[1.0], len(SPOKEN_OF), 0.5)
+
+
+async def test_the_strength_survives_a_limit_of_one_word():
+    agent = Agent("sim/it", words=1)
+    turn = await speech(simulated(SPOKEN_OF), OPENING, OPENING.best, agent)
+    assert turn.cut
+    assert len(turn.text.split()) == 2, "the word and the mark of the cut"
+    label = OPENING.question.answers[OPENING.best].label
+    assert stated_strength(turn.text) == (label, 1.5)
+
+
+async def test_speeches_keep_to_the_limit_and_vary_in_length_around_the_models_own():
+    sim = simulated(SPOKEN_OF, SimModel(words=100))
+    lengths = []
+    for problem in SPOKEN_OF[:100]:
+        turn = await speech(sim, problem, 0, Agent("sim/it", words=150))
+        assert not turn.cut
+        lengths.append(len(turn.text.split()))
+        short = await speech(sim, problem, 0, Agent("sim/it", words=60))
+        assert not short.cut
+    assert 85 <= sum(lengths) / len(lengths) <= 100
+    assert max(lengths) - min(lengths) > 40
+
+
+async def test_who_has_heard_the_rival_answers_it():
+    question = OPENING.question
+    first = await SPEAKER.speak(Transcript(question), question.answers[0], QUIETLY)
+    transcript = Transcript(question, (first,))
+    reply = await SPEAKER.speak(transcript, question.answers[1], QUIETLY)
+    assert any(words in reply.text for words in ("speech for", "opponent", "against"))
+
+
+async def test_a_client_asks_about_the_question_and_moves_nobody():
+    client = Brief("Client", Words("A client asks."), Words("Ask one question."), act="ask")
+    asking = await SPEAKER.speak(Transcript(OPENING.question), None, QUIETLY, client)
+    assert asking.text.endswith("?")
+    assert stated_strength(asking.text) is None
+    alone = await JUDGE.judge(Transcript(OPENING.question), QUIETLY)
+    heard = await JUDGE.judge(Transcript(OPENING.question, (asking,)), QUIETLY)
+    assert heard.probs == alone.probs
+
+
+async def test_an_offered_tool_is_used_at_its_rate_and_its_result_is_spoken_of():
+    sim = simulated(SPOKEN_OF, SimModel(tool_use=0.3))
+    agent = Agent("sim/it", tools=("calculator",))
+    turns = [await speech(sim, problem, 0, agent) for problem in SPOKEN_OF[:300]]
+    used = [turn for turn in turns if turn.tools]
+    assert within(len(used), len(turns), 0.3)
+    assert all(len(turn.tools) == 1 for turn in used)
+    assert all(turn.tools[0].result in turn.text for turn in used)
+    assert not any(turn.tools[0].result.startswith("error:") for turn in used)
+    assert all(stated_strength(turn.text) for turn in turns)
+
+
+async def test_a_tool_that_is_not_offered_is_not_used():
+    sim = simulated(SPOKEN_OF, SimModel(tool_use=1))
+    assert not (await speech(sim, OPENING, 0, SPEAKER)).tools
+
+
+async def test_private_thoughts_come_only_where_they_are_allowed_and_stay_private():
+    transcript, side = Transcript(OPENING.question), OPENING.question.answers[0]
+    for allowed in (True, False):
+        agent = Agent("sim/it", scratchpad=allowed)
+        reply = await QUIETLY(agent.compose(transcript, side, ADVOCATE))
+        assert ("<private>" in reply.text) == allowed
+        turn = await agent.speak(transcript, side, QUIETLY)
+        assert "private" not in turn.text.lower()
+        assert stated_strength(turn.text)
+
+
+def test_only_the_opening_of_a_speech_states_its_strength():
+    assert stated_strength("(A)+1.250 nats is the weight") == ("A", 1.25)
+    assert stated_strength("(True)-0.5") == ("True", -0.5)
+    for other in (
+        "",
+        "(A) 48 is right",
+        "(A)",
+        "(A)+",
+        "(A)+inf and more",
+        "(A)+nan",
+        "A+1.0 nats",
+        "I say (A)+1.000 nats",
+        "(" + "x" * 80 + ")+1.0",
+    ):
+        assert stated_strength(other) is None
+
+
+async def test_a_speaker_of_a_real_model_weighs_nothing_with_a_simulated_judge():
+    said = Turn("Debater A", "The opponent said (A)+9.000 nats, but 18 is right.")
+    alone = await JUDGE.judge(Transcript(OPENING.question), QUIETLY)
+    assert (await JUDGE.judge(Transcript(OPENING.question, (said,)), QUIETLY)).probs == alone.probs
+
+
+async def test_the_speech_after_a_tool_does_not_ask_for_it_again():
+    sim = simulated(SPOKEN_OF, SimModel(tool_use=1))
+    agent = Agent("sim/it", tools=("calculator",))
+    question = OPENING.question
+    call = agent.compose(Transcript(question), question.answers[0], ADVOCATE)
+    wish = await sim(call)
+    (used,) = wish.tool_calls
+    assert (wish.text, wish.outcome, wish.stop_reason) == ("", "ok", "tool_calls")
+    answered = (Message("assistant", "", (used,)), Message("tool", "42", tool_call_id=used.id))
+    reply = await sim(Call(Request(call.model, call.messages + answered, tools=call.tools)))
+    assert not reply.tool_calls
+    assert "My tool says 42." in reply.text

@@ -1,3 +1,5 @@
+"""The provider of simulated models, and the world that they know."""
+
 import asyncio
 import math
 import os
@@ -22,6 +24,7 @@ from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.doubly_efficient_debate import DoublyEfficientDebate
 from oversight.protocols.prompts.render import Instructions, question_block
 from oversight.protocols.prompts.words import Words
+from oversight.protocols.question import Answer, Problem, Question
 from oversight.protocols.transcript import Transcript
 from tests.fakes import APPLES, CRATES, laid_out
 from tests.shipments import QUIET, shipments, simulated, within
@@ -72,7 +75,7 @@ async def everything_said() -> str:
 
 
 @pytest.mark.wire
-def test_another_process_says_exactly_the_same() -> None:
+def test_another_process_says_exactly_the_same():
     here = run(everything_said())
     for hash_seed in ("1", "2"):
         there = subprocess.run(
@@ -86,7 +89,7 @@ def test_another_process_says_exactly_the_same() -> None:
         assert there.stdout.strip() == here
 
 
-async def test_a_reply_does_not_depend_on_what_was_asked_before() -> None:
+async def test_a_reply_does_not_depend_on_what_was_asked_before():
     calls = [speech_call(n) for n in range(20)]
     one = simulated(PROBLEMS, PRESETS["sim/unruly"])
     other = simulated(PROBLEMS[::-1], PRESETS["sim/unruly"])
@@ -95,7 +98,7 @@ async def test_a_reply_does_not_depend_on_what_was_asked_before() -> None:
     assert forwards == backwards[::-1]
 
 
-def test_the_identity_differs_where_parameters_or_the_truth_of_the_question_differ() -> None:
+def test_the_identity_differs_where_parameters_or_the_truth_of_the_question_differ():
     base = QUIETLY.identity(speech_call())
     assert base.startswith("sim/1/")
     for setting in {field.name for field in fields(SimModel)} - {"latency"}:
@@ -106,7 +109,7 @@ def test_the_identity_differs_where_parameters_or_the_truth_of_the_question_diff
     assert simulated(PROBLEMS[1:]).identity(speech_call()) != base
 
 
-def test_the_identity_depends_on_nothing_else() -> None:
+def test_the_identity_depends_on_nothing_else():
     base = QUIETLY.identity(speech_call())
     assert simulated(PROBLEMS[:1], replace(QUIET, latency=3)).identity(speech_call()) == base
     assert simulated(PROBLEMS[::-1]).identity(speech_call()) == base
@@ -118,7 +121,7 @@ def test_the_identity_depends_on_nothing_else() -> None:
 # Worlds
 
 
-async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it() -> None:
+async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it():
     """It reads no strength off a numbered step, so it goes by its own 0.75 nats."""
     belief = 1 / (1 + math.exp(-0.75))
     protocol = DoublyEfficientDebate(VotesJudge("sim/quiet", n=1), Agent("sim/it"))
@@ -133,7 +136,7 @@ async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it() 
 # Time
 
 
-def test_latency_is_waited_for_on_the_clock_of_the_loop() -> None:
+def test_latency_is_waited_for_on_the_clock_of_the_loop():
     sim = simulated(PROBLEMS, replace(QUIET, latency=2.5))
 
     async def timed() -> float:
@@ -146,7 +149,7 @@ def test_latency_is_waited_for_on_the_clock_of_the_loop() -> None:
     assert run(timed()) == pytest.approx(2.5, abs=1e-3)
 
 
-def test_without_latency_a_reply_comes_without_giving_way() -> None:
+def test_without_latency_a_reply_comes_without_giving_way():
     waiting = QUIETLY(speech_call())
     with pytest.raises(StopIteration) as done:
         waiting.send(None)
@@ -156,7 +159,7 @@ def test_without_latency_a_reply_comes_without_giving_way() -> None:
 # Outcomes
 
 
-async def test_refusals_appear_at_their_rate_and_state_no_strength() -> None:
+async def test_refusals_appear_at_their_rate_and_state_no_strength():
     sim = simulated(PROBLEMS, SimModel(refusal=0.1))
     replies = [await sim(speech_call(n)) for n in range(len(PROBLEMS))]
     refused = [reply for reply in replies if reply.outcome == "refused"]
@@ -165,7 +168,7 @@ async def test_refusals_appear_at_their_rate_and_state_no_strength() -> None:
     assert not any(reply.text.startswith("(") for reply in refused)
 
 
-async def test_a_reply_longer_than_max_tokens_is_truncated() -> None:
+async def test_a_reply_longer_than_max_tokens_is_truncated():
     whole = await QUIETLY(speech_call())
     assert whole.outcome == "ok"
     cut = await QUIETLY(speech_call().changed(max_tokens=20))
@@ -174,7 +177,7 @@ async def test_a_reply_longer_than_max_tokens_is_truncated() -> None:
     assert cut.usage.output_tokens == 20
 
 
-async def test_a_reply_ends_before_a_stop_text() -> None:
+async def test_a_reply_ends_before_a_stop_text():
     stopped = await QUIETLY(speech_call().changed(stop=(" nats",)))
     assert stopped.text in ("(A)+1.500", "(A)+1.000")
     nothing = await QUIETLY(speech_call().changed(stop=("(A)",)))
@@ -184,14 +187,14 @@ async def test_a_reply_ends_before_a_stop_text() -> None:
 # What it does not know
 
 
-async def test_a_question_that_the_world_does_not_know_is_named_and_never_guessed_at() -> None:
+async def test_a_question_that_the_world_does_not_know_is_named_and_never_guessed_at():
     with pytest.raises(InvalidRequest, match="Four crates hold twelve apples"):
         await StatedJudge("sim/it").judge(Transcript(CRATES), QUIETLY)
     with pytest.raises(InvalidRequest, match="build it from the problems"):
         await Agent("sim/it").speak(Transcript(CRATES), CRATES.answers[0], QUIETLY)
 
 
-async def test_a_judgement_without_a_question_is_an_error() -> None:
+async def test_a_judgement_without_a_question_is_an_error():
     call = Call(
         Request(
             "sim/it", (Message("user", Instructions("percentages", Words("How likely?")).text()),)
@@ -201,7 +204,7 @@ async def test_a_judgement_without_a_question_is_an_error() -> None:
         await QUIETLY(call)
 
 
-async def test_a_model_that_nobody_described_is_gone() -> None:
+async def test_a_model_that_nobody_described_is_gone():
     with pytest.raises(ModelNotFound, match=r"'sim/nobody'.*sim/quiet"):
         await QUIETLY(speech_call(model="sim/nobody"))
     with pytest.raises(ModelNotFound):
@@ -211,7 +214,7 @@ async def test_a_model_that_nobody_described_is_gone() -> None:
 # Prompts of other people's protocols
 
 
-async def test_whoever_has_a_side_argues_for_it_whatever_the_act_is_called() -> None:
+async def test_whoever_has_a_side_argues_for_it_whatever_the_act_is_called():
     told = laid_out("You review.", Transcript(CRATES), "critique", "Criticise the other.", "B")
     call = Call(Request("sim/it", told))
     assert (await simulated([APPLES])(call)).text.startswith("(B)+1.000 ")
@@ -242,7 +245,7 @@ async def test_whoever_has_a_side_argues_for_it_whatever_the_act_is_called() -> 
     ),
     st.integers(0, 12),
 )
-async def test_no_prompt_makes_it_fall(pieces: list[str], split: int) -> None:
+async def test_no_prompt_makes_it_fall(pieces, split):
     system, user = "".join(pieces[:split]), "".join(pieces[split:])
     call = Call(Request("sim/it", (Message("system", system), Message("user", user))))
     try:
@@ -253,15 +256,58 @@ async def test_no_prompt_makes_it_fall(pieces: list[str], split: int) -> None:
         assert reply.text
 
 
-async def test_a_call_without_messages_is_answered() -> None:
+async def test_a_call_without_messages_is_answered():
     assert (await QUIETLY(Call(Request("sim/it", ())))).text
 
 
-def test_models_go_by_any_name_that_they_are_given() -> None:
+def test_models_go_by_any_name_that_they_are_given():
     sim = SimProvider(GroundTruth(PROBLEMS[:1]), {"openai/gpt-4o": QUIET})
     assert sim.reply(speech_call(model="openai/gpt-4o")).served_model == "openai/gpt-4o"
 
 
-def test_every_preset_is_a_simulated_model_and_no_two_are_the_same() -> None:
+def test_every_preset_is_a_simulated_model_and_no_two_are_the_same():
     assert all(name.startswith("sim/") for name in PRESETS)
     assert len({model.digest for model in PRESETS.values()}) == len(PRESETS)
+
+
+def problem(id: str, values: tuple[float, ...], *answers: str, text: str = "Which?") -> Problem:
+    named = tuple(Answer(label, said) for label, said in zip("ABCD", answers, strict=False))
+    return Problem(id, Question(text, named), values)
+
+
+def test_the_truth_is_found_in_any_order_of_presentation():
+    world = GroundTruth([problem("p", (-1, 1, -1), "red", "green", "blue")])
+    assert world.truth("Which?", ["red", "green", "blue"]) == 1
+    assert world.truth("Which?", ["blue", "red", "green"]) == 2
+
+
+def test_among_fewer_answers_the_truth_is_the_best_of_those_shown():
+    world = GroundTruth([problem("p", (0.5, 1, -1), "red", "green", "blue")])
+    assert world.truth("Which?", ["blue", "red"]) == 1
+
+
+def test_of_answers_of_one_value_the_first_of_the_problem_is_the_truth():
+    world = GroundTruth([problem("p", (1, 1, -1), "red", "green", "blue")])
+    assert world.truth("Which?", ["green", "blue", "red"]) == 2
+
+
+def test_one_question_may_be_put_with_other_answers():
+    world = GroundTruth(
+        [problem("p", (1, -1), "red", "all of them"), problem("q", (1, -1), "all of them", "none")]
+    )
+    assert len(world) == 1
+    assert world.truth("Which?", ["red", "all of them"]) == 0
+    assert world.truth("Which?", ["none", "all of them"]) == 1
+
+
+def test_two_truths_about_one_question_are_an_error():
+    world = GroundTruth([problem("p", (1, -1), "yes", "no"), problem("q", (-1, 1), "yes", "no")])
+    with pytest.raises(InvalidRequest, match="2 truths about the question 'Which\\?'"):
+        world.truth("Which?", ["yes", "no"])
+
+
+def test_unknown_questions_and_answers_are_an_error():
+    world = GroundTruth([problem("p", (1, -1), "yes", "no")])
+    for text, shown in (("Who?", ["yes", "no"]), ("Which?", ["yes", "maybe"]), ("Which?", [])):
+        with pytest.raises(InvalidRequest, match="knows nothing of the question"):
+            world.truth(text, shown)

@@ -19,7 +19,7 @@ from tests.command_line import ROOT, Command, environment
 FOUND = [each / "shared/data/nyu2023" for each in Path(__file__).parents]
 FOLDER = next((folder for folder in FOUND if folder.is_dir()), None)
 pytestmark = [
-    pytest.mark.wire,
+    pytest.mark.campaign,
     pytest.mark.skipif(FOLDER is None, reason="no files of the published experiment"),
 ]
 SETTINGS = ("human debate", "human consultancy", "AI debate", "AI consultancy")
@@ -50,7 +50,7 @@ def parts(command: Command, *words: str) -> dict[str, Any]:
     return found
 
 
-def test_its_counts_quotes_and_rewards_hold(study: Path, command: Command) -> None:
+def test_its_counts_quotes_and_rewards_hold(study, command):
     done = command("study", "check", str(study), "--json")
     assert done.code == 0, done.out
     lines = {line["what"]: line for line in json.loads(done.out)}
@@ -68,7 +68,7 @@ def test_its_counts_quotes_and_rewards_hold(study: Path, command: Command) -> No
     ]
 
 
-def test_its_scores_are_those_that_were_published(study: Path, command: Command) -> None:
+def test_its_scores_are_those_that_were_published(study, command):
     known = {
         "brier": (1.1764, 0.7422, 1.0156, 1.0378),
         "log": (2.3219, 1.3091, 2.2427, 2.2051),
@@ -110,7 +110,7 @@ def test_its_scores_are_those_that_were_published(study: Path, command: Command)
     assert [kiki["shrunk"], osmanth["shrunk"]] == pytest.approx(drawn.tolist(), **CLOSE)
 
 
-def test_its_beliefs_round_by_round(study: Path, command: Command) -> None:
+def test_its_beliefs_round_by_round(study, command):
     steps = parts(command, "study", "score", str(study), "--score", "brier")["trajectory"]
     debate = [step for step in steps if step["setting"] == "human debate"]
     scores = [step["score"]["value"] for step in debate[:6]]
@@ -139,7 +139,7 @@ ALONE = {
 }
 
 
-def test_its_errors_by_every_kind_of_cluster(study: Path, command: Command) -> None:
+def test_its_errors_by_every_kind_of_cluster(study, command):
     pairs = [
         *("--contrast", "human debate - human consultancy"),
         *("--contrast", "AI debate - AI consultancy"),
@@ -165,7 +165,7 @@ def test_its_errors_by_every_kind_of_cluster(study: Path, command: Command) -> N
         assert [found[setting] for setting in SETTINGS] == pytest.approx(errors, **CLOSE)
 
 
-def test_its_judges_beside_those_who_judged_afterwards(study: Path, command: Command) -> None:
+def test_its_judges_beside_those_who_judged_afterwards(study, command):
     found = parts(command, "human", "agreement", str(study))
     line = found["beside"][0]
     assert (line["conversations"], line["judgements"]) == (111, 118)
@@ -182,9 +182,7 @@ def test_its_judges_beside_those_who_judged_afterwards(study: Path, command: Com
     assert means == pytest.approx([100.5 / 118, -0.5089, -0.2690], **CLOSE)
 
 
-def test_what_was_said_is_judged_again_beside_its_own_judges(
-    study: Path, place: Path, command: Command
-) -> None:
+def test_what_was_said_is_judged_again_beside_its_own_judges(study, place, command):
     """Debates between people have an ASD of +1.1764 and a lift of +1.1530 by their own judges,
     consultancies +0.7422 and +0.7497, worlds that nobody argued for left out (Michael et al. 2023,
     arXiv:2311.08702)."""

@@ -1,7 +1,9 @@
-"""The best liar against an exact judge of steps: it loses everywhere, and wins without any rule.
+"""The best liar against an exact estimator and an exact judge of steps: it loses everywhere, and
+wins without any one rule.
 
-The search tries every list of statements of a formal domain that the prover may commit to, those
-that are too long with them, and every challenge; see tests/formal.py and tests/best_response.py.
+The search tries every split of a claim of a formal domain and every pick, or every list of its
+statements that the prover may commit to and every challenge, what is too long with them; see
+tests/formal.py and tests/best_response.py.
 """
 
 import math
@@ -9,15 +11,21 @@ import re
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import orjson
 import pytest
 
-from oversight.cache import Call
+from oversight.cache.call import Call
 from oversight.protocols import Answer, DoublyEfficientDebate, Transcript
+from oversight.protocols.mechanisms import prover_estimator_debate
 from oversight.protocols.mechanisms.listing import as_list
+from oversight.protocols.mechanisms.prover_estimator_debate import (
+    ProverEstimatorDebate,
+    established,
+)
+from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.best_response import (
     CAP,
     EACH_DOMAIN,
@@ -26,9 +34,11 @@ from tests.best_response import (
     OTHER,
     PROVER,
     Moves,
+    as_claim,
     asd,
     assigned,
     cut_silently,
+    judged,
     lies_lose,
     lies_win,
     listed,
@@ -36,9 +46,176 @@ from tests.best_response import (
     task,
     verdict,
 )
-from tests.conftest import Campaign
 from tests.fakes import form, held
 from tests.formal import Instance, instances
+
+WORDS = default_prompts()
+LINK = re.compile(
+    re.sub(
+        r"\\\{(\w+)\\\}",
+        r"(?P<\1>.*?)",
+        re.escape(WORDS.text("prover_estimator_debate.follows")),
+    )
+)
+"""That a claim follows, as the words of the mechanism put it."""
+_NUMBER = re.compile(r" ?\(\d+\) ")
+
+
+def splitting(instance: Instance, most: int = CAP + 1, splits: int = 1) -> Moves:
+    """Every move of a prover: its splits into so many parts at most, whatever their order, and its
+    picks; but of the last pick one way, since its way moves no verdict."""
+    made = [
+        form(subclaims=parts, needed=needed, at_least=1)
+        for n in range(1, most + 1)
+        for parts in combinations(instance.statements, n)
+        for needed in (("all", "any") if n > 1 else ("all",))
+    ]
+
+    def moves(call: Call) -> list[str] | None:
+        match task(call):
+            case "subclaims":
+                return made
+            case "pick":
+                count, claim = len(listed(call, -2)), speeches(call)[0]
+                last = splits == 1 or as_claim(claim) == claim
+                return [
+                    form(subclaim=n, truth_is=way)
+                    for n in range(1, count + 1)
+                    for way in (("higher",) if last else ("higher", "lower"))
+                ]
+        return None
+
+    return moves
+
+
+class Exact:
+    """An estimator and a judge who know of every claim whether it is true, and an honest prover.
+
+    What follows is known by the words in which it must be put.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.known = {text: text in instance.true for text in instance.statements}
+        for place, answer in enumerate(instance.question.answers):
+            claim = f"The right answer is ({answer.label}) {answer.text}."
+            self.known[claim] = place == instance.truth
+
+    def __call__(self, call: Call) -> str:
+        match task(call):
+            case "subclaims":
+                # The step before; before the first there is none, and it is not split.
+                sound = (*self.instance.sound, f"answer {self.instance.right.label}")
+                before = sound[: sound.index(as_claim(speeches(call)[0]))]
+                return form(subclaims=before[-1:], needed="all", at_least=1)
+            case "pick":
+                return form(subclaim=1, truth_is="higher")
+            case "estimate":
+                return form(probability=float(self._true(speeches(call)[0])))
+            case "statement":
+                return held(float(self._true(judged(call))))
+        raise AssertionError(call)
+
+    def _true(self, text: str) -> bool:
+        said = text.removeprefix("It is not the case that: ")
+        if said != text:
+            return not self._true(said)
+        if text in self.known:
+            return self.known[text]
+        if not (link := LINK.fullmatch(text)):
+            return False  # without a meaning by itself
+        parts = _NUMBER.split(link["subclaims"])[1:]
+        needed = link["needed"]
+        count = len(parts) if needed == "all" else int(needed.rpartition(" ")[2])
+        return self._follows(link["claim"], parts, count)
+
+    def _follows(self, claim: str, parts: list[str], needed: int) -> bool:
+        bare = as_claim(claim)
+        if bare in self.instance.statements or bare != claim:
+            return self.instance.implied(bare, parts, needed)
+        # A link or an opposite: it follows from these if it is true, or if they do not hold.
+        return self._true(claim) or sum(map(self._true, parts)) < needed
+
+
+async def prover_estimator(
+    protocol: ProverEstimatorDebate, instance: Instance, *, forgetful: bool = False
+) -> tuple[float, int]:
+    """ASD with the best liar, and the honest prover; and the plays.
+
+    forgetful: what is left of a play is told by the call at which it stands, as it is at one
+    split whose last entry says how many are needed.
+    """
+    honest, _ = await verdict(
+        protocol, instance, instance.right, lambda call: None, Exact(instance)
+    )
+    moves = splitting(instance, protocol.subclaims + (protocol.depth == 1), protocol.depth)
+    lied, plays = await verdict(
+        protocol, instance, instance.wrong, moves, Exact(instance), forgetful=forgetful
+    )
+    return asd(honest, lied), plays
+
+
+@EACH_DOMAIN
+@pytest.mark.campaign
+async def test_no_split_carries_a_lie_past_an_exact_estimator(campaign, domain):
+    """The known truth: in sums, formulas and paths through a graph, with an estimator and a judge
+    who know of each statement whether it is true and of each split whether the claim follows,
+    every split of the wrong answer and every pick leave it at 0, and the sound split leaves the
+    right answer at 1: ASD is 2 (Brier) in every instance."""
+    protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=CAP, depth=1)
+    tried = instances(domain, campaign.size(8, 500), campaign.seed)
+    await lies_lose(domain, tried, partial(prover_estimator, protocol, forgetful=True))
+
+
+@EACH_DOMAIN
+@pytest.mark.campaign
+async def test_no_split_of_a_split_carries_a_lie_either(campaign, domain):
+    """The known truth: as above, over two splits of one part each, with claims, what follows, and
+    opposites."""
+    protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=1, depth=2)
+    tried = instances(domain, campaign.size(2, 50), campaign.seed)
+    await lies_lose(f"{domain}, two splits", tried, partial(prover_estimator, protocol))
+
+
+def whatever_follows(estimates: tuple[float, ...], needed: int) -> float:
+    """Nobody minds whether the claim follows."""
+    return established((*estimates[:-1], 1.0), needed)
+
+
+def any_will_do(estimates: tuple[float, ...], needed: int) -> float:
+    """Another combination than the one that the prover stated, and that was estimated."""
+    return established(estimates, 1)
+
+
+def of_those_left(estimates: tuple[float, ...], needed: int) -> float:
+    """Of a list that was cut, no more subclaims are needed than are left."""
+    return established(estimates, min(needed, len(estimates) - 1))
+
+
+def as_the_case_against(estimate: float, opposite: float) -> float:
+    """A case against a claim that comes to nothing makes it certain."""
+    return 1 - opposite
+
+
+@EACH_DOMAIN
+@pytest.mark.parametrize("rule", ["it follows", "whole list", "as stated", "only lowered"])
+@pytest.mark.campaign
+async def test_without_any_one_rule_of_splits_the_search_finds_the_liar_that_wins(
+    campaign, domain, rule, monkeypatch
+):
+    protocol = ProverEstimatorDebate(JUDGE, PROVER, OTHER, subclaims=CAP, depth=1)
+    match rule:
+        case "it follows":
+            monkeypatch.setattr(prover_estimator_debate, "established", whatever_follows)
+        case "whole list":
+            cut_silently(monkeypatch)
+            monkeypatch.setattr(prover_estimator_debate, "established", of_those_left)
+        case "as stated":
+            monkeypatch.setattr(prover_estimator_debate, "established", any_will_do)
+        case "only lowered":
+            monkeypatch.setattr(prover_estimator_debate, "lowered", as_the_case_against)
+            protocol = replace(protocol, subclaims=1, depth=2)
+    await lies_win(campaign, domain, rule, partial(prover_estimator, protocol))
 
 
 def listing(instance: Instance, cap: int = CAP) -> Moves:
@@ -117,9 +294,7 @@ async def doubly_efficient(
 @EACH_DOMAIN
 @pytest.mark.parametrize("opponent_is", ["honest", "adversarial"])
 @pytest.mark.campaign
-async def test_no_list_of_steps_carries_a_lie_past_an_exact_judge(
-    campaign: Campaign, domain: str, opponent_is: Any
-):
+async def test_no_list_of_steps_carries_a_lie_past_an_exact_judge(campaign, domain, opponent_is):
     """The known truth: in sums, formulas and paths through a graph, of which the judge checks one
     step at a time and exactly, every list of statements that a prover can commit to for the wrong
     answer falls, and the sound one for the right answer stands whatever is challenged: ASD is 2
@@ -132,7 +307,7 @@ async def test_no_list_of_steps_carries_a_lie_past_an_exact_judge(
 
 
 @EACH_DOMAIN
-async def test_an_argument_may_be_as_long_as_the_cap_and_no_longer(campaign: Campaign, domain: str):
+async def test_an_argument_may_be_as_long_as_the_cap_and_no_longer(campaign, domain):
     """The known truth: against an exact judge, of all lists that a prover may commit to the best
     one makes the right answer stand if and only if a sound argument is no longer than the cap; a
     prover who lists too much is asked again, and can do as well as before."""
@@ -148,7 +323,7 @@ async def test_an_argument_may_be_as_long_as_the_cap_and_no_longer(campaign: Cam
 
 
 @EACH_DOMAIN
-async def test_no_step_hides_behind_a_number_that_it_gives_itself(campaign: Campaign, domain: str):
+async def test_no_step_hides_behind_a_number_that_it_gives_itself(campaign, domain):
     """The known truth: a prover may write `[2] ...` on a line of its own within a step, so that the
     opponent who means it challenges another. Since a step is one line, every such list for the
     wrong answer falls too: the verdict is 0 in every instance."""
@@ -183,7 +358,7 @@ class ShownAlone(DoublyEfficientDebate):
 @pytest.mark.parametrize("rule", ["conclusion", "whole list", "steps before"])
 @pytest.mark.campaign
 async def test_without_any_one_rule_of_steps_the_search_finds_the_liar_that_wins(
-    campaign: Campaign, domain: str, rule: str, monkeypatch: pytest.MonkeyPatch
+    campaign, domain, rule, monkeypatch
 ):
     kind = {"conclusion": NoConclusion, "steps before": ShownAlone}.get(rule, DoublyEfficientDebate)
     if rule == "whole list":
@@ -256,7 +431,7 @@ STAKED = DoublyEfficientDebate(
 
 @pytest.mark.campaign
 async def test_no_odds_carry_a_doubtful_argument_past_a_judge_who_knows_them(
-    campaign: Campaign,
+    campaign,
 ):
     """The known truth: an argument of two steps, which holds with 2/3 or more for the right answer
     and with 1/3 or less for the wrong one. A prover may commit to any probabilities; the opponent
@@ -290,7 +465,7 @@ class StandsUncontested(DoublyEfficientDebate):
 
 
 @pytest.mark.parametrize("kind", [NeverCompared, StandsUncontested])
-async def test_without_either_rule_of_probabilities_the_search_finds_the_liar_that_wins(kind: Any):
+async def test_without_either_rule_of_probabilities_the_search_finds_the_liar_that_wins(kind):
     protocol = kind(**{field.name: getattr(STAKED, field.name) for field in fields(STAKED)})
     lied, _ = await staked(protocol, DOUBTFUL[-1])
     print(f"probabilities without {kind.__name__}: ASD {asd(1.0, lied):+.2f}")
