@@ -266,6 +266,9 @@ def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
         page.locator("#p0").fill("17")
         save(page)
         page.get_by_text("That was the last one").wait_for()
+        page.reload()
+        assert "That was the last one" in page.inner_text("main"), "whoever looks again is told so"
+        server.hear(signal.SIGINT)
         told = server.end()
     assert told.code == 0, told.err
     run = next((tmp_path / "runs").glob("one-*"))

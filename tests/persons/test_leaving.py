@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import signal
 from pathlib import Path
 
 import aiohttp
@@ -38,6 +39,8 @@ async def judge(place: Path, run: Path) -> Ran:
             raters = [ScriptedRater(link, session) for link in links]
             assert "I agree to &lt;b&gt;this" in (await raters[0].get()).text
             assert await asyncio.gather(*(rater.work() for rater in raters)) == [20, 20, 20]
+            await asyncio.to_thread(server.until, "until Ctrl-C")
+            server.hear(signal.SIGINT)
             return await asyncio.to_thread(server.end)
 
 

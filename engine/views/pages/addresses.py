@@ -51,7 +51,7 @@ class Addresses:
         """Requests and replies of a reading. whole: of the one call with this address, by itself
         where that is possible."""
         page = self.to("calls", **_parts(place))
-        return page and f"{page}#{f'c{address[:12]}' if address else anchor(place)}"
+        return f"{page}#c{address[:12]}" if page and address else page
 
 
 class Served(Addresses):
@@ -130,6 +130,10 @@ class SiteAddresses(Addresses):
     def reading(self, place: Place, turns: int = 0) -> str:
         file = super().reading(place, turns)
         return file and f"{file}#{anchor(place, turns)}"
+
+    def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
+        file = super().calls(place, address)
+        return file if "#" in file or not file else f"{file}#{anchor(place)}"
 
 
 class AtDesk(Addresses):

@@ -1,7 +1,9 @@
 """The reader's pages: one reading, several in one file, and their calls."""
 
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from gzip import compress
 
 from markupsafe import Markup, escape
 
@@ -237,7 +239,10 @@ def common(one: str, two: str) -> int:
 def called_page(
     run: RunReader, links: Addresses, sections: list[Markup], name: str, back: str
 ) -> str:
-    """Requests and replies, in the order in which they were answered."""
+    """Requests and replies, in the order in which they were answered; of a site packed, as they
+    repeat each other."""
+    texts = Markup("").join(sections)
+    packed = b64encode(compress(texts.encode("utf-8", "replace"), mtime=0)).decode()
     return run_page(
         "calls",
         run,
@@ -245,7 +250,8 @@ def called_page(
         title=f"requests and replies, {name}",
         here="transcripts",
         name=name,
-        sections=sections,
+        texts="" if links.shared else texts,
+        packed=packed if links.shared else "",
         back=back,
     )
 

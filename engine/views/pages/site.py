@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from itertools import groupby, product
+from itertools import groupby
 from math import isnan
 from pathlib import Path
 from shutil import copyfile, rmtree
@@ -22,7 +22,7 @@ from ...run.run_folder import REPORT
 from ...system.files import replace_file, unwritable
 from .addresses import SiteAddresses
 from .environment import SHEETS_OF, static
-from .figure import ENDINGS, figure_bytes
+from .figure import figure_bytes
 from .findings import DRAWN
 from .measures import measures_of
 from .overview import REPORT_FILES
@@ -204,17 +204,19 @@ def _pages(run: RunReader, places: list[Place]) -> Iterator[tuple[str, str, dict
 
 
 def _draw(run: RunReader, links: SiteAddresses, written: Written) -> None:
-    """The charts as pictures, where there is something to draw with."""
+    """The charts as pictures, where there is something to draw with; not the map, the largest."""
     if find_spec("matplotlib") is None:
         return
-    for kind, ending in product(DRAWN, ENDINGS):
+    for kind in DRAWN:
+        if kind == "heat":
+            continue
         try:
-            picture = figure_bytes(run, kind, ending)
+            picture = figure_bytes(run, kind, "svg")
         except UsageError:
             # This run has nothing to draw there.
             continue
-        written.add(f"figure-{kind}.{ending}", picture)
-        links.add(f"figure-{kind}.{ending}", "figure", kind=f"{kind}.{ending}")
+        file = links.add(f"figure-{kind}.svg", "figure", kind=f"{kind}.svg")
+        written.add(file, picture)
 
 
 @dataclass(slots=True)

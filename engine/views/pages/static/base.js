@@ -362,6 +362,16 @@
     if (done ? done() : follow(event.key)) event.preventDefault();
   });
 
+  /* Requests and replies of a site are packed, as they repeat each other. */
+  const packed = byId("packed");
+  if (packed) {
+    const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
+    new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text().then((text) => {
+      packed.outerHTML = text;
+      if (location.hash) location.replace(location.hash);
+    });
+  }
+
   /* Live */
   const live = byId("live");
   if (live) watch();
