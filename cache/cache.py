@@ -9,13 +9,13 @@ from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from .address import store_key
+from .address import endpoint_tag, store_key
 from .call import Ask, Call, Identity
 from .errors import DamagedEntry, ReplayMiss, StoreError
 from .explain import nearest_recorded
-from .flight import Flight
 from .record import LEAST_SHARED, Record, make_ready, new_record, stored_reply
 from .reply import Reply
 from .shared_work import SharedWork
@@ -59,6 +59,27 @@ class CacheStatistics:
     """Paid for: asked once, and stored unless the mode is `off`."""
     unsaved: int = 0
     """Paid for and lost, because the store could not save them."""
+
+
+class _Flight(Struct, eq=False):
+    """One call on the wire, and the callers who wait for it: cancelling one of them cancels neither
+    the flight nor another."""
+
+    waiting: list["asyncio.Future[Reply]"]
+    task: "asyncio.Task[None] | None" = None
+
+    def land(self, what: Reply | BaseException) -> None:
+        for landing in self.waiting:
+            if landing.done():
+                continue
+            if isinstance(what, Reply):
+                landing.set_result(what)
+            elif isinstance(what, asyncio.CancelledError):
+                landing.cancel()
+            else:
+                landing.set_exception(what)
+        # A fault's traceback holds this object, which would hold the fault.
+        self.waiting.clear()
 
 
 class Cache:
@@ -128,7 +149,7 @@ class Cache:
             self._store_waits = store.waits_for_disk
             self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
         make_ready()
-        self._flights: dict[str, Flight] = {}
+        self._flights: dict[str, _Flight] = {}
         self._refreshed: set[str] = set()
         self._recent: OrderedDict[str, Reply] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -145,18 +166,23 @@ class Cache:
         self._asked += 1
         address = call.address
         identity = self._identity(call)
-        key = store_key(address, identity)
+        key = address + endpoint_tag(identity)
+        landing: asyncio.Future[Reply]
         flight = self._flights.get(key)
         if flight is not None:
             self._shared += 1
-            return await flight.landing()
-        if (self._reads_all or self._may_read(key)) and (
-            reply := self._recall(key, call)
-        ) is not None:
-            self._stored += 1
-            if not self._stored % YIELD_EVERY:
-                await asyncio.sleep(0)
-            return reply
+            landing = asyncio.get_running_loop().create_future()
+            flight.waiting.append(landing)
+            return await landing
+        if self._reads_all or self._may_read(key):
+            reply = self._recent.get(key)
+            if reply is None and (value := self._store.get(key)) is not None:
+                reply = self._handed_out(key, call, stored_reply(key, value, address))
+            if reply is not None:
+                self._stored += 1
+                if not self._stored % YIELD_EVERY:
+                    await asyncio.sleep(0)
+                return reply
         if self._mode == "replay":
             raise self._miss(call, address, identity)
         if self._closed:
@@ -164,10 +190,10 @@ class Cache:
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
-        paying = loop.create_task(self._pay(call, key, address, identity))
-        flight = self._flights[key] = Flight(loop, paying)
-        flight.task.add_done_callback(partial(self._landed, key))
-        return await flight.landing()
+        landing = loop.create_future()
+        flight = self._flights[key] = _Flight([landing])
+        flight.task = loop.create_task(self._pay(call, key, address, identity, flight))
+        return await landing
 
     async def __aenter__(self) -> Self:
         return self
@@ -198,7 +224,9 @@ class Cache:
         identity = self._identity(call)
         key = store_key(call.address, identity)
         if not self._may_read(key) or self._store.get(key) is None:
-            await self._pay(call, key, call.address, identity, reply)
+            flight = _Flight([landing := asyncio.get_running_loop().create_future()])
+            await self._pay(call, key, call.address, identity, flight, reply)
+            await landing
 
     @property
     def statistics(self) -> CacheStatistics:
@@ -215,14 +243,15 @@ class Cache:
         """Let every flight land and save it. What is stored can still be read afterwards."""
         self._closed = True
         while self._flights:
-            await asyncio.wait([flight.task for flight in self._flights.values()])
+            await asyncio.wait([flight.task for flight in self._flights.values() if flight.task])
         if self._writer is not None:
             await self._writer.close()
 
     async def abandon(self) -> None:
         """Cancel the flights, which may have been paid, and save those that had landed."""
         for flight in self._flights.values():
-            flight.task.cancel()
+            if flight.task:
+                flight.task.cancel()
         await self.close()
 
     def _repeated(self, calls: int, joined: bool) -> None:
@@ -256,25 +285,14 @@ class Cache:
             self._refreshed.add(key)
         return fresh
 
-    def _recall(self, key: str, call: Call) -> Reply | None:
-        """The stored reply: from memory if it was handed out a moment ago, else from the store."""
-        reply = self._recent.get(key)
-        if reply is not None:
-            return reply
-        if (value := self._store.get(key)) is not None:
-            reply = self._read(call, stored_reply(key, value, call.address))
-            self._remember(key, reply)
-        return reply
-
-    def _read(self, call: Call, reply: Reply) -> Reply:
-        """A reply, as all who asked get it."""
-        tags = self._tags(call.request.model)
-        return reply.split(tags) if tags else reply
-
-    def _remember(self, key: str, reply: Reply) -> None:
+    def _handed_out(self, key: str, call: Call, reply: Reply) -> Reply:
+        """A reply, as all who asked get it; it stays in memory for a while."""
+        if tags := self._tags(call.request.model):
+            reply = reply.split(tags)
         self._recent[key] = reply
         if len(self._recent) > REPLIES_IN_MEMORY:
             self._recent.popitem(last=False)
+        return reply
 
     async def _pay(
         self,
@@ -282,53 +300,59 @@ class Cache:
         key: str,
         address: str,
         identity: str,
+        flight: _Flight,
         reply: Reply | None = None,
-    ) -> Reply:
-        """The reply, stored. reply: one that came another way than through `inner`."""
-        ours = False
-        if reply is None:
-            reply = await self._inner(call)
-            origin = self._origin(call)
-            if origin or (self._mode == "refresh" and self.token):
-                origin = f"{origin or SIMULATED} {self.token}".rstrip()
-                if reply.origin:
-                    # A provider may answer twice with one object, which others hold by now.
-                    reply = replace(reply, origin=origin)
-                else:
-                    # In place: nobody else has it yet, and each copy would take its time.
-                    force_setattr(reply, "origin", origin)
-                ours = True
-        if ours:
-            force_setattr(reply, "call", address)
-        else:
-            reply = replace(reply, call=address)
-        older = None
-        if self._writer is not None:
-            record = new_record(key, call, reply, identity, int(self._clock()))
-            try:
-                older = await self._put(key, lambda: self._packed(record, call))
-            except Exception:
-                self._unsaved += not self._store_waits
+    ) -> None:
+        """Ask, store the reply, and tell all who wait for it. reply: one that came another way than
+        through `inner`."""
+        # One coroutine: what waits beneath it is resumed through every frame above.
+        try:
+            ours = False
+            if reply is None:
+                reply = await self._inner(call)
+                origin = self._origin(call)
+                if origin or (self._mode == "refresh" and self.token):
+                    origin = f"{origin or SIMULATED} {self.token}".rstrip()
+                    if reply.origin:
+                        # A provider may answer twice with one object, which others hold by now.
+                        reply = replace(reply, origin=origin)
+                    else:
+                        # In place: nobody else has it yet, and each copy would take its time.
+                        force_setattr(reply, "origin", origin)
+                    ours = True
+            if ours:
+                force_setattr(reply, "call", address)
+            else:
+                reply = replace(reply, call=address)
+            if self._writer is not None:
+                record = new_record(key, call, reply, identity, int(self._clock()))
+                try:
+                    older = await self._put(key, partial(self._packed, record, call))
+                except Exception:
+                    self._unsaved += not self._store_waits
+                    raise
+                if self._mode == "refresh":
+                    self._refreshed.add(key)
+                # If another process stored a reply first, a replay will meet that one: so do these.
+                if older is not None:
+                    reply = stored_reply(key, older, address)
+            self._new += 1
+            if self._paid is not None:
+                self._paid.add(address)
+            reply = self._handed_out(key, call, reply)
+        except BaseException as fault:
+            flight.land(fault)
+            if not isinstance(fault, Exception):
                 raise
-            if self._mode == "refresh":
-                self._refreshed.add(key)
-        self._new += 1
-        if self._paid is not None:
-            self._paid.add(address)
-        # If another process stored a reply first, a replay will meet that one: return it here too.
-        if older is not None:
-            reply = stored_reply(key, older, address)
-        reply = self._read(call, reply)
-        if self._writer is not None:
-            self._remember(key, reply)
-        return reply
+        else:
+            flight.land(reply)
+        finally:
+            if self._flights.get(key) is flight:
+                del self._flights[key]
 
     def _packed(self, record: Record, call: Call) -> bytes:
         shared = self._beginning(call) if record.call_size >= LEAST_SHARED else ""
         return record.packed(shared).to_bytes()
-
-    def _landed(self, key: str, task: "asyncio.Task[Reply]") -> None:
-        self._flights.pop(key).land(task)
 
     def _miss(self, call: Call, address: str, identity: str) -> ReplayMiss:
         self._missed += 1

@@ -121,7 +121,7 @@ class Request(Struct, frozen=True, dict=True):
             force_setattr(self, "extra_body", canonical_object("extra_body", self.extra_body))
 
     @computed_once
-    def _opening(self) -> bytes:
+    def opening(self) -> bytes:
         """The canonical JSON of any call of this request, up to its draw.
 
         AddressError, which names the field, where a value has no canonical form.
@@ -160,7 +160,7 @@ class Call(Struct, frozen=True, dict=True):
 
         AddressError, which names the field, where a value has no canonical form.
         """
-        return hashlib.sha256(self.request._opening + _ending(self.draw)).hexdigest()
+        return hashlib.sha256(self.request.opening + _ending(self.draw)).hexdigest()
 
     @property
     def canonical(self) -> bytes:
@@ -168,7 +168,7 @@ class Call(Struct, frozen=True, dict=True):
 
         AddressError as `address`.
         """
-        return self.request._opening + _ending(self.draw)
+        return self.request.opening + _ending(self.draw)
 
     @property
     def model(self) -> str:
@@ -271,7 +271,7 @@ Part: TypeAlias = tuple[str, str, int]
 """What a call was for, who was asked, and how many turns there were to hear."""
 
 
-class RecordingAsk:
+class RecordingAsk(Struct, eq=False):
     """An `Ask` that notes what one piece of work asks: each call with its reply, who is asked, and
     what for.
 
@@ -279,76 +279,30 @@ class RecordingAsk:
     through `used_as`; both hand on to one list of notes. Calls that raise are not noted.
     """
 
-    __slots__ = ("_inner", "_shared", "draw", "notes", "part")
-
-    def __init__(
-        self,
-        inner: Ask,
-        notes: list[object] | None = None,
-        draw: tuple[int, ...] = (),
-        part: Part = ("", "", 0),
-        shared: SharedWork | None = None,
-    ) -> None:
-        """shared: what other pieces of work have done already; None: nothing is shared."""
-        self._inner = inner
-        self._shared = shared
-        self.draw = draw
-        self.part = part
-        """The first is `speak`, `draft`, `rate`, `judge`, or the name of a form; the second as
-        everyone calls it: `Debater A`."""
-        # A note does not hold this object, which holds the notes: a circle would keep every
-        # request of a cell in memory until the garbage collector finds it.
-        self.notes: list[object] = [] if notes is None else notes
-        """(part, call, reply) of every call, in the order of the replies; and what else askers
-        note."""
+    inner: Ask
+    notes: list[Any] = []
+    """(part, call, reply) of every call, in the order of the replies; and what else askers note. A
+    note does not hold this object, which holds the notes: a circle would keep every request of a
+    cell in memory until the garbage collector finds it."""
+    draw: tuple[int, ...] = ()
+    part: Part = ("", "", 0)
+    """The first is `speak`, `draft`, `rate`, `judge`, or the name of a form; the second as everyone
+    calls it: `Debater A`."""
+    shared: SharedWork | None = None
+    """What other pieces of work have done already; None: nothing is shared."""
 
     async def __call__(self, call: Call) -> Reply:
         if self.draw:
             call = Call(call.request, self.draw + call.draw)
-        reply = await self._inner(call)
+        reply = await self.inner(call)
         self.notes.append((self.part, call, reply))
         return reply
-
-    def seated(self, role: str, seat: str, heard: int) -> "RecordingAsk":
-        """The `Ask` of a seat. role: stands where nobody around it has named one."""
-        part = (self.part[0] or role, seat, heard)
-        return self._with(self.notes, self.draw, part)
-
-    def used_as(self, role: str) -> "RecordingAsk":
-        """The `Ask` whose replies are for this."""
-        return self._with(self.notes, self.draw, (role, *self.part[1:]))
-
-    def nth(self, index: int) -> "RecordingAsk":
-        return self._with(self.notes, (*self.draw, index), self.part)
-
-    def _with(self, notes: list[object], draw: tuple[int, ...], part: Part) -> "RecordingAsk":
-        return RecordingAsk(self._inner, notes, draw, part, self._shared)
-
-    def once(
-        self,
-        do: Callable[["RecordingAsk"], Awaitable[T]],
-        settings: tuple[Hashable, ...],
-        *about: Hashable,
-    ) -> Awaitable[T]:
-        """What `do` comes to with this ask; if the same was done before in the run, what it came to
-        then, with all that it noted. settings and about: what decides it, beside the replies; the
-        former are values that a run has few of."""
-        shared = self._shared
-        if shared is None:
-            return do(self)
-        try:
-            key = self.part, self.draw, tuple(map(shared.number, settings)), about
-            hash(key)
-        except TypeError:
-            return do(self)  # an agent or a turn of somebody's own, not to be compared
-        own = self._with([], self.draw, self.part)
-        return shared.once(key, partial(do, own), own.notes, self.notes)
 
 
 def nth(ask: Ask, index: int) -> Ask:
     """The `Ask` of the repeat number `index`: its calls are draws of their own."""
     if isinstance(ask, RecordingAsk):
-        return ask.nth(index)
+        return RecordingAsk(ask.inner, ask.notes, (*ask.draw, index), ask.part, ask.shared)
 
     def drawn(call: Call) -> Awaitable[Reply]:
         return ask(call.drawn(index))
@@ -359,12 +313,17 @@ def nth(ask: Ask, index: int) -> Ask:
 def seated(ask: Ask, role: str, seat: str, heard: int) -> Ask:
     """The `Ask` of a seat, for who records: its name, what it is asked for unless somebody around
     it says so, and how many turns it has heard."""
-    return ask.seated(role, seat, heard) if isinstance(ask, RecordingAsk) else ask
+    if not isinstance(ask, RecordingAsk):
+        return ask
+    part = (ask.part[0] or role, seat, heard)
+    return RecordingAsk(ask.inner, ask.notes, ask.draw, part, ask.shared)
 
 
 def used_as(ask: Ask, role: str) -> Ask:
     """The `Ask` whose replies are for `role`, for who records: a draft, a rating."""
-    return ask.used_as(role) if isinstance(ask, RecordingAsk) else ask
+    if not isinstance(ask, RecordingAsk):
+        return ask
+    return RecordingAsk(ask.inner, ask.notes, ask.draw, (role, *ask.part[1:]), ask.shared)
 
 
 def once(
@@ -373,5 +332,18 @@ def once(
     settings: tuple[Hashable, ...],
     *about: Hashable,
 ) -> Awaitable[T]:
-    """`RecordingAsk.once`, where what is asked is recorded."""
-    return ask.once(do, settings, *about) if isinstance(ask, RecordingAsk) else do(ask)
+    """What `do` comes to with this ask; if the same was done before in the run, what it came to
+    then, with all that it noted. settings and about: what decides it, beside the replies; the
+    former are values that a run has few of."""
+    if not isinstance(ask, RecordingAsk) or (shared := ask.shared) is None:
+        return do(ask)
+    kind = tuple(map(id, settings))
+    if kind in shared.alone:
+        return do(ask)
+    try:
+        key = ask.part, ask.draw, tuple(map(shared.number, settings)), about
+        hash(key)
+    except TypeError:
+        return do(ask)  # an agent or a turn of somebody's own, not to be compared
+    own = RecordingAsk(ask.inner, [], ask.draw, ask.part, shared)
+    return shared.once(key, partial(do, own), own.notes, ask.notes, kind)

@@ -112,8 +112,8 @@ def require_rescued(folder: Path) -> None:
     """StoreError, with the mend, where a recovery was cut off that moved the store away."""
     if not (folder / STORE_FILE).exists() and all(map(Path.exists, rescue_places(folder))):
         raise StoreError(
-            f"{folder}: its recovery was cut off; to finish it: oversight cache recover --store "
-            f"{folder}"
+            f"{folder}: its recovery was interrupted; to finish it: oversight cache verify "
+            f"--recover --store {folder}"
         )
 
 
@@ -351,7 +351,7 @@ def _refuse_foreign(file: Path) -> None:
             raise StoreError(
                 f"{file} has a table {foreign[0].decode(errors='replace')!r}, which no store has: "
                 "it is another program's, or damaged. Choose another folder with --store; or, if "
-                f"it was a store: oversight cache recover --store {file.parent}"
+                f"it was a store: oversight cache verify --recover --store {file.parent}"
             )
         if b"Settings" not in tables:
             return

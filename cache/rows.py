@@ -80,7 +80,7 @@ class RowReader(Reader):
             self._db.close()
             raise StoreError(
                 f"{file} is no store: it holds no table of replies; if it was one, save what can "
-                f"be read of it: oversight cache recover --store {file.parent}"
+                f"be read of it: oversight cache verify --recover --store {file.parent}"
             )
 
     @property
@@ -296,7 +296,7 @@ def fault(exc: BaseException | None, file: Path) -> StoreError:
 def _malformed(file: Path, reason: str) -> str:
     return (
         f"{file} is malformed: {reason}; save what can be read of it: "
-        f"oversight cache recover --store {file.parent}"
+        f"oversight cache verify --recover --store {file.parent}"
     )
 
 

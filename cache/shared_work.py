@@ -2,10 +2,13 @@
 done once, as the replies are paid once."""
 
 import asyncio
-from collections import deque
+import sys
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 Result = TypeVar("Result")
 
@@ -13,29 +16,26 @@ MAX_NOTES = 8192
 """Notes of the work that is remembered: about as many as the cells of one problem make."""
 MAX_NUMBERED = 8192
 """Settings whose numbers are remembered."""
+TRIED = 64
+"""Pieces of work of one kind, none of them asked for again, after which the kind is not shared: of
+a row whose worlds have nothing in common, nothing need be remembered."""
+
+Kind: TypeAlias = tuple[int, ...]
+"""Identities of settings, as long as their numbers are remembered."""
 
 
-class Work:
+class Work(Struct, eq=False):
     """A piece of work, under way or ended."""
 
-    __slots__ = ("ended", "fault", "notes", "result", "waiting")
-
-    def __init__(self, notes: list[object]) -> None:
-        self.notes = notes
-        """Notes of the `RecordingAsk` that the work asks."""
-        self.result: Any = None
-        self.fault: Exception | None = None
-        """What it raised; then it has no result."""
-        self.ended = False
-        """Whether it has ended; False also where it was cancelled."""
-        self.waiting: list[asyncio.Future[None]] = []
-        """One future for each caller that has joined the work."""
-
-    @property
-    def size(self) -> int:
-        """Its notes, which take most of its memory; at least 1, since work that asks nobody has its
-        key and its result."""
-        return len(self.notes) or 1
+    notes: list[object]
+    """Notes of the `RecordingAsk` that the work asks."""
+    result: Any = None
+    fault: Exception | None = None
+    """What it raised; then it has no result."""
+    ended: bool = False
+    """Whether it has ended; False also where it was cancelled."""
+    waiting: list["asyncio.Future[None]"] = []
+    """One future for each caller that has joined the work."""
 
     async def wait(self) -> None:
         """Wait for it; a future for each who waits, so that none is cancelled with another."""
@@ -62,6 +62,9 @@ class SharedWork:
         self._numbers: dict[Hashable, int] = {}
         self._numbered: dict[int, tuple[Hashable, int]] = {}
         self._next = count()
+        self._tried: Counter[Kind] = Counter()
+        self.alone: set[Kind] = set()
+        """Kinds of work that nobody asks for again."""
 
     def number(self, settings: Hashable) -> int:
         """The number of an agent, a judge, a brief; equal ones have one number, since to compare
@@ -70,6 +73,8 @@ class SharedWork:
         if known is None:
             if len(self._numbered) >= MAX_NUMBERED:
                 self._numbers, self._numbered = {}, {}
+                self._tried.clear()
+                self.alone.clear()
             number = self._numbers.setdefault(settings, next(self._next))
             # It is kept, so that nothing else gets its address.
             known = self._numbered[id(settings)] = settings, number
@@ -81,10 +86,12 @@ class SharedWork:
         do: Callable[[], Awaitable[Result]],
         own: list[object],
         notes: list[object],
+        kind: Kind,
     ) -> Result:
         """What was done under a key, once it has ended, or else what `do` comes to now. own: what
         `do` notes; notes: of whoever asks, who gets the notes of what was done."""
         while (work := self._known.get(key)) is not None:
+            self._tried[kind] = -sys.maxsize
             joined = not work.ended
             if joined:
                 await work.wait()
@@ -95,6 +102,9 @@ class SharedWork:
                     raise work.fault
                 result: Result = work.result
                 return result
+        self._tried[kind] += 1
+        if self._tried[kind] >= TRIED:
+            self.alone.add(kind)
         work = self._known[key] = Work(own)
         try:
             result = work.result = await do()
@@ -105,16 +115,13 @@ class SharedWork:
         finally:
             notes += own
             if work.ended and work.fault is None:
-                self._remember(key, work)
+                self._latest.append(key)
+                self._notes += len(own) or 1  # work that asks nobody has its key and its result
+                while self._notes > MAX_NOTES:
+                    self._notes -= len(self._known.pop(self._latest.popleft()).notes) or 1
             else:
                 del self._known[key]
             for end in work.waiting:
                 if not end.done():
                     end.set_result(None)
         return result
-
-    def _remember(self, key: Hashable, work: Work) -> None:
-        self._latest.append(key)
-        self._notes += work.size
-        while self._notes > MAX_NOTES:
-            self._notes -= self._known.pop(self._latest.popleft()).size

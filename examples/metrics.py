@@ -13,8 +13,8 @@ from oversight.engine.display.progress import Snapshot
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.observer import Observer
-from oversight.engine.run.run import Run, RunOptions
-from oversight.engine.run.stores import store_name
+from oversight.engine.run.run import Run
+from oversight.engine.run.settings import RunSettings
 
 MEASURED = {
     "cells": "total",
@@ -64,6 +64,6 @@ class Metrics(Observer):
 
 
 if __name__ == "__main__":
-    with Run.open(open_sweep(Path(sys.argv[1])), RunOptions(store_name(None))) as run:
+    with Run.open(open_sweep(Path(sys.argv[1])), RunSettings()) as run:
         halt = asyncio.run(execute(run, Metrics(int(sys.argv[2]))))
         sys.exit(str(halt) if halt else 0)

@@ -5,6 +5,9 @@ from dataclasses import dataclass, fields
 
 from .transcript import Turn, Verdict
 
+BROKEN = ("off side", "candid")
+"""Findings of a side check by which a speech did not do what it was to do."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -34,6 +37,8 @@ class Counts:
     """Uses of tools that gave an error."""
     off_side: int = 0
     """Found to argue for another side than the speaker's, after all retries."""
+    candid: int = 0
+    """Found to say itself that the answer it argues for is wrong, after all retries."""
     unclear_side: int = 0
     """Speeches whose side check could not be read."""
     retries: int = 0
@@ -74,11 +79,11 @@ def counted(verdict: Verdict) -> dict[str, int]:
 
 
 def unread_by_seat(verdict: Verdict) -> dict[str, int]:
-    """How many replies of each seat were refused, cut off, empty or unreadable, conceded, or argued
-    for another side, heard or not, as `Judge: truncated`; what a selection left out is counted with
-    the rest."""
+    """How many replies of each seat were refused, cut off, empty or unreadable, conceded, argued
+    for another side or gave themselves away, heard or not, as `Judge: truncated`; what a selection
+    left out is counted with the rest."""
     for turn in verdict.transcript.turns:
-        if turn.outcome != "ok" or turn.drafts or turn.conceded or turn.check == "off side":
+        if turn.outcome != "ok" or turn.drafts or turn.conceded or turn.check in BROKEN:
             break
     else:
         if not (verdict.doubts or verdict.unheard):
@@ -91,8 +96,8 @@ def unread_by_seat(verdict: Verdict) -> dict[str, int]:
         seat = turn.speaker.removesuffix(label)
         if turn.outcome != "ok":
             found[f"{seat}: {turn.outcome}"] += 1
-        if turn.conceded or turn.check == "off side":
-            found[f"{seat}: {'conceded' if turn.conceded else 'off side'}"] += 1
+        if turn.conceded or turn.check in BROKEN:
+            found[f"{seat}: {'conceded' if turn.conceded else turn.check}"] += 1
     return dict(sorted(found.items()))
 
 
@@ -114,6 +119,7 @@ def _counted(turn: Turn) -> tuple[int, ...]:
         len(turn.tools),
         sum(use.failed for use in turn.tools) if turn.tools else 0,
         turn.check == "off side",
+        turn.check == "candid",
         turn.check == "unclear",
         turn.retries,
         turn.conceded,

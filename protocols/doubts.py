@@ -84,23 +84,6 @@ async def _or_fault(work: Coroutine[Any, Any, _T]) -> tuple[_T] | Unreadable:
         return fault
 
 
-class at_seat:
-    """Context manager: an unreadable reply within it is blamed on the seat of this title, unless a
-    seat is named already."""
-
-    __slots__ = ("_title",)
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
-        if isinstance(fault, Unreadable):
-            fault.seat = fault.seat or self._title
-
-
 def mean_spans(rows: Sequence[Sequence[Span]], shares: Sequence[float]) -> tuple[Span, ...]:
     """The span of each answer's weighted mean. rows: the spans of each reading; shares sum to 1."""
     return tuple(

@@ -2,8 +2,9 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import product
 from typing import Any, ClassVar, Literal, Self, TypeAlias, final, get_args
 
@@ -209,6 +210,7 @@ class Protocol(ABC):
             self.brief(role, **values), judging=judging.stance if judging else None
         )
 
+    @memoized
     def judging(self, block: str = "judge") -> Brief | None:
         """What the judge reads: the rules, and its own part in them. None for a protocol that uses
         no prompt set."""
@@ -309,10 +311,7 @@ class Conversation(Protocol):
         said = await self.converse(Transcript(question), side, ask)
         if isinstance(said, Transcript):
             judging = self.judging()
-
-            def decision(ask: Ask) -> Awaitable[Verdict]:
-                return self.judge.judge(said, ask, judging)
-
+            decision = partial(self.judge.judge, said, brief=judging)
             return await once(ask, decision, (self.judge, judging), said)
         if not isinstance(said, Measured):
             raise TypeError(f"converse returns the Transcript at its end, and here {said!r:.60}")

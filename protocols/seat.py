@@ -1,14 +1,14 @@
 """A seat: who sits there, which answer it argues for, and what it is asked to do."""
 
-from collections.abc import Awaitable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from ..cache.call import Ask, once, seated
 from .agents.agent import Brief, Speaker, called
-from .doubts import at_seat
+from .errors import Unreadable
 from .gather import gather_in_order
 from .prompts.escape import escape_and_count
 from .prompts.forms import Filled, Form
@@ -41,12 +41,12 @@ class Seat(NamedTuple):
     async def speak(self, transcript: Transcript, ask: Ask) -> Turn:
         """One speech on this transcript."""
         speaker, side, brief = self
-
-        def speech(ask: Ask) -> Awaitable[Turn]:
-            return speaker.speak(transcript, side, ask, brief)
-
-        with at_seat(brief.title):
+        speech = partial(speaker.speak, transcript, side, brief=brief)
+        try:
             return await once(ask, speech, (speaker, brief), side, transcript)
+        except Unreadable as fault:
+            fault.seat = fault.seat or brief.title
+            raise
 
     async def speak_unlabelled(self, transcript: Transcript, ask: Ask) -> Turn:
         """One speech by a seat that is called by its title alone.
@@ -64,8 +64,11 @@ class Seat(NamedTuple):
         title = called(self.brief, self.side)
         ask = seated(ask, form.format.name, title, len(transcript.turns))
         reply = await ask(base_agent.compose(transcript, self.side, self.brief, form=form.format))
-        with at_seat(self.brief.title):
+        try:
             return form.of(reply)
+        except Unreadable as fault:
+            fault.seat = fault.seat or self.brief.title
+            raise
 
     def turn(self, said: Filled, text: str) -> Turn:
         """A turn of this seat that says `text`, which was a part of a form or is made of one.
@@ -87,6 +90,8 @@ class Seat(NamedTuple):
 
 async def hear(transcript: Transcript, *seats: Seat, ask: Ask) -> Transcript:
     """The seats speak at once, each blind to the others; their turns land in seat order."""
+    if len(seats) == 1:
+        return transcript.then(await seats[0].speak(transcript, ask))
     return laid_down(
         transcript, *await gather_in_order(*[seat.speak(transcript, ask) for seat in seats])
     )

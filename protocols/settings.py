@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import MISSING, Field, fields
 from typing import TYPE_CHECKING, Any
 
+from .parameters import Parameters
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -12,13 +14,19 @@ MAX_SETTING_TEXT = 24
 """Characters of a setting that is free text."""
 
 
+def settings_of(*roles: "type[DataclassInstance] | DataclassInstance") -> "list[Field[Any]]":
+    """The fields of roles that can be set: their own, then the parameters of their requests."""
+    found = (each for role in roles for each in fields(role) if each.init)
+    return sorted(found, key=fields(Parameters).__contains__)
+
+
 def unusual(settings: "DataclassInstance") -> Iterator[str]:
-    """The settings that are not at their default, in the order of their class.
+    """The settings that are not at their default, in the order of `settings_of`.
 
     A flag is its name, tools are their names, and a tuple of anything but names is its length. A
     field without a default is a role and no setting, and is left out.
     """
-    for field in fields(settings):
+    for field in settings_of(settings):
         value = getattr(settings, field.name)
         if field.default is not MISSING and value != field.default:
             yield from _words(field, value)

@@ -15,8 +15,9 @@ from .quotes import Quote
 Scalar: TypeAlias = str | int | float | bool
 NamedMeasures: TypeAlias = tuple[tuple[str, Scalar], ...]
 """What a protocol measured beside its verdict, by name."""
-SideFinding: TypeAlias = Literal["unchecked", "on side", "off side", "unclear"]
-"""What a reader found that a speech argues for: its side, or not; or the reader was unreadable."""
+SideFinding: TypeAlias = Literal["unchecked", "on side", "off side", "candid", "unclear"]
+"""What a reader found that a speech argues for: its side, or not; or its side, while it says itself
+that this answer is wrong; or the reader was unreadable."""
 
 
 class ToolUse(Struct, frozen=True, gc=False):
@@ -154,7 +155,7 @@ class Verdict(Struct, frozen=True):
         # A speech that might have been another one is another transcript, on which nobody decided.
         turns = self.transcript.turns
         for turn in turns:
-            if turn.doubts or turn.silent:
+            if turn.doubts or turn.outcome == "refused" or not turn.text:
                 break
         else:
             return verdict

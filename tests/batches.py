@@ -7,21 +7,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 
 from oversight.engine.errors import Halt, Interrupted
-from oversight.engine.extensions.batches.journal import FOLDER, JOURNAL
 from oversight.engine.extensions.batches.rounds import BatchRounds
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.extensions.mock.rehearsed import actors, staged
 from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
-from oversight.engine.run.batch_terms import BatchTerms
+from oversight.engine.run.batch_terms import FOLDER, BatchTerms
+from oversight.engine.run.events import read_events
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep
 from oversight.engine.run.outcome import OutcomeRecord
-from oversight.engine.run.run import Run, RunOptions
+from oversight.engine.run.run import Run
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.sweepfile import SweepFile
 from tests.engine.sweep_files import sweep_file
 from tests.run_folders import outcomes
@@ -71,8 +72,8 @@ class RunEnd:
 
     def marks(self, step: str) -> list[dict[str, Any]]:
         """The lines of the journal that tell of this step."""
-        text = (self.folder / FOLDER / JOURNAL).read_bytes()
-        return [told for told in map(orjson.loads, text.splitlines()) if step in told]
+        events = read_events(self.folder, FOLDER, msgspec.json.Decoder(dict[str, Any]))
+        return [told for told in events if step in told]
 
 
 @dataclass
@@ -114,7 +115,9 @@ class BatchBench:
         loaded = loaded or self.loaded(server.url)
         folder = self.folder / name
         store = store or str(self.folder / f"{name}-store")
-        with Run.open(loaded, RunOptions(store, folder, terms=terms, **options)) as run:
+        with Run.open(
+            loaded, RunSettings(store=store, folder=folder, batch=terms, **options)
+        ) as run:
             return RunEnd(await execute(run), run, folder)
 
     async def live(self) -> RunEnd:

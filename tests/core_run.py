@@ -59,7 +59,7 @@ def run() -> None:
     for reading in ("report", "status", "compare"):
         oversight(reading, "run")
     oversight("show", "run", _first_problem())
-    oversight("search", "run", "twice")
+    oversight("show", "run", "--search", "twice")
     oversight("replay", "run")
     oversight("view", "run", "--write", "site")
     oversight("--help")

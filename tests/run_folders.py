@@ -32,9 +32,9 @@ FORMS = (*(("--format", each) for each in ("text", "markdown", "latex", "csv")),
 """Flags of `report`, for each form that it has."""
 
 
-def folder(path: Path, grid: Sweep = GRID, text: bytes = TEXT) -> RunFolder:
+def folder(path: Path, grid: Sweep = GRID, text: bytes = TEXT, anew: bool = False) -> RunFolder:
     manifest = Manifest(grid.identity, grid.name, len(grid), (), "0.1.0", "/store")
-    return RunFolder(path, manifest, text, grid)
+    return RunFolder(path, manifest, text, grid, anew=anew)
 
 
 def end_of(cell: Cell, failed: bool = False) -> Verdict | Failure:

@@ -183,7 +183,7 @@ def take_plots(run: Path, other: Path, to: Path) -> None:
     """The plots that the run has the rows for, and its comparison with another one."""
     for kind in ALL_KINDS:
         file, runs = to / f"plot-{kind}.png", (run, other)[: 1 + (kind == "compare")]
-        drawn = within("plot", *runs, "--kind", kind, "-o", file, cwd=to)
+        drawn = within("export", "plot", *runs, "--kind", kind, "-o", file, cwd=to)
         print(drawn.err.strip() if drawn.code else file)
 
 

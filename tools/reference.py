@@ -26,11 +26,11 @@ from oversight.engine.extensions.simulation.model import PRESETS, SimModel
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.catalogue import entry, provider_names
 from oversight.engine.providers.provider_settings import ProviderSettings
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.fields import fields_of
 from oversight.engine.sweep.roles import SWEEP_AXES, AgentSettings
 from oversight.engine.sweep.sweepfile import Top
 from oversight.engine.system.flags import FLAG
-from oversight.engine.views.api.settings import RunSettings
 from oversight.engine.views.cli.flags import declared, flag_name
 from oversight.engine.views.cli.group import oversight
 from oversight.protocols.agents.agent import Agent, Speaker
@@ -39,6 +39,7 @@ from oversight.protocols.datasets.catalogue import LOADERS
 from oversight.protocols.datasets.loader import Loader
 from oversight.protocols.judges.judge import Judge
 from oversight.protocols.judges.shots import Shot
+from oversight.protocols.settings import settings_of
 
 ROLE_WORDS = {
     Speaker: "an agent",
@@ -176,12 +177,13 @@ def _table(*classes: type[Any], without: Iterable[str] = ()) -> Iterator[str]:
 
 
 def _rows(*classes: type[Any], without: Iterable[str] = ()) -> list[Row]:
+    types_ = fields_of(*classes)
+    of = {id(field): cls for cls in classes for field in fields(cls)}
     return [
-        (f"`{field.name}`", _type(types_[field.name]), _default(cls, field), _doc(cls, field))
-        for cls in classes
-        for types_ in [fields_of(cls)]
-        for field in fields(cls)
-        if field.init and field.name not in without
+        (f"`{each.name}`", _type(types_[each.name]), _default(cls, each), _doc(cls, each))
+        for each in settings_of(*classes)
+        for cls in [of[id(each)]]
+        if each.name not in without
     ]
 
 

@@ -210,8 +210,8 @@ class Frontier(Analysis):
     "Marginal" is what it adds to the rows above it in the report: the calls that none of them
     uses. Nothing is sent.
 
-    RUN may be a judgement table (.jsonl) as of oversight study score, with a "cost" in every line:
-    then its settings are compared by the cost of a judgement.
+    RUN may be a judgement table (.jsonl), as `oversight measure judgements` reads it, with a "cost"
+    in every line: then its settings are compared by the cost of a judgement.
     """
 
     title = "Frontier of cost"

@@ -14,7 +14,7 @@ from ..run.reader import Follower, RunReader
 from ..run.record.errors import RunDamaged
 from ..run.sources import origins
 from ..sweep.grid import Grid, GridRow, baselines
-from .reports.aggregate import OutcomeTable
+from .reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
 from .reports.results import Results, score_rows
 from .scoring.arrays import Floats, Places, codes_of
 from .scoring.estimate import Interval
@@ -70,6 +70,10 @@ class RunRows:
                 interval=interval,
             )
         return self._results[score, betas, interval]
+
+    def complying(self) -> "RunRows":
+        """These without the worlds in which a speaker did not do what it was told."""
+        return RunRows(self.run, self.table.without(SPOKEN_DOUBTS), self.names)
 
     def clustered(self, score: str, ways: Sequence[str]) -> dict[str, Influences]:
         """`asd`, with problems by their groups or each by itself. UsageError for other ways."""

@@ -194,6 +194,11 @@ class Models(ModelDirectory):
         return self._accounting.budget
 
     @property
+    def prices(self) -> PriceList:
+        """What each model is charged at, once it is prepared."""
+        return self._accounting.prices
+
+    @property
     def quarantine(self) -> Quarantine | None:
         """Where malformed bodies are kept; None where they are not."""
         return self._accounting.quarantine

@@ -8,7 +8,7 @@ from ...cache.reply import Outcome, Reply, ToolCall, Usage
 from ..errors import ModelNotFound
 from .capabilities import Abilities, abilities
 from .limit_headers import INPUT_AND_OUTPUT, HeaderLimits, instant_limits
-from .payload import brief, compact, count, foreign, given_json, text, written
+from .payload import brief, compact, counts, foreign, given_json, text, written
 from .prompt_cache import kept_prefix, leading, marked_parts
 from .wire import Headers, Wire
 
@@ -228,12 +228,10 @@ def _usage(usage: Any) -> Usage:
     """Token usage. Anthropic's input_tokens excludes cached tokens; ours includes them."""
     if not isinstance(usage, dict):
         return Usage()
-    read = count(usage.get("cache_read_input_tokens"))
-    wrote = count(usage.get("cache_creation_input_tokens"))
-    return Usage(
-        input_tokens=count(usage.get("input_tokens")) + read + wrote,
-        output_tokens=count(usage.get("output_tokens")),
-        cache_read_tokens=read,
-        cache_write_tokens=wrote,
-        raw=compact(usage),
+    fresh, said, read, wrote = counts(
+        usage.get("input_tokens"),
+        usage.get("output_tokens"),
+        usage.get("cache_read_input_tokens"),
+        usage.get("cache_creation_input_tokens"),
     )
+    return Usage(fresh + read + wrote, said, read, wrote, raw=compact(usage))

@@ -46,7 +46,7 @@ class Abilities:
     top_p: bool = True
     temperature_with_top_p: bool = True
     sampling_needs: tuple[Effort, ...] = (*_EVERY_EFFORT, "")
-    """The efforts at which temperature, top_p and logprobs are accepted."""
+    """The efforts at which temperature, top_p, top_k and logprobs are accepted."""
     sampling_ignored: bool = False
     """Whether, at other efforts, they are silently ignored instead of being refused."""
     chat_tools_need: tuple[Effort, ...] = (*_EVERY_EFFORT, "")
@@ -193,17 +193,18 @@ def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:
     if call.effort and call.effort not in able.efforts:
         takes = ", ".join(able.efforts) or "none at all"
         yield "effort", f"{call.effort!r} is not taken", f"leave it out, or choose of: {takes}"
-    samples = (call.temperature, call.top_p, call.top_logprobs or None) != (None, None, None)
-    if samples and call.effort not in able.sampling_needs:
+    samples = (call.temperature, call.top_p, request.top_k, call.top_logprobs or None)
+    if samples != (None,) * 4 and call.effort not in able.sampling_needs:
         needs = _either(able.sampling_needs)
         now = _either((call.effort,))
         if able.sampling_ignored:
-            reason = f"at effort {now} temperature, top_p and logprobs are taken and have no effect"
+            reason = f"at effort {now} {_SAMPLING} are taken and have no effect"
         else:
-            reason = f"temperature, top_p and logprobs need it {needs}, not {now}"
-        yield "effort", reason, f"set {needs}, or leave temperature and logprobs out"
+            reason = f"{_SAMPLING} need it {needs}, not {now}"
+        yield "effort", reason, f"set {needs}, or leave them out"
 
 
+_SAMPLING = "temperature, top_p, top_k and logprobs"
 _BY_RESPONSES = "set the provider's api: auto or responses"
 
 

@@ -49,10 +49,6 @@ class Owner(ABC):
     """Maximum size of an answer in bytes."""
 
     @abstractmethod
-    def came(self, connection: "Connection") -> None:
-        """A whole answer came."""
-
-    @abstractmethod
     def failed(self, connection: "Connection", answer: Answer, exc: Exception) -> None:
         """No whole answer came, or not in time."""
 
@@ -90,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._answer: Answer | None = None
         self._begun = 0
         self._whole: Came | None = None
+        self._headers: dict[str, str] = {}
         self._fields: dict[bytes, bytes] = {}
         self._parts: list[bytes] = []
         # Called by the parser; those two are methods in C.
@@ -102,30 +99,27 @@ class Connection(asyncio.Protocol):
         self._answer = answer = Answer(loop=self._loop)
         answer.connection = self
         self._begun = self.size = 0
+        self._headers = {}
         self.calls = self.calls[1], about
         self._timer = self._loop.call_at(until, self._overdue, until)
-        self._transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (target.head, len(body), body))
+        self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (target.head, len(body), body))
         return answer
 
-    def rested(self, most: float) -> bool:
-        """Whether it can be used again: it is open, and idle for no longer than `most` seconds."""
-        return not self._transport.is_closing() and self.time() - self.idle_since <= most
-
     def close(self) -> None:
-        self._transport.close()
+        self.transport.close()
 
     def abort(self) -> None:
-        self._transport.abort()
+        self.transport.abort()
 
     def pause(self) -> None:
-        self._transport.pause_reading()
+        self.transport.pause_reading()
 
     def resume(self) -> None:
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None:
@@ -145,7 +139,8 @@ class Connection(asyncio.Protocol):
         if self._whole is not None:
             self._end()
         elif self.size > self._owner.cap + MAX_HEAD:
-            self._read(200, stays=False)
+            self._whole = Came(200, self._headers, b"".join(self._parts), connection=self)
+            self.spent = True
             self._end()
         elif self.size > LARGE >= before:
             self._owner.read_large(self)
@@ -153,22 +148,32 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._begun += 1
 
+    def on_headers_complete(self) -> None:
+        # Here, since what a server sends behind a body in chunks are fields of other meaning.
+        self._headers = headers = {}
+        for name, value in self._fields.items():
+            headers[name.lower().decode("utf-8", "surrogateescape")] = value.decode(
+                "utf-8", "surrogateescape"
+            )
+
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
         if 100 <= status < 200 and status != 101:
             # 100, 102 and 103 precede the answer. After 101 no more HTTP follows.
             self._begun -= 1
         elif self._whole is None:
-            self._read(status, self._parser.should_keep_alive())
+            self._whole = Came(status, self._headers, b"".join(self._parts), connection=self)
+            self.spent = not self._parser.should_keep_alive()
         self._fields.clear()
         self._parts.clear()
 
     def eof_received(self) -> None:
         """The server hangs up: the end of a body whose length it has not stated."""
-        if self._parts and self._answer is not None:
-            named = {name.lower() for name in self._fields}
-            if not named & {b"content-length", b"transfer-encoding"}:
-                self._read(self._parser.get_status_code(), stays=False)
+        stated = self._headers.keys() & {"content-length", "transfer-encoding"}
+        if self._parts and self._answer is not None and not stated:
+            status = self._parser.get_status_code()
+            self._whole = Came(status, self._headers, b"".join(self._parts), connection=self)
+            self.spent = True
         if self._whole is not None:
             self._end()
 
@@ -177,16 +182,6 @@ class Connection(asyncio.Protocol):
         if self._answer is not None:
             self._fail(exc or ConnectionResetError("the server hung up"))
         self._owner.lost(self)
-
-    def _read(self, status: int, stays: bool) -> None:
-        headers = {
-            name.lower().decode("utf-8", "surrogateescape"): value.decode(
-                "utf-8", "surrogateescape"
-            )
-            for name, value in self._fields.items()
-        }
-        self._whole = Came(status, headers, b"".join(self._parts), connection=self)
-        self.spent = not stays
 
     def _end(self) -> None:
         answer, whole = self._answer, self._whole
@@ -197,14 +192,13 @@ class Connection(asyncio.Protocol):
         self.answers += 1
         if self._begun > 1:
             self._owner.unasked(self)
-        self._owner.came(self)
         if not answer.done():
             answer.set_result(whole)
 
     def _fail(self, exc: Exception) -> None:
         answer, self._answer = self._answer, None
         self._timer.cancel()
-        self._transport.abort()
+        self.transport.abort()
         if answer is not None and not answer.done():
             self._owner.failed(self, answer, exc)
 

@@ -137,7 +137,8 @@ class ErrorAnswer:
             return ModelNotFound(f"{self}; check the base URL of {self.source}")
         if self.status == 429:
             return self._rate()
-        if self.status in (408, 409) or (self.status >= 500 and self.status != 501):
+        # 498 is Groq's: no capacity for the tier `flex` right now.
+        if self.status in (408, 409, 498) or (self.status >= 500 and self.status != 501):
             return Overloaded(str(self), self.delay)
         return self._bad_call()
 

@@ -73,8 +73,9 @@ class HttpClient(Owner):
         self._all_lost = asyncio.Event()
         self._opening = 0
         self._ramp = asyncio.Semaphore(_RAMP)
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        """Requests for which no connection is left."""
+        self._waiting: deque[tuple[Origin, asyncio.Future[Connection | None]]] = deque()
+        """Requests for which no connection is left, in order: each is handed one that rests, or
+        None and a place among those that are being opened."""
         self._large: list[Connection] = []
         self._diagnosing = asyncio.Lock()
         self._mixed_up: str | None = None
@@ -139,38 +140,56 @@ class HttpClient(Owner):
 
     async def _connected(self, target: Target) -> Connection:
         loop = asyncio.get_running_loop()
-        while len(self._open) + self._opening >= self._most:
-            turn = loop.create_future()
-            self._waiting.append(turn)
-            try:
-                await turn
-            except BaseException:
-                if turn.done():
-                    self._wake()
-                raise
-            if (connection := self._rested(target)) is not None:
-                return connection
-        tls = self._context() if target.tls else None
-        self._opening += 1
+        if self._waiting or len(self._open) + self._opening >= self._most:
+            if (rested := await self._in_line(target.origin)) is not None:
+                return rested
+        else:
+            self._opening += 1
         try:
+            tls = self._context() if target.tls else None
             async with self._ramp:
                 _, connection = await loop.create_connection(
                     lambda: Connection(self, target.origin, loop), target.host, target.port, ssl=tls
                 )
-        except BaseException:
-            self._wake()
-            raise
+            self._open.add(connection)
+            return connection
         finally:
             self._opening -= 1
-        self._open.add(connection)
-        return connection
+            self._wake()
+
+    async def _in_line(self, origin: Origin) -> Connection | None:
+        """What a request is handed that had to wait: see `_waiting`."""
+        place = self._waiting.append
+        while True:
+            turn: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+            place((origin, turn))
+            try:
+                rested = await turn
+            except BaseException:
+                if not turn.cancelled():
+                    self._hand_back(turn.result())
+                raise
+            if rested is None or not rested.transport.is_closing():
+                return rested
+            # The server has closed it meanwhile: whoever waited longest still comes first.
+            place = self._waiting.appendleft
+
+    def _hand_back(self, given: Connection | None) -> None:
+        if given is not None:
+            self._rest(given)
+        else:
+            self._opening -= 1
+            self._wake()
 
     def _rested(self, target: Target) -> Connection | None:
         """The connection that was used last, if one is idle."""
         idle = self._idle.get(target.origin)
         while idle:
             connection, _ = idle.popitem()
-            if connection.rested(self._keep_alive):
+            if (
+                not connection.transport.is_closing()
+                and connection.time() - connection.idle_since <= self._keep_alive
+            ):
                 return connection
             connection.close()
         return None
@@ -195,11 +214,6 @@ class HttpClient(Owner):
         """The failure, as a cause that a log may show; None if its chain quotes the key."""
         quoted = " ".join(f"{fault} {fault!r}" for fault in chain(exc))
         return exc if self.secret.hidden_in(quoted) == quoted else None
-
-    def came(self, connection: Connection) -> None:
-        self._heard = True
-        if self._large:
-            self._make_room(connection)
 
     def failed(self, connection: Connection, answer: Answer, exc: Exception) -> None:
         # Before the server has ever answered, what is wrong with its address is found out first.
@@ -234,12 +248,12 @@ class HttpClient(Owner):
                 each.resume()
 
     def _wake(self) -> None:
-        """Let the next request have a connection."""
-        while self._waiting:
-            turn = self._waiting.popleft()
+        """Let as many requests go on that wait as there is room for."""
+        while self._waiting and len(self._open) + self._opening < self._most:
+            _, turn = self._waiting.popleft()
             if not turn.done():
+                self._opening += 1
                 turn.set_result(None)
-                return
 
     def _distrust(self, why: str, doubtful: tuple[str, ...] = ()) -> None:
         """Give each request a connection of its own from now on. why: what the server did.
@@ -260,12 +274,39 @@ class HttpClient(Owner):
         Raises Malformed for one that is too large, broken, or was given before, as the answer to
         another request.
         """
-        connection = came.connection if isinstance(came, Came) else None
+        if not isinstance(came, Came):
+            return self._decoded(came, fresh=True)
+        connection = came.connection
+        self._heard = True
+        if self._large:
+            self._make_room(connection)
         try:
-            return self._decoded(came, connection is None or connection.answers == 1)
+            return self._decoded(came, fresh=connection.answers == 1)
         finally:
-            if connection is not None:
-                self._release(connection)
+            # It is used again if that is safe.
+            if connection.spent or self._alone or not self._ids.proven:
+                connection.close()
+            else:
+                self._rest(connection)
+
+    def _rest(self, connection: Connection) -> None:
+        while self._waiting:
+            origin, turn = self._waiting[0]
+            if turn.done():
+                self._waiting.popleft()
+                continue
+            if origin != connection.origin:
+                connection.close()  # its place is needed
+                return
+            self._waiting.popleft()
+            turn.set_result(connection)
+            return
+        connection.idle_since = now = connection.time()
+        idle = self._idle.setdefault(connection.origin, {})
+        idle[connection] = None
+        oldest = next(iter(idle))
+        if now - oldest.idle_since > self._keep_alive:
+            oldest.close()
 
     def _decoded(self, came: Response, fresh: bool) -> Response:
         status, headers, body = came.status, came.headers, came.body
@@ -289,20 +330,6 @@ class HttpClient(Owner):
             body = body if 200 <= status < 300 else self.secret.hidden(body)
             return Response(status, headers, body)
         return Response(status, headers, self.secret.hidden(body), repeats_key=True)
-
-    def _release(self, connection: Connection) -> None:
-        """Use a connection again whose answer has been read, if that is safe."""
-        if connection.spent or self._alone or not self._ids.proven:
-            connection.close()
-            return
-        connection.idle_since = now = connection.time()
-        idle = self._idle.setdefault(connection.origin, {})
-        idle[connection] = None
-        oldest = next(iter(idle))
-        if now - oldest.idle_since > self._keep_alive:
-            oldest.close()
-        if self._waiting:
-            self._wake()
 
     def _without_key(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         values = "\n".join(headers.values())

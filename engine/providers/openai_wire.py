@@ -14,7 +14,7 @@ from .capabilities import Abilities, abilities
 from .payload import (
     brief,
     compact,
-    count,
+    counts,
     foreign,
     given_json,
     parts,
@@ -58,7 +58,12 @@ class OpenAIWire(Wire):
         able = abilities(dict(self.models).get(model, model) if self.models else model)
         body: dict[str, Any] = {
             "model": model.removeprefix(f"{self.provider}/"),
-            "messages": list(map(_message, request.messages)),
+            "messages": [
+                {"role": each.role, "content": each.text}
+                if each.role in ("user", "system")
+                else _message(each)
+                for each in request.messages
+            ],
             able.max_tokens_field: request.max_tokens,
         }
         if request.temperature is not None:
@@ -71,8 +76,8 @@ class OpenAIWire(Wire):
             body["top_k"] = request.top_k
         if request.min_p is not None:
             body["min_p"] = request.min_p
-        if (seed := call.seed) is not None:
-            body[able.seed] = seed
+        if request.seed is not None:
+            body[able.seed] = call.seed
         if request.service_tier:
             body["service_tier"] = request.service_tier
         if request.top_logprobs:
@@ -146,14 +151,17 @@ class OpenAIWire(Wire):
             marks = [asked.get("extra_content") for asked in tool_calls]
             reasoning |= {_MARKS: marks} if any(marks) else {}
         scored = (choice.get("logprobs") or {}).get("content")
+        served, usage = data.get("model"), data.get("usage")
         return Reply(
             text=said or refusal,
             tool_calls=calls,
             outcome=outcome,
             stop_reason=intern(stop_reason),
             logprobs=tokens(scored) if scored else (),
-            usage=_usage(data.get("usage")),
-            served_model=intern(_server(data)),
+            usage=_usage(usage) if isinstance(usage, dict) else Usage(),
+            served_model=intern(
+                served if type(served) is str and "provider" not in data else _server(data)
+            ),
             opaque=compact(reasoning) if reasoning else "",
         )
 
@@ -184,8 +192,6 @@ def _reasoning(effort: Effort, able: Abilities) -> dict[str, Any]:
 def _message(message: Message) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.text}
-    if message.role != "assistant":
-        return {"role": message.role, "content": message.text}
     written: dict[str, Any] = {"role": "assistant", "content": message.text}
     if message.tool_calls:
         written["content"] = message.text or None
@@ -250,16 +256,11 @@ def _logprob(value: Any) -> float:
     return float(value)
 
 
-def _usage(usage: Any) -> Usage:
-    if not isinstance(usage, dict):
-        return Usage()
+def _usage(usage: dict[str, Any]) -> Usage:
     details, read, written = usage.get("prompt_tokens_details"), 0, 0
     if details and isinstance(details, dict):
-        read, written = (
-            count(details.get("cached_tokens")),
-            count(details.get("cache_write_tokens")),
-        )
+        read, written = counts(details.get("cached_tokens"), details.get("cache_write_tokens"))
     if not read and "prompt_cache_hit_tokens" in usage:
-        read = count(usage["prompt_cache_hit_tokens"])
-    given, said = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
-    return Usage(given, said, read, written, raw=compact(usage))
+        (read,) = counts(usage["prompt_cache_hit_tokens"])
+    given, said = counts(usage.get("prompt_tokens"), usage.get("completion_tokens"))
+    return Usage(given, said, read, written, raw=orjson.dumps(usage).decode())

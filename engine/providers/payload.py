@@ -28,10 +28,7 @@ def tree(body: bytes, source: str) -> dict[str, Any]:
     source: the provider's name, for messages. Raises Malformed for HTML, truncated JSON, nesting
     deeper than 1024, and JSON other than an object.
     """
-    try:
-        data, wrong = orjson.loads(body), ""
-    except orjson.JSONDecodeError:
-        data, wrong = loaded(body)
+    data, wrong = loaded(body)
     if wrong:
         raise Malformed(f"{source} sent no JSON: {wrong}: {body_start(body)}", body)
     if not isinstance(data, dict):
@@ -104,10 +101,13 @@ def _text_of(part: dict[str, Any]) -> str:
     return said if isinstance(said, str) else ""
 
 
-def count(value: Any) -> int:
-    """A token count; 0 for anything unusable, since a paid reply is not lost over its usage."""
-    usable = isinstance(value, (int, float)) and 0 < value < _MOST
-    return int(value) if usable else 0
+def counts(*values: Any) -> list[int]:
+    """Token counts; 0 for anything unusable, since a paid reply is not lost over its usage."""
+    found = []
+    for value in values:
+        usable = isinstance(value, (int, float)) and 0 < value < _MOST
+        found.append(int(value) if usable else 0)
+    return found
 
 
 def compact(value: Any) -> str:

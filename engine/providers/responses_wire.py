@@ -9,7 +9,7 @@ from ...cache.reply import Outcome, Reply, Token, ToolCall, Usage
 from ..errors import ModelNotFound
 from .capabilities import abilities
 from .openai_wire import tokens
-from .payload import brief, compact, count, foreign, given_json, text, written
+from .payload import brief, compact, counts, foreign, given_json, text, written
 from .prompt_cache import cache_key
 from .wire import Wire
 
@@ -220,10 +220,10 @@ def _usage(usage: Any) -> Usage:
         return Usage()
     details = usage.get("input_tokens_details")
     details = details if isinstance(details, dict) else {}
-    return Usage(
-        input_tokens=count(usage.get("input_tokens")),
-        output_tokens=count(usage.get("output_tokens")),
-        cache_read_tokens=count(details.get("cached_tokens")),
-        cache_write_tokens=count(details.get("cache_write_tokens")),
-        raw=compact(usage),
+    given, said, read, wrote = counts(
+        usage.get("input_tokens"),
+        usage.get("output_tokens"),
+        details.get("cached_tokens"),
+        details.get("cache_write_tokens"),
     )
+    return Usage(given, said, read, wrote, raw=compact(usage))

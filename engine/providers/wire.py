@@ -85,7 +85,12 @@ class Wire(ABC):
         if not 200 <= status < 300:
             limits = self.limits(headers)
             return read_fault(self.provider, status, headers, limits, body).reply()
-        data = tree(body, self.provider)
+        try:
+            data = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            data = None
+        if type(data) is not dict:
+            data = tree(body, self.provider)
         if said := self.error(data):
             limits = self.limits(headers)
             return inside_200(self.provider, said, headers, limits, body).embedded_reply(body)

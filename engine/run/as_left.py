@@ -6,7 +6,8 @@ stands in the user's data folder, under the id of the run, and no folder carries
 
 import hashlib
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -41,6 +42,15 @@ def is_as_left(folder: Path) -> bool:
     """Whether the database of a run is as this machine left it."""
     known = _noted(folder).digest
     return bool(known) and known == _digest(folder)
+
+
+@contextmanager
+def kept_as_left(folder: Path) -> Iterator[None]:
+    """Change a run: where it is as this machine left it, it is so with the change too."""
+    left = is_as_left(folder)
+    yield
+    if left:
+        note(folder, read_manifest(folder).id, store_noted(folder), left=True)
 
 
 def store_noted(folder: Path) -> str:

@@ -5,6 +5,7 @@ An extension registers a `Batching` under `oversight.batching`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from ...cache.cache import Cache
 from ...cache.call import Ask, Call
 from ..errors import UsageError
 from ..models.accounting.ledger import UsageTotals
-from ..models.accounting.prices import PriceList
 from ..models.directory import ModelDirectory
 from ..models.router import Models
 from ..sweep.sweep import Cell
@@ -51,29 +51,32 @@ class AnsweredLater(ABC):
         """Return when anything has changed, or after `most` seconds."""
 
 
+@dataclass(frozen=True, slots=True)
+class BatchedWork:
+    """Work whose calls go in batches, as far as they may."""
+
+    folder: Path
+    """Keeps the events; this process holds its lock."""
+    models: Models
+    """Prepared."""
+    cache: Cache
+    terms: BatchTerms
+    batched: Sequence[str]
+    """Models to ask in batches."""
+    entered: Mapping[str, UsageTotals] = field(default_factory=dict)
+    """By model, what the ledger of the folder knows of earlier sessions."""
+    later: AnsweredLater | None = None
+    """People who answer meanwhile."""
+    forgives: bool = False
+    """Whether calls that can never be served are asked once more."""
+
+
 class Batching(ABC):
     """Asks some models through their vendors' batch endpoints."""
 
     @abstractmethod
-    def deferred(
-        self,
-        folder: Path,
-        models: Models,
-        cache: Cache,
-        prices: PriceList,
-        terms: BatchTerms,
-        entered: Mapping[str, UsageTotals],
-        *,
-        batched: Sequence[str],
-        later: AnsweredLater | None = None,
-        forgives: bool = False,
-    ) -> Deferred | None:
-        """The replies of batches; None where none are to be asked for, and none are out.
-
-        folder: keeps the books; this process holds its lock. entered: by model, what the folder's
-        ledger knows of earlier sessions. batched: models to ask in batches. later: people who
-        answer meanwhile. forgives: whether calls that can never be served are asked once more.
-        """
+    def deferred(self, work: BatchedWork) -> Deferred | None:
+        """The replies of batches; None where none are to be asked for, and none are out."""
 
 
 @cache

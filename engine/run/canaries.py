@@ -192,9 +192,11 @@ class Pauses(Order[Cell, NotedOutcome]):
                 failing.before, failing.causes, failing.failed = failing.causes, set(), 0
 
     async def __anext__(self) -> Cell:
-        while self._paused(cell := await anext(self._order)):
+        while True:
+            cell = await anext(self._order)
+            if not self._any or not self._paused(cell):
+                return cell
             self._order.ended(cell, PAUSED)
-        return cell
 
     def ended(self, cell: Cell, end: NotedOutcome | None) -> None:
         self._order.ended(cell, end)
@@ -229,7 +231,7 @@ class Pauses(Order[Cell, NotedOutcome]):
         )
 
     def _paused(self, cell: Cell) -> bool:
-        row = self._failing.get(id(cell.row)) if self._any else None
+        row = self._failing.get(id(cell.row))
         return row is not None and row.paused
 
 

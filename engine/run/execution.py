@@ -35,7 +35,7 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
     if run.folder.complete:
         # A process may have been killed between its last outcome and `settle`.
         return run.settle()
-    loaded, mode, stop_token = run.loaded, run.options.mode, run.loaded.stop_token
+    loaded, mode, stop_token = run.loaded, run.settings.cache, run.loaded.stop_token
     await require_abilities(loaded.sweep, loaded.models.simulated, loaded.models.reach)
     if mode != "replay":
         require_service(loaded.models.retirements(loaded.sweep.models), today())
@@ -80,15 +80,15 @@ def _session(run: Run, before: Mapping[str, UsageTotals]) -> RunSession:
     """A session in this process, or on as many as its user wants, each with an equal part of every
     limit. before: what earlier sessions paid, by model. UsageError for what one process alone can
     do."""
-    options = run.options
-    if options.workers == 1 and not options.ray:
+    settings = run.settings
+    if settings.workers == 1 and not settings.ray:
         return RunSession(run, before)
     if run.later is not None or run.has_batches or run.batched:
         raise UsageError(
             "batches and people are waited for by one process: leave --workers and --ray out"
         )
-    workers = min(options.workers, _most_workers(run.loaded))
-    if workers == 1 and not options.ray:
+    workers = min(settings.workers, _most_workers(run.loaded))
+    if workers == 1 and not settings.ray:
         return RunSession(run, before)
     for name in registered(WORKERS_GROUP):
         make: MakeSession = load_function(WORKERS_GROUP, name)

@@ -27,7 +27,8 @@ LANES_FROM_STORE = 8
 """Lanes that run while the store answers every call: more would only compete for the processor's
 caches."""
 PIECES_A_TURN = 8
-"""Pieces that end before the event loop gets a turn, if none of them waits."""
+"""Pieces that end before the event loop gets a turn, if none of them waits, and before the number
+of lanes is looked at again."""
 POLL_SECONDS = 0.01
 """Seconds between two checks whether the store still answers every call."""
 
@@ -69,40 +70,36 @@ async def run_lanes(
     begun, pieces, under_way, few = 0, 0, 0, True
     at_work = asyncio.Event()
 
-    async def taken(work: Work) -> Completed | None:
-        """The result of a piece, which is kept; None if it has none."""
-        if stop_token.halt is not None:
-            return None
-        try:
-            completed = await attempt(work)
-        except Pending:
-            await asyncio.sleep(0)
-            return None
-        except Halt as halt:
-            stop_token.stop(halt)
-            return None
-        try:
-            keep(work, completed)
-        except RunFolderError as fault:
-            stop_token.stop(StoreFailed(str(fault)))
-        return completed
-
     async def lane() -> None:
         nonlocal pieces, under_way
         async for work in order:
             under_way += 1
-            at_work.set()
-            order.ended(work, await taken(work))
+            if few:
+                at_work.set()
+            completed: Completed | None = None
+            if stop_token.halt is None:
+                try:
+                    completed = await attempt(work)
+                except Pending:
+                    await asyncio.sleep(0)
+                except Halt as halt:
+                    stop_token.stop(halt)
+                else:
+                    try:
+                        keep(work, completed)
+                    except RunFolderError as fault:
+                        stop_token.stop(StoreFailed(str(fault)))
+            order.ended(work, completed)
             under_way -= 1
             if stop_token.halt is not None:
                 break
             if not under_way:
                 at_work.clear()
-            if not few:
-                widen(most())
             # Pieces that the store answers never wait: give signals and progress a turn.
             pieces += 1
             if not pieces % PIECES_A_TURN:
+                if not few:
+                    widen(most())
                 await asyncio.sleep(0)
         at_work.set()
 

@@ -1,11 +1,14 @@
 """Opening a sweep: from a sweep file, or again from the run folder that it made."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from os.path import relpath
 from pathlib import Path
-from typing import Literal, TypeAlias
+
+from msgspec import MsgspecError, Struct, field
+from msgspec.json import decode, encode
 
 from ...cache.store import Reader
 from ...protocols.question import Problem
@@ -22,17 +25,27 @@ from ..sweep.named import check_names, check_use
 from ..sweep.plugins import code_named, names_files
 from ..sweep.sweep import Sweep, service_tiers, tool_users
 from ..sweep.sweepfile import SweepFile, checked_sweep, read_sweep_file
+from ..system.files import whole_lines
 from .listing import RUNS, is_run, newest_first, run_folders
 from .manifest import Manifest, RunCode, listed, read_manifest
 from .passages import with_passages
 from .reader import RunReader
 from .run_folder import REPORT, SWEEP, RunFolder
+from .settings import ChangedCode
 
 DISTRIBUTION_NAME = "oversight-bench"
 
-ChangedCode: TypeAlias = Literal["refuse", "adopt", "anew"]
-"""What to do with a run whose code has changed: refuse to resume it, resume it with the new code,
-or make a new run beside it."""
+
+STARTED = "# started with: "
+"""Begins the last line of a run's sweep file, where the file alone does not say all."""
+
+
+class Started(Struct, frozen=True, omit_defaults=True):
+    """What a run was started with, beside its sweep file."""
+
+    overrides: tuple[str, ...] = field(default=(), name="set")
+    limit: int | None = None
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +138,6 @@ def _may_be(folder: Path, sweep: Sweep) -> bool:
 def run_folder(
     loaded: LoadedSweep,
     path: Path | None,
-    overrides: Sequence[str],
     store: str,
     part: str = "",
     changed: ChangedCode = "refuse",
@@ -151,7 +163,7 @@ def run_folder(
         sweep.identity,
         sweep.name,
         len(sweep),
-        (*overrides, *loaded.file.pins),
+        loaded.file.overrides,
         version(DISTRIBUTION_NAME),
         store,
         part=part,
@@ -186,7 +198,29 @@ def run_folder(
         return replace(known, code=code, tags={**known.tags, **(tags or {})})
 
     grid = replace(sweep, code=combined(now)) if now else sweep
-    return RunFolder(folder, manifest, document.text.encode(), grid, None if code else resume, anew)
+    text = _started_with(loaded.file, part)
+    return RunFolder(folder, manifest, text, grid, None if code else resume, anew)
+
+
+def _started_with(file: SweepFile, part: str) -> bytes:
+    """The text of a sweep file; what else the run was started with, as a comment after it."""
+    lines = file.document.text.splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith(STARTED))
+    told = Started(file.overrides, file.limit, part)
+    if told == Started():
+        return text.encode()
+    return b"".join((text.rstrip().encode(), b"\n", STARTED.encode(), encode(told), b"\n"))
+
+
+def read_started(folder: Path) -> Started:
+    """What the run in a folder was started with beside its sweep file. RunFolderError."""
+    last = deque(whole_lines(folder / SWEEP), 1)
+    if not last or not last[0].startswith(STARTED.encode()):
+        return Started()
+    try:
+        return decode(last[0].removeprefix(STARTED.encode()), type=Started)
+    except MsgspecError as exc:
+        raise RunFolderError(f"{folder / SWEEP}: its last line cannot be read: {exc}") from exc
 
 
 def _free(folder: Path) -> Path:

@@ -1,28 +1,25 @@
 """What the judge believes after each turn: asked beside a run, and no part of its score."""
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import orjson
+import msgspec
 from msgspec.structs import replace
 
 from ...cache.call import Ask, nth
 from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Transcript, Verdict
-from ..errors import RunFolderError
 from ..stop import StopToken
 from ..sweep.sweep import Cell
-from ..system.files import append_line, unwritable, whole_lines
+from .events import add_event, read_events, sync_events
 from .lanes import failure, run_all
 from .order import Deferred
 from .scheduler import attempt
 
 PROBES = "probes"
-"""The folder of a run's probes, with a ledger of its own: they are no part of the run."""
-PROBES_FILE = "probes.jsonl"
+"""The folder of a run's probes, with a ledger of its own: they are no part of the run; and the kind
+of its events that say what became of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,50 +31,50 @@ class BeliefProbe:
     """The turns that it hears."""
 
 
-class ProbeFile:
-    """The probes of a run folder, appended as they complete; none is asked again."""
+class _Heard(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of a probe, as an event of the run."""
 
-    def __init__(self, folder: Path) -> None:
+    place: int
+    cell: str
+    turns: int
+    best: float | None = None
+    """The probability that the best answers have together; None for a failure."""
+    probs: tuple[float, ...] = ()
+    failure: str = ""
+
+
+_heard = msgspec.json.Decoder(_Heard)
+
+
+class Probes:
+    """The probes of a run; none is asked again."""
+
+    def __init__(self, run: Path) -> None:
         """RunFolderError if it cannot be read or written."""
-        self.folder = folder / PROBES
-        self._file = self.folder / PROBES_FILE
-        self.known: set[tuple[str, int]] = set()
-        try:
-            self.folder.mkdir(exist_ok=True)
-            if self._file.exists():
-                whole = 0
-                for told, size in _lines(self._file):
-                    self.known.add((told["cell"], told["turns"]))
-                    whole += size
-                os.truncate(self._file, whole)
-        except OSError as exc:
-            raise unwritable(self.folder, exc) from exc
+        sync_events(run)
+        self._run = run
+        self.known = {(each.cell, each.turns) for each in read_events(run, PROBES, _heard)}
 
     def keep(self, probe: BeliefProbe, verdict: Verdict | Failure) -> None:
         """RunFolderError if the disk takes no more."""
-        cell, problem = probe.cell, probe.cell.problem
-        told: dict[str, Any] = {
-            "place": cell.place,
-            "cell": cell.id,
-            "turns": len(probe.transcript.turns),
-        }
+        cell, turns = probe.cell, len(probe.transcript.turns)
+        told = _Heard(cell.place, cell.id, turns)
         if isinstance(verdict, Verdict):
-            told |= {"best": best_mass(verdict.probs, problem), "probs": verdict.probs}
+            best = best_mass(verdict.probs, cell.problem)
+            told = replace(told, best=best, probs=verdict.probs)
         else:
-            told |= {"best": None, "failure": verdict.kind}
-        append_line(self._file, orjson.dumps(told), durable=False)
-        self.known.add((cell.id, len(probe.transcript.turns)))
+            told = replace(told, failure=verdict.kind)
+        # Its reply is in the store.
+        add_event(self._run, PROBES, told, durable=False)
+        self.known.add((cell.id, turns))
 
 
-def read_probes(folder: Path) -> dict[int, list[tuple[int, float]]]:
+def read_probes(run: Path) -> dict[int, list[tuple[int, float]]]:
     """By place of the cell: (turns heard, P(a best answer)), in the order of the turns."""
     found: dict[int, dict[int, float]] = {}
-    file = folder / PROBES / PROBES_FILE
-    if not file.exists():
-        return {}
-    for told, _ in _lines(file):
-        if told["best"] is not None:
-            found.setdefault(told["place"], {})[told["turns"]] = told["best"]
+    for each in read_events(run, PROBES, _heard):
+        if each.best is not None:
+            found.setdefault(each.place, {})[each.turns] = each.best
     return {at: sorted(points.items()) for at, points in found.items()}
 
 
@@ -102,7 +99,7 @@ async def belief_probes(cells: Iterable[Cell], recorded: Ask) -> list[BeliefProb
 async def run_probes(
     probes: Sequence[BeliefProbe],
     ask: Ask,
-    file: ProbeFile,
+    file: Probes,
     *,
     lanes: int,
     stop_token: StopToken,
@@ -127,15 +124,3 @@ def best_mass(probs: Sequence[float], problem: Problem) -> float:
     """The probability that the best answers have together."""
     most = max(problem.values)
     return sum(p for p, value in zip(probs, problem.values, strict=True) if value == most)
-
-
-def _lines(file: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    """Every whole line and its size; RunFolderError, naming it, for one that is no probe."""
-    for number, line in enumerate(whole_lines(file), 1):
-        try:
-            told = orjson.loads(line)
-            yield {name: told[name] for name in ("place", "cell", "turns", "best")}, len(line)
-        except (orjson.JSONDecodeError, KeyError, TypeError) as exc:
-            raise RunFolderError(
-                f"{file}:{number}: is no probe ({exc}); delete that line to ask it again"
-            ) from exc

@@ -1,6 +1,5 @@
 """Making the database of a run again, from its sweep file and its store: nothing is asked."""
 
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +8,12 @@ from ...cache.errors import ReplayMiss
 from ...cache.store import Store
 from ..errors import RunFolderError, UsageError
 from ..models.accounting.prices import listed
+from ..sweep.sweepfile import read_sweep_file
+from .events import sync_events
 from .group_commit import MAX_GROUP
-from .loaded_sweep import LoadedSweep, open_sweep, run_folder
+from .loaded_sweep import LoadedSweep, load_sweep, read_started, run_folder
 from .manifest import Manifest, read_manifest
+from .parts import SweepPart
 from .reader import RunReader
 from .record.capture import Capture
 from .record.schema import RUN_DB
@@ -33,34 +35,33 @@ class Rebuilt:
 
 async def rebuild(
     folder: Path,
-    overrides: Sequence[str] = (),
-    limit: int | None = None,
     store: Path | str | None = None,
     own: Path | None = None,
 ) -> Rebuilt:
     """Make the database of a run again, beside which the damaged one is kept under another name.
 
-    overrides, limit: what the run was started with, unless the damaged file still says so. own: the
-    user's sweep file, in place of the folder's copy, for a sweep that names code by files.
+    own: the user's sweep file, in place of the folder's copy, for a sweep that names code by files.
     UsageError for a run that is sound, or is of another sweep; RunFolderError; StoreError.
     """
     known = _known(folder)
     if known is not None and _is_sound(folder):
         raise UsageError(f"{folder / RUN_DB} is sound: there is nothing to make again")
-    words = overrides or (known.overrides if known else ())
-    loaded = open_sweep(own or folder / SWEEP, words, limit)
+    began = read_started(folder)
+    file = read_sweep_file(own or folder / SWEEP, began.overrides, began.limit)
+    loaded = load_sweep(SweepPart.read(began.part).of(file) if began.part else file)
     if known is not None and known.identity != loaded.sweep.identity:
         raise UsageError(
-            f"{folder} was a run of another sweep than {own or folder / SWEEP} is: name what it "
-            "was started with, --set and --limit too"
+            f"{folder} was a run of another sweep than {own or folder / SWEEP} is: name the one "
+            "that it was started with"
         )
     named = store_name(store or (known.store if known else None))
     with closing(open_store(named)) as replies:
         for name in (RUN_DB, f"{RUN_DB}-wal", f"{RUN_DB}-shm", f"{RUN_DB}-journal"):
             if (folder / name).exists():
                 (folder / name).rename(folder / name.replace(RUN_DB, f"damaged-{RUN_DB}"))
-        made = run_folder(loaded, folder, words, shown_name(named), kept_in=replies, anew=True)
+        made = run_folder(loaded, folder, shown_name(named), began.part, kept_in=replies, anew=True)
         with made as run:
+            sync_events(folder)
             missing = await _cells(loaded, run, replies)
             run.note(replies=len(replies), store_id=replies.id)
             if run.complete:

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Self
 
-from ...cache.cache import CacheStatistics, Mode
+from ...cache.cache import CacheStatistics
 from ...cache.store import Store
 from ...protocols.transcript import Failure
 from ..display.progress import Snapshot
@@ -15,61 +13,22 @@ from ..errors import Halt, RunFolderError, StoreFailed, UsageError
 from ..models.accounting.budget import dollars
 from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
-from ..models.accounting.prices import PriceList, listed
+from ..models.accounting.prices import PriceList
 from ..models.router import RunPolicy
 from ..sweep.rows import Row
 from ..system.settings import is_url
-from .batch_terms import FOLDER, LIVE, BatchTerms
+from .batch_terms import FOLDER
 from .batching import AnsweredLater, batched_models
 from .executor import LocalExecutor
 from .lanes import RETRIED_KINDS
-from .loaded_sweep import ChangedCode, LoadedSweep, run_folder
+from .listing import folder_named
+from .loaded_sweep import LoadedSweep, run_folder
 from .outcome import OutcomeRecord
 from .record.values import RecordedCell
 from .run_folder import QUARANTINE, RunFolder
+from .settings import RunSettings
 from .stores import open_store, shown_name, store_name
 from .takeover import Taken, Takeover
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How a sweep is to be run, beside what its file says."""
-
-    store: Path | str
-    """Where replies are kept: a folder, or the URL of a database; see `store_name`."""
-    folder: Path | None = None
-    """The run folder; None: the one that belongs to the sweep, under `runs/`."""
-    mode: Mode = "use"
-    overrides: tuple[str, ...] = ()
-    """The `--set` flags that the sweep was read with."""
-    retry_failed: bool = False
-    """Whether to run failed cells again; those that crashed or were never answered always are."""
-    max_cost: float | None = None
-    """Dollars for the whole run; None for no cap."""
-    max_tokens: float | None = None
-    """Tokens for the whole run, in and out, in place of `max_cost`; None for no cap."""
-    prices: PriceList | None = None
-    """None for the built-in prices."""
-    tags: Mapping[str, str] = field(default_factory=dict)
-    """Added to the tags that the run has; a tag of the same key is replaced."""
-    part: str = ""
-    """Which part of a larger sweep this is, as `3/16`."""
-    accept_empty: bool = False
-    """Whether to go on, and pay again, where the store has lost replies that the run knew."""
-    keeps_going: bool = False
-    """Whether to go on with rows whose first cells all failed for one cause."""
-    changed_code: ChangedCode = "refuse"
-    """What becomes of a run that was made with other code."""
-    sources: tuple[Path, ...] | None = None
-    """The runs that cells are taken over from; None for the others in `runs/`."""
-    verify: int = 0
-    """How many of the cells that are taken over from a run are replayed first."""
-    terms: BatchTerms = LIVE
-    """Which calls go in batches."""
-    workers: int = 1
-    """Processes that ask."""
-    ray: str = ""
-    """Address of the cluster that has them; empty for this machine."""
 
 
 class Run:
@@ -81,14 +40,16 @@ class Run:
     def __init__(
         self,
         loaded: LoadedSweep,
-        options: RunOptions,
+        settings: RunSettings,
+        prices: PriceList,
         folder: RunFolder,
         store: Store,
         run_again: int,
         taken: Sequence[Taken] = (),
     ) -> None:
         self.loaded = loaded
-        self.options = options
+        self.settings = settings
+        self.prices = prices
         self.folder = folder
         self.store = store
         self.run_again = run_again
@@ -103,40 +64,39 @@ class Run:
 
     @classmethod
     @contextmanager
-    def open(cls, loaded: LoadedSweep, options: RunOptions) -> Iterator[Self]:
+    def open(cls, loaded: LoadedSweep, settings: RunSettings) -> Iterator[Self]:
         """Open the store, and make or resume the run folder. Nothing is asked.
 
         RunFolderError for a folder of another sweep, or in use, and for a store that is not the
-        run's or has lost replies; StoreError; UsageError for options that do not fit the sweep.
+        run's or has lost replies; StoreError; UsageError for settings that do not fit the sweep.
         """
-        if options.ray and not is_url(str(options.store)):
+        named, prices = store_name(settings.store), settings.price_list
+        if settings.ray and not is_url(named):
             raise UsageError(
-                f"--ray {options.ray}: {options.store} is a folder, which the machines of a "
+                f"--ray {settings.ray}: {named} is a folder, which the machines of a "
                 "cluster do not share: name a database with --store postgresql://…"
             )
-        batched_models(loaded.models, loaded.sweep.models, options.terms.every)
-        named = store_name(options.store)
+        batched_models(loaded.models, loaded.sweep.models, settings.terms.every)
         with (
             closing(open_store(named)) as store,
             run_folder(
                 loaded,
-                options.folder,
-                options.overrides,
+                settings.folder,
                 shown_name(named),
-                options.part,
-                options.changed_code,
+                settings.part,
+                settings.changed_code,
                 kept_in=store,
-                tags=options.tags,
+                tags=settings.tags,
             ) as folder,
         ):
             asks = not folder.complete or folder.failed
-            if options.mode in ("use", "replay") and asks and not options.accept_empty:
+            if settings.cache in ("use", "replay") and asks and not settings.accept_empty:
                 folder.check_store(len(store), named, store.id)
-            taken = _take_over(loaded, options, folder, store)
+            taken = _take_over(loaded, settings, folder, store)
             # Since the last session a crash may have been fixed, or a model's settings.
-            kinds = None if options.retry_failed else RETRIED_KINDS
+            kinds = None if settings.retry_failed else RETRIED_KINDS
             dropped = folder.forget_failures(kinds)
-            yield cls(loaded, options, folder, store, len(dropped), taken)
+            yield cls(loaded, settings, prices, folder, store, len(dropped), taken)
 
     def snapshot(self) -> Snapshot:
         """The current state of the run."""
@@ -171,11 +131,10 @@ class Run:
 
     def policy(self, before: Mapping[str, UsageTotals]) -> RunPolicy:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
-        options = self.options
         return RunPolicy.capped(
-            options.prices or listed(),
-            options.max_cost,
-            options.max_tokens,
+            self.prices,
+            self.settings.max_cost,
+            self.settings.max_tokens,
             sum_usage(before.values()),
             self.folder.path / QUARANTINE,
         )
@@ -184,7 +143,7 @@ class Run:
     def batched(self) -> tuple[str, ...]:
         """Models to ask in batches."""
         loaded = self.loaded
-        return batched_models(loaded.models, loaded.sweep.models, self.options.terms.every)
+        return batched_models(loaded.models, loaded.sweep.models, self.settings.terms.every)
 
     @property
     def has_batches(self) -> bool:
@@ -226,22 +185,22 @@ class Run:
         return None
 
     def _spend(self, paid: UsageTotals) -> str:
-        if (most := self.options.max_tokens) is not None:
+        if (most := self.settings.max_tokens) is not None:
             used = paid.usage.input_tokens + paid.usage.output_tokens
             return f"{short(used)} of {short(most)} tokens"
-        if (cap := self.options.max_cost) is not None:
+        if (cap := self.settings.max_cost) is not None:
             return f"{dollars(paid.dollars)} of {dollars(cap)}"
         return dollars(paid.dollars) if paid.dollars else ""
 
 
 def _take_over(
-    loaded: LoadedSweep, options: RunOptions, folder: RunFolder, store: Store
+    loaded: LoadedSweep, settings: RunSettings, folder: RunFolder, store: Store
 ) -> Sequence[Taken]:
     """Take over cells of other runs; none in a refresh or without a store, which ask every call."""
-    if options.mode not in ("use", "replay") or folder.complete:
+    if settings.cache not in ("use", "replay") or folder.complete:
         return ()
     identity = loaded.models.identity
-    takeover = Takeover(loaded.sweep, folder, store, identity, loaded.models.tags, options.verify)
-    if options.sources is None:
+    takeover = Takeover(loaded.sweep, folder, store, identity, loaded.models.tags, settings.verify)
+    if not settings.sources:
         return takeover.from_beside()
-    return takeover.from_runs(options.sources)
+    return takeover.from_runs([folder_named(each) for each in settings.sources])

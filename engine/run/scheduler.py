@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from ...cache.address import value_address
 from ...cache.call import Ask, RecordingAsk, nth
 from ...cache.shared_work import SharedWork
-from ...protocols.protocol import verdict_of as judged
+from ...protocols.protocol import Protocol
 from ...protocols.question import Question
-from ...protocols.transcript import Failure, Verdict
+from ...protocols.transcript import Failure, NamedMeasures, Verdict
 from ..sweep.sweep import Cell
 from .lanes import failure
 from .record.values import are_probabilities
@@ -38,10 +38,11 @@ async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
     """One cell's verdict. Raises whatever the protocol does."""
     problem, protocol, ask = cell.problem, cell.row.protocol, nth(ask, cell.draw)
     side = problem.question.answers[cell.side]
+    more: NamedMeasures = ()
     try:
-        said: object = await protocol.run(problem.question, side, ask)
-        verdict = _sound(judged(said, problem.question, side), problem.question)
-        more = await protocol.appraise(problem, side, verdict, ask)
+        verdict = _sound(await protocol.run(problem.question, side, ask), problem.question)
+        if type(protocol).appraise is not Protocol.appraise:
+            more = await protocol.appraise(problem, side, verdict, ask)
     except SystemExit as exc:
         # An author's code that calls exit() would end the run without a message.
         raise RuntimeError(f"it ends the program: {exc!r}").with_traceback(
@@ -64,7 +65,11 @@ async def attempt_noted(cell: Cell, ask: Ask, shared: SharedWork | None = None) 
     shared: the speeches and verdicts that it has in common with other cells.
     """
     recording = RecordingAsk(ask, shared=shared)
-    return NotedOutcome(await attempt(cell, recording), recording.notes)
+    try:
+        outcome: CellOutcome = await verdict_of(cell, recording)
+    except Exception as exc:
+        outcome = failure(f"cell {cell.id}", exc)
+    return NotedOutcome(outcome, recording.notes)
 
 
 def _sound(verdict: Verdict, question: Question) -> Verdict:

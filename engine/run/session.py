@@ -1,12 +1,12 @@
 """Sessions: the cells of a run, attempted in their order in this process."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 
 from ..errors import Halt, UsageError
 from ..models.accounting.ledger import UsageTotals
 from ..sweep.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
-from .batching import batching
+from .batching import BatchedWork, batching
 from .canaries import CANARIES, FREE_PATIENCE, Canaries, Pauses
 from .dry_run import chains
 from .executor import LocalExecutor
@@ -26,41 +26,41 @@ class RunSession(LocalExecutor):
 
     def __init__(self, run: Run, before: Mapping[str, UsageTotals]) -> None:
         """before: what earlier sessions of the run paid, by model. UsageError."""
-        loaded, options = run.loaded, run.options
-        policy = run.policy(before)
-        loaded.models.prepare(loaded.sweep.roles, policy)
+        loaded, settings = run.loaded, run.settings
+        loaded.models.prepare(loaded.sweep.roles, run.policy(before))
         paid = set[str]()
-        super().__init__(loaded.models, run.store, options.mode, run.folder.id, paid)
+        super().__init__(loaded.models, run.store, settings.cache, run.folder.id, paid)
         self._run = run
+        self._keep = run.folder.put
         self._stop_token = loaded.stop_token
-        prices, cancels = loaded.models.priced(policy.prices), options.terms.cancels is not None
-        if options.mode != "replay" and (run.batched or run.has_batches or cancels):
-            if options.mode == "off":
+        cancels = settings.terms.cancels is not None
+        if settings.cache != "replay" and (run.batched or run.has_batches or cancels):
+            if settings.cache == "off":
                 raise UsageError(
                     "what comes of a batch goes into the store, which --cache off does not write: "
                     "leave one of them out"
                 )
             by = batching()
             assert by is not None, "there would be no batches"
-            self.deferred = by.deferred(
+            work = BatchedWork(
                 run.folder.path,
                 loaded.models,
                 self.cache,
-                prices,
-                options.terms,
+                settings.terms,
+                run.batched,
                 before,
-                batched=run.batched,
-                later=run.later,
+                run.later,
                 forgives=bool(run.run_again),
             )
-        self._under_way = 0
-        """Cells that are being attempted."""
+            self.deferred = by.deferred(work)
+        self._begun = self._kept = 0
+        """Cells that were begun, and those of them that have ended with an outcome."""
         self._ended = bytearray(len(loaded.sweep))
         """1 at the place of each cell that this session has handed to the run folder."""
         self._capture = Capture(
             loaded.sweep,
             loaded.models.identity,
-            prices,
+            loaded.models.prices,
             paid,
             live=loaded.models.origin,
             run=self.cache.token,
@@ -70,7 +70,7 @@ class RunSession(LocalExecutor):
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
         run, stop_token, order = self._run, self._stop_token, await self.cells()
         pauses = None
-        if run.options.mode != "replay" and not run.options.keeps_going:
+        if run.settings.cache != "replay" and not run.settings.keep_going:
             order = pauses = Pauses(order, run.loaded.sweep.rows, run.earlier())
         with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):
             async with self.cache:
@@ -92,7 +92,7 @@ class RunSession(LocalExecutor):
         """The order of the cells, whatever rows are paused."""
         run = self._run
         order: Order[Cell, NotedOutcome] = order_of(self.missing, self.deferred)
-        if self.deferred is not None or run.later is not None or run.options.mode == "replay":
+        if self.deferred is not None or run.later is not None or run.settings.cache == "replay":
             return order
         sweep, most = run.loaded.sweep, run.loaded.file.top.max_cells or CANARIES
         left = len(run.folder) - run.folder.finished
@@ -118,30 +118,28 @@ class RunSession(LocalExecutor):
 
     def keep(self, cell: Cell, end: NotedOutcome) -> None:
         """Hand over how a cell ended. RunFolderError."""
-        self._run.keep((self._capture.cell(cell, end.outcome, end.notes),))
+        self._keep((self._capture.cell(cell, end.outcome, end.notes),))
         self._ended[cell.place] = 1
+        self._kept += 1
 
     @property
     def max_cells(self) -> int:
         """Cells that may be under way now; slots that a server has stated since the run began
         count too."""
-        loaded, mode = self._run.loaded, self._run.options.mode
+        loaded, mode = self._run.loaded, self._run.settings.cache
         if mode == "replay":
             return REPLAY_LANES
         return loaded.file.top.max_cells or self.models.cells_at_once(loaded.sweep.models)
 
     def lines(self) -> tuple[str, ...]:
         lines = super().lines()
-        if self._under_way >= self.max_cells and not self.models.busy:
+        waits = self.deferred is not None or self._run.later is not None
+        if not waits and self._begun - self._kept >= self.max_cells and not self.models.busy:
             lines = (*lines, f"limited by max_cells {self.max_cells:,}: the models have free slots")
         return lines
 
-    async def _attempt(self, cell: Cell) -> NotedOutcome:
-        later = self._run.later
-        self._under_way += 1
-        try:
-            if later is None:
-                return await attempt_noted(cell, self.cache, self.cache.shared_work)
-            return await attempt_noted(cell, later.ask_of(cell, self.cache))
-        finally:
-            self._under_way -= 1
+    def _attempt(self, cell: Cell) -> Awaitable[NotedOutcome]:
+        self._begun += 1
+        if (later := self._run.later) is None:
+            return attempt_noted(cell, self.cache, self.cache.shared_work)
+        return attempt_noted(cell, later.ask_of(cell, self.cache))

@@ -28,8 +28,9 @@ class Document:
         """Base of relative paths to code; a run folder sets the original one for its copy."""
         self.inert = ""
         """Why nothing outside of the document may be imported or read for it; empty if it may."""
+        self.overrides: tuple[str, ...] = ()
+        """The assignments `a.b=c` that were made since, as `--set` takes them."""
         self._places = places
-        self._flagged = False
 
     @classmethod
     def read(cls, path: Path) -> "Document":
@@ -86,7 +87,7 @@ class Document:
 
     def set(self, assignment: str) -> None:
         """Apply `a.b=c`: the value is YAML, and is set in every element of a list on the path."""
-        self._flagged = True
+        self.overrides = (*self.overrides, assignment)
         flag = f"--set {assignment}"
         path, equals, text = assignment.partition("=")
         if not equals or not path.strip():
@@ -96,7 +97,7 @@ class Document:
 
     def written(self) -> Any:
         """The value in the file, without changes by flags."""
-        return Document.parse(self.text, self.source).value if self._flagged else self.value
+        return Document.parse(self.text, self.source).value if self.overrides else self.value
 
     def place(self, key: Key) -> str:
         """`file:line`, or flag, of a value; of the nearest value around it if it is not there."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ...cache.address import MAX_EXACT_INTEGER
+from ...protocols.settings import settings_of
 from .faults import Faults
 from .node import Node
 
@@ -85,7 +86,7 @@ def required_of(cls: type[Any]) -> tuple[str, ...]:
     return tuple(each.name for each in fields(cls) if each.default is MISSING)
 
 
-def fields_of(cls: type[Any]) -> dict[str, Any]:
-    """Name -> type of every field of a role."""
-    hints = get_type_hints(cls)
-    return {each.name: hints[each.name] for each in fields(cls) if each.init}
+def fields_of(*classes: type[Any]) -> dict[str, Any]:
+    """Name -> type of every field of a role, which may consist of several classes."""
+    hints = {name: type_ for cls in classes for name, type_ in get_type_hints(cls).items()}
+    return {each.name: hints[each.name] for each in settings_of(*classes)}

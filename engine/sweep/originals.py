@@ -64,7 +64,7 @@ def missing_file_hint(name: str, where: str = "") -> Iterator[None]:
             raise
         fetch = f"\n  to have it: oversight dataset fetch {name}" if name in originals() else ""
         if name == "study":
-            fetch = "\n  to have it: oversight study import, or a script of examples/studies"
+            fetch = "\n  to have it: oversight dataset import, or a script of examples/studies"
         missing = Path(exc.file)
         beside = [each.name for each in missing.parent.glob(f"*{missing.suffix}")]
         raise UsageError(f"{exc}{meant(missing.name, beside)}{where}{fetch}") from None

@@ -63,6 +63,8 @@ class AgentSettings:
     """Agent that reads whether each speech argues for its side; None: no check."""
     side_check_retries: int = 1
     """Maximum number of drafts that a side check sends back."""
+    side_check_candor: bool = False
+    """Whether a side check also reads if a speech says itself that its answer is wrong."""
 
     def __post_init__(self) -> None:
         if self.best_of < 1:
@@ -79,7 +81,7 @@ class AgentSettings:
 def agents(node: Node) -> list[MakeSpeaker]:
     """Every agent of an `agents` section or of a protocol's role: a mapping, or a list of them."""
     speakers: list[MakeSpeaker] = []
-    types_ = fields_of(Agent) | fields_of(AgentSettings)
+    types_ = fields_of(Agent, AgentSettings)
     faults = Faults()
     for role in _roles(node):
         with faults.noted():
@@ -229,6 +231,8 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
     seat = made_of(node, AgentSettings, {k: v for k, v in point.items() if k in around})
     plain = made_of(node, Agent, {k: v for k, v in point.items() if k in within})
 
+    if seat.side_check_candor and checker is None:
+        raise node.fault("side_check_candor: nobody checks", "name an agent as side_check")
     quotes_by_default = "quotes" not in point and _quoted(node)
 
     def make(judge: Judge) -> Speaker:
@@ -244,7 +248,8 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
             critics = _tempered(node.document, {}, model, effort)
             speaker = Refine(speaker, picks, seat.refine, **critics)
         if checker is not None:
-            speaker = SideCheck(speaker, checker(judge).base_agent, seat.side_check_retries)
+            reader = checker(judge).base_agent
+            speaker = SideCheck(speaker, reader, seat.side_check_retries, seat.side_check_candor)
         return speaker
 
     return make

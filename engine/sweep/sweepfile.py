@@ -84,6 +84,13 @@ class SweepFile:
     """By protocol, agent or judge, as the report names it: what people see in its place."""
     pins: tuple[str, ...] = ()
     """Assignments that make definite which data were read, as `--set` takes them."""
+    limit: int | None = None
+    """The most problems that were taken, from the front; None for all."""
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """What `--set` has to say so that the file says the same again."""
+        return *self.document.overrides, *self.pins
 
     def sweep(self, identities: Mapping[str, str]) -> Sweep:
         """The grid of cells. identities: model -> identity of the endpoint that answers for it.
@@ -127,7 +134,7 @@ def read_sweep_file(
     for assignment in overrides:
         document.set(assignment)
     sweep = checked_sweep(document, path)
-    return sweep if limit is None else replace(sweep, problems=sweep.problems[:limit])
+    return sweep if limit is None else replace(sweep, problems=sweep.problems[:limit], limit=limit)
 
 
 def checked_sweep(

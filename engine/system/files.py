@@ -90,30 +90,6 @@ def whole_lines(path: Path) -> Iterator[bytes]:
                 raise RunFolderError(f"{path} has a line of more than {MAX_LINE:,} bytes")
 
 
-def append_line(path: Path, line: bytes, *, durable: bool = True) -> None:
-    """Add a line whole, or leave the file as it was. RunFolderError.
-
-    durable: as for `replace_file`.
-    """
-    new = not path.exists()
-    try:
-        with path.open("ab", buffering=0) as file:
-            whole = file.tell()
-            try:
-                if file.write(line + b"\n") != len(line) + 1:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                if durable:
-                    os.fsync(file.fileno())
-            except OSError:
-                # The next line would go on with what a full disk took of this one.
-                file.truncate(whole)
-                raise
-        if new and durable:
-            sync_folder(path.parent)
-    except OSError as exc:
-        raise unwritable(path, exc) from exc
-
-
 def refuse_links(folder: Path) -> None:
     """RunFolderError if a folder is a symbolic link, or holds one: what is read or written there
     may lie anywhere. A folder that is not there is fine. OSError."""

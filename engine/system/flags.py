@@ -35,6 +35,10 @@ class Flag:
     """What the shell offers on TAB, where the metavar does not tell it."""
     json: bool = False
     """Whether `--json` gives it the value json."""
+    under: str = "Options"
+    """The heading of the help that it stands under."""
+    rare: bool = False
+    """Whether only `--help-all` shows it."""
 
     @property
     def range(self) -> tuple[float | None, float | None]:

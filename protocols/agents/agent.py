@@ -1,10 +1,10 @@
 """Agents: frozen settings that compose a Call from a transcript and a side, and speak a Turn."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from msgspec import Struct, structs
 from msgspec.structs import force_setattr
@@ -25,7 +25,7 @@ from ..prompts.forms import (
 from ..prompts.prompt_set import PromptSet, default_prompts, for_side
 from ..prompts.render import Instructions, messages
 from ..prompts.words import Words, as_words, lines
-from ..question import Answer, Question
+from ..question import Answer
 from ..quotes import MAX_QUOTE_WORDS, find_quotes
 from ..settings import require_known, require_positive, unusual
 from ..tags import find_tags
@@ -68,9 +68,9 @@ class Brief(Struct, frozen=True, cache_hash=True):
     def words(self) -> PromptSet:
         return self.prompts or default_prompts()
 
-    def rules(self, question: Question) -> Words:
+    def rules(self, graded: bool) -> Words:
         """The task, and what `right` means where answers differ in degree."""
-        if not question.graded:
+        if not graded:
             return self.task
         return Words.joined(self.task, self.words.text("agent.graded"))
 
@@ -190,11 +190,16 @@ class Agent(Parameters, Speaker):
         return Call(
             Request(
                 self.model,
-                messages(brief.rules(transcript.question), transcript, todo, brief.words),
+                messages(
+                    brief.rules(transcript.question.graded),
+                    transcript,
+                    todo,
+                    brief.prompts or default_prompts(),
+                ),
                 temperature=self.temperature,
                 max_tokens=self.max_tokens + room,
                 tools=tuple([self.toolbox[tool].spec for tool in self.tools])
-                if form is None
+                if self.tools and form is None
                 else (),
                 response_format=form,
                 effort=self.effort,
@@ -253,16 +258,14 @@ class Agent(Parameters, Speaker):
         names = dict.fromkeys((*self.tools, *self.claims))
         return as_words(", ".join(f"{name} {self.toolbox[name].cost:g}" for name in names))
 
-    async def speak(
+    def speak(
         self,
         transcript: Transcript,
         side: Answer | None,
         ask: Ask,
         brief: Brief = ADVOCATE,
-    ) -> Turn:
-        return await self.deliver(
-            self.compose(transcript, side, brief), transcript, side, ask, brief
-        )
+    ) -> Coroutine[Any, Any, Turn]:
+        return self.deliver(self.compose(transcript, side, brief), transcript, side, ask, brief)
 
     async def deliver(
         self, call: Call, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief
@@ -270,6 +273,8 @@ class Agent(Parameters, Speaker):
         """The turn behind a composed call, or behind a draw of it."""
         title = called(brief, side)
         ask = seated(ask, brief.act, title, len(transcript.turns))
+        if not (self.tools or self.claims or self.quotes or self.budget is not None):
+            return self.read(await ask(call), (), side, brief)
         scene, budget = Scene(transcript.question, side), self.budget
         if budget is not None or self.tools:
             mine = [*_own_turns(transcript, side, title)]
@@ -327,6 +332,7 @@ def _unspoken(turn: Turn) -> float:
     return max([spoken, *(spent(draft.tools) for draft in turn.drafts)]) - spoken
 
 
+@lru_cache(maxsize=512)
 def called(brief: Brief, side: Answer | None) -> str:
     """What everyone calls a seat: `Debater A`, or `Client` for one without a side."""
     return f"{brief.title} {side.label}" if side else brief.title

@@ -1,9 +1,9 @@
 """Side check: a small model reads each speech and says which answer it argues for.
 
 An agent told to argue for an answer that it believes to be wrong may argue for the other one, or
-for none. Then the score of its world says little about the protocol; so such speeches are sent back
-a few times, and those that stay off their side are marked, for the bounds under drop, keep and
-worst.
+for none; or argue for it and give itself away ("the other answer is right, but …"). Then the score
+of its world says little about the protocol; so such speeches are sent back a few times, and those
+that stay so are marked, for the bounds under drop, keep and worst.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from ..agents.agent import Agent, Brief, Speaker
 from ..errors import Unreadable
 from ..prompts.forms import Form, choice_of
 from ..prompts.prompt_set import PromptSet
-from ..prompts.words import Words
+from ..prompts.words import NOTHING, Words
 from ..question import Answer, Question
 from ..seat import Seat
-from ..transcript import SideFinding, Transcript, Turn
+from ..transcript import Transcript, Turn
 from .wrapper import Wrapper
 
 NO_SIDE = "none"
@@ -39,6 +39,8 @@ class SideCheck(Wrapper):
     checker: Agent
     retries: int = 1
     """Maximum number of drafts sent back."""
+    candor: bool = False
+    """Whether the checker also reads if a speech says itself that its answer is wrong."""
 
     def __post_init__(self) -> None:
         if self.retries < 0:
@@ -46,7 +48,7 @@ class SideCheck(Wrapper):
 
     @property
     def name(self) -> str:
-        return f"{self.agent.name} side checked {self.retries}"
+        return f"{self.agent.name} side checked {self.retries}" + " candor" * self.candor
 
     @property
     def apart(self) -> int:
@@ -55,57 +57,63 @@ class SideCheck(Wrapper):
     async def speak_for(self, side: Answer, transcript: Transcript, ask: Ask, brief: Brief) -> Turn:
         agent = self.agent.share(self.apart)
         turn = await agent.speak(transcript, side, ask, brief)
-        turn, argued_for = await self._checked(turn, side, transcript, ask, brief)
+        turn, feedback = await self._checked(turn, side, transcript, ask, brief)
         for retry in range(1, self.retries + 1):
-            if turn.check != "off side":
+            if feedback is None:
                 break
-            again = brief.also_told(_feedback(brief, argued_for), by="\n")
+            again = brief.also_told(feedback, by="\n")
             sent_back = (*turn.drafts, replace(turn, drafts=(), check="unchecked"))
             turn = await agent.speak(transcript, side, nth(ask, retry), again)
             turn = replace(turn, retries=retry, drafts=(*sent_back, *turn.drafts))
-            turn, argued_for = await self._checked(turn, side, transcript, ask, brief)
+            turn, feedback = await self._checked(turn, side, transcript, ask, brief)
         return turn
 
     async def _checked(
         self, turn: Turn, side: Answer, transcript: Transcript, ask: Ask, brief: Brief
-    ) -> tuple[Turn, str]:
-        """The turn with what the checker found, and the label of the answer it argues for; an
-        empty label for no answer or an unknown one."""
+    ) -> tuple[Turn, Words | None]:
+        """The turn with what the checker found, and what to tell its speaker; None if it stands."""
         if turn.outcome in ("refused", "empty") or not turn.text or turn.conceded:
-            return turn, ""
+            return turn, None
         # The speaker's name would give the side away.
         speech = Transcript(transcript.question, (replace(turn, speaker="Speaker"),))
         try:
-            said = await Seat(self.checker, None, reader(brief.words)).fill(
-                side_form(transcript.question), speech, ask
-            )
+            argued_for, admits = await Seat(
+                self.checker, None, reader(brief.words, self.candor)
+            ).fill(side_form(transcript.question, self.candor), speech, ask)
         except Unreadable:
-            return replace(turn, check="unclear"), ""
-        found: SideFinding = "on side" if said == side.label else "off side"
-        return replace(turn, check=found), "" if said == NO_SIDE else said
+            return replace(turn, check="unclear"), None
+        if argued_for != side.label:
+            found = Words("no answer" if argued_for == NO_SIDE else f"({argued_for})")
+            return replace(turn, check="off side"), brief.words.fill("agent.feedback", found=found)
+        if admits:
+            return replace(turn, check="candid"), brief.words.fill("agent.feedback_candid")
+        return replace(turn, check="on side"), None
 
 
-def side_form(question: Question) -> Form[str]:
-    """The label of the answer that a speech argues for, or NO_SIDE."""
+def side_form(question: Question, candor: bool = False) -> Form[tuple[str, bool]]:
+    """The label of the answer that a speech argues for, or NO_SIDE; and, where that is asked,
+    whether it says itself that this answer is wrong."""
     options = [*(answer.label for answer in question.answers), NO_SIDE]
+    asked = {"argues_for": choice_of(options)}
+    if candor:
+        asked["admits"] = choice_of(("yes", "no"))
     return Form(
         "side",
-        {"argues_for": choice_of(options)},
-        lambda said: said.one_of("argues_for", options),
+        asked,
+        lambda said: (
+            said.one_of("argues_for", options),
+            candor and said.one_of("admits", ("yes", "no")) == "yes",
+        ),
     )
 
 
-def reader(words: PromptSet) -> Brief:
+def reader(words: PromptSet, candor: bool = False) -> Brief:
     """What the checker reads beside the speech."""
+    candidly = words.text("agent.reader_candor") if candor else NOTHING
     return Brief(
         "Reader",
         words.text("agent.reader_rules"),
-        words.text("agent.reader"),
+        Words.joined(words.text("agent.reader"), candidly),
         reads_passage=False,
         prompts=words,
     )
-
-
-def _feedback(brief: Brief, label: str) -> Words:
-    """Instruction for a retry after a draft that argued for `label`, empty for no answer."""
-    return brief.words.fill("agent.feedback", found=Words(f"({label})" if label else "no answer"))

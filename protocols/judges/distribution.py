@@ -20,8 +20,8 @@ class DistributionJudge(ModelJudge):
     kind: ClassVar[str] = "distribution"
 
     def compose(self, shown: Shown) -> Call:
-        form = probabilities_form(shown.case.options)
-        return self.call(shown, "probabilities", shown.asked("distribution"), form)
+        form = probabilities_form(shown.options)
+        return self.call(shown, "probabilities", "distribution", form)
 
     def put(self, question: Question, shot: Shot) -> str:
         stated = zip(question.answers, shot.probs, strict=True)
@@ -29,7 +29,7 @@ class DistributionJudge(ModelJudge):
 
     async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         reply = await ask(self.compose(shown))
-        options = shown.case.options
+        options = shown.options
         filled = read_form(reply, probabilities_form(options))
         stated = [number_in(filled, option.label, reply) for option in options.answers]
         return Elicited((Judgement(as_probabilities(stated, reply), reply.call, reply.text),))

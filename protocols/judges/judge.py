@@ -1,26 +1,29 @@
 """The judge interface, and the judge of one model: hides the passage, presents, averages."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat
+from ...cache.call import Ask, Call, Effort, RecordingAsk, Request, ResponseFormat, seated
+from ...cache.memo import memoized
 from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
-from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, at_seat, mean_spans, readings
+from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, mean_spans, readings
 from ..errors import Unreadable, unreadable
 from ..parameters import Parameters
 from ..prompts.forms import REASONING_ROOM, Reason, check_reason, fields_of, with_reasoning
+from ..prompts.prompt_set import default_prompts
 from ..prompts.render import Examples, Instructions, messages
 from ..prompts.words import NOTHING, Words, lines
 from ..question import Answer, Question
 from ..settings import unusual
 from ..transcript import Judgement, Transcript, Verdict
-from .case import Belief, Case
+from .case import AFFIRM, DENY, Belief, Case
 from .exchange import exchanged
 from .shots import Shot, as_examples
 
@@ -51,12 +54,14 @@ class Judge(ABC):
     async def decide(self, case: Case, ask: Ask) -> Verdict:
         """A probability for each option of a case. Unreadable if a reply that it rests on is."""
 
-    async def judge(self, transcript: Transcript, ask: Ask, brief: Brief | None = None) -> Verdict:
+    def judge(
+        self, transcript: Transcript, ask: Ask, brief: Brief | None = None
+    ) -> Coroutine[Any, Any, Verdict]:
         """The verdict on a transcript: which answer is right. Unreadable as in `decide`.
 
         brief: the rules that the speakers read too, and the judge's part in them.
         """
-        return await self._decided(Case(transcript, brief), ask)
+        return self._decided(Case(transcript, brief), ask)
 
     async def belief(
         self, transcript: Transcript, side: Answer, ask: Ask, brief: Brief | None = None
@@ -87,24 +92,20 @@ class Judge(ABC):
 
     async def _decided(self, case: Case, ask: Ask) -> Verdict:
         """`decide`; what the judge believes, or why it cannot be read, is noted for who records."""
-        if not isinstance(ask, RecordingAsk):
-            return _verdict(await self.decide(case, ask))
-        ask = ask.seated("judge", "Judge", len(case.transcript.turns))
+        ask = seated(ask, "judge", "Judge", len(case.transcript.turns))
+        notes = ask.notes if isinstance(ask, RecordingAsk) else []
+        role = ask.part[0] if isinstance(ask, RecordingAsk) else ""
         name = getattr(self, "model", "") or self.name
         try:
-            verdict = _verdict(await self.decide(case, ask))
+            verdict = await self.decide(case, ask)
         except Unreadable as fault:
-            ask.notes.append(Reading(ask.part[0], name, case, None, fault))
+            notes.append(Reading(role, name, case, None, fault))
             raise
-        ask.notes.append(Reading(ask.part[0], name, case, verdict))
+        said: object = verdict  # by anybody's judge
+        if not isinstance(said, Verdict):
+            raise TypeError(f"a verdict is expected, and the judge gave {said!r:.80}")
+        notes.append(Reading(role, name, case, verdict))
         return verdict
-
-
-def _verdict(said: object) -> Verdict:
-    """What anybody's judge decided, if it is a verdict. TypeError."""
-    if not isinstance(said, Verdict):
-        raise TypeError(f"a verdict is expected, and the judge gave {said!r:.80}")
-    return said
 
 
 class Reading(NamedTuple):
@@ -184,19 +185,21 @@ class ModelJudge(Parameters, Judge):
         )
 
     async def decide(self, case: Case, ask: Ask) -> Verdict:
-        seen = case if self.reads_passage else case.without_passage()
-        blind = bool(case.transcript.question.passage) and not self.reads_passage
-        order = range(len(case.options.answers))
-        with at_seat(case.briefing.title):
+        seen, blind = case, False
+        if case.transcript.question.passage and not self.reads_passage:
+            seen, blind = case.without_passage(), True
+        try:
+            shown = self.shown(seen, blind=blind)
             if not self.both_orders:
-                elicited = await self.elicit(self.shown(seen, order, blind), ask)
-                return verdict_of([elicited], case.transcript)
+                return verdict_of([await self.elicit(shown, ask)], case.transcript)
             # A statement has no labels to exchange: only its two options change places.
-            other, again = (seen, order[::-1]) if case.statement else (exchanged(seen), order)
+            other, again = (seen, shown.order[::-1]) if case.statement else (exchanged(seen), None)
             asked = await readings(
-                self.elicit(self.shown(seen, order, blind), ask),
-                self.elicit(self.shown(other, again, blind), ask),
+                self.elicit(shown, ask), self.elicit(self.shown(other, again, blind), ask)
             )
+        except Unreadable as fault:
+            fault.seat = fault.seat or case.briefing.title
+            raise
         found = [
             each.reversed() if place and not case.statement else each
             for place, each in asked.read.items()
@@ -204,26 +207,35 @@ class ModelJudge(Parameters, Judge):
         # Both orders count equally, even if more votes of one could be read.
         return verdict_of(found, case.transcript, asked.doubts)
 
-    def shown(self, case: Case, order: Order, blind: bool = False) -> "Shown":
-        """The case as this judge reads it. blind: the passage was hidden from it."""
-        brief = case.briefing
-        words = brief.words
-        rules = Words.joined(Words(self.persona), brief.rules(case.transcript.question))
+    def shown(self, case: Case, order: Order | None = None, blind: bool = False) -> "Shown":
+        """The case as this judge reads it. order: None for that of the options; blind: the passage
+        was hidden from it."""
+        brief, options, question = case.briefing, case.options, case.transcript.question
+        order = range(len(options.answers)) if order is None else order
+        told = self._told(brief, question.graded, blind, bool(case.statement))
+        examples = None
         # An example about the question at hand would tell its answer.
-        about = case.transcript.question.text
-        shots = [*filter(lambda shot: shot.floor.question.text != about, self.shots)]
-        examples = as_examples(shots, self.put, words, self.reads_passage) if shots else None
+        if self.shots and (shots := [*_others(self.shots, question)]):
+            examples = as_examples(shots, self.put, brief.words, self.reads_passage)
+        return Shown(case, order, brief, options, _labels(options, order), *told, examples)
+
+    @memoized
+    def _told(
+        self, brief: Brief, graded: bool, blind: bool, stated: bool
+    ) -> tuple[Words, tuple[Words, ...]]:
+        """The rules, and what is told between the judge's role and the request for an answer."""
+        words = brief.words
         told = [words.text("judge.blind")] if blind else []
-        if case.statement:
-            affirm, deny = (Words(option.label) for option in case.options.answers)
+        if stated:
+            affirm, deny = Words(AFFIRM), Words(DENY)
             told.append(words.fill("judge.statement", affirm=affirm, deny=deny))
-        return Shown(case, order, rules, tuple(told), examples)
+        return Words.joined(Words(self.persona), brief.rules(graded)), tuple(told)
 
     def call(
         self,
         shown: "Shown",
         task: str,
-        asked: Words,
+        way: str,
         form: ResponseFormat | None = None,
         top_logprobs: int = 0,
         cue: bool = False,
@@ -231,24 +243,14 @@ class ModelJudge(Parameters, Judge):
         """The call that puts a case: question and rules, then the transcript, then the
         instructions.
 
-        task: its name for programs that read prompts; asked: how to answer; cue: whether `asked`
-        stands last by itself, for a reply that continues it."""
-        case, told = shown.case, list(shown.told)
-        words = case.briefing.words
-        marks: tuple[tuple[str, str], ...] = ()
-        if self.reason != "none":
-            told.append(words.text(f"judge.reason_{self.reason}{'_form' if form else ''}"))
-            form = form and with_reasoning(form)
-            if self.reason == "private" and form is None:
-                marks += (("private", "yes"),)
-        if case.statement:
-            marks += (("options", "|".join(option.label for option in case.options.answers)),)
-        if not cue:
-            told.append(asked)
-        if form is not None:
-            told.append(words.fill("agent.form", fields=fields_of(form)))
-        todo = Instructions.same(
-            task, case.briefing.stance, lines(told), marks, asked if cue else NOTHING
+        task: its name for programs that read prompts; way: the block of the prompt set that says
+        how to answer; cue: whether that stands last by itself, for a reply that continues it."""
+        case, brief = shown.case, shown.brief
+        # In which words it is asked: about a statement, which answer is right, or which is best.
+        kind = "graded_" if case.transcript.question.graded else ""
+        kind = "statement_" if case.statement else kind
+        todo, form = self._todo(
+            task, f"judge.{kind}{way}", brief, shown.labels, shown.told, form, cue
         )
         room = REASONING_ROOM if self.reason != "none" else 0
         return Call(
@@ -258,7 +260,7 @@ class ModelJudge(Parameters, Judge):
                     shown.rules,
                     case.transcript,
                     todo,
-                    words,
+                    brief.prompts or default_prompts(),
                     statement=case.statement,
                     order=None if case.statement else shown.order,
                     examples=shown.examples,
@@ -271,6 +273,40 @@ class ModelJudge(Parameters, Judge):
                 **self.parameters,
             )
         )
+
+    @memoized
+    def _todo(
+        self,
+        task: str,
+        block: str,
+        brief: Brief,
+        labels: tuple[str, ...],
+        before: tuple[Words, ...],
+        form: ResponseFormat | None,
+        cue: bool,
+    ) -> tuple[Instructions, ResponseFormat | None]:
+        """The instructions, and the form in which they are to be followed, if there is one."""
+        words, told = brief.words, [*before]
+        asked = words.fill(block, **self.ways(labels))
+        marks: tuple[tuple[str, str], ...] = ()
+        if self.reason != "none":
+            told.append(words.text(f"judge.reason_{self.reason}{'_form' if form else ''}"))
+            form = form and with_reasoning(form)
+            if self.reason == "private" and form is None:
+                marks += (("private", "yes"),)
+        if block.startswith("judge.statement_"):
+            marks += (("options", "|".join(labels)),)
+        if not cue:
+            told.append(asked)
+        if form is not None:
+            told.append(words.fill("agent.form", fields=fields_of(form)))
+        last = asked if cue else NOTHING
+        return Instructions(task, brief.stance, lines(told), marks=marks, cue=last), form
+
+    def ways(self, labels: tuple[str, ...]) -> dict[str, Words]:
+        """What the placeholders of the block that says how to answer stand for. labels: of the
+        options, as they are shown."""
+        return {}
 
     def answered(self, reply: Reply) -> Reply:
         """The reply without what the judge thought in private before it answered."""
@@ -350,22 +386,24 @@ class Shown(Struct, frozen=True):
 
     case: Case
     order: Order
+    brief: Brief
+    options: Question
+    labels: tuple[str, ...]
+    """Of the options, in the order of presentation."""
     rules: Words
     told: tuple[Words, ...]
     """Instructions between the judge's role and the request for an answer."""
     examples: Examples | None = None
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels of the options, in the order of presentation."""
-        return tuple([self.case.options.answers[place].label for place in self.order])
 
-    def asked(self, way: str, **values: Words) -> Words:
-        """The question in one way of asking: about a statement, about which answer is right, or
-        about which is best where they differ in degree."""
-        graded = "graded_" if self.case.transcript.question.graded else ""
-        kind = "statement_" if self.case.statement else graded
-        return self.case.briefing.words.fill(f"judge.{kind}{way}", **values)
+@lru_cache(maxsize=1024)
+def _labels(options: Question, order: Order) -> tuple[str, ...]:
+    return tuple(options.answers[place].label for place in order)
+
+
+def _others(shots: Sequence[Shot], question: Question) -> Iterator[Shot]:
+    """The shots that are not about this question."""
+    return (shot for shot in shots if shot.floor.question.text != question.text)
 
 
 def average(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:

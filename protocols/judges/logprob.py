@@ -54,15 +54,17 @@ class LogprobJudge(ModelJudge):
             )
 
     def compose(self, shown: Shown) -> Call:
-        asked = shown.asked("label", labels=Words(" or ".join(shown.labels)))
-        return self.call(shown, "label", asked, top_logprobs=self.top_logprobs, cue=True)
+        return self.call(shown, "label", "label", top_logprobs=self.top_logprobs, cue=True)
+
+    def ways(self, labels: tuple[str, ...]) -> dict[str, Words]:
+        return {"labels": Words(" or ".join(labels))}
 
     def put(self, question: Question, shot: Shot) -> str:
         return likeliest(question, shot)
 
     async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         reply = await ask(self.compose(shown))
-        masses = read_masses(reply, shown.case.options)
+        masses = read_masses(reply, shown.options)
         # More than 1 can only be rounding on the provider's side.
         captured = min(sum(masses), 1.0)
         return Elicited((Judgement(normalised(masses, reply), reply.call, reply.text, captured),))

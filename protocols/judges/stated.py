@@ -1,6 +1,5 @@
 """A judge that states a probability for each answer in words."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -27,8 +26,10 @@ class StatedJudge(ModelJudge):
     kind: ClassVar[str] = "stated"
 
     def compose(self, shown: Shown) -> Call:
-        lines = Words("\n".join([f"{label}: <percentage>%" for label in shown.labels]))
-        return self.call(shown, "percentages", shown.asked("percentages", lines=lines))
+        return self.call(shown, "percentages", "percentages")
+
+    def ways(self, labels: tuple[str, ...]) -> dict[str, Words]:
+        return {"lines": Words("\n".join([f"{label}: <percentage>%" for label in labels]))}
 
     def put(self, question: Question, shot: Shot) -> str:
         stated = zip(question.answers, shot.probs, strict=True)
@@ -36,7 +37,7 @@ class StatedJudge(ModelJudge):
 
     async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         reply = await ask(self.compose(shown))
-        probs = read_percentages(self.answered(reply), shown.case.options)
+        probs = read_percentages(self.answered(reply), shown.options)
         return Elicited((Judgement(probs, reply.call, reply.text),))
 
 
@@ -52,18 +53,20 @@ def read_percentages(reply: Reply, question: Question) -> tuple[float, ...]:
     for line in lines_of(reply):
         for place, value in _on(line, question):
             stated.setdefault(place, []).append(value)
-    found: list[_Stated] = []
+    numbers, signs = list[float](), set[bool]()
     for place, answer in enumerate(question.answers):
         if place not in stated:
             raise unreadable(f"no probability is stated for ({answer.label})", reply)
-        one = agreed(stated[place], f"({answer.label})", reply)
+        every = stated[place]
+        one = every[0] if len(every) == 1 else agreed(every, f"({answer.label})", reply)
         if one is None:
             raise unreadable(f"({answer.label}) has no plain probability", reply)
-        found.append(one)
-    signs = {one.signed for one in found if one.number}
+        numbers.append(one.number)
+        if one.number:
+            signs.add(one.signed)
     if len(signs) == 2:
         raise unreadable("some probabilities have a percent sign and others have none", reply)
-    return as_probabilities([one.number for one in found], reply, 100 if True in signs else None)
+    return as_probabilities(numbers, reply, 100 if True in signs else None)
 
 
 class _Stated(NamedTuple):
@@ -72,21 +75,26 @@ class _Stated(NamedTuple):
     """Whether it has a percent sign."""
 
 
-def _on(line: str, question: Question) -> Iterator[tuple[int, _Stated | None]]:
+def _on(line: str, question: Question) -> list[tuple[int, _Stated | None]]:
     """The statements that open a line, such as `A: 70%`, one after the other: the place of the
     answer, and what is stated; None for what is no plain probability."""
+    found: list[tuple[int, _Stated | None]] = []
     left = len(question.answers)
-    while opened := _opened(line, question):
+    while line and (opened := _opened(line, question)):
         place, said = opened
         if (left := left - 1) < 0:
-            yield place, None  # more statements on one line than there are answers
-            return
+            found.append((place, None))  # more statements on one line than there are answers
+            break
         rest = said.lstrip(_DIGITS + "-.")
         digits = said[: len(said) - len(rest)].rstrip(".")
-        sign = next((each for each in _SIGNS if rest.lstrip(" \t").lower().startswith(each)), "")
-        line = rest.lstrip(" \t")[len(sign) :]
+        sign, behind = "", rest.lstrip(" \t")
+        for each in _SIGNS:
+            if behind[: len(each)].lower() == each:
+                sign = each
+                break
+        line = behind[len(sign) :]
         plain = not (line[:1].isalnum() or line[:1] in ("_", "%")) if sign else not _goes_on(rest)
-        if _is_range(line):
+        if line and _is_range(line):
             plain = False
         line = line.lstrip(_BETWEEN).removeprefix("and ")
         if not sign and not _opened(line, question):
@@ -97,7 +105,8 @@ def _on(line: str, question: Question) -> Iterator[tuple[int, _Stated | None]]:
             value = _Stated(float(digits), bool(sign)) if plain else None
         except ValueError:
             value = None
-        yield place, value
+        found.append((place, value))
+    return found
 
 
 def _opened(line: str, question: Question) -> tuple[int, str] | None:

@@ -39,8 +39,10 @@ class VotesJudge(ModelJudge):
         require_positive(self, "n")
 
     def compose(self, shown: Shown) -> Call:
-        asked = shown.asked("vote", labels=Words(" or ".join(shown.labels)))
-        return self.call(shown, "vote", asked)
+        return self.call(shown, "vote", "vote")
+
+    def ways(self, labels: tuple[str, ...]) -> dict[str, Words]:
+        return {"labels": Words(" or ".join(labels))}
 
     def put(self, question: Question, shot: Shot) -> str:
         return f"{shot.reasoning}\nAnswer: {likeliest(question, shot)}".lstrip()
@@ -48,7 +50,7 @@ class VotesJudge(ModelJudge):
     async def elicit(self, shown: Shown, ask: Ask) -> Elicited:
         call = self.compose(shown)
         votes = await readings(
-            *(self._vote(call, shown.case.options, nth(ask, index)) for index in range(self.n))
+            *(self._vote(call, shown.options, nth(ask, index)) for index in range(self.n))
         )
         return Elicited(tuple(votes.read.values()), votes.doubts)
 

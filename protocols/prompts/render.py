@@ -43,20 +43,6 @@ class Instructions(Struct, frozen=True, dict=True):
     def __post_init__(self) -> None:
         require_words(role=self.role, asked=self.asked, cue=self.cue)
 
-    @classmethod
-    @lru_cache(maxsize=1024, typed=True)
-    def same(
-        cls,
-        task: str,
-        role: Words,
-        asked: Words,
-        marks: tuple[tuple[str, str], ...] = (),
-        cue: Words = NOTHING,
-    ) -> "Instructions":
-        """Instructions without a side; the same object for the same words, so that its text is
-        rendered once."""
-        return cls(task, role, asked, marks=marks, cue=cue)
-
     @memoized
     def text(self, warnings: tuple[Words, ...] = ()) -> str:
         """The block of instructions. warnings: about what stands above it."""
@@ -84,7 +70,8 @@ def messages(
     order: places of the answers in the order of presentation; theirs if None. examples: stand
     before the question.
     """
-    require_words(rules=rules)
+    if type(rules) is not Words:
+        require_words(rules=rules)
     parts = [*map(turn_block, transcript.turns)]
     if statement:
         parts.append(f"<statement>\n{escape_tags(statement)}\n</statement>")
@@ -151,6 +138,7 @@ def question_block(question: Question, order: Sequence[int] | None = None) -> st
     return "\n\n".join(parts)
 
 
+@lru_cache(maxsize=1024)  # whoever speaks later reads it again
 def turn_block(turn: Turn) -> str:
     """One turn as the others read it; results of tools and checked quotes carry our tags, which no
     model can write."""

@@ -6,7 +6,7 @@ differ are no statement. Neither the first nor the last wins, and nothing within
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NoReturn, TypeVar
 
 import orjson
@@ -43,12 +43,17 @@ def readable(reply: Reply) -> str:
     return reply.text.removesuffix(reply.text.rsplit(None, 1)[-1]) if reply.text else ""
 
 
-def lines_of(reply: Reply) -> Iterator[str]:
-    """Each line of what may be read, without what may stand before a statement."""
+def lines_of(reply: Reply) -> list[str]:
+    """The lines of what may be read, without what may stand before a statement; none is empty."""
+    found = []
     for line in readable(reply).split("\n"):
         bare = line[:MAX_LINE].lstrip(_DRESS)
         number, _, rest = bare.partition(" ")
-        yield rest.lstrip(_DRESS) if number[:-1].isdecimal() and number[-1] in ".)" else bare
+        if number[:-1].isdecimal() and number[-1] in ".)":
+            bare = rest.lstrip(_DRESS)
+        if bare:
+            found.append(bare)
+    return found
 
 
 def agreed(stated: Iterable[_T], what: str, reply: Reply) -> _T | None:

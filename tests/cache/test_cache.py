@@ -9,12 +9,12 @@ import pytest
 
 from oversight.cache.address import store_key
 from oversight.cache.cache import Cache, CacheStatistics
-from oversight.cache.call import Ask, Call, Message, RecordingAsk, once
+from oversight.cache.call import Ask, Call, Message, RecordingAsk, nth, once, seated, used_as
 from oversight.cache.disk import DiskStore, ReadOnlyStore
 from oversight.cache.errors import DamagedEntry, StoreError
 from oversight.cache.record import read_record
 from oversight.cache.reply import Reply
-from oversight.cache.shared_work import MAX_NOTES, SharedWork
+from oversight.cache.shared_work import MAX_NOTES, TRIED, SharedWork
 from oversight.cache.store import MemoryStore
 from tests.cache.asking import CALL, answers, ask_all, calls, home
 from tests.fakes import Scripted
@@ -297,7 +297,7 @@ def speech(*texts: str, fault: Exception | None = None) -> Callable[[Ask], Await
     return said
 
 
-async def test_what_was_done_before_is_noted_by_everybody_and_counted() -> None:
+async def test_what_was_done_before_is_noted_by_everybody_and_counted():
     told = Told()
     first, second = told.cell(), told.cell()
     for cell in (first, second):
@@ -309,7 +309,7 @@ async def test_what_was_done_before_is_noted_by_everybody_and_counted() -> None:
 
 
 @pytest.mark.parametrize("other", ["settings", "transcript", "draw", "role", "seat"])
-async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(other: str) -> None:
+async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(other):
     told = Told()
     asks = [told.cell(), told.cell()]
     about = [("settings", "transcript"), ("settings", "transcript")]
@@ -319,18 +319,18 @@ async def test_work_of_other_settings_transcripts_draws_and_seats_is_other_work(
         case "transcript":
             about[1] = ("settings", "another")
         case "draw":
-            asks[1] = asks[1].nth(1)
+            asks[1] = nth(asks[1], 1)
         case "role":
-            asks[1] = asks[1].used_as("draft")
+            asks[1] = used_as(asks[1], "draft")
         case "seat":
-            asks[1] = asks[1].seated("speak", "Debater A", 0)
+            asks[1] = seated(asks[1], "speak", "Debater A", 0)
     for ask, (settings, transcript) in zip(asks, about, strict=True):
         await once(ask, speech("a"), (settings,), transcript)
     assert len(told.model.calls) == 2
     assert not told.spared
 
 
-async def test_what_is_under_way_is_joined_and_its_fault_shared_but_not_remembered() -> None:
+async def test_what_is_under_way_is_joined_and_its_fault_shared_but_not_remembered():
     told, fault = Told(delay=0.01), ValueError("cut")
     cells = [told.cell(), told.cell()]
     ends = await asyncio.gather(
@@ -343,7 +343,7 @@ async def test_what_is_under_way_is_joined_and_its_fault_shared_but_not_remember
     assert len(told.model.calls) == 2
 
 
-async def test_whoever_joined_does_it_where_the_first_was_cancelled() -> None:
+async def test_whoever_joined_does_it_where_the_first_was_cancelled():
     told = Told(delay=0.01)
     first, second = (asyncio.create_task(once(told.cell(), speech("a"), (), "t")) for _ in "12")
     await asyncio.sleep(0)
@@ -353,7 +353,7 @@ async def test_whoever_joined_does_it_where_the_first_was_cancelled() -> None:
     assert not told.spared
 
 
-async def test_an_agent_that_has_no_hash_shares_nothing() -> None:
+async def test_an_agent_that_has_no_hash_shares_nothing():
     told = Told()
     for _ in range(2):
         assert await once(told.cell(), speech("a"), ([],), "t") == "A"
@@ -361,8 +361,28 @@ async def test_an_agent_that_has_no_hash_shares_nothing() -> None:
     assert len(told.model.calls) == 4
 
 
-async def test_what_was_done_long_ago_is_forgotten() -> None:
+async def is_asked_again(told: Told) -> None:
+    """Have some work done twice: its kind is shared from then on, however seldom it is repeated."""
+    for _ in range(2):
+        await once(told.cell(), speech(), (), "again")
+    told.spared.clear()
+
+
+async def test_a_kind_of_work_that_nobody_asks_for_again_is_shared_no_more():
     told = Told()
+    settings = ("agent",)
+    for n in range(TRIED):
+        await once(told.cell(), speech("a"), (settings,), n)
+    await once(told.cell(), speech("a"), (settings,), 0)
+    assert not told.spared  # asked anew, which the cache answers
+    await once(told.cell(), speech("a"), (("judge",),), 0)
+    await once(told.cell(), speech("a"), (("judge",),), 0)
+    assert told.spared == [(1, False)]
+
+
+async def test_what_was_done_long_ago_is_forgotten():
+    told = Told()
+    await is_asked_again(told)
     for n in range(MAX_NOTES + 2):
         await once(told.cell(), speech("a"), (), n)
     await once(told.cell(), speech("a"), (), MAX_NOTES + 1)
@@ -371,8 +391,9 @@ async def test_what_was_done_long_ago_is_forgotten() -> None:
     assert len(told.spared) == 1
 
 
-async def test_work_that_asked_nobody_is_forgotten_too() -> None:
+async def test_work_that_asked_nobody_is_forgotten_too():
     told = Told()
+    await is_asked_again(told)
     for n in range(MAX_NOTES + 1):
         await once(told.cell(), speech(), (), n)
     await once(told.cell(), speech(), (), 0)

@@ -18,7 +18,6 @@ from oversight.cache.record import checked_records
 from oversight.cache.recover import recoverable
 from oversight.cache.rows import STORE_FILE
 from tests.cache.asking import entry
-from tests.conftest import Campaign
 from tests.starting import Started
 from tests.stores import filled
 
@@ -55,7 +54,7 @@ def test_a_malformed_file_says_so_and_what_can_be_saved(folder):
     file.write_bytes(whole)
     store = ReadOnlyStore(folder)
     assert any(store.faults())
-    remedy = f"oversight cache recover --store {folder}"
+    remedy = f"oversight cache verify --recover --store {folder}"
     with pytest.raises(StoreError, match=f"malformed.*{remedy}") as error:
         for key in entries:
             store.get(key)
@@ -65,9 +64,7 @@ def test_a_malformed_file_says_so_and_what_can_be_saved(folder):
     assert 300 < len(saved) < 400 and saved.items() <= entries.items()
 
 
-def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(
-    folder, tmp_path, campaign: Campaign
-):
+def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(folder, tmp_path, campaign):
     truth = dict(entry(n) for n in range(60))
     filled(folder, truth)
     whole, copy = (folder / STORE_FILE).read_bytes(), tmp_path / "copy"
@@ -274,16 +271,14 @@ def saved(replies_folder: Path) -> dict[str, bytes]:
     [(0, b"no file of SQLite's"), (16, b"\0\1"), (0, bytes(4096)), (100, bytes(3996))],
     ids=["its name", "its page size", "all of the page", "its schema"],
 )
-def test_a_store_without_its_first_page_is_saved_whole(
-    replies_folder: Path, at: int, new: bytes
-) -> None:
+def test_a_store_without_its_first_page_is_saved_whole(replies_folder, at, new):
     damaged = overwritten(replies_folder, at, new)
     assert saved(replies_folder) == REPLIES
     assert (replies_folder / STORE_FILE).read_bytes() == damaged
     assert [file.name for file in replies_folder.iterdir()] == [STORE_FILE]
 
 
-def test_no_name_of_a_table_costs_the_replies(replies_folder: Path) -> None:
+def test_no_name_of_a_table_costs_the_replies(replies_folder):
     page = (replies_folder / STORE_FILE).read_bytes()[:4096]
     for at in range(len(page)):
         if page[at : at + 5].lower() == b"cache":
@@ -291,7 +286,7 @@ def test_no_name_of_a_table_costs_the_replies(replies_folder: Path) -> None:
     assert saved(replies_folder) == REPLIES
 
 
-def test_a_sound_store_is_read_where_it_lies(replies_folder: Path) -> None:
+def test_a_sound_store_is_read_where_it_lies(replies_folder):
     with recoverable(replies_folder) as store:
         assert store.file == replies_folder / STORE_FILE
     filled(replies_folder.parent / "empty", {})
@@ -299,9 +294,7 @@ def test_a_sound_store_is_read_where_it_lies(replies_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all" * 1000, bytes(8192)])
-def test_a_file_of_which_nothing_can_be_read_is_an_error(
-    replies_folder: Path, content: bytes
-) -> None:
+def test_a_file_of_which_nothing_can_be_read_is_an_error(replies_folder, content):
     (replies_folder / STORE_FILE).write_bytes(content)
     with pytest.raises(StoreError, match=STORE_FILE):
         saved(replies_folder)
@@ -313,7 +306,7 @@ def entries(first: int, count: int) -> list[tuple[str, bytes]]:
     return [(f"key-{n:06}", bytes(str(n), "ascii") * 100) for n in range(first, first + count)]
 
 
-def test_a_backup_is_whole_while_another_thread_writes(tmp_path: Path) -> None:
+def test_a_backup_is_whole_while_another_thread_writes(tmp_path):
     store = DiskStore(tmp_path / "store")
     store.put_many(entries(0, 2000))
     going, stop = threading.Event(), threading.Event()
@@ -342,7 +335,7 @@ def test_a_backup_is_whole_while_another_thread_writes(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_backup_replaces_no_store_and_needs_one(tmp_path: Path) -> None:
+def test_a_backup_replaces_no_store_and_needs_one(tmp_path):
     with pytest.raises(StoreError, match="holds no store"):
         back_up(tmp_path / "none", tmp_path / "copy")
     DiskStore(tmp_path / "store").close()

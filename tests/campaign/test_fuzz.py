@@ -8,7 +8,6 @@ import pytest
 from oversight.engine.errors import EngineError, UsageError
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.protocols.errors import ProtocolError
-from tests.conftest import Campaign
 
 STARTER = Path(__file__).parents[2] / "engine" / "data" / "starter.yaml"
 VALUES = (
@@ -19,9 +18,7 @@ VALUES = (
 
 
 @pytest.mark.campaign
-def test_a_mangled_sweep_file_is_read_or_told_what_is_wrong_with_it(
-    campaign: Campaign, tmp_path: Path
-) -> None:
+def test_a_mangled_sweep_file_is_read_or_told_what_is_wrong_with_it(campaign, tmp_path):
     chance = random.Random(campaign.seed)
     good = STARTER.read_text(encoding="utf-8")
     read = refused = 0

@@ -16,21 +16,19 @@ def mutants(seed: int, size: int = 5) -> list[Mutant]:
     return sample(CHOSEN, size, seed)[0]
 
 
-def test_a_sample_is_drawn_by_its_seed_alone_and_each_changes_a_function() -> None:
+def test_a_sample_is_drawn_by_its_seed_alone_and_each_changes_a_function():
     assert mutants(1) == mutants(1) != mutants(2)
     assert all(mutated(mutant) for mutant in mutants(3, 40))
 
 
-def test_what_is_raised_and_what_has_no_function_is_not_mutated() -> None:
+def test_what_is_raised_and_what_has_no_function_is_not_mutated():
     whole = mutants(1, 10**6)
     text = (Path(__file__).parents[2] / "protocols" / "sampling.py").read_text().splitlines()
     assert len(whole) > 100 and len(set(map(str, whole))) > 90
     assert not [mutant for mutant in whole if "raise " in text[mutant.line - 1]]
 
 
-def test_a_mutant_breaks_functions_that_the_collector_was_told_to_leave_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_mutant_breaks_functions_that_the_collector_was_told_to_leave_alone(monkeypatch):
     monkeypatch.setattr(Sampling.passes, "__code__", Sampling.passes.__code__)
     whole = (Path(__file__).parents[2] / "protocols" / "sampling.py").read_text()
     broken = whole.replace("9) < round(", "9) > round(")
@@ -41,7 +39,7 @@ def test_a_mutant_breaks_functions_that_the_collector_was_told_to_leave_alone(
     assert not Sampling(0.05, 0.15, 0.1).passes(0.59, 0.5)
 
 
-def test_a_mutant_faces_the_tests_that_reach_it_known_truths_first() -> None:
+def test_a_mutant_faces_the_tests_that_reach_it_known_truths_first():
     mutant = Mutant("a.py", "f", "operator_number", 1, "1", "2", "")
     trials = Trials([mutant], 1, True)
     trials.reach |= {"one": {"a.py:f"}, "two": {"a.py:g"}, "three": {"a.py:f"}}
@@ -55,7 +53,7 @@ def test_a_mutant_faces_the_tests_that_reach_it_known_truths_first() -> None:
     assert [item.nodeid for item in facing] == ["three", "one"]
 
 
-def test_the_table_tells_rates_with_intervals_and_who_survived() -> None:
+def test_the_table_tells_rates_with_intervals_and_who_survived():
     made = [
         Mutant("a.py", "f", operator, n, "1", "2", "")
         for n, operator in enumerate(["operator_number", "operator_string", "operator_name"])

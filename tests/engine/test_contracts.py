@@ -24,7 +24,8 @@ from oversight.engine.models.sender import Accounting, Sender
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.observer import Observer, ProgressDisplay
-from oversight.engine.run.run import Run, RunOptions
+from oversight.engine.run.run import Run
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.stop import StopToken
 from oversight.engine.views.cli.leak_note import LeakNote
 from tests import virtual
@@ -72,7 +73,7 @@ AROUND: dict[str, Callable[[Inner], Ask]] = {
 
 
 @pytest.mark.parametrize("name", AROUND)
-def test_who_hands_a_call_on_alters_none_raises_what_it_meets_and_keeps_nothing(name: str) -> None:
+def test_who_hands_a_call_on_alters_none_raises_what_it_meets_and_keeps_nothing(name):
     inner, calls = Inner(), [call_of(100, n) for n in range(3)]
     ask = AROUND[name](inner)
 
@@ -100,7 +101,7 @@ def test_who_hands_a_call_on_alters_none_raises_what_it_meets_and_keeps_nothing(
     virtual.run(main())
 
 
-def test_who_answers_a_call_itself_says_the_same_to_the_same_call() -> None:
+def test_who_answers_a_call_itself_says_the_same_to_the_same_call():
     asks: list[Callable[[Call], Awaitable[Reply]]] = [simulated(shipments(1))]
     asks.append(shown("extending.md", "echo.py")["Echo"]())
 
@@ -146,10 +147,12 @@ class Probe(Observer):
 
 @pytest.mark.wire
 @pytest.mark.parametrize("name", OBSERVERS)
-def test_who_looks_on_changes_no_outcome_and_leaves_with_the_run(name: str, place: Path) -> None:
+def test_who_looks_on_changes_no_outcome_and_leaves_with_the_run(name, place):
     def sit(folder: str, *observers: Observer) -> None:
         async def run() -> None:
-            with Run.open(open_sweep(Path("small.yaml")), RunOptions("store", Path(folder))) as run:
+            with Run.open(
+                open_sweep(Path("small.yaml")), RunSettings(store="store", folder=Path(folder))
+            ) as run:
                 before = asyncio.all_tasks()
                 try:
                     assert await execute(run, *observers) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import starting
-from tests.command_line import Command, Ran, environment
+from tests.command_line import Ran, environment
 from tests.engine.conftest import SWEEP
 from tests.run_folders import outcomes, written
 
@@ -29,14 +29,14 @@ RUN = ("run", "small.yaml", "--run-folder", "run")
 READERS = (
     "report runs/demo",
     "show runs/demo apples-and-crates",
-    "search runs/demo apples",
+    "show runs/demo --search apples",
     "view runs/demo --write site",
     "compare runs/demo",
     "export tables runs/demo -o tables",
-    "export replies runs/demo -o replies",
+    "cache export runs/demo -o replies",
     "replay runs/demo",
-    "pack make runs/demo -o demo.oversight",
-    "pack open demo.oversight -o runs/opened",
+    "export pack runs/demo -o demo.oversight",
+    "export open demo.oversight -o runs/opened",
     "status",
     "demo --run-folder runs/demo",
     "demo --run-folder runs/again",
@@ -55,9 +55,7 @@ def run_with(limit: str, most: int, place: Path, *line: str) -> Ran:
 
 @pytest.mark.wire
 @pytest.mark.parametrize("blocks", [0, pytest.param(16, marks=pytest.mark.nightly), 100])
-def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(
-    place: Path, command: Command, blocks: int
-) -> None:
+def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(place, command, blocks):
     ran = run_with("RLIMIT_FSIZE", 512 * blocks, place)
     assert ran.code == 3, ran.err
     assert "ulimit -f" in ran.err or "File too large" in ran.err
@@ -67,15 +65,13 @@ def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(
     assert len(whole) == 40
 
 
-def test_a_run_and_all_that_read_it_do_with_little_memory(place: Path) -> None:
+def test_a_run_and_all_that_read_it_do_with_little_memory(place):
     for line in ("demo --run-folder runs/demo", *READERS):
         ran = run_with("RLIMIT_AS", 1_500_000 * 1024, place, *line.split())
         assert ran.code == 0, (line, ran.err)
 
 
-def test_without_memory_a_run_stops_names_its_folder_and_fails_no_cell(
-    place: Path, command: Command
-) -> None:
+def test_without_memory_a_run_stops_names_its_folder_and_fails_no_cell(place, command):
     (place / "greedy.py").write_text(GREEDY)
     sweep = SWEEP.partition("protocols:")[0] + "protocols: {greedy.py:Greedy: {}}\n"
     (place / "greedy.yaml").write_text(sweep)

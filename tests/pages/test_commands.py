@@ -1,4 +1,4 @@
-"""`view`, `bundle`, `plot` and `probe` on the command line."""
+"""`view`, `export plot` and `measure probe` on the command line."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ from tests.run_folders import FORMS, everything, with_failures
 
 def figures(*words: str | Path, cwd: Path) -> list[list[str]]:
     """The lines of a picture's data, after the head."""
-    told = within("plot", *words, "--data", "-", cwd=cwd)
+    told = within("export", "plot", *words, "--data", "-", cwd=cwd)
     assert told.code == 0, told.err
     return list(csv.reader(io.StringIO(told.out)))[1:]
 
@@ -62,12 +62,12 @@ def test_that_models_were_simulated_stands_wherever_figures_do(small: Path, tmp_
     told = "SIMULATED models: sim/"
     for form in FORMS:
         assert told in within("report", small, *form, cwd=tmp_path).out, form
-    assert told in within("plot", small, "--data", "-", cwd=tmp_path).out
+    assert told in within("export", "plot", small, "--data", "-", cwd=tmp_path).out
     assert within("view", small, "--write", "site", cwd=tmp_path).code == 0
     assert told in (tmp_path / "site" / "index.html").read_text()
     pytest.importorskip("matplotlib")
     for ending in ("svg", "pdf", "png"):
-        assert within("plot", small, "-o", f"asd.{ending}", cwd=tmp_path).code == 0
+        assert within("export", "plot", small, "-o", f"asd.{ending}", cwd=tmp_path).code == 0
         assert told.encode() in (tmp_path / f"asd.{ending}").read_bytes(), ending
 
 
@@ -179,7 +179,7 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
 ) -> None:
     pytest.importorskip("matplotlib")
     one, other = (tmp_path / f"{n}.{ending}" for n in range(2))
-    words = ("plot", opened.folder, "--kind", "worlds", "--style", "column", "-o", one)
+    words = ("export", "plot", opened.folder, "--kind", "worlds", "--style", "column", "-o", one)
     done = within(*words, cwd=tmp_path)
     assert done.code == 0, done.err
     picture = pictured(opened, "worlds")
@@ -221,7 +221,7 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
 
 def test_what_cannot_be_drawn_says_what_it_takes(small: Path, place: Path) -> None:
     for kind, remedy in (("gap", "reads_passage"), ("trend", "three agents"), ("bestof", "differ")):
-        told = within("plot", small, "--kind", kind, "--data", "-", cwd=place)
+        told = within("export", "plot", small, "--kind", kind, "--data", "-", cwd=place)
         assert told.code == 2 and remedy in told.err, told.err
     with pytest.raises(UsageError, match=ALL_KINDS[0]):
         plot(small, "pie")
@@ -263,11 +263,12 @@ def test_a_probe_asks_after_each_turn_once(probed: Path) -> None:
     assert "0 new beliefs, 16 in" in again.err
 
 
-def test_a_probe_that_was_torn_off_is_asked_again(probed: Path) -> None:
-    file = probed / "probes" / "probes.jsonl"
+def test_a_probe_that_was_torn_off_stands_in_the_database_too(probed: Path) -> None:
+    within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
+    file = probed / "events.jsonl"
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
     assert len(read_probes(probed)) == 8
     again = within("measure", "probe", probed, *PROBE, cwd=probed.parents[1])
-    assert "1 new belief, 16 in" in again.err
+    assert "0 new beliefs, 16 in" in again.err
     assert sorted(file.read_bytes().splitlines()) == sorted(whole.splitlines())

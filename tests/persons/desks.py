@@ -9,7 +9,7 @@ from pathlib import Path
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.extensions.people.desk import Desk, DeskOffer, DeskSettings
-from oversight.engine.extensions.people.journal import RaterJournal
+from oversight.engine.extensions.people.journal import RaterEvent, RaterJournal
 from oversight.engine.extensions.people.panel import Rater, seated_raters
 from oversight.engine.stop import StopToken
 from oversight.protocols.judges import DistributionJudge
@@ -21,6 +21,11 @@ from tests.shipments import shipment
 
 PLAIN = DeskSettings(before=False)
 MODEL = "person/raters"
+
+
+def what(event: RaterEvent) -> str:
+    """What kind of event it is, as the journal has it."""
+    return str(event.__struct_config__.tag)
 
 
 def judgement(

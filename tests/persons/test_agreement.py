@@ -1,10 +1,10 @@
 """Figures of raters against what is reckoned by hand from what they answered."""
 
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
 import pytest
+from msgspec.structs import replace
 
 from oversight.engine.analysis.scoring.agreement import krippendorff_alpha
 from oversight.engine.extensions.people.journal import (
@@ -18,9 +18,11 @@ from oversight.engine.extensions.people.journal import (
 from oversight.engine.extensions.people.panel import seated_raters
 from oversight.engine.extensions.people.raters import rater_agreement, rater_standings
 from oversight.engine.extensions.people.task import Moment, answer_digests
+from oversight.engine.run.events import EVENTS
 from oversight.engine.run.loaded_sweep import open_run
 from oversight.protocols.question import Problem
 from tests.command_line import within
+from tests.run_folders import edited
 
 pytestmark = pytest.mark.wire
 
@@ -51,10 +53,10 @@ def answered(
     return TaskAnswered(rater, task, digest, digest, order, {}, probs, seconds, 0)
 
 
-def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(run: Path) -> None:
+def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(run):
     a, b, c = open_run(run).sweep.problems
     seated_raters(run / "persons", ["raters"], 2)
-    journal = RaterJournal(run / "persons")
+    journal = RaterJournal(run)
     one, two = "raters-1", "raters-2"
     first = answered(one, a, 0.9, seconds=20)
     for event in (
@@ -94,14 +96,15 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
     standing = {each.rater: each for each in rater_standings(run)}
     assert (standing[one].answered, standing[one].abstained, standing[one].under_way) == (2, 1, 0)
     assert (standing[two].answered, standing[two].under_way) == (3, 1)
-    told = within("human", "agreement", run, cwd=run.parent.parent)
+    told = within("measure", "people", run, cwd=run.parent.parent)
     assert told.code == 0 and "Krippendorff's alpha" in told.out
 
 
-def test_self_agreement_is_of_what_a_rater_judged_twice(run: Path, tmp_path: Path) -> None:
-    mine = Path(copytree(run, tmp_path / run.name, ignore=lambda *_: ["persons"]))
+def test_self_agreement_is_of_what_a_rater_judged_twice(run, tmp_path):
+    mine = Path(copytree(run, tmp_path / run.name, ignore=lambda *_: ["persons", EVENTS]))
+    edited(mine, "DELETE FROM events")
     seated_raters(mine / "persons", ["raters"], 2)
-    journal, one = RaterJournal(mine / "persons"), "raters-1"
+    journal, one = RaterJournal(mine), "raters-1"
     first = [answered(one, problem, 0.9) for problem in open_run(mine).sweep.problems]
     for event in first:
         journal.append(event)
@@ -121,5 +124,5 @@ def test_self_agreement_is_of_what_a_rater_judged_twice(run: Path, tmp_path: Pat
     assert again.apart == pytest.approx(0.1)
     assert by_hand and again.alpha and again.alpha.alpha == pytest.approx(by_hand.alpha)
     assert (found.tasks, found.raters[0].judged) == (3, 3), "a repeat is no other judgement"
-    told = within("human", "agreement", mine, cwd=run.parent.parent)
+    told = within("measure", "people", mine, cwd=run.parent.parent)
     assert told.code == 0 and "Self-agreement" in told.out

@@ -18,7 +18,7 @@ from tests.waiting import PATIENCE, until
 
 NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
 pytestmark = [
-    pytest.mark.wire,
+    pytest.mark.real,
     pytest.mark.skipif(NGINX is None, reason="nginx is not installed"),
 ]
 
@@ -75,7 +75,7 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("host", ["proxy_set_header Host $http_host;", ""])
-async def test_raters_get_in_through_a_proxy_that_ends_tls(host: str, tmp_path: Path) -> None:
+async def test_raters_get_in_through_a_proxy_that_ends_tls(host, tmp_path):
     """host: whether the proxy passes on the name under which it was asked."""
     port = free_port()
     url = f"https://localhost:{port}"

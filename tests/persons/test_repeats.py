@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -21,13 +20,11 @@ from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.question import randomness
 from oversight.protocols.transcript import Verdict
-from tests.persons.desks import MODEL, PLAIN, Work, work, worlds
+from tests.persons.desks import MODEL, PLAIN, Work, what, work, worlds
 from tests.shipments import shipments, simulated
 
 
-async def test_a_judgement_is_repeated_after_ten_others_and_reaches_no_store(
-    tmp_path: Path,
-) -> None:
+async def test_a_judgement_is_repeated_after_ten_others_and_reaches_no_store(tmp_path):
     async with work(tmp_path, replace(PLAIN, repeats=1.0)) as desk:
         await desk.put(worlds(16))
         had = await desk.finish(1)
@@ -46,7 +43,7 @@ async def test_a_judgement_is_repeated_after_ten_others_and_reaches_no_store(
         assert desk.desk.progress(desk.rater(1)).answered == 16
 
 
-async def test_about_the_share_that_was_asked_for_is_repeated(tmp_path: Path) -> None:
+async def test_about_the_share_that_was_asked_for_is_repeated(tmp_path):
     counts = []
     for seed in range(4):
         async with work(tmp_path / str(seed), replace(PLAIN, repeats=0.2, seed=seed)) as desk:
@@ -56,7 +53,7 @@ async def test_about_the_share_that_was_asked_for_is_repeated(tmp_path: Path) ->
     assert 2 <= sum(counts) <= 30 and len(set(counts)) > 1
 
 
-async def test_a_repeat_from_before_a_restart_is_not_waited_for(tmp_path: Path) -> None:
+async def test_a_repeat_from_before_a_restart_is_not_waited_for(tmp_path):
     settings, calls = replace(PLAIN, repeats=1.0), worlds(16)
     async with work(tmp_path, settings) as desk:
         await desk.put(calls)
@@ -72,9 +69,7 @@ async def test_a_repeat_from_before_a_restart_is_not_waited_for(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("rows", "raters"), [(1, 2), (1, 3), (2, 4)])
-async def test_raters_of_a_sweep_under_way_get_as_many_truths_as_lies(
-    rows: int, raters: int, tmp_path: Path
-) -> None:
+async def test_raters_of_a_sweep_under_way_get_as_many_truths_as_lies(rows, raters, tmp_path):
     problems, judge = shipments(30), DistributionJudge(MODEL)
     protocols = [Propaganda(judge, Agent(name)) for name in ("sim/it", "sim/quiet")]
     sweep = Sweep("s", tuple(problems), report_rows(protocols[:rows]))
@@ -97,7 +92,7 @@ async def test_raters_of_a_sweep_under_way_get_as_many_truths_as_lies(
         assert all(isinstance(outcome, Verdict) for outcome in await asyncio.gather(*cells))
     had: dict[str, Counter[str]] = {}
     for event in read_journal(tmp_path):
-        assert isinstance(event, TaskGiven) or event.what == "answered"
+        assert isinstance(event, TaskGiven) or what(event) == "answered"
         if isinstance(event, TaskGiven):
             had.setdefault(event.rater, Counter())[event.kind[-2:]] += 1
     # By chance alone they are four apart on average; over twelve seeds they are one or two.
@@ -111,7 +106,7 @@ async def until(desk: Work, count: int) -> None:
         await desk.desk.news(30)
 
 
-async def test_a_task_that_two_worlds_share_belongs_to_neither(tmp_path: Path) -> None:
+async def test_a_task_that_two_worlds_share_belongs_to_neither(tmp_path):
     problem = shipments(1)[0]
     sweep = Sweep("s", (problem,), report_rows([NaiveJudge(DistributionJudge(MODEL))]))
     async with work(tmp_path) as desk:

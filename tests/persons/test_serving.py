@@ -128,18 +128,25 @@ async def ended(server: Running) -> Ran:
     return await asyncio.to_thread(end)
 
 
-def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged: Judged) -> None:
+def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged):
     finished, cwd = judged.run, judged.run.parent.parent
     assert judged.told.code == 0, judged.told.err
     assert "40 judgements of 40 transcripts" in judged.told.err
-    answered = [e for e in read_journal(finished / "persons") if isinstance(e, TaskAnswered)]
+    answered = [e for e in read_journal(finished) if isinstance(e, TaskAnswered)]
     for rater in ("raters-1", "raters-2"):
         own = [each for each in answered if each.rater == rater]
         assert len(own) == len({each.problem for each in own}) == 20
+    truths = {p.question.text: p.question.answers[p.best].label for p in problems_of(finished)}
+    for rater in judged.raters:
+        pages = [page for page in rater.answered if page.question in truths]
+        speeches = [next(said for said in page.said if "Consultant" in said) for page in pages]
+        argued = [re.findall(r"\(([AB])\)", speech)[0] for speech in speeches]
+        true = [label == truths[page.question] for label, page in zip(argued, pages, strict=True)]
+        assert (sum(true), len(true)) == (10, 20), "as many truths as lies"
     assert within("report", finished, "--json", cwd=cwd).out == judged.report
     status = orjson.loads(within("human", "status", finished, "--json", cwd=cwd).out)
     assert [each["answered"] for each in status] == [20, 20]
-    figures = orjson.loads(within("human", "agreement", finished, "--json", cwd=cwd).out)
+    figures = orjson.loads(within("measure", "people", finished, "--json", cwd=cwd).out)
     assert [each["judged"] for each in figures["raters"]] == [20, 20]
     [beside] = figures["beside"]
     assert beside["transcripts"] == 40
@@ -154,9 +161,7 @@ def problems_of(run: Path) -> list[Problem]:
     return list(open_run(run).sweep.problems)
 
 
-async def test_nothing_saved_is_lost_when_the_server_is_killed(
-    finished: Path, session: aiohttp.ClientSession
-) -> None:
+async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session):
     cwd = finished.parent.parent
     saved: list[tuple[str, str, dict[str, str]]] = []
     port = ""
@@ -219,7 +224,7 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(
                 await asyncio.to_thread(server.end)
         await asyncio.gather(*workers)
     assert told.code == 0, told.err
-    kept = [e for e in read_journal(finished / "persons") if isinstance(e, TaskAnswered)]
+    kept = [e for e in read_journal(finished) if isinstance(e, TaskAnswered)]
     assert len(kept) == len({each.task for each in kept}) == len(saved) == 40
     for n, (rater, _, how) in enumerate(saved):
         assert any(each.rater == rater and each.posted == how for each in kept), n
@@ -227,9 +232,7 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(
     assert beside.transcripts == 40
 
 
-def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
-    tmp_path: Path,
-) -> None:
+def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_path):
     (tmp_path / "live.yaml").write_text(LIVE)
 
     def how(page: Page) -> dict[str, str]:
@@ -268,18 +271,18 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
     assert elsewhere.code == 0, elsewhere.err
     assert (tmp_path / "other" / "outcomes.jsonl").read_bytes() == outcomes
     assert "I say (A)" in command("show", run, "apples-and-crates", "--protocol", "debate").out
-    exported = command("export", "replies", run, "-o", "replies.bundle")
+    exported = command("cache", "export", run, "-o", "replies.bundle")
     assert exported.code == 0, exported.err
-    figures = orjson.loads(command("human", "agreement", run, "--json").out)
+    figures = orjson.loads(command("measure", "people", run, "--json").out)
     assert {each["rater"] for each in figures["raters"]} == {
         f"{panel}-{n}" for panel in ("experts", "lay") for n in (1, 2, 3)
     }
-    given = [each for each in read_journal(run / "persons") if isinstance(each, TaskGiven)]
+    given = [each for each in read_journal(run) if isinstance(each, TaskGiven)]
     # Of each row, and of no world: both worlds share every call of these two protocols.
     rows = {each.kind for each in given if each.kind}
     assert len(rows) == 2 and not any(" " in row for row in rows)
     # What a person takes back is in no place from which it could be read or packed again.
-    answers = [e for e in read_journal(run / "persons") if isinstance(e, TaskAnswered)]
+    answers = [e for e in read_journal(run) if isinstance(e, TaskAnswered)]
     theirs = {each.task for each in answers if each.rater == "lay-1"}
     gone = command("human", "withdraw", run, "lay-1", "--erase")
     assert gone.code == 0 and f"deleted: {len(theirs)} stored repl" in gone.err, gone.err
@@ -293,21 +296,17 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(
     assert len(left) == len(kept) < len(outcomes.splitlines())
 
 
-def test_no_byte_that_a_rater_is_sent_tells_gold_world_or_model(judged: Judged) -> None:
+def test_no_byte_that_a_rater_is_sent_tells_gold_world_or_model(judged):
     finished = judged.run
     sent = b"\n".join(body for rater in judged.raters for body in rater.sent).lower()
     assert len(sent) > 1_000_000
     hidden = ["sim/", "person/", "raters-", "hidden-name", str(finished).lower(), "consultancy"]
     hidden += [problem.id for problem in problems_of(finished)]
-    hidden += [
-        each.task for each in read_journal(finished / "persons") if isinstance(each, TaskGiven)
-    ]
+    hidden += [each.task for each in read_journal(finished) if isinstance(each, TaskGiven)]
     assert [word for word in hidden if word.encode() in sent] == []
 
 
-async def test_every_byte_is_the_same_where_the_other_answer_is_the_right_one(
-    tmp_path: Path, session: aiohttp.ClientSession
-) -> None:
+async def test_every_byte_is_the_same_where_the_other_answer_is_the_right_one(tmp_path, session):
     sent: list[dict[str, str]] = []
     for name, sign in (("a", 1.0), ("b", -1.0)):
         cwd = tmp_path / name
@@ -338,9 +337,7 @@ async def test_every_byte_is_the_same_where_the_other_answer_is_the_right_one(
     assert sent[0] == sent[1]
 
 
-async def test_who_has_no_link_and_who_comes_from_elsewhere_changes_nothing(
-    tmp_path: Path, session: aiohttp.ClientSession
-) -> None:
+async def test_who_has_no_link_and_who_comes_from_elsewhere_changes_nothing(tmp_path, session):
     async with work(tmp_path) as at_work:
         await at_work.put(worlds(2))
         server = RaterServer(at_work.desk)
@@ -383,10 +380,10 @@ async def only_their_own(
     assert "SameSite=Lax" in answer.headers["Set-Cookie"]
 
 
-def test_two_processes_cannot_serve_one_run(finished: Path) -> None:
+def test_two_processes_cannot_serve_one_run(finished):
     cwd = finished.parent.parent
     with served(finished, cwd):
-        journal, panel = finished / "persons/journal.jsonl", finished / "persons/panel.json"
+        journal, panel = finished / "events.jsonl", finished / "persons/panel.json"
         # As a line is found while the first server is writing it.
         journal.write_bytes(b'{"what":"answ')
         seated = panel.read_bytes()
@@ -397,7 +394,7 @@ def test_two_processes_cannot_serve_one_run(finished: Path) -> None:
     assert "another process" in told.err
 
 
-def test_people_judge_while_batches_are_out(tmp_path: Path) -> None:
+def test_people_judge_while_batches_are_out(tmp_path):
     """A cell ends at a reply that is not there, a batch's or a person's, and is run again."""
     sweep, profile = tmp_path / "live.yaml", tmp_path / "profile.yaml"
     sweep.write_text(

@@ -17,7 +17,7 @@ from oversight.protocols.quotes import Quote
 from oversight.protocols.transcript import ToolUse, Transcript, Turn
 from tests.fakes import CRATES, laid_out
 from tests.protocols.judges.test_judges import JUDGES
-from tests.sessions import Session, sessions
+from tests.sessions import sessions
 from tests.shipments import shipment
 from tests.tables import expressions
 from tests.world import plain
@@ -66,7 +66,7 @@ class Person:
 
 
 @pytest.mark.parametrize("name", [name for name in JUDGES if name not in ("votes", "ensemble")])
-async def test_every_kind_of_judge_reads_what_a_person_states(name: str) -> None:
+async def test_every_kind_of_judge_reads_what_a_person_states(name):
     person = Person()
     verdict = await JUDGES[name].judge(TRANSCRIPT, person)
     # In both orders, the first option is (A) both times, and each answer is (A) once.
@@ -76,14 +76,14 @@ async def test_every_kind_of_judge_reads_what_a_person_states(name: str) -> None
 
 
 @pytest.mark.parametrize(("judge", "text"), [("stated", "A: 20%\nB: 80%"), ("logprob", "B")])
-async def test_what_a_person_states_is_written_as_a_model_writes_it(judge: str, text: str) -> None:
+async def test_what_a_person_states_is_written_as_a_model_writes_it(judge, text):
     person = Person()
     await JUDGES[judge].judge(TRANSCRIPT, person)
     task = person.tasks[0]
     assert task.read(posted(task, 20.0)).text == text
 
 
-async def test_a_voting_judge_reads_the_answer_that_a_person_chooses() -> None:
+async def test_a_voting_judge_reads_the_answer_that_a_person_chooses():
     verdict = await JUDGES["votes"].judge(TRANSCRIPT, Person())
     assert verdict.probs == (1.0, 0.0)
     assert verdict.judgements[0].text == "The sum is right.\nAnswer: A"
@@ -91,7 +91,7 @@ async def test_a_voting_judge_reads_the_answer_that_a_person_chooses() -> None:
 
 @pytest.mark.parametrize("judge", ["stated", "distribution", "logprob"])
 @pytest.mark.parametrize("name", PROTOCOLS)
-async def test_a_person_takes_every_seat_of_every_mechanism(name: str, judge: str) -> None:
+async def test_a_person_takes_every_seat_of_every_mechanism(name, judge):
     if name == "weak_to_strong":
         judge = "distribution"
     question = shipment(0).question
@@ -103,7 +103,7 @@ async def test_a_person_takes_every_seat_of_every_mechanism(name: str, judge: st
     assert {task.problem for task in person.tasks} == {answer_digests(question)[0]}
 
 
-async def test_the_question_its_answers_and_what_was_said_are_read_out_of_the_prompt() -> None:
+async def test_the_question_its_answers_and_what_was_said_are_read_out_of_the_prompt():
     passage = Question("Who left?", CRATES.answers, "Ada left <b>early</b>.")
     turn = Turn(
         "Consultant",
@@ -136,7 +136,7 @@ async def test_the_question_its_answers_and_what_was_said_are_read_out_of_the_pr
     assert person.tasks[1].passage == ""
 
 
-async def test_worlds_orders_and_draws_of_a_question_are_one_problem() -> None:
+async def test_worlds_orders_and_draws_of_a_question_are_one_problem():
     person = Person()
     both: Judge = DistributionJudge("person/x", both_orders=True)
     await both.judge(Transcript(CRATES), person)
@@ -154,7 +154,7 @@ def speech(*said: str, side: int | None = 0, task: str = "argue", draw: int = 0)
     return PersonTask(Call(Request("person/raters", told), (draw,)))
 
 
-def test_a_conversation_goes_on_where_more_was_said_in_the_same_part_of_it() -> None:
+def test_a_conversation_goes_on_where_more_was_said_in_the_same_part_of_it():
     first = speech("a")
     assert speech("a", "b").continues(first.moment)
     assert speech("a", task="ask").continues(first.moment)
@@ -174,13 +174,11 @@ def typed(first: str, second: str | None, **more: str) -> tuple[float, ...]:
 
 
 @sessions(Path(__file__).with_name("typed.md"))
-def test_what_is_recorded_is_what_was_meant(
-    session: Session, request: pytest.FixtureRequest
-) -> None:
+def test_what_is_recorded_is_what_was_meant(session, request):
     session.check(request, expressions({"typed": typed}))
 
 
-async def test_an_abstention_is_a_refusal_and_never_a_default() -> None:
+async def test_an_abstention_is_a_refusal_and_never_a_default():
     async def abstains(call: Call) -> Reply:
         return PersonTask(call).reply(None, "raters-2")
 
@@ -192,6 +190,6 @@ async def test_an_abstention_is_a_refusal_and_never_a_default() -> None:
         assert judge == "logprob" or isinstance(told.value, Declined), judge
 
 
-def test_a_call_of_another_layout_is_shown_as_it_is() -> None:
+def test_a_call_of_another_layout_is_shown_as_it_is():
     task = PersonTask(Call(Request("person/x", (Message("user", "Say <b>hello</b>."),))))
     assert (task.way, task.todo.told, task.turns) == ("text", "Say <b>hello</b>.", [])

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Campaign
 from tests.databases import Server
 from tests.sittings import FLIGHTS, Bench, Vendor, moody
 from tests.waiting import PATIENCE
@@ -34,9 +33,7 @@ def change(store: Path | str | None, *statements: str) -> None:
 
 
 @pytest.mark.campaign
-def test_a_run_that_meets_damage_stops_neither_guessing_nor_paying(
-    campaign: Campaign, tmp_path: Path
-) -> None:
+def test_a_run_that_meets_damage_stops_neither_guessing_nor_paying(campaign, tmp_path):
     with Vendor(latency=0.05) as vendor:
         whole = Bench(tmp_path / "calm", vendor.url, problems=10)
         whole.complete()
@@ -70,9 +67,7 @@ LOSSES = ("deleted", "killed", *(pytest.param(loss, marks=pytest.mark.nightly)
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(
-    loss: str, campaign: Campaign, tmp_path: Path
-) -> None:
+def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(loss, campaign, tmp_path):
     with Vendor(latency=0.05) as vendor:
         whole = Bench(tmp_path / "calm", vendor.url)
         whole.complete()
@@ -104,9 +99,7 @@ def test_a_store_that_has_lost_replies_is_refused_until_told_otherwise(
 
 
 @pytest.mark.campaign
-def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(
-    campaign: Campaign, tmp_path: Path
-) -> None:
+def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(campaign, tmp_path):
     chance = random.Random(campaign.seed)
     saved = lost = 0
     with Vendor(latency=0.05) as vendor:
@@ -123,7 +116,7 @@ def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(
             for page in chance.sample(range(pages // 4, pages), 2):
                 data[page * 4096 : page * 4096 + 4096] = chance.randbytes(4096)
             file.write_bytes(data)
-            verified, recovered = bench.cache("verify"), bench.cache("recover")
+            verified, recovered = bench.cache("verify"), bench.cache("verify", "--recover")
             assert verified.wait() == 1, verified.told
             assert recovered.wait() in (0, 1), recovered.told
             kept, seen = bench.stored(), len(vendor.book)
@@ -145,9 +138,7 @@ def test_salvage_saves_the_rest_and_nothing_is_paid_again_unasked(
         pytest.param("database", marks=pytest.mark.real),
     ],
 )
-def test_replies_that_go_in_the_middle_of_a_run_are_missed(
-    tmp_path: Path, place: str, request: pytest.FixtureRequest
-) -> None:
+def test_replies_that_go_in_the_middle_of_a_run_are_missed(tmp_path, place, request):
     with Vendor(latency=0.2) as vendor:
         bench = Bench(tmp_path / "bench", vendor.url)
         if place == "database":
@@ -169,9 +160,7 @@ def test_replies_that_go_in_the_middle_of_a_run_are_missed(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(
-    tmp_path: Path, replaced: bool
-) -> None:
+def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(tmp_path, replaced):
     with Vendor(moody, latency=0.3, spread=0.3) as vendor:
         bench = Bench(tmp_path / "bench", vendor.url)
         assert isinstance(bench.store, Path)
@@ -202,7 +191,7 @@ def test_a_store_that_goes_under_a_run_stops_it_and_nothing_more_is_paid(
 
 
 @pytest.mark.campaign
-def test_another_store_is_refused_before_the_first_call(tmp_path: Path) -> None:
+def test_another_store_is_refused_before_the_first_call(tmp_path):
     other = calm_run(tmp_path / "other", problems=12)
     with Vendor(moody, latency=0.3, spread=0.3) as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, text="Are pears in crate {n}?")
@@ -218,7 +207,7 @@ def test_another_store_is_refused_before_the_first_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_a_refresh_that_is_stopped_goes_on_with_what_it_has_refreshed(tmp_path: Path) -> None:
+def test_a_refresh_that_is_stopped_goes_on_with_what_it_has_refreshed(tmp_path):
     with Vendor(moody, latency=0.3, spread=0.3) as vendor:
         Bench(tmp_path, vendor.url).complete()
         first = len(vendor.book)

@@ -16,7 +16,6 @@ import orjson
 import pytest
 
 from tests.command_line import oversight, running
-from tests.conftest import Campaign
 from tests.sittings import ROOT, TAGS, Bench, Call, Reply, Vendor, read_instructions
 from tests.starting import Started
 
@@ -76,9 +75,7 @@ def villain(call: Call) -> Reply:
 
 
 @pytest.mark.campaign
-def test_hostile_transcripts_forge_nothing_and_move_no_cursor(
-    campaign: Campaign, tmp_path: Path
-) -> None:
+def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path):
     chance = random.Random(campaign.seed)
     problems = campaign.size(4, 50)
     with Vendor(answer=villain) as vendor:
@@ -145,7 +142,7 @@ providers:
 
 
 @pytest.mark.campaign
-def test_no_reply_holds_a_run_up_and_ctrl_c_ends_it(tmp_path: Path) -> None:
+def test_no_reply_holds_a_run_up_and_ctrl_c_ends_it(tmp_path):
     clogs = cycle(CLOGS)
 
     def clog(call: Call) -> Reply:

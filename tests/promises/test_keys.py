@@ -16,7 +16,6 @@ import orjson
 import pytest
 
 from tests.command_line import ROOT
-from tests.conftest import Campaign
 from tests.sittings import Bench
 
 CANARY = "sk-canary/+0123456789abcdefABCDEF=="
@@ -106,7 +105,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 @pytest.mark.campaign
-def test_p13_a_key_is_found_in_nothing_that_was_written(campaign: Campaign, tmp_path: Path) -> None:
+def test_p13_a_key_is_found_in_nothing_that_was_written(campaign, tmp_path):
     site = tmp_path / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text(TALKATIVE)
@@ -193,11 +192,11 @@ def _where(written: bytes) -> str:
 
 
 @pytest.mark.parametrize("crash", CRASHES)
-def test_what_is_to_crash_exists(crash: str) -> None:
+def test_what_is_to_crash_exists(crash):
     assert callable(resolve_name(crash))
 
 
-def test_the_search_finds_what_it_looks_for() -> None:
+def test_the_search_finds_what_it_looks_for():
     key = CANARY.encode()
     assert _where(b"a" + key) == "raw"
     assert _where(b"Authorization: Basic " + base64.b64encode(b"user:" + key + b"x")) == "base64"

@@ -13,7 +13,6 @@ import pytest
 
 from tests import starting
 from tests.command_line import calls, environment, oversight, within
-from tests.conftest import Campaign
 from tests.desk import STEPS, Desk, counts
 from tests.proxy import Proxy
 from tests.run_folders import everything, only_run, recorded_so_far
@@ -36,13 +35,7 @@ def calm(tmp_path: Path) -> Iterator[tuple[Vendor, Bench]]:
 
 
 @pytest.mark.parametrize("place", ["folder", "database"])
-def test_p1_kills_lose_nothing_and_repeat_nothing_stored(
-    campaign: Campaign,
-    calm: tuple[Vendor, Bench],
-    tmp_path: Path,
-    place: str,
-    request: pytest.FixtureRequest,
-) -> None:
+def test_p1_kills_lose_nothing_and_repeat_nothing_stored(campaign, calm, tmp_path, place, request):
     """In a database far away too."""
     if place == "folder":
         return kill_at_random(campaign, *calm, tmp_path, lambda: None)
@@ -152,9 +145,7 @@ def whole_lines(place: Path) -> set[bytes]:
     return {line for run in place.glob("runs/*") for line in recorded_so_far(run)}
 
 
-def test_a_run_killed_at_any_line_loses_nothing_and_asks_for_nothing_again(
-    tmp_path: Path, campaign: Campaign
-) -> None:
+def test_a_run_killed_at_any_line_loses_nothing_and_asks_for_nothing_again(tmp_path, campaign):
     def place_for(name: str) -> Path:
         (tmp_path / name).mkdir()
         (tmp_path / name / "killed.yaml").write_text(SWEEP)
@@ -186,9 +177,7 @@ def test_a_run_killed_at_any_line_loses_nothing_and_asks_for_nothing_again(
 ROUGH = {"batch": {"delay": 0.2, "expired": 0.05, "overloaded": 0.05, "doubled": True}}
 
 
-def test_kills_send_no_line_of_a_batch_twice_and_lose_nothing(
-    campaign: Campaign, tmp_path: Path
-) -> None:
+def test_kills_send_no_line_of_a_batch_twice_and_lose_nothing(campaign, tmp_path):
     def desk_for(name: str) -> Desk:
         (tmp_path / name).mkdir()
         return Desk(tmp_path / name, problems=1)

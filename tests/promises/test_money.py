@@ -8,7 +8,6 @@ import signal
 import pytest
 
 from tests.command_line import within
-from tests.conftest import Campaign
 from tests.desk import CONCURRENCY, HUNG, MODELS, Desk, counts
 from tests.waiting import PATIENCE, end, until
 
@@ -200,7 +199,7 @@ def test_a_killed_run_knows_what_it_paid_and_goes_on_within_its_budget(desk, und
 
 def test_a_stop_does_not_wait_for_a_submission_that_is_never_answered(desk):
     desk.problems = 1
-    book = desk.run / "batches" / "book.jsonl"
+    book = desk.run / "events.jsonl"
     with desk.server({"batch": {"delay": 60.0}}) as url:
         process = desk.start("--batch", script=HUNG)
         until(lambda: book.exists() and b'"sending"' in book.read_bytes())
@@ -231,9 +230,7 @@ call in a million here, and at 2 % each one in two thousand."""
 
 @pytest.mark.campaign
 @pytest.mark.timeout(1800)
-def test_a_fifth_refused_and_a_tenth_broken_loses_no_cell_and_no_request(
-    desk: Desk, campaign: Campaign
-) -> None:
+def test_a_fifth_refused_and_a_tenth_broken_loses_no_cell_and_no_request(desk, campaign):
     desk.file.write_text(desk.file.read_text().replace("deadline: 20", "deadline: 120"))
     (desk.folder / "storm.yaml").write_text(f"{WEATHER}seed: {campaign.seed}\n")
     flags = ["--limit", f"{campaign.size(2, 25)}", "--profile", "storm.yaml", "--speed", "40"]

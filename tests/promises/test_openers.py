@@ -2,12 +2,10 @@
 
 import threading
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from tests.command_line import ROOT
-from tests.conftest import Campaign
 from tests.sittings import Bench, Vendor, moody
 from tests.waiting import PATIENCE
 
@@ -23,7 +21,7 @@ time.time = lambda: _true() + _chance.choice((0, 0, 86400 * 365, -3600, -3 * 10*
 
 
 @pytest.mark.wire
-def test_a_second_run_at_one_folder_names_the_first_and_touches_nothing(tmp_path: Path) -> None:
+def test_a_second_run_at_one_folder_names_the_first_and_touches_nothing(tmp_path):
     with Vendor() as vendor:
         arrived, refused = threading.Event(), threading.Event()
 
@@ -47,9 +45,7 @@ def test_a_second_run_at_one_folder_names_the_first_and_touches_nothing(tmp_path
 
 
 @pytest.mark.campaign
-def test_two_runs_on_one_store_end_alike_and_lose_nothing(
-    campaign: Campaign, tmp_path: Path
-) -> None:
+def test_two_runs_on_one_store_end_alike_and_lose_nothing(campaign, tmp_path):
     paid_twice = 0
     with Vendor(moody, latency=0.1, spread=0.3) as vendor:
         for n in range(campaign.size(1, 10)):
@@ -70,7 +66,7 @@ def test_two_runs_on_one_store_end_alike_and_lose_nothing(
 
 
 @pytest.mark.campaign
-def test_a_wall_clock_that_jumps_changes_nothing(campaign: Campaign, tmp_path: Path) -> None:
+def test_a_wall_clock_that_jumps_changes_nothing(campaign, tmp_path):
     with Vendor() as vendor:
         calm = Bench(tmp_path / "calm", vendor.url)
         calm.complete()

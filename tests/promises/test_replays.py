@@ -1,12 +1,9 @@
 """P5: a replay opens no socket, works from a read-only folder, and gives the same bytes."""
 
-from pathlib import Path
-
 import orjson
 import pytest
 
 from tests.command_line import ROOT
-from tests.conftest import Campaign
 from tests.disks import read_only
 from tests.sittings import Bench, Vendor
 
@@ -34,7 +31,7 @@ kernel is asked as well."""
 
 
 @pytest.mark.campaign
-def test_p5_a_replay_opens_no_socket_and_writes_nothing(campaign: Campaign, tmp_path: Path) -> None:
+def test_p5_a_replay_opens_no_socket_and_writes_nothing(campaign, tmp_path):
     site, watched = tmp_path / "site", tmp_path / "watched.json"
     site.mkdir()
     (site / "sitecustomize.py").write_text(WATCH)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Campaign
 from tests.desk import Desk, counts
 from tests.disks import MOUNTS, disk, read_only
 from tests.sittings import FLIGHTS, Bench, Vendor, moody
@@ -16,9 +15,7 @@ needs_a_disk = pytest.mark.skipif(not MOUNTS, reason="needs a file system of its
 
 
 @pytest.mark.campaign
-def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(
-    campaign: Campaign, tmp_path: Path
-) -> None:
+def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(campaign, tmp_path):
     """Whatever write comes first then fails: of the store, of its log, of the outcomes, of the
     manifest, of the sweep's own files."""
     chance = random.Random(campaign.seed)
@@ -59,7 +56,7 @@ def test_p4_full_at_any_write_corrupts_nothing_and_goes_on_with_room(
 
 @pytest.mark.campaign
 @needs_a_disk
-def test_what_a_full_disk_costs_is_told(tmp_path: Path) -> None:
+def test_what_a_full_disk_costs_is_told(tmp_path):
     slow = Vendor(moody, latency=0.3, spread=0.3)
     with slow as vendor, disk(tmp_path / "disk") as small:
         bench = Bench(tmp_path / "bench", vendor.url, problems=20, store=small.folder / "store")
@@ -80,7 +77,7 @@ def test_what_a_full_disk_costs_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.campaign
 @needs_a_disk
-def test_a_full_disk_where_the_run_folder_is_to_be_made_is_a_stop(tmp_path: Path) -> None:
+def test_a_full_disk_where_the_run_folder_is_to_be_made_is_a_stop(tmp_path):
     with Vendor() as vendor, disk(tmp_path / "disk") as small:
         bench = Bench(tmp_path / "bench", vendor.url)
         bench.run = small.folder / "run"
@@ -94,7 +91,7 @@ def test_a_full_disk_where_the_run_folder_is_to_be_made_is_a_stop(tmp_path: Path
 
 @pytest.mark.campaign
 @needs_a_disk
-def test_a_finished_run_on_a_read_only_disk_is_told_how_it_can_be_read(tmp_path: Path) -> None:
+def test_a_finished_run_on_a_read_only_disk_is_told_how_it_can_be_read(tmp_path):
     with Vendor() as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, logs=tmp_path)
         bench.complete()
@@ -110,9 +107,7 @@ def test_a_finished_run_on_a_read_only_disk_is_told_how_it_can_be_read(tmp_path:
 @pytest.mark.wire
 @needs_a_disk
 @pytest.mark.parametrize("room", [2**20, 2**21])
-def test_batches_on_a_full_disk_stop_and_go_on_once_there_is_room(
-    tmp_path: Path, room: int
-) -> None:
+def test_batches_on_a_full_disk_stop_and_go_on_once_there_is_room(tmp_path, room):
     (tmp_path / "desk").mkdir()
     desk = Desk(tmp_path / "desk", problems=2)
     with desk.server({"batch": {"delay": 0.3}}) as url, disk(tmp_path / "disk") as small:

@@ -5,14 +5,12 @@ import random
 import shutil
 import signal
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.command_line import Ran, within
-from tests.conftest import Campaign
 from tests.run_folders import recorded
 from tests.sittings import Bench, Vendor
 
@@ -20,10 +18,18 @@ DATABASE = "run.db"
 
 
 def made_again(bench: Bench, vendor: Vendor) -> None:
-    """`oversight record`, which asks nobody."""
+    """`oversight cache rebuild`, which asks nobody."""
     seen = len(vendor.book)
     done = within(
-        *("record", str(bench.run), "--sweep", str(bench.sweep), "--store", str(bench.store)),
+        *(
+            "cache",
+            "rebuild",
+            str(bench.run),
+            "--sweep",
+            str(bench.sweep),
+            "--store",
+            str(bench.store),
+        ),
         cwd=bench.folder,
         OVERSIGHT_STORE=str(bench.store),
         HOME=str(bench.folder),
@@ -60,8 +66,8 @@ def emptied(file: Path, chance: random.Random) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("damage", [flipped, truncated, overwritten, emptied])
 def test_a_damaged_database_gives_no_other_figure_and_is_made_again_to_the_byte(
-    tmp_path: Path, campaign: Campaign, damage: Callable[[Path, random.Random], None]
-) -> None:
+    tmp_path, campaign, damage
+):
     chance, told = random.Random(campaign.seed), 0
     with Vendor() as vendor:
         bench = Bench(tmp_path / "bench", vendor.url, problems=6)
@@ -76,7 +82,7 @@ def test_a_damaged_database_gives_no_other_figure_and_is_made_again_to_the_byte(
             reading = reported(bench)
             if reading.code:
                 assert reading.code == 2 and DATABASE in reading.err, reading.err
-                assert "oversight record" in reading.err and "Traceback" not in reading.err
+                assert "oversight cache rebuild" in reading.err and "Traceback" not in reading.err
                 made_again(bench, vendor)
                 told += 1
             assert reported(bench).out == report
@@ -92,8 +98,8 @@ def test_a_damaged_database_gives_no_other_figure_and_is_made_again_to_the_byte(
 
 @pytest.mark.campaign
 def test_a_run_cut_off_and_then_lost_goes_on_from_its_store_and_pays_nothing_twice(
-    tmp_path: Path, campaign: Campaign
-) -> None:
+    tmp_path, campaign
+):
     with Vendor(latency=0.1, spread=0.3) as vendor:
         calm = Bench(tmp_path / "calm", vendor.url, problems=8)
         calm.complete()
@@ -104,7 +110,7 @@ def test_a_run_cut_off_and_then_lost_goes_on_from_its_store_and_pays_nothing_twi
             for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm"):
                 (bench.run / name).unlink(missing_ok=True)
             told = bench.ends(2)
-            assert "has lost its run.db" in told and "oversight record" in told
+            assert "has lost its run.db" in told and "oversight cache rebuild" in told
             made_again(bench, vendor)
             assert set(lines) <= set(bench.lines())
             seen = len(vendor.book)
@@ -114,9 +120,7 @@ def test_a_run_cut_off_and_then_lost_goes_on_from_its_store_and_pays_nothing_twi
 
 
 @pytest.mark.campaign
-def test_a_log_that_never_reached_the_disk_costs_no_reply(
-    tmp_path: Path, campaign: Campaign
-) -> None:
+def test_a_log_that_never_reached_the_disk_costs_no_reply(tmp_path, campaign):
     """What a power failure leaves: replies are synced to the store before their cells."""
     with Vendor(latency=0.1, spread=0.3) as vendor:
         calm = Bench(tmp_path / "calm", vendor.url, problems=8)
@@ -133,7 +137,7 @@ def test_a_log_that_never_reached_the_disk_costs_no_reply(
 
 
 @pytest.mark.wire
-def test_a_settled_run_that_goes_on_settles_to_the_same_bytes(tmp_path: Path) -> None:
+def test_a_settled_run_that_goes_on_settles_to_the_same_bytes(tmp_path):
     """Its lines are gone while it goes on, and there again afterwards."""
     with Vendor() as vendor:
         bench = Bench(tmp_path, vendor.url, problems=4)
@@ -151,7 +155,7 @@ def test_a_settled_run_that_goes_on_settles_to_the_same_bytes(tmp_path: Path) ->
 
 
 @pytest.mark.wire
-def test_a_finished_run_is_a_few_kinds_of_file(tmp_path: Path) -> None:
+def test_a_finished_run_is_a_few_kinds_of_file(tmp_path):
     ran = within("demo", "--run-folder", "run", cwd=tmp_path)
     assert ran.code == 0, ran.err
     names = {each.name for each in (tmp_path / "run").iterdir()}

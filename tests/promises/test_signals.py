@@ -4,11 +4,9 @@ import random
 import signal
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
-from tests.conftest import Campaign
 from tests.sittings import FLIGHTS, Bench, Sitting, Vendor
 from tests.waiting import PATIENCE, until
 
@@ -25,9 +23,7 @@ def _reached(event: threading.Event, sitting: Sitting) -> bool:
 
 
 @pytest.mark.wire
-def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(
-    campaign: Campaign, tmp_path: Path
-) -> None:
+def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(campaign, tmp_path):
     chance = random.Random(campaign.seed)
     wanted, problems = campaign.size(3, 50), campaign.size(6, 10)
     late: list[int] = []
@@ -63,9 +59,7 @@ def test_p6_a_signal_saves_every_flight_and_lets_nothing_more_out(
 
 
 @pytest.mark.wire
-def test_p6_a_second_signal_abandons_flights_and_keeps_what_landed(
-    campaign: Campaign, tmp_path: Path
-) -> None:
+def test_p6_a_second_signal_abandons_flights_and_keeps_what_landed(campaign, tmp_path):
     chance = random.Random(campaign.seed)
     for n in range(campaign.size(1, 10)):
         with Vendor() as quick:
@@ -88,9 +82,7 @@ def test_p6_a_second_signal_abandons_flights_and_keeps_what_landed(
 
 
 @pytest.mark.campaign
-def test_a_process_that_sleeps_for_a_while_goes_on_as_if_nothing_had_been(
-    campaign: Campaign, tmp_path: Path
-) -> None:
+def test_a_process_that_sleeps_for_a_while_goes_on_as_if_nothing_had_been(campaign, tmp_path):
     chance = random.Random(campaign.seed)
     with Vendor(latency=0.1, spread=0.3) as vendor:
         calm = Bench(tmp_path / "calm", vendor.url)
@@ -111,9 +103,7 @@ def test_a_process_that_sleeps_for_a_while_goes_on_as_if_nothing_had_been(
 
 
 @pytest.mark.campaign
-def test_questions_of_ten_megabytes_are_asked_stored_and_resumed(
-    campaign: Campaign, tmp_path: Path
-) -> None:
+def test_questions_of_ten_megabytes_are_asked_stored_and_resumed(campaign, tmp_path):
     text = "Crate {n}: " + "how many apples? " * (campaign.size(2_000_000, 10_000_000) // 17)
     with Vendor() as vendor:
         bench = Bench(tmp_path / "large", vendor.url, problems=2, text=text, lanes=2)

@@ -21,7 +21,6 @@ from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.protocols.catalogue import JUDGES, PROTOCOLS
 from tests.command_line import Ran, calls, oversight, running
-from tests.conftest import Campaign
 from tests.real.conftest import servers
 from tests.run_folders import len_of, outcomes, written
 
@@ -138,9 +137,7 @@ def without_weights(tmp_path: Path) -> Iterator[Mapping[str, str]]:
     yield {"PYTHONPATH": f"{tmp_path / 'empty'}:{Path(__file__).parents[2]}"}
 
 
-def test_mechanisms_end_and_replay_to_the_byte_without_a_server(
-    place: Path, campaign: Campaign, without_weights: Mapping[str, str]
-) -> None:
+def test_mechanisms_end_and_replay_to_the_byte_without_a_server(place, campaign, without_weights):
     write(
         place / "mechanisms.yaml",
         judges=[judge(kind) for kind in (ASKED if campaign.long else ["distribution"])],
@@ -156,9 +153,7 @@ def test_mechanisms_end_and_replay_to_the_byte_without_a_server(
     assert re.search(r"· (\d+) of \1 outcomes are equal to the byte", again.err), again.err
 
 
-def test_every_kind_of_judge_reads_what_it_can_and_says_what_it_cannot(
-    place: Path, campaign: Campaign
-) -> None:
+def test_every_kind_of_judge_reads_what_it_can_and_says_what_it_cannot(place, campaign):
     write(
         place / "judges.yaml",
         problems={"bundled": {"name": "passages", "limit": campaign.size(1, 6)}},
@@ -173,7 +168,7 @@ def test_every_kind_of_judge_reads_what_it_can_and_says_what_it_cannot(
         assert "for example: «" in ran.err
 
 
-def test_drafts_and_a_limit_of_one_call_at_a_time(place: Path) -> None:
+def test_drafts_and_a_limit_of_one_call_at_a_time(place):
     write(
         place / "drafts.yaml",
         agents=AGENT | {"best_of": 2},
@@ -186,7 +181,7 @@ def test_drafts_and_a_limit_of_one_call_at_a_time(place: Path) -> None:
     check(ran, place / "run")
 
 
-def test_kill_9_takes_the_server_along_and_nothing_is_paid_twice(place: Path) -> None:
+def test_kill_9_takes_the_server_along_and_nothing_is_paid_twice(place):
     write(
         place / "killed.yaml",
         problems=arithmetic(2),
@@ -215,7 +210,7 @@ def test_kill_9_takes_the_server_along_and_nothing_is_paid_twice(place: Path) ->
     assert sorted(written(place / "fresh").splitlines()) == sorted(whole.splitlines())
 
 
-def test_a_server_that_is_killed_is_started_again_and_no_cell_is_lost(place: Path) -> None:
+def test_a_server_that_is_killed_is_started_again_and_no_cell_is_lost(place):
     write(place / "orphaned.yaml", protocols=protocols("naive_judge", "propaganda"))
     with running("run", "orphaned.yaml", "--run-folder", "run", cwd=place) as process:
         process.until_cells(1)
@@ -225,7 +220,7 @@ def test_a_server_that_is_killed_is_started_again_and_no_cell_is_lost(place: Pat
     check(ran, place / "run")
 
 
-def test_tools_are_refused_to_a_model_whose_template_would_drop_them(place: Path) -> None:
+def test_tools_are_refused_to_a_model_whose_template_would_drop_them(place):
     write(
         place / "tools.yaml",
         agents=AGENT | {"tools": "calculator"},
@@ -237,7 +232,7 @@ def test_tools_are_refused_to_a_model_whose_template_would_drop_them(place: Path
     assert not servers(place)
 
 
-def test_the_demo_says_what_it_is_and_stops_and_goes_on(place: Path) -> None:
+def test_the_demo_says_what_it_is_and_stops_and_goes_on(place):
     with running("demo", "--real", cwd=place) as process:
         process.until("a model of 135 M parameters argues badly")
         process.until_cells(1)
@@ -251,8 +246,8 @@ def test_the_demo_says_what_it_is_and_stops_and_goes_on(place: Path) -> None:
 
 
 def test_without_weights_a_run_says_how_to_get_them_before_anything_is_asked(
-    tmp_path: Path, without_weights: Mapping[str, str]
-) -> None:
+    tmp_path, without_weights
+):
     write(tmp_path / "none.yaml", protocols=protocols("naive_judge"))
     for words in (["run", "none.yaml"], ["demo", "--real"]):
         ran = oversight(*words, cwd=tmp_path, **without_weights)

@@ -304,4 +304,4 @@ KINDS: Mapping[str, Callable[[ScoredRun], Picture]] = {
     "frontier": partial(_analysis, "frontier"),
     "heat": heat,
 }
-"""By the name that `oversight plot --kind` takes. `compare` stands beside them: it takes two."""
+"""By the name that `oversight export plot --kind` takes. `compare` is apart: it takes two runs."""

@@ -20,13 +20,13 @@ from ..scoring.judgements import Judgements
 from .failures import called
 from .health import HealthCheck
 
-DOUBTS = ("refused", "empty", "conceded", "off_side")
+DOUBTS = ("refused", "empty", "conceded", "off_side", "candid")
 """What puts a verdict in doubt, by the names under which it is counted."""
 
-SPOKEN_DOUBTS = ("refused", "conceded", "off_side")
+SPOKEN_DOUBTS = ("refused", "conceded", "off_side", "candid")
 """The marks of worlds in which a speaker did not do what it was told."""
 
-MARKS = ("refused", "conceded", "off_side", "forged", "truncated")
+MARKS = (*SPOKEN_DOUBTS, "forged", "truncated")
 """Counts that speak against a cell, as outcomes name them; the gravest first."""
 
 OPEN_TRUST, PUBLISHED = "OpenTrust", "PublishedJudge"
@@ -101,12 +101,13 @@ class OutcomeTable:
         if record.measures or record.counts or record.unread or record.captured is not None:
             self.secondary.add(record, number, problem)
 
-    def leave_out(self, marks: Sequence[str]) -> int:
-        """Leave out the worlds that have any of these `MARKS`, as if they had not ended, so that
-        their problems do not count in their rows; how many there are."""
+    def without(self, marks: Sequence[str]) -> "OutcomeTable":
+        """A copy without the worlds that have any of these `MARKS`, as if they had not ended, so
+        that their problems do not count in their rows."""
+        found = self.copied()
         places = [place for place, counts in self.marked.items() if any(map(counts.get, marks))]
-        self.probs[places], self.doubtful[places], self.unread[places] = np.nan, False, False
-        return len(places)
+        found.probs[places], found.doubtful[places], found.unread[places] = np.nan, False, False
+        return found
 
     def copied(self) -> "OutcomeTable":
         """A copy to which outcomes can be added while others read this table."""

@@ -27,11 +27,12 @@ ADVICE: Mapping[str, str] = {
     "refused": "reword the task or take another model; the bounds show what they could change",
     "empty": "raise max_tokens: hidden reasoning may use it all up",
     "failed tools": "look at one, and reword the tool or take a model that uses tools",
+    "candid": "a speech says itself that its answer is wrong: --where valid leaves its problem out",
     "hidden characters": "read one: what nobody sees may have been meant for the judge",
     "label mass": "the judge puts its probability elsewhere: take kind: stated or another",
 }
 
-QUIET = ("failed otherwise", "truncated while thinking", "empty", "hidden characters")
+QUIET = ("failed otherwise", "truncated while thinking", "empty", "candid", "hidden characters")
 """Signs that are left out where their count is 0."""
 
 COUNTED: Mapping[str, str] = {
@@ -40,6 +41,7 @@ COUNTED: Mapping[str, str] = {
     "refused": "refused",
     "empty": "empty",
     "failed_tools": "failed tools",
+    "candid": "candid",
     "hidden": "hidden characters",
 }
 """Counts of a transcript that are troubles, by what they are called here."""

@@ -224,6 +224,7 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
             attrgetter("lift"),
             PARTS,
         ),
+        *_valid(rows),
         program("mde", "mde"),
         *_by_beta(results.betas),
         *_same("bounds", ("n", "doubtful")),
@@ -252,6 +253,17 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
     ]
     title = f"{results.name}: {results.measure}"
     return Part("rows", title, columns, rows, notes, alike=alike)
+
+
+def _valid(rows: Sequence[RowResult]) -> list[Column]:
+    """What stands beside the figures of all problems, where the valid ones were asked for."""
+    if not any(row.valid for row in rows):
+        return []
+    return [
+        number("valid n", "valid.n"),
+        figure("valid ASD", "valid.asd", 2),
+        figure("valid lift", "valid.lift", 2),
+    ]
 
 
 def _by_beta(betas: Sequence[float], shown: bool = False) -> list[Column]:

@@ -121,6 +121,9 @@ class RowResult:
     """`counts`, as means over worlds with a verdict."""
     captured: Mean | None
     """With a logprob judge: the least mass that the answer labels had."""
+    valid: "RowResult | None" = None
+    """The row over valid problems alone, where that was asked for: those in no world of which a
+    speaker did what is one of `SPOKEN_DOUBTS`."""
 
     @property
     def kind(self) -> str:
@@ -200,6 +203,11 @@ class Results:
     @property
     def missing(self) -> int:
         return sum(row.missing for row in self.rows)
+
+    def beside(self, valid: "Results") -> "Results":
+        """These, each row with what it says of valid problems beside it."""
+        pairs = zip(self.rows, valid.rows, strict=True)
+        return replace(self, rows=tuple(replace(row, valid=its) for row, its in pairs))
 
 
 def collect(

@@ -198,7 +198,7 @@ def _turn(turn: Turn, thought: str) -> Text:
     text.append(printable(marked(turn.text, turn.quotes)))
     if turn.outcome != "ok":
         text.append(f" ({turn.outcome})", style="red")
-    if turn.check in ("off side", "unclear"):
+    if turn.check not in ("unchecked", "on side"):
         text.append(f" (side check: {turn.check})", style="red")
     return text
 

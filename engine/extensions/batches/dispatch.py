@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ....cache.cache import Cache
 from ...errors import BatchRefused, Halt, InvalidRequest, ModelNotFound, ProviderDown, UsageError
-from ...models.accounting.prices import Price, PriceList
+from ...models.accounting.prices import Price
 from ...models.router import Models
 from ...providers.catalogue import batch_wire
 from ...providers.fault import ErrorAnswer
@@ -49,9 +49,7 @@ class Dispatch:
     whose fate nothing proves is owed until something does. Raises only Halts and RunFolderErrors.
     """
 
-    def __init__(
-        self, journal: BatchJournal, models: Models, cache: Cache, prices: PriceList
-    ) -> None:
+    def __init__(self, journal: BatchJournal, models: Models, cache: Cache) -> None:
         self.journal, self.budget = journal, models.budget
         if self.budget is not None and self.budget.tokens:
             raise UsageError("--max-tokens caps live calls alone: cap batches by --max-cost")
@@ -60,7 +58,7 @@ class Dispatch:
         self.dearest: dict[str, float] = {}
         """By model, dollars of the dearest line above its worst case: the least to reserve for the
         next."""
-        self._models, self._cache, self._prices = models, cache, prices
+        self._models, self._cache, self._prices = models, cache, models.prices
         self._stop = models.stop_token
         self._endpoints: dict[str, BatchEndpoint] = {}
         """By provider and API, made when they are first asked for."""
@@ -249,7 +247,7 @@ class Dispatch:
             )
         return (
             f"The same command looks again. Only to count what is lost of it as spent{most}, and "
-            f"to ask those calls again: oversight batches cancel {run} --give-up {name}"
+            f"to ask those calls again: oversight cache batches {run} --cancel --give-up {name}"
         )
 
     async def _refused(self, id: str, batch: Submission, fault: ErrorAnswer) -> bool:

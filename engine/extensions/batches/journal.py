@@ -1,6 +1,6 @@
-"""A run's batches, handed in and collected: `batches/book.jsonl` in its folder.
+"""A run's batches, handed in and collected, as events of the run.
 
-Append-only, and each event is durable before the next step is taken:
+Each event is durable before the next step is taken:
 
     intend     a batch is about to be submitted; its calls are in MARK.calls, one a line
     sending    the request that makes it is about to leave
@@ -19,24 +19,23 @@ dropped, is a liability: the vendor may run it, and bill it. It counts as doubtf
 and in the ledger, until its fate is proven.
 """
 
-import os
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import orjson
 
 from ...errors import RunFolderError
 from ...models.accounting.ledger import UsageTotals
-from ...models.accounting.liabilities import write_liabilities
+from ...models.accounting.ledger_file import write_owed
 from ...run.batch_terms import FOLDER
-from ...system.files import append_line, refuse_links, unwritable, whole_lines
+from ...run.events import EVENTS, add_event, read_events, sync_events
+from ...system.files import refuse_links, unwritable
 
-JOURNAL = "book.jsonl"
+_EVENT = msgspec.json.Decoder(dict[str, Any])
 
 _FILES = re.compile(r"([0-9a-f]{16})\.(calls|packing|body|results|noted)")
 """Files that are made beside the journal, for as long as a batch, or a wave, lasts."""
@@ -69,30 +68,6 @@ _MARK = re.compile(r"[0-9a-f]{16}")
 """Marks name files."""
 
 
-class EventFile:
-    """Events of one kind, in the order in which they came; a torn last one never was."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def append(self, event: Mapping[str, Any]) -> None:
-        """Returns once the event is durable; RunFolderError if the disk takes no more."""
-        append_line(self.file, orjson.dumps(event))
-
-    def read(self) -> Iterator[Any]:
-        """RunFolderError for what is no event."""
-        for line in whole_lines(self.file):
-            try:
-                yield orjson.loads(line)
-            except orjson.JSONDecodeError as exc:
-                raise RunFolderError(f"{self.file}: cannot be read: {exc}") from exc
-
-    def mend(self) -> None:
-        """Cut off a torn last event. OSError."""
-        if self.file.exists():
-            os.truncate(self.file, sum(map(len, whole_lines(self.file))))
-
-
 class BatchJournal:
     """The journal of one run. To write to it takes the lock of the run folder."""
 
@@ -101,7 +76,6 @@ class BatchJournal:
         RunFolderError."""
         self.folder = run / FOLDER
         self._run = run
-        self._events = EventFile(self.folder / JOURNAL)
         self.began: float | None = None
         """When the first batch was submitted, in seconds since 1970."""
         self.intended: dict[str, Submission] = {}
@@ -130,17 +104,19 @@ class BatchJournal:
         self._marks: set[str] = set()
         try:
             refuse_links(self.folder)
-            for event in self._events.read():
+            if not reads_only:
+                sync_events(run)
+            for event in read_events(run, FOLDER, _EVENT):
                 self._apply(event)
             if not reads_only:
                 self._clean()
         except (msgspec.ValidationError, LookupError, TypeError) as exc:
             raise RunFolderError(
-                f"{self._events.file}: cannot be read: {exc}. It alone knows which calls are out "
+                f"{run / EVENTS}: cannot be read: {exc}. It alone knows which calls are out "
                 "in batches: bring a copy of it back, or go on with the version that wrote it"
             ) from exc
         except OSError as exc:
-            raise unwritable(self._events.file, exc) from exc
+            raise unwritable(self.folder, exc) from exc
 
     @property
     def liabilities(self) -> dict[str, Submission]:
@@ -187,10 +163,9 @@ class BatchJournal:
         self._write({"landed": id, "account": told, "faults": answers, "again": list(again)})
 
     def _clean(self) -> None:
-        """Cut a torn last event, and delete files that were made for batches that are not out.
-        Nothing else in the folder is touched."""
+        """Delete files that were made for batches that are not out. Nothing else in the folder is
+        touched."""
         self.folder.mkdir(exist_ok=True)
-        self._events.mend()
         kept = {batch.mark for batch in self.pending}
         for file in self.folder.iterdir():
             if (made := _FILES.fullmatch(file.name)) is None:
@@ -199,14 +174,14 @@ class BatchJournal:
                 file.unlink()
             elif not self._marks:
                 raise RunFolderError(
-                    f"{self._events.file} is not there, and {file.name} beside it says that calls "
-                    "of this run are out in batches: bring the journal back under its name, or go "
+                    f"{self._run / EVENTS} is not there, and {file} says that calls of this run "
+                    "are out in batches: bring the events back under their name, or go "
                     "on in a new run folder (--run-folder), which may pay for those calls again"
                 )
         self._note_liabilities()
 
     def _write(self, event: Mapping[str, Any]) -> None:
-        self._events.append(event)
+        add_event(self._run, FOLDER, event)
         self._apply(event)
         if event.keys() & {"submitted", "dropped", "landed"}:
             self._note_liabilities()
@@ -217,7 +192,7 @@ class BatchJournal:
         for batch in (*self.liabilities.values(), *leaving):
             lines, dollars = owed.get(batch.model, (0, 0.0))
             owed[batch.model] = lines + batch.lines, dollars + batch.worst
-        write_liabilities(self._run, owed)
+        write_owed(self._run, owed)
 
     def _apply(self, event: Mapping[str, Any]) -> None:
         match event:

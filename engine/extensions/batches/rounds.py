@@ -5,25 +5,21 @@ missing are handed in.
 import asyncio
 import gc
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
-from ....cache.cache import Cache, CacheStatistics
+from ....cache.cache import CacheStatistics
 from ....cache.call import Call
 from ....cache.reply import Reply
 from ...display.quantity import counted
 from ...errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed
-from ...models.accounting.ledger import UsageTotals
-from ...models.accounting.prices import PriceList
-from ...models.router import Models
-from ...run.batch_terms import FOLDER, BatchTerms
-from ...run.batching import AnsweredLater, Batching
+from ...run.batch_terms import FOLDER
+from ...run.batching import AnsweredLater, BatchedWork, Batching
 from ...run.order import Deferred
 from .dispatch import Dispatch
-from .journal import JOURNAL, BatchJournal, Submission
+from .journal import BatchJournal, Submission
 from .outbox import Collector, Submitter
 
 MIN_POLL, MAX_POLL = 0.5, 60.0
@@ -38,20 +34,10 @@ MAX_TRIES = 3
 class BatchRounds(Deferred):
     """Asks some models in batches, and the others live."""
 
-    def __init__(
-        self,
-        folder: Path,
-        models: Models,
-        cache: Cache,
-        prices: PriceList,
-        terms: BatchTerms,
-        entered: Mapping[str, UsageTotals],
-        batched: Sequence[str],
-        later: AnsweredLater | None,
-        forgives: bool,
-    ) -> None:
-        """As `Batching.deferred` has them; batches that are out are collected in any case."""
-        self.journal = BatchJournal(folder)
+    def __init__(self, work: BatchedWork) -> None:
+        """Batches that are out are collected in any case."""
+        models, terms, batched = work.models, work.terms, work.batched
+        self.journal = BatchJournal(work.folder)
         self.waves = 0
         """Rounds of this session in which some call was missing."""
         self._models = models
@@ -60,7 +46,7 @@ class BatchRounds(Deferred):
         self._patience_over = False
         """Whether batches are no longer waited for."""
         self._begun = False
-        self._dispatch = Dispatch(self.journal, models, cache, prices)
+        self._dispatch = Dispatch(self.journal, models, work.cache)
         self._submitter = Submitter(self._dispatch, self._stop, terms.max_lines)
         self._collectors: dict[str, Collector] = {}
         for model in dict.fromkeys((*batched, *(batch.model for batch in self.journal.pending))):
@@ -68,15 +54,15 @@ class BatchRounds(Deferred):
             goes_live = self._goes_live if model in batched else lambda address: True
             collector = Collector(self.journal, model, endpoint, models.live, goes_live)
             self._collectors[model] = models.diverted[model] = collector
-        self._later = later
+        self._later = work.later
         self._answers = 0
         """Number of replies that `AnsweredLater` had before this wave."""
         if self._later is not None:
             for model in self._later.models:
                 models.diverted[model] = partial(self._ask_later, self._later)
-        if forgives and self.journal.faults:
+        if work.forgives and self.journal.faults:
             self.journal.note(forgiven=len(self.journal.faults))
-        self._dispatch.restore({m: a.batches for m, a in entered.items()})
+        self._dispatch.restore({m: a.batches for m, a in work.entered.items()})
 
     async def _ask_later(self, later: AnsweredLater, call: Call) -> Reply:
         if later.has_answered(call):
@@ -201,22 +187,9 @@ def _calls(batches: Iterable[Submission]) -> str:
 class Batches(Batching):
     """What the core is given: the replies of batches, for runs and for other work."""
 
-    def deferred(
-        self,
-        folder: Path,
-        models: Models,
-        cache: Cache,
-        prices: PriceList,
-        terms: BatchTerms,
-        entered: Mapping[str, UsageTotals],
-        *,
-        batched: Sequence[str],
-        later: AnsweredLater | None = None,
-        forgives: bool = False,
-    ) -> Deferred | None:
-        if not batched and terms.cancels is None and not (folder / FOLDER / JOURNAL).exists():
-            return None
-        return BatchRounds(folder, models, cache, prices, terms, entered, batched, later, forgives)
+    def deferred(self, work: BatchedWork) -> Deferred | None:
+        none_out = work.terms.cancels is None and not (work.folder / FOLDER).exists()
+        return None if none_out and not work.batched else BatchRounds(work)
 
 
 BATCHING = Batches()

@@ -63,13 +63,13 @@ class RaySession(RunSession):
     def __init__(self, run: Run, before: Mapping[str, UsageTotals], workers: int) -> None:
         """UsageError for a sweep that no other process can make."""
         super().__init__(run, before)
-        loaded, policy, options = run.loaded, run.policy(before), run.options
-        self._address = address = options.ray
+        loaded, policy, settings = run.loaded, run.policy(before), run.settings
+        self._address = address = settings.ray
         self._dollars = None if policy.max_cost is None else policy.max_cost - policy.spent
         if address:
             policy = replace(policy, quarantine=None)
-        self._policy, store = policy, store_name(options.store)
-        code, mode, run_id = code_of(loaded.sweep), options.mode, run.folder.id
+        self._policy, store = policy, store_name(settings.store)
+        code, mode, run_id = code_of(loaded.sweep), settings.cache, run.folder.id
         self._setup = Setup(loaded.file, code, store, mode, run_id, policy, workers)
         try:
             self._packed = pickle.dumps(self._setup)

@@ -168,9 +168,13 @@ class _Opened:
         cache = self.executor.cache
         self.attempt = partial(attempt_noted, ask=cache, shared=cache.shared_work)
         models = loaded.models
-        prices, live = models.priced(policy.prices), models.origin
         self.capture = Capture(
-            loaded.sweep, models.identity, prices, paid, live=live, run=cache.token
+            loaded.sweep,
+            models.identity,
+            models.prices,
+            paid,
+            live=models.origin,
+            run=cache.token,
         )
         self._most = loaded.file.top.max_cells
         self._workers = setup.workers

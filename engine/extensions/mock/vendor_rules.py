@@ -129,8 +129,11 @@ def _grok(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> 
         yield "invalid-argument", f"Model {model} does not support parameter reasoningEffort: none."
 
 
+_NOT_MISTRAL = ("logprobs", "top_logprobs", "reasoning_effort", "max_completion_tokens")
+
+
 def _mistral(endpoint: Endpoint, body: dict[str, Any], model: str, head: bytes) -> _Found:
-    for name in ("seed", "logprobs", "top_logprobs", "reasoning_effort", "max_completion_tokens"):
+    for name in ("seed", "top_k", "min_p", "service_tier", *_NOT_MISTRAL):
         if name in body:
             yield "extra_forbidden", f"Extra inputs are not permitted: body.{name}"
     if (body.get("temperature") or 0) > 1.5:

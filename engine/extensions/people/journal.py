@@ -1,31 +1,26 @@
-"""The raters' journal: each task given and each answer, synced to disk, read again at a restart.
+"""The raters' journal: each task given and each answer, as events of the run.
 
-A rater is told that an answer is saved once its line is on the disk. A reply that was not yet in
+A rater is told that an answer is saved once its event is durable. A reply that was not yet in
 the store when a process was killed is made again from here.
 """
 
-import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
-import orjson
+import msgspec
+from msgspec.structs import replace
 
-from ...errors import RunFolderError
-from ...system.files import append_line, replace_file, unwritable, whole_lines
+from ...run.events import add_event, change_events, read_events, sync_events
 from .task import Moment
 
 PERSONS = "persons"
-"""Folder of the raters' files in a run folder."""
-JOURNAL = "journal.jsonl"
+"""Folder of the raters' keys in a run folder, and the kind of its events."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskGiven:
+class TaskGiven(msgspec.Struct, frozen=True, tag_field="what", tag="given"):
     """A rater was shown a task."""
 
-    what: ClassVar[str] = "given"
     rater: str
     task: str
     """The address of the call."""
@@ -39,20 +34,16 @@ class TaskGiven:
     """The task that this one repeats; empty if it is not a repeat."""
 
 
-@dataclass(frozen=True, slots=True)
-class BeliefBefore:
+class BeliefBefore(msgspec.Struct, frozen=True, tag_field="what", tag="before"):
     """A rater's belief before reading the transcript."""
 
-    what: ClassVar[str] = "before"
     rater: str
     task: str
     probs: tuple[float, ...]
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class TaskAnswered:
-    what: ClassVar[str] = "answered"
+class TaskAnswered(msgspec.Struct, frozen=True, tag_field="what", tag="answered"):
     rater: str
     task: str
     request: str
@@ -69,9 +60,7 @@ class TaskAnswered:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class TaskAbstained:
-    what: ClassVar[str] = "abstained"
+class TaskAbstained(msgspec.Struct, frozen=True, tag_field="what", tag="abstained"):
     rater: str
     task: str
     request: str
@@ -79,25 +68,21 @@ class TaskAbstained:
     why: Literal["asked", "time"]
     seconds: float
     at: int
-    posted: dict[str, str] = field(default_factory=dict)
+    posted: dict[str, str] = {}
     """What the form held when the time was over: kept for the record, and in no score."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskReturned:
+class TaskReturned(msgspec.Struct, frozen=True, tag_field="what", tag="returned"):
     """A rater did not answer a task in time, so that another one may get it."""
 
-    what: ClassVar[str] = "returned"
     rater: str
     task: str
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatAnswered:
+class RepeatAnswered(msgspec.Struct, frozen=True, tag_field="what", tag="repeat"):
     """A judgement that a rater gave a second time."""
 
-    what: ClassVar[str] = "repeat"
     rater: str
     task: str
     of: str
@@ -108,18 +93,14 @@ class RepeatAnswered:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentGiven:
-    what: ClassVar[str] = "consent"
+class ConsentGiven(msgspec.Struct, frozen=True, tag_field="what", tag="consent"):
     rater: str
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
+class Withdrawn(msgspec.Struct, frozen=True, tag_field="what", tag="withdrawn"):
     """A rater withdrew, or was withdrawn: in no figure and no export from now on."""
 
-    what: ClassVar[str] = "withdrawn"
     rater: str
     erased: bool
     """Whether what they had answered was deleted from this journal."""
@@ -136,40 +117,29 @@ RaterEvent: TypeAlias = (
     | ConsentGiven
     | Withdrawn
 )
-KINDS: dict[str, type[RaterEvent]] = {kind.what: kind for kind in get_args(RaterEvent)}
+_EVENT = msgspec.json.Decoder(RaterEvent)
 
 
-@dataclass
 class RaterJournal:
     """The journal of one run. One process at a time writes it: whoever holds the run's lock."""
 
-    folder: Path
-    """`persons` of a run folder; made when it is opened."""
-    _file: Path = field(init=False)
-
-    def __post_init__(self) -> None:
-        """RunFolderError where the folder cannot be written."""
-        self._file = self.folder / JOURNAL
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if self._file.exists():
-                whole = sum(size for _, size in _lines(self._file))
-                os.truncate(self._file, whole)
-        except OSError as exc:
-            raise unwritable(self.folder, exc) from exc
+    def __init__(self, run: Path) -> None:
+        """RunFolderError where the run cannot be written."""
+        self.run = run
+        sync_events(run)
 
     def append(self, event: RaterEvent) -> None:
-        """Returns once the line is durable; RunFolderError if the disk takes no more."""
-        append_line(self._file, _line(event))
+        """Returns once the event is durable; RunFolderError if the disk takes no more."""
+        add_event(self.run, PERSONS, event)
 
     def erase(self, rater: str) -> None:
         """Delete all that a rater answered, and leave that they were asked. RunFolderError."""
-        kept = [_erased(e) if e.rater == rater else e for e in read_journal(self.folder)]
-        replace_file(self._file, [_line(event) + b"\n" for event in kept])
 
+        def erased(told: bytes) -> bytes:
+            event: RaterEvent = _EVENT.decode(told)
+            return msgspec.json.encode(_erased(event) if event.rater == rater else event)
 
-def _line(event: RaterEvent) -> bytes:
-    return orjson.dumps({"what": event.what} | asdict(event))
+        change_events(self.run, PERSONS, erased)
 
 
 def _erased(event: RaterEvent) -> RaterEvent:
@@ -185,32 +155,9 @@ def _erased(event: RaterEvent) -> RaterEvent:
     return event
 
 
-def read_journal(folder: Path) -> Iterator[RaterEvent]:
-    """Every event of a `persons` folder, in order; none where there is no journal.
+def read_journal(run: Path) -> Iterator[RaterEvent]:
+    """Every event of a run's raters, in order; none where nobody was asked.
 
     RunFolderError, naming the line, for one that is no event.
     """
-    file = folder / JOURNAL
-    if file.exists():
-        for event, _ in _lines(file):
-            yield event
-
-
-def _lines(file: Path) -> Iterator[tuple[RaterEvent, int]]:
-    # A line torn by a crash was never reported as saved.
-    for number, line in enumerate(whole_lines(file), 1):
-        try:
-            yield _event(orjson.loads(line)), len(line)
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as exc:
-            raise RunFolderError(
-                f"{file}:{number}: is no event of a rater ({exc}); put a backup in its place"
-            ) from exc
-
-
-def _event(told: dict[str, Any]) -> RaterEvent:
-    kind = KINDS[told.pop("what")]
-    tuples = {each.name for each in fields(kind)} & {"probs", "order"}
-    told |= {name: tuple(told[name]) for name in tuples if told[name] is not None}
-    if kind is TaskGiven:
-        told["moment"] = Moment(**told["moment"])
-    return kind(**told)
+    return read_events(run, PERSONS, _EVENT)

@@ -30,7 +30,7 @@ def standings_finding(found: Sequence[RaterStanding]) -> Finding:
         number("under way", "under_way"),
         number("let lie", "let_lie"),
     ]
-    return Finding((Part("raters", "Raters", columns, found),))
+    return Finding((Part("standings", "Progress", columns, found),))
 
 
 def agreement_finding(found: RaterAgreement) -> Finding:

@@ -175,12 +175,12 @@ Problems = Mapping[str, tuple[Problem, tuple[str, ...]]]
 
 
 def _by_rater(run: Path) -> dict[str, list[RaterEvent]]:
-    folder = run / PERSONS
-    by_rater: dict[str, list[RaterEvent]] = {rater.name: [] for rater in read_raters(folder)}
+    raters = read_raters(run / PERSONS)
+    by_rater: dict[str, list[RaterEvent]] = {rater.name: [] for rater in raters}
     if not by_rater:
         raise UsageError(f"{run}: no persons were asked; begin with oversight human serve {run}")
-    gone = withdrawn(folder)
-    for event in read_journal(folder):
+    gone = withdrawn(run)
+    for event in read_journal(run):
         if event.rater not in gone:
             by_rater.setdefault(event.rater, []).append(event)
     return {name: events for name, events in by_rater.items() if name not in gone}

@@ -1,4 +1,4 @@
-"""What people judged, as lines that `oversight study score` reads: one a rater and task."""
+"""What people judged, as lines that `oversight measure judgements` reads: one a rater and task."""
 
 import hashlib
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ def pseudonym(run: str, rater: str) -> str:
     return hashlib.sha256(f"{run} {rater}".encode()).hexdigest()[:12]
 
 
-def withdrawn(folder: Path) -> set[str]:
-    """The raters of a `persons` folder who withdrew."""
-    return {event.rater for event in read_journal(folder) if isinstance(event, Withdrawn)}
+def withdrawn(run: Path) -> set[str]:
+    """The raters of a run who withdrew."""
+    return {event.rater for event in read_journal(run) if isinstance(event, Withdrawn)}
 
 
 def judgements(run: Path) -> Iterator[bytes]:
@@ -30,14 +30,14 @@ def judgements(run: Path) -> Iterator[bytes]:
     A transcript of a finished run names its row as `setting`, and the answer argued for as the
     world; of a sweep with people in its seats, whose report has its rows, there is the verdict.
     """
-    reader, folder = RunReader(run), run / PERSONS
-    about = {task.task: task for task in read_plan(folder)}
+    reader = RunReader(run)
+    about = {task.task: task for task in read_plan(run / PERSONS)}
     problems = {}
     for problem in reader.problems:
         digest, order = answer_digests(problem.question)
         problems[digest] = problem, order
-    gone, first = withdrawn(folder), dict[tuple[str, str], tuple[float, ...]]()
-    for event in read_journal(folder):
+    gone, first = withdrawn(run), dict[tuple[str, str], tuple[float, ...]]()
+    for event in read_journal(run):
         if isinstance(event, BeliefBefore):
             first[event.rater, event.task] = event.probs
         if not isinstance(event, TaskAnswered) or event.rater in gone or event.probs is None:

@@ -26,7 +26,7 @@ class Roster:
         self.lock = asyncio.Lock()
         self._journal = journal
         self._told = heard
-        for event in read_journal(journal.folder):
+        for event in read_journal(journal.run):
             self.history.note(event)
 
     async def keep(self, event: RaterEvent) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ...run.withdrawal import Withdrawal, withdraw_replies
-from .journal import PERSONS, TaskAnswered, Withdrawn, read_journal
+from .journal import TaskAnswered, Withdrawn, read_journal
 
 
 def delete_withdrawn(run: Path) -> Withdrawal:
@@ -15,7 +15,7 @@ def delete_withdrawn(run: Path) -> Withdrawal:
     """
     answered: dict[str, str] = {}
     erased = set()
-    for event in read_journal(run / PERSONS):
+    for event in read_journal(run):
         if isinstance(event, TaskAnswered):
             answered[event.task] = event.rater
         elif isinstance(event, Withdrawn) and event.erased:

@@ -42,7 +42,7 @@ def form_kind(schema: Any, labels: Sequence[str]) -> FormKind:
         return "probabilities"
     if list(fields) == ["answer"] and _choices(fields["answer"]) == sorted(labels):
         return "choice"
-    if list(fields) == ["argues_for"]:
+    if "argues_for" in fields:
         return "side"
     if all(_is(field, "number") or _is(field, "boolean") for field in fields.values()):
         return "rating"

@@ -128,6 +128,8 @@ class SimulatedCall:
                 value = {"answer": scene.labels[judgement.drawn(self._belief(), self._chance)]}
             case "side":
                 value = {"argues_for": scene.argued(self._user) or NO_SIDE}
+                if "admits" in schema["properties"]:
+                    value["admits"] = "no"  # no simulated speech gives itself away
             case _:
                 value = fill_form(schema, self._contents())
         if REASONING in schema.get("properties", {}):

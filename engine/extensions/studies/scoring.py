@@ -54,7 +54,7 @@ def about_study(folder: Path) -> dict[str, Any]:
     """What a study says of itself. UsageError if it does not."""
     if not is_study(folder):
         raise UsageError(
-            f"{folder}: no study, which has a {INFO}; oversight study import makes one"
+            f"{folder}: no study, which has a {INFO}; oversight dataset import makes one"
         )
     try:
         about: dict[str, Any] = orjson.loads(read_bounded(folder / INFO, MAX_INFO))
@@ -109,8 +109,8 @@ def judged_in(data: StudyData, mode: str = "") -> list[Judged]:
 
 
 def as_lines(judged: Sequence[Judged]) -> Iterator[Judgement]:
-    """Judgements as `oversight study score FILE` reads them. A world that the design did not fill
-    was not run."""
+    """Judgements as `oversight measure judgements FILE` reads them. A world that the design did not
+    fill was not run."""
     for n, each in enumerate(judged, 1):
         answers = each.problem.question.answers
         argued = each.held.argued

@@ -172,7 +172,10 @@ class Page:
         """Count a reply, be it one of a batch."""
         usage = reply.usage
         self.outcomes[reply.outcome] += 1
-        self._count_tokens(usage)
+        self.input += usage.input_tokens
+        self.output += usage.output_tokens
+        self.cache_read += usage.cache_read_tokens
+        self.cache_write += usage.cache_write_tokens
         if (dollars := charged(usage, self.price)) is None:
             self.unpriced += 1
         else:
@@ -185,7 +188,10 @@ class Page:
         for fate, kind, count in batch.faults:
             self.faults[fate, kind] += count
             self.fates[fate] += count
-        self._count_tokens(batch.usage)
+        self.input += batch.usage.input_tokens
+        self.output += batch.usage.output_tokens
+        self.cache_read += batch.usage.cache_read_tokens
+        self.cache_write += batch.usage.cache_write_tokens
         self.dollars += batch.dollars
         self.doubtful += batch.doubtful
         self.unpriced += batch.unpriced
@@ -228,12 +234,6 @@ class Page:
             self.batches,
             latency=self.stopwatch.latency(),
         )
-
-    def _count_tokens(self, usage: Usage) -> None:
-        self.input += usage.input_tokens
-        self.output += usage.output_tokens
-        self.cache_read += usage.cache_read_tokens
-        self.cache_write += usage.cache_write_tokens
 
 
 def written_down(figures: tuple[float, ...]) -> UsageTotals:

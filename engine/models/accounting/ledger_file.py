@@ -1,52 +1,78 @@
-"""The accounts of all sessions of a run by model, in `ledger.json` in its folder."""
+"""What a run has paid, by model, in one file of its folder: `ledger`.
+
+    owed       a line of `OWED` bytes: by model, calls in submissions of unknown fate, and dollars
+    accounts   a line of JSON: the accounts of all sessions that have ended, by model
+    slots      `SLOT` bytes for each model of a session that has not: the length of its name, the
+               name, its figures (`Page.figures`) and their CRC-32, then the length and the CRC-32
+               of its account as last saved, in JSON, which has the kinds of faults and the latency
+
+A request is entered before it leaves and when it is back. Each entry is one write in place and
+reaches the operating system at once, so kill -9 loses nothing; requests in flight at that moment
+count as maybe billed. A session that ends puts its accounts into the line, durably, and takes the
+slots away. What a power failure has torn in a slot is left out, and nothing else.
+
+What is owed counts as ambiguous requests for as long as nobody knows whether they are billed.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+import os
+import struct
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
+from zlib import crc32
 
 import msgspec
 
 from ...errors import RunFolderError, StoreFailed
 from ...stop import StopToken
-from ...system.files import MAX_LEDGER, read_bounded, replace_file
-from .journal import Journal, journalled
+from ...system.files import MAX_LEDGER, read_bounded, replace_file, unwritable
 from .latency import Latency
 from .ledger import (
     ABANDONED,
     CUT_OFF,
+    FIGURES,
     Ledger,
+    Page,
     RequestOutcome,
     UsageTotals,
     sum_usage,
+    written_down,
 )
-from .liabilities import with_liabilities
 
-LEDGER_FILE = "ledger.json"
+LEDGER_FILE = "ledger"
+OWED, SLOT = 2**12, 2**14
+UNPROVEN = "Unproven"
+"""Kind of fault: in a batch of which nothing proves whether it was made."""
 
 EVERY = 0.2
-"""Seconds between two saves of half a millisecond each; other processes read the file."""
+"""Seconds between two saves of what slots have beside their figures."""
 
+_NAME, _CRC, _SAVED = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<II")
 _ACCOUNTS = msgspec.json.Decoder(dict[str, UsageTotals])
+_ACCOUNT = msgspec.json.Decoder(UsageTotals)
+_OWED = msgspec.json.Decoder(dict[str, tuple[int, float]])
 
 
 class LedgerFile:
-    """Keeps `ledger.json` up to date: the accounts of earlier sessions and of the present one."""
+    """Keeps the ledger of a run up to date: the accounts of earlier sessions and of this one."""
 
     def __init__(self, folder: Path, sitting: Callable[[], Mapping[str, UsageTotals]]) -> None:
         """sitting: returns the present accounts of this session by model. Raises RunFolderError."""
-        self._file = folder / LEDGER_FILE
+        self._path = folder / LEDGER_FILE
         self._earlier = read_entries(folder)
         self._sitting = sitting
+        self._stop_token = StopToken()
+        self._file = -1
+        """Opened with the first entry, as replays send no requests."""
+        self._end = 0
+        self._slots: dict[str, int] = {}
+        """Where the figures of each model begin."""
 
     def by_model(self) -> dict[str, UsageTotals]:
-        now = self._sitting()
-        return {
-            model: sum_usage([side[model] for side in (self._earlier, now) if model in side])
-            for model in (*self._earlier, *(model for model in now if model not in self._earlier))
-        }
+        return _summed(self._earlier, self._sitting())
 
     def total(self) -> UsageTotals:
         return sum_usage(self.by_model().values())
@@ -57,80 +83,185 @@ class LedgerFile:
     ) -> AsyncIterator[None]:
         """Save the accounts every `EVERY` seconds while the body runs, and durably after it.
 
-        ledger: its requests are also entered in a journal, one by one; without one, a killed
-        process loses what came after its last save. A save counts requests in flight as abandoned,
-        which they are if the process is killed. A folder that cannot be written sets the stop
-        token, so that nothing is spent without a record.
+        ledger: its requests are also entered one by one; without one, a killed process loses what
+        came after its last save. A folder that cannot be written sets the stop token, so that
+        nothing is spent without a record.
         """
-        journal = Journal(self._file.parent, self._earlier, stop_token)
+        self._stop_token = stop_token
         if ledger is not None:
-            ledger.listen(journal.enter)
-        noting = asyncio.create_task(self._note_now_and_then(stop_token))
+            ledger.listen(self._enter)
+        noting = asyncio.create_task(self._save_now_and_then())
         try:
             yield
         finally:
             noting.cancel()
             await asyncio.wait([noting])
-            journal.close(noted=self._note(stop_token, durable=True))
+            self._close()
 
-    async def _note_now_and_then(self, stop_token: StopToken) -> None:
+    def _enter(self, page: Page) -> None:
+        """Write the present figures of a page."""
+        if self._stop_token.halt is not None and self._file < 0:
+            return
+        figures = page.figures()
+        self._write(page.model, 0, figures + _CRC.pack(crc32(figures)))
+
+    async def _save_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(EVERY)
-            self._note(stop_token, durable=False)
+            self._save()
 
-    def _note(self, stop_token: StopToken, *, durable: bool) -> bool:
-        """Save the accounts; whether that succeeded."""
+    def _save(self) -> None:
+        for model, account in self._sitting().items():
+            told = msgspec.json.encode(account.cut_off())
+            self._write(model, FIGURES.size + _CRC.size, _SAVED.pack(len(told), crc32(told)) + told)
+
+    def _write(self, model: str, at: int, content: bytes) -> None:
+        """Write into the slot of a model, so many bytes after its name."""
+        name = model.encode()
+        if _NAME.size + len(name) + at + len(content) > SLOT:
+            fault = RunFolderError(f"{self._path}: an account of {model} takes over {SLOT:,} bytes")
+            return self._stop_token.stop(StoreFailed(str(fault)))
+        try:
+            if self._file < 0:
+                _write_accounts(self._path, self._earlier)
+                self._file = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                self._end = os.fstat(self._file).st_size
+            if model not in self._slots:
+                head = _NAME.pack(len(name)) + name
+                os.pwrite(self._file, head + bytes(SLOT - len(head)), self._end)
+                self._slots[model] = self._end + len(head)
+                self._end += SLOT
+            os.pwrite(self._file, content, self._slots[model] + at)
+        except RunFolderError as fault:
+            self._stop_token.stop(StoreFailed(str(fault)))
+        except OSError as exc:
+            self._stop_token.stop(StoreFailed(str(unwritable(self._path, exc))))
+
+    def _close(self) -> None:
         accounts = {model: account.cut_off() for model, account in self.by_model().items()}
-        if accounts:
-            written = msgspec.json.format(msgspec.json.encode(accounts), indent=2)
-            try:
-                replace_file(self._file, [written], durable=durable)
-            except RunFolderError as fault:
-                stop_token.stop(StoreFailed(str(fault)))
-                return False
-        return True
+        try:
+            if accounts:
+                _write_accounts(self._path, accounts)
+        except RunFolderError as fault:
+            self._stop_token.stop(StoreFailed(str(fault)))
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def write_ledger(folder: Path, accounts: Mapping[str, UsageTotals]) -> None:
+    """Put the accounts of sessions that have ended into a run folder. RunFolderError."""
+    _write_accounts(folder / LEDGER_FILE, accounts)
+
+
+def write_owed(folder: Path, owed: Mapping[str, tuple[int, float]]) -> None:
+    """Note what is owed, in place of what was; durable when this returns. owed: by model, (calls,
+    dollars at most). RunFolderError."""
+    path = folder / LEDGER_FILE
+    if not path.exists():
+        return replace_file(path, [_owed_line(owed), b"{}\n"]) if owed else None
+    try:
+        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.pwrite(file, _owed_line(owed), 0)
+            os.fsync(file)
+        finally:
+            os.close(file)
+    except OSError as exc:
+        raise unwritable(path, exc) from exc
 
 
 def read_ledger(folder: Path) -> dict[str, UsageTotals]:
-    """The accounts in a run folder by model, with the submissions of unknown fate; empty if no real
-    model was asked yet. RunFolderError if a file cannot be read."""
-    return with_liabilities(folder, read_entries(folder))
+    """The accounts in a run folder by model, with what is owed; empty if no real model was asked
+    yet. RunFolderError if a file cannot be read."""
+    owed, accounts = _read(folder / LEDGER_FILE)
+    for model, (calls, dollars) in owed.items():
+        account = accounts.get(model) or sum_usage([])
+        faults = tuple(sorted((*account.faults, ("ambiguous", UNPROVEN, calls))))
+        accounts[model] = replace(account, faults=faults, doubtful=account.doubtful + dollars)
+    return accounts
 
 
 def read_entries(folder: Path) -> dict[str, UsageTotals]:
     """The accounts in a run folder by model, without what may yet turn out not to be owed.
 
-    Where a killed session left a journal, the account with more requests of file and journal.
     A request whose fate is unknown counts as ambiguous: it may have been billed.
     Raises RunFolderError if the file cannot be read.
     """
-    file = folder / LEDGER_FILE
+    return _read(folder / LEDGER_FILE)[1]
+
+
+def _read(path: Path) -> tuple[dict[str, tuple[int, float]], dict[str, UsageTotals]]:
     try:
-        accounts = _ACCOUNTS.decode(read_bounded(file, MAX_LEDGER))
+        content = read_bounded(path, MAX_LEDGER)
+        line, _, rest = content[OWED:].partition(b"\n")
+        return _OWED.decode(content[:OWED]), _summed(_ACCOUNTS.decode(line), dict(_slots(rest)))
     except FileNotFoundError:
-        accounts = {}
+        return {}, {}
     except (OSError, ValueError) as exc:
         why = exc.strerror if isinstance(exc, OSError) else exc
         raise RunFolderError(
-            f"{file}: cannot be read: {why}; move it away to go on without knowing what was paid"
+            f"{path}: cannot be read: {why}; move it away to go on without knowing what was paid"
         ) from exc
-    for model, account in journalled(folder).items():
-        if model not in accounts or account.sent >= accounts[model].sent:
-            accounts[model] = _filled(account, accounts.get(model))
-    return accounts
 
 
-def _filled(account: UsageTotals, noted: UsageTotals | None) -> UsageTotals:
-    """A journal's account, with the kinds of faults and the latency from the saved account, which
-    journals do not have."""
+def _slots(content: bytes) -> Iterator[tuple[str, UsageTotals]]:
+    """The accounts of a session that is under way or was killed, by model: of each the figures, or
+    what was saved last, whichever has more requests."""
+    for at in range(0, len(content), SLOT):
+        slot = content[at : at + SLOT]
+        try:
+            end = _NAME.size + _NAME.unpack_from(slot)[0]
+            model, figures = slot[_NAME.size : end].decode(), slot[end : end + FIGURES.size]
+            saved = _saved(slot[end + FIGURES.size + _CRC.size :])
+            (crc,) = _CRC.unpack_from(slot, end + FIGURES.size)
+        except (UnicodeDecodeError, struct.error):
+            continue
+        account = written_down(FIGURES.unpack(figures)).cut_off() if crc32(figures) == crc else None
+        if account is not None and (saved is None or account.sent >= saved.sent):
+            yield model, _filled(account, saved)
+        elif saved is not None:
+            yield model, saved
+
+
+def _saved(part: bytes) -> UsageTotals | None:
+    size, crc = _SAVED.unpack_from(part)
+    told = part[_SAVED.size : _SAVED.size + size]
+    return _ACCOUNT.decode(told) if told and crc32(told) == crc else None
+
+
+def _filled(account: UsageTotals, saved: UsageTotals | None) -> UsageTotals:
+    """An account from figures, with the kinds of faults and the latency from the one saved last."""
     faults: list[tuple[RequestOutcome, str, int]] = []
     for fate in get_args(RequestOutcome):
         left = account.count(fate)
-        for noted_fate, kind, count in noted.faults if noted else ():
-            if noted_fate == fate and kind not in (ABANDONED, CUT_OFF) and left:
+        for saved_fate, kind, count in saved.faults if saved else ():
+            if saved_fate == fate and kind not in (ABANDONED, CUT_OFF) and left:
                 faults.append((fate, kind, min(count, left)))
                 left -= min(count, left)
         if left:
             faults.append((fate, ABANDONED if fate == "ambiguous" else CUT_OFF, left))
-    latency = noted.latency if noted else Latency()
+    latency = saved.latency if saved else Latency()
     return replace(account, faults=tuple(sorted(faults)), latency=latency)
+
+
+def _write_accounts(path: Path, accounts: Mapping[str, UsageTotals]) -> None:
+    """Replace a ledger by one without slots; what is owed stays. RunFolderError."""
+    owed = _read(path)[0]
+    replace_file(path, [_owed_line(owed), msgspec.json.encode(accounts) + b"\n"])
+
+
+def _owed_line(owed: Mapping[str, tuple[int, float]]) -> bytes:
+    line = msgspec.json.encode(owed)
+    if len(line) >= OWED:
+        raise RunFolderError(f"calls of {len(owed)} models are owed: batches of fewer at once")
+    return line.ljust(OWED - 1) + b"\n"
+
+
+def _summed(
+    one: Mapping[str, UsageTotals], other: Mapping[str, UsageTotals]
+) -> dict[str, UsageTotals]:
+    return {
+        model: sum_usage([side[model] for side in (one, other) if model in side])
+        for model in dict.fromkeys((*one, *other))
+    }

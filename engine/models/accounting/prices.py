@@ -128,7 +128,7 @@ class PriceList:
                 f"{model}: no price is known, so --max-cost cannot be kept. Give one in a price "
                 f'file:\n  [{provider}.models."{name}"]\n  input = …   # dollars per million '
                 f"tokens\n  output = …\nor, if it costs nothing:\n  [{provider}]\n  free = true\n"
-                "or fetch a list that has it: oversight prices update FILE|URL\n"
+                "or fetch a list that has it: oversight doctor --update-prices FILE|URL\n"
                 "or cap the tokens in place of the dollars: --max-tokens 50M"
             )
         return price
@@ -155,7 +155,7 @@ def charged(usage: Usage, price: Price | None) -> float | None:
 
 
 def updates() -> Path:
-    """The user's file of prices that `oversight prices update` has fetched."""
+    """The user's file of prices that `oversight doctor --update-prices` has fetched."""
     return platformdirs.user_data_path("oversight") / "prices.toml"
 
 

@@ -49,21 +49,15 @@ class Bucket:
         self._portion = per_minute * BURST_WINDOW / 60 / 2
         self._saved = MAX_SAVED * per_minute / 60
         self._gate = asyncio.Lock()
-        self._queued = 0
-        self._balance = 0.0
-        """Units at hand: what was taken and not needed, less what calls reserved too little."""
+        self.queued = 0
+        """Callers that wait."""
+        self.balance = 0.0
+        """Units at hand: what was taken and not needed, less what calls reserved too little.
+        Who finds enough here, and nobody waiting, may take it past the gate."""
 
     def share(self, now: float) -> float:
         """The part of the budget in use at loop time `now` (s), over about ten seconds."""
         return min(self.meter.rate(now) * 60 / self.per_minute, 1.0)
-
-    def take_at_once(self, amount: float) -> bool:
-        """Take `amount` units of those at hand, past the gate, if nobody waits there; whether it
-        did."""
-        if self._queued or amount > self._balance:
-            return False
-        self._balance -= amount
-        return True
 
     async def take(self, amount: float) -> None:
         """Wait until `amount` units have drained for this caller, after all that came before.
@@ -71,33 +65,33 @@ class Bucket:
         Raises the Halt of the stop token within half a window. A caller that is cancelled leaves
         the queue and gives back what it took.
         """
-        self._queued += 1
+        self.queued += 1
         try:
             async with self._gate:
                 await self._drain(amount)
         finally:
-            self._queued -= 1
+            self.queued -= 1
 
     def settle(self, reserved: float, actual: float) -> None:
         """Correct the budget once the true cost of a call is known; (n, 0) gives all n back."""
-        self._balance += reserved - actual
-        if not self._queued and self._balance > self._saved:
-            self._balance = self._saved
+        self.balance += reserved - actual
+        if not self.queued and self.balance > self._saved:
+            self.balance = self._saved
 
     async def _drain(self, amount: float) -> None:
         due, drained = amount, 0.0
         try:
             while True:
                 # Calls that completed meanwhile may have left something, or a debt.
-                due -= self._balance
-                self._balance = 0.0
+                due -= self.balance
+                self.balance = 0.0
                 if due <= 0.0:
                     return
                 self._stop_token.raise_if_stopped()
                 part = due
                 if due > self._portion and not self._limiter.has_capacity(due):
                     part = self._portion
-                elif self._queued == 1 and self._limiter.has_capacity(self._portion):
+                elif self.queued == 1 and self._limiter.has_capacity(self._portion):
                     part = max(due, self._portion)
                 if not self._limiter.has_capacity(part):
                     await asyncio.sleep(MIN_WAIT)
@@ -108,5 +102,5 @@ class Bucket:
             due -= amount
             raise
         finally:
-            self._balance -= due
+            self.balance -= due
             self.meter.add(drained, asyncio.get_running_loop().time())

@@ -34,7 +34,7 @@ class AdaptiveConcurrency:
         self.width = math.inf if ceiling is None else min(self._ceiling, start)
         """Calls that may be in flight now."""
         self.busy = 0
-        """Calls in flight."""
+        """Calls in flight; whoever takes a slot lowers it again once its call has ended."""
         self._goal = self._ceiling
         self._cut_at = -1.0
         self._regain = 0.0
@@ -55,10 +55,6 @@ class AdaptiveConcurrency:
         self.busy += 1
         if self.busy + 1 > self.width:
             self._widening = self.busy
-
-    def release(self) -> None:
-        """Give back a slot: its call has ended."""
-        self.busy -= 1
 
     def answered(self, took: float = 0.0) -> None:
         """A call was answered after `took` s: widen, if the whole width was in use."""

@@ -163,7 +163,7 @@ class RateLimiter:
 
     def enter(self, call: Call) -> Reservation | None:
         """What a call holds that leaves without a wait, and without passing another that waits;
-        None if it has to line up. Raises the Halt of the stop token, or ExceedsRateLimit."""
+        None if it has to line up. Raises the Halt of the stop token."""
         if self.stop_token.halt is not None:
             self.stop_token.raise_if_stopped()
         slots, model_budget = self._slots, self._model_budget
@@ -174,22 +174,23 @@ class RateLimiter:
             or self.breaker.state != "closed"
         ):
             return None
-        held = Reservation(self._now())
+        held = Reservation((self._loop or self._found()).time())
         if self._bounded:
+            requests = held.requests = self._requests
+            if requests is not None and (requests.queued or requests.balance < 1.0):
+                return None
             held.estimate = estimate = self._estimator.demand(call)
-            self._tokens.require_fit(call.request.model, estimate)
             if model_budget is not None:
                 held.worst = model_budget.worst(estimate)
                 if not model_budget.budget.fits(held.worst):
                     return None
+            # One that fits no limit is refused in line.
             taken = self._tokens.taken_at_once(estimate)
             if taken is None:
                 return None
-            held.tokens, held.requests = taken, self._requests
-            if held.requests is not None and not held.requests.take_at_once(1.0):
-                for each in taken:
-                    each.release()
-                return None
+            held.tokens = taken
+            if requests is not None:
+                requests.balance -= 1.0
             if model_budget is not None:
                 model_budget.budget.reserve(held.worst)
         slots.take()
@@ -219,7 +220,7 @@ class RateLimiter:
 
     def answered(self, reply: Reply, held: Reservation) -> float:
         """A call was answered; seconds since it left."""
-        now = self._now()
+        now = (self._loop or self._found()).time()
         sent = held.sent
         self._throttle.answered()
         self._slots.answered(now - sent)
@@ -254,7 +255,7 @@ class RateLimiter:
 
     def _landed(self, held: Reservation) -> None:
         del self._open[held]
-        self._slots.release()
+        self._slots.busy -= 1
         if self._waiting:
             self._admission.look()
 
@@ -309,8 +310,8 @@ class RateLimiter:
         usage: None if that is not known; then what was reserved counts as spent.
         """
         if usage is not None:
-            for tokens in held.tokens:
-                tokens.settle(usage)
+            for each in held.tokens:
+                each.bucket.settle(each.amount, each.limit.actual(usage, each.amount))
         if self._model_budget is not None and held.estimate is not None:
             self._model_budget.settle(held.worst, usage)
 
@@ -329,8 +330,9 @@ class RateLimiter:
         return max(limits, key=lambda binding: binding.share, default=None)
 
     def _now(self) -> float:
+        return (self._loop or self._found()).time()
+
+    def _found(self) -> asyncio.AbstractEventLoop:
         # Looking the loop up is a system call in Python 3.11.
-        loop = self._loop
-        if loop is None:
-            loop = self._loop = asyncio.get_running_loop()
-        return loop.time()
+        self._loop = asyncio.get_running_loop()
+        return self._loop

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
-from ....cache.reply import Usage
 from ...errors import ExceedsRateLimit
 from ...stop import StopToken
 from ...throughput import Bottleneck
@@ -26,10 +25,6 @@ class TokenReservation(Struct, frozen=True):
     limit: TokenLimit
     bucket: Bucket
     amount: float
-
-    def settle(self, usage: Usage) -> None:
-        """Correct the bucket by what the reply was billed for."""
-        self.bucket.settle(self.amount, self.limit.actual(usage, self.amount))
 
     def release(self) -> None:
         """Give all of it back."""
@@ -75,14 +70,17 @@ class TokenBuckets:
 
     def taken_at_once(self, estimate: TokenEstimate) -> list[TokenReservation] | None:
         """All tokens of a call, if they are at hand; else None."""
-        taken: list[TokenReservation] = []
-        for limit, bucket in self._buckets.items():
-            amount = limit.expected(estimate)
-            if not bucket.take_at_once(amount):
-                for each in taken:
-                    each.release()
-                return None
-            taken.append(TokenReservation(limit, bucket, amount))
+        taken = [
+            TokenReservation(limit, bucket, amount)
+            for limit, bucket in self._buckets.items()
+            if not bucket.queued
+            and (amount := limit.expected(estimate)) <= bucket.balance
+            and limit.most(estimate) <= bucket.per_minute
+        ]
+        if len(taken) < len(self._buckets):
+            return None
+        for each in taken:
+            each.bucket.balance -= each.amount
         return taken
 
     @asynccontextmanager

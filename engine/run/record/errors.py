@@ -11,7 +11,7 @@ from ...errors import RunFolderError
 
 def made_again(run: Path) -> str:
     """How a run is had again whose database is lost: its store has every reply."""
-    return f"make it again from its sweep file and its store: oversight record {run}"
+    return f"make it again from its sweep file and its store: oversight cache rebuild {run}"
 
 
 def no_run(folder: Path) -> RunFolderError:

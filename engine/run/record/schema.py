@@ -7,7 +7,7 @@
     endpoints  who answered, and how the reply came
     calls      every different reply, by the whole address of its call
     cells      one row a cell: figures in columns, what was said packed in `body`
-    events     how cells had ended that were run again
+    events     how cells had ended that were run again; what batches, people and probes did
     words      an index (FTS5) of what was said, by the call; made when the run settles
 
 Probabilities are little-endian float64 in question order. A packed value begins with a byte that

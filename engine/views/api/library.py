@@ -30,8 +30,10 @@ from ...run.loaded_sweep import LoadedSweep
 from ...run.lookup import Parts, fullest, locate, worlds_of
 from ...run.observer import ProgressDisplay
 from ...run.reader import Place, RunReader
-from ...run.run import Run, RunOptions
+from ...run.run import Run
+from ...run.settings import RunSettings
 from ...run.sources import origins
+from ...run.stores import store_name
 from ...stop import StopToken
 from ...sweep.in_python import python_sweep
 from ...sweep.sweepfile import SweepFile, Top, check_fit, read_sweep_file
@@ -44,7 +46,6 @@ from ..pages.notebook import (
     reading_of,
 )
 from .prepared import prepared
-from .settings import RunSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -192,7 +193,6 @@ class Sweep:
 
     file: SweepFile = field(repr=False)
     path: Path
-    overrides: tuple[str, ...] = ()
 
     @classmethod
     def from_yaml(
@@ -202,8 +202,7 @@ class Sweep:
 
         set: overrides, as `"agents.temperature=0.7"`. limit: the first so many problems.
         """
-        overrides = tuple(set)
-        return cls(read_sweep_file(Path(path), overrides, limit), Path(path), overrides)
+        return cls(read_sweep_file(Path(path), set, limit), Path(path))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -217,7 +216,7 @@ class Sweep:
     @_with_settings(RunSettings)
     def run(self, settings: RunSettings) -> Report:
         """Start it, or resume it, as `oversight run` does. The parameters are the flags."""
-        ready = prepared(self.file, settings, self.overrides)
+        ready = prepared(self.file, settings)
         return _in_a_loop(_executed(*ready, settings.score, quiet=False))
 
 
@@ -289,8 +288,8 @@ async def _run(its: PythonRun) -> Report:
     return await _executed(*prepared(file, its), its.score, its.quiet)
 
 
-async def _executed(loaded: LoadedSweep, options: RunOptions, score: str, quiet: bool) -> Report:
-    with Run.open(loaded, options) as run, _stopped_by_hand(loaded.stop_token):
+async def _executed(loaded: LoadedSweep, settings: RunSettings, score: str, quiet: bool) -> Report:
+    with Run.open(loaded, settings) as run, _stopped_by_hand(loaded.stop_token):
         stopped = await execute(run, ProgressDisplay(stderr(quiet)))
         folder, sweep = run.folder, loaded.sweep
         results = collect(
@@ -301,7 +300,7 @@ async def _executed(loaded: LoadedSweep, options: RunOptions, score: str, quiet:
             origins=origins(sweep, folder.path),
         )
         save_report(results, folder.path)
-        return Report(results, folder.path, stopped, str(options.store))
+        return Report(results, folder.path, stopped, store_name(settings.store))
 
 
 @contextmanager

@@ -12,12 +12,12 @@ from ...models.accounting.ledger import UsageTotals
 from ...models.accounting.ledger_file import LedgerFile
 from ...models.router import RunPolicy
 from ...run.as_left import store_noted
-from ...run.batching import batched_models, batching
+from ...run.batching import BatchedWork, batched_models, batching
 from ...run.loaded_sweep import LoadedSweep
 from ...run.order import Deferred
 from ...run.run_folder import QUARANTINE
+from ...run.settings import AskSettings
 from ...run.stores import open_store, store_name
-from ..api.settings import AskSettings
 from .terminal import under_signals
 
 
@@ -44,10 +44,10 @@ def ask_beside(
     how much is done. roles: (model, role) of whom it asks; None for all of the run.
     """
     accounts = LedgerFile(folder, opened.models.accounts)
-    models, prices = opened.models, opened.models.priced(asks.price_list)
+    models = opened.models
     asked = opened.sweep.roles if roles is None else tuple(roles)
-    caps = asks.max_cost, asks.max_tokens
-    models.prepare(asked, RunPolicy.capped(prices, *caps, accounts.total(), folder / QUARANTINE))
+    caps = asks.price_list, asks.max_cost, asks.max_tokens
+    models.prepare(asked, RunPolicy.capped(*caps, accounts.total(), folder / QUARANTINE))
     names = tuple(dict.fromkeys(model for model, _ in asked))
     batched = batched_models(models, names, asks.terms.every)
     by = batching()
@@ -60,12 +60,8 @@ def ask_beside(
         cache = Cache(
             replies, models, identity=models.identity, origin=models.origin, tags=models.tags
         )
-        entered = accounts.by_model()
-        deferred = (
-            None
-            if by is None
-            else by.deferred(folder, models, cache, prices, asks.terms, entered, batched=batched)
-        )
+        beside = BatchedWork(folder, models, cache, asks.terms, batched, accounts.by_model())
+        deferred = None if by is None else by.deferred(beside)
         try:
             async with accounts.kept(opened.stop_token, models.ledger):
                 await work(cache, deferred)

@@ -33,10 +33,64 @@ class Number(click.FloatRange):
         return number
 
 
+class DeclaredOption(click.Option):
+    """An option, with its heading in the help. rare: only `--help-all` shows it."""
+
+    def __init__(self, *names: Any, under: str = "Options", rare: bool = False, **how: Any) -> None:
+        super().__init__(*names, **how)
+        self.under, self.rare = under, rare
+
+
+class DeclaredCommand(click.Command):
+    """A command whose help has its options under headings, and rare ones only in `--help-all`."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        given = super().get_params(ctx)
+        rare = any(isinstance(each, DeclaredOption) and each.rare for each in given)
+        return [*given[:-1], HELP_ALL, given[-1]] if rare else given
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        headings: dict[str, list[tuple[str, str]]] = {}
+        params = self.get_params(ctx)
+        long = HELP_ALL in params
+        for each in params:
+            if isinstance(each, click.Argument):
+                continue
+            if isinstance(each, DeclaredOption) and each.rare and not ctx.meta.get(_HELP_ALL):
+                continue
+            under = each.under if long and isinstance(each, DeclaredOption) else "Options"
+            if record := each.get_help_record(ctx):
+                headings.setdefault(under, []).append(record)
+        others = headings.pop("Options", [])
+        for heading, records in (*headings.items(), ("Options", others)):
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+_HELP_ALL = "--help-all"
+
+
+def _help_all(context: click.Context, _: click.Parameter, given: bool) -> None:
+    if given:
+        context.meta[_HELP_ALL] = True
+        click.echo(context.get_help(), color=context.color)
+        context.exit()
+
+
+HELP_ALL = click.Option(
+    [_HELP_ALL],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_help_all,
+    help="Show all options.",
+)
+
+
 def as_command(function: Callable[..., Any]) -> click.Command:
     """A command with an option or an argument for each parameter that is declared with `flag` or
     `argument`, and for each such field of a parameter whose type is a dataclass of them."""
-    return click.command()(with_parameters(function))
+    return click.command(cls=DeclaredCommand)(with_parameters(function))
 
 
 def with_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,7 +165,8 @@ def _parameter(name: str, hint: Any, of: "Field[Any]") -> Iterator[Decorator]:
     if flag.json:
         how["callback"] = lambda context, _, value: context.meta.get(_JSON, value)
     names = flag_name(name, flag).split()
-    yield click.option(*names, name, help=flag.help, show_default=shown, **how)
+    where: dict[str, Any] = {"cls": DeclaredOption, "under": flag.under, "rare": flag.rare}
+    yield click.option(*names, name, help=flag.help, show_default=shown, **where, **how)
     if flag.json:
         yield click.option(
             _JSON,
@@ -120,6 +175,7 @@ def _parameter(name: str, hint: Any, of: "Field[Any]") -> Iterator[Decorator]:
             expose_value=False,
             callback=_json,
             help="Print JSON.",
+            **where,
         )
 
 

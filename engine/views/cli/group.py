@@ -21,22 +21,19 @@ SECTIONS = {
         "run": "Start a sweep, or resume it, and print the report.",
         "status": "Print how far a run is; without a run, list all runs.",
         "replay": "Repeat a run from its recorded replies alone; nothing is sent.",
-        "record": "Make the database of a run again, from its sweep file and its store.",
     },
     "Read": {
         "report": "Print the report of a run, or of several runs and packs side by side.",
-        "show": "Print what was said about a problem, world by world.",
-        "search": "Find words in what was said.",
+        "show": "Print the transcripts of a problem, world by world, or search them all.",
         "view": "Browse runs in the browser, or write a run as a folder of web pages.",
         "compare": "Compare rows: differences with intervals and corrected p-values.",
-        "plot": "Draw a figure for a paper or slides, with its data.",
-        "measure": "Measure more of a run: beliefs, cost and calibration.",
+        "measure": "Measure more of a run: beliefs, cost, calibration, people.",
     },
     "Share": {
-        "export": "Write a run as tables or logs of Inspect, or its replies into one file.",
+        "export": "Write a run as a figure, tables, logs of Inspect, or one file for others.",
     },
     "Stores": {
-        "cache": "Inspect, check, prune, back up, move and merge what was paid for.",
+        "cache": "Inspect, check, prune, back up, move and merge stored replies.",
     },
 }
 """The core's commands by heading of the help. Each is `commands.NAME:command`; its summary is kept
@@ -84,9 +81,9 @@ class NamedGroup(click.Group):
 
     def adds(self, name: str | None = None) -> Callable[[Callable[..., Any]], click.Command]:
         """Add the decorated function as a command; see `flags.as_command`."""
-        from .flags import with_parameters
+        from .flags import DeclaredCommand, with_parameters
 
-        return lambda function: self.command(name)(with_parameters(function))
+        return lambda function: self.command(name, cls=DeclaredCommand)(with_parameters(function))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.modules, *self.commands, *self._registered()]

@@ -13,21 +13,11 @@ import click
 from ...analysis.reports.formats import FORMATS
 from ...run.listing import is_run
 from ...run.lookup import Parts
+from ...run.settings import AskSettings, FolderSettings, RunSettings
 from ...system.flags import argument, flag
-from ..api.settings import AskSettings, FolderSettings, RunSettings
 from .completing import sweep_files
 from .flags import setting
 from .naming import RunFolder
-
-
-class StoreFolder(click.Path):
-    """The folder of a store."""
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return _with_name(Path(os.fsdecode(super().convert(value, param, ctx))))
 
 
 class OutputPath(click.Path):
@@ -44,10 +34,10 @@ class OutputPath(click.Path):
             its, names = path.resolve(), {*OWN_FILES, OUTCOMES}
             if its.name in names and is_run(its.parent):
                 self.fail(f"{path} is a file of a run: write elsewhere", param, ctx)
-        return _with_name(Path(os.fsdecode(super().convert(value, param, ctx))))
+        return with_name(Path(os.fsdecode(super().convert(value, param, ctx))))
 
 
-def _with_name(path: Path) -> Path:
+def with_name(path: Path) -> Path:
     """The path; a whole one where it has no name for files to be put beside it, as `.` has none."""
     return path if path.name else Path(os.path.abspath(path))
 
@@ -63,6 +53,7 @@ SET = flag(
     name="--set",
     default=(),
     metavar="KEY=VALUE",
+    under="Sweep",
 )
 OWN_SWEEP = flag(
     "Your sweep file, whose code may run: a run folder's own is only read.",
@@ -72,11 +63,6 @@ OWN_SWEEP = flag(
 """Of commands that compose the calls of a run again."""
 JSON = flag("Print JSON.", name="--json", default=False)
 STORE = setting(FolderSettings, "store")
-STORE_FOLDER = flag(
-    "Folder of the reply store. Default: $OVERSIGHT_STORE, else in the user's cache folder.",
-    type=StoreFolder(),
-)
-"""`--store` of commands that repair the files of a store."""
 RECORDED_STORE = flag(
     "Folder of the reply store, or a bundle. Default: the store that the run was made with.",
     metavar="PATH|URL",
@@ -92,7 +78,7 @@ BATCH = setting(RunSettings, "batch")
 PRICES = setting(RunSettings, "prices")
 MAX_COST = setting(FolderSettings, "max_cost")
 SCORE = setting(RunSettings, "score")
-LIMIT = flag("Use only the first N problems.", least=1, metavar="N")
+LIMIT = flag("Use only the first N problems.", least=1, metavar="N", under="Sweep")
 PROTOCOL = setting(Parts, "protocol")
 SEED = flag("Seed of the random numbers: the same seed gives the same result.", default=0)
 HOST = flag(
@@ -103,6 +89,7 @@ FORMAT = flag(
     default="text",
     type=click.Choice([format for format in FORMATS if format != "json"]),
     json=True,
+    under="Report",
 )
 TABLES_FORMAT = flag(
     "Format of the output.",

@@ -31,7 +31,8 @@ from ...providers.trust import addresses
 from ...run.execution import execute
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import Observer, ProgressDisplay
-from ...run.run import Run, RunOptions
+from ...run.run import Run
+from ...run.settings import RunSettings
 from ...run.sources import origins
 from ...run.stores import shown_name, store_name
 from ...stop import StopToken
@@ -57,7 +58,7 @@ class Presentation:
 
 def run_in_terminal(
     loaded: LoadedSweep,
-    options: RunOptions,
+    settings: RunSettings,
     shown: Presentation,
     observers: Callable[[Run], Sequence[Observer]] = lambda run: (),
 ) -> int:
@@ -66,7 +67,7 @@ def run_in_terminal(
     observers: makes the observers beside the display, before anything is asked; not called if
     nothing is missing.
     """
-    with Run.open(loaded, options) as run:
+    with Run.open(loaded, settings) as run:
         try:
             return _execute(run, shown, observers)
         except MemoryError:
@@ -91,7 +92,7 @@ def _execute(
     ran = not (run.folder.complete and _has_report(run.folder.path))
     if run.folder.complete:
         say(f"already complete: {counted(run.folder.finished, 'cell')}, all with outcomes")
-        if run.options.mode == "refresh":
+        if run.settings.cache == "refresh":
             say("to ask for all of it again, name a new folder with --run-folder")
     others = [] if run.folder.complete else [*observers(run)]
     if not run.folder.finished:
@@ -209,7 +210,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     say(f"again       {shown.again}   (all from the store)")
     _why_failed(run)
     if again := passing(run.outcomes()) if folder.failed else 0:
-        retrying = shown.again if run.options.retry_failed else f"{shown.again} --retry-failed"
+        retrying = shown.again if run.settings.retry_failed else f"{shown.again} --retry-failed"
         say(f"once more   {retrying}   ({counted(again, 'cell')} whose fault may have passed)")
     return ExitCode.FAILED if folder.failed else ExitCode.DONE
 
@@ -217,7 +218,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
 def _replies(run: Run) -> str:
     """Where the paid replies are. A run that was already complete asked nothing of the store that
     it was given, so they may be in another one."""
-    given, known = shown_name(store_name(run.options.store)), run.folder.manifest.store
+    given, known = shown_name(store_name(run.settings.store)), run.folder.manifest.store
     try:
         run.folder.check_store(len(run.store), given, run.store.id)
     except RunFolderError:

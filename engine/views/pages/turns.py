@@ -165,7 +165,7 @@ def _marks(turn: Turn) -> Iterator[tuple[str, str]]:
         yield "warn", "cut at the word limit"
     if turn.conceded:
         yield "bad", "conceded"
-    if turn.check in ("off side", "unclear"):
+    if turn.check not in ("unchecked", "on side"):
         yield "bad", f"side check: {turn.check}"
     if turn.retries:
         yield "warn", f"draft {turn.retries + 1}"

@@ -283,9 +283,10 @@ def test_the_sweep_file_says_with_which_intervals_a_run_is_read(
     for name in ("report", "compare"):
         assert set(kinds(name)) == {"guarded"} and "t" in kinds(name, "--interval", "t")
     plotted = [
-        command("plot", run, "--data", "-", *words).out for words in ((), ("--interval", "t"))
+        command("export", "plot", run, "--data", "-", *words).out
+        for words in ((), ("--interval", "t"))
     ]
-    assert plotted[0] == command("plot", run, "--data", "-", "--interval", "guarded").out
+    assert plotted[0] == command("export", "plot", run, "--data", "-", "--interval", "guarded").out
     assert plotted[0] != plotted[1]
     assert "guarded" in str(oversight.compare(run)) and "guarded" in command("report", run).out
     assert "guarded" not in {each for each in kinds("compare", "--error", "cr1")}

@@ -1,4 +1,4 @@
-"""`study score`, `compare` and `plan` on judgement tables."""
+"""`measure judgements`, `compare` and `plan` on judgement tables."""
 
 import json
 import random
@@ -46,7 +46,7 @@ def judged(setting: str, far: float, count: int = 60, seed: int = 0) -> list[dic
 
 def test_settings_without_common_questions_are_compared(place: Path, command: Command) -> None:
     file = table(place / "some.jsonl", [*judged("debate", 0.4), *judged("naive", 0.0, seed=1)])
-    ran = command("study", "score", file, "--score", "brier", "--json")
+    ran = command("measure", "judgements", file, "--score", "brier", "--json")
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)
     assert told["clusters"] == ["problem", "judge"]
@@ -54,7 +54,7 @@ def test_settings_without_common_questions_are_compared(place: Path, command: Co
     assert debate["asd"]["value"] > 1 > 0.3 > naive["asd"]["value"]
     assert debate["asd"]["method"].endswith("crossed")
     assert "chosen" not in debate and debate["lost"] == 0
-    text = " ".join(command("study", "score", file).out.split())
+    text = " ".join(command("measure", "judgements", file).out.split())
     assert "some worlds were not run" in text and "JSE and EAS need all worlds" in text
     words = ("--contrast", "debate - naive", "--json")
     (found,) = json.loads(command("compare", file, *words).out)["contrasts"]
@@ -80,7 +80,7 @@ def test_lines_that_contradict_each_other_are_named(
 ) -> None:
     first = judged("debate", 0.4, 1)[0]
     file = table(place / "wrong.jsonl", [first, {**first, "judge": "other", **change}])
-    ran = command("study", "score", file)
+    ran = command("measure", "judgements", file)
     assert (ran.code, ran.out) == (2, "")
     assert "wrong.jsonl:2: " in ran.err and told in ran.err
 
@@ -89,18 +89,18 @@ def test_what_cannot_be_compared_or_clustered_is_told(place: Path, command: Comm
     lines = judged("debate", 0.4, 12)
     del lines[3]["judge"]
     file = table(place / "lacks.jsonl", lines)
-    ran = command("study", "score", file)
+    ran = command("measure", "judgements", file)
     assert ran.code == 2 and "line 4 names no judge" in ran.err
-    assert command("study", "score", file, "--cluster", "group").code == 0
+    assert command("measure", "judgements", file, "--cluster", "group").code == 0
     alone = table(place / "alone.jsonl", judged("debate", 0.4))
     ran = command("compare", alone)
     assert ran.code == 2 and "one setting, debate" in ran.err
     ran = command("compare", alone, "--contrast", "debate - other")
     assert ran.code == 2
-    ran = command("study", "score", alone, "--where", "mode=live")
+    ran = command("measure", "judgements", alone, "--where", "mode=live")
     assert ran.code == 2 and "--where mode=live: no line has it" in ran.err
     same = [{**line, "judge": "one"} for line in judged("debate", 0.4)]
-    out = command("study", "score", table(place / "same.jsonl", same)).out
+    out = command("measure", "judgements", table(place / "same.jsonl", same)).out
     assert "a single judge shows no variation" in " ".join(out.split())
 
 
@@ -142,10 +142,10 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
         ("compare", "--pairs", "all"),
         ("compare", "--json"),
         ("show", "--protocol", "in turn", "--judge", "able", "--json"),
-        ("search", "--protocol", "in turn", "--", "simulated"),
-        *(("plot", "--kind", kind, "--data", "-") for kind in kinds),
+        ("show", "--protocol", "in turn", "--search", "simulated"),
+        *(("export plot", "--kind", kind, "--data", "-") for kind in kinds),
     ):
-        ran = command(words[0], "named.yaml", *words[1:])
+        ran = command(*words[0].split(), "named.yaml", *words[1:])
         assert ran.code == 0, ran.err
         every_shown[" ".join(words)] = ran.out
     for words, shown in every_shown.items():
@@ -231,5 +231,5 @@ async def test_asd_is_one_number_everywhere(place: Path, command: Command) -> No
     quarter = dict.fromkeys("ABCD", 0.25)
     values = dict(zip("ABCD", graded.values, strict=True))
     told = {"id": "q", "values": values, "worlds": dict.fromkeys("ABCD", quarter)}
-    ran = command("study", "score", table(place / "deaf.jsonl", [told]), "--json")
+    ran = command("measure", "judgements", table(place / "deaf.jsonl", [told]), "--json")
     assert [row["asd"]["value"] for row in json.loads(ran.out)["rows"]] == pytest.approx([0] * 3)

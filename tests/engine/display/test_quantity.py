@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from oversight.engine.analysis.pictures.data import Axis
 from oversight.engine.display.quantity import counted, short, signed
 from oversight.engine.display.table import Table, as_latex
 from oversight.engine.views.pages.environment import typeset
-from tests.sessions import Session, sessions
+from tests.sessions import sessions
 from tests.tables import expressions
 
 
@@ -22,7 +20,7 @@ def ticks(low: float, high: float) -> str:
 
 
 @sessions(Path(__file__).with_name("display.md"))
-def test_what_is_shown(session: Session, request: pytest.FixtureRequest) -> None:
+def test_what_is_shown(session, request):
     names = {"counted": counted, "short": short, "signed": signed, "latex": latex}
     names |= {"typeset": typeset, "ticks": ticks}
     session.check(request, expressions(names))

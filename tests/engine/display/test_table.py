@@ -18,7 +18,7 @@ TABLE = Table(
 words = st.text(st.characters(categories=["L", "N", "P", "S"]), max_size=12)
 
 
-def test_text_is_aligned_words_to_the_left_and_numbers_to_the_right() -> None:
+def test_text_is_aligned_words_to_the_left_and_numbers_to_the_right():
     assert as_text(TABLE).splitlines() == [
         "the title",
         "",
@@ -41,7 +41,7 @@ ROWS = Table(
 )
 
 
-def test_in_a_narrow_terminal_what_is_alike_leaves_the_rows_and_zeros_go() -> None:
+def test_in_a_narrow_terminal_what_is_alike_leaves_the_rows_and_zeros_go():
     assert as_text(ROWS, 120) == as_text(ROWS)
     assert as_text(ROWS, 60).splitlines() == [
         "t",
@@ -57,7 +57,7 @@ def test_in_a_narrow_terminal_what_is_alike_leaves_the_rows_and_zeros_go() -> No
     )
 
 
-def test_names_are_shortened_but_never_to_the_same_and_no_line_wraps() -> None:
+def test_names_are_shortened_but_never_to_the_same_and_no_line_wraps():
     for width in range(40, 70):
         lines = as_text(ROWS, width).splitlines()
         assert max(map(len, lines)) <= width, width
@@ -67,7 +67,7 @@ def test_names_are_shortened_but_never_to_the_same_and_no_line_wraps() -> None:
     assert note == "  1 more column: a wider terminal."
 
 
-def test_lines_of_few_judges_stand_below_their_names_where_that_saves_the_names() -> None:
+def test_lines_of_few_judges_stand_below_their_names_where_that_saves_the_names():
     body = tuple(
         (f"{n} protocol of some name", judge, f"+0.9{n}")
         for judge in ("weak", "strong")
@@ -79,14 +79,14 @@ def test_lines_of_few_judges_stand_below_their_names_where_that_saves_the_names(
     assert sum("2 protocol of some name" in line for line in lines) == 2
 
 
-def test_a_name_that_all_lines_have_stands_above_them_once() -> None:
+def test_a_name_that_all_lines_have_stands_above_them_once():
     table = Table(
         "t", ("row", "judge", "ASD"), (("a", "one judge", "+1"), ("b", "one judge", "–")), 2
     )
     assert as_text(table, 16).splitlines()[1:3] == ["  judge one", "  judge"]
 
 
-def test_a_name_that_is_to_be_typed_is_never_shortened() -> None:
+def test_a_name_that_is_to_be_typed_is_never_shortened():
     name = "runs/a-very-long-name-of-a-run-4bb1"
     table = Table(
         "t", ("run", "sweep", "cells"), ((name, "s", "1"), ("runs/b", "t", "2")), 2, whole=1
@@ -94,7 +94,7 @@ def test_a_name_that_is_to_be_typed_is_never_shortened() -> None:
     assert name in as_text(table, 30)
 
 
-def test_markdown_is_a_table_that_says_where_columns_stand() -> None:
+def test_markdown_is_a_table_that_says_where_columns_stand():
     assert as_markdown(TABLE).splitlines() == [
         "**the title**",
         "",
@@ -109,7 +109,7 @@ def test_markdown_is_a_table_that_says_where_columns_stand() -> None:
 
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=4))
 @example([("\\|", "\\")])
-def test_markdown_parses_back_whatever_the_cells_hold(body: list[tuple[str, str]]) -> None:
+def test_markdown_parses_back_whatever_the_cells_hold(body):
     written = as_markdown(Table("t", ("a", "b"), tuple(body), 1)).splitlines()
     rows = [line.removeprefix("| ").removesuffix(" |") for line in written[4:]]
     parsed = [tuple(split_cells(row)) for row in rows]
@@ -134,7 +134,7 @@ def split_cells(row: str) -> list[str]:
     return [cell.removeprefix(" ").removesuffix(" ") for cell in cells]
 
 
-def test_latex_is_a_booktabs_table() -> None:
+def test_latex_is_a_booktabs_table():
     assert as_latex(TABLE).splitlines() == [
         "% the title",
         r"\begin{tabular}{llr}",
@@ -150,7 +150,7 @@ def test_latex_is_a_booktabs_table() -> None:
 
 
 @given(st.lists(st.tuples(st.text(max_size=9), st.floats(allow_nan=False)), max_size=4))
-def test_csv_parses_back_but_for_what_would_be_run(body: list[tuple[str, float]]) -> None:
+def test_csv_parses_back_but_for_what_would_be_run(body):
     written = as_csv(("name", "figure"), body)
     head, *rows = csv.reader(io.StringIO(written + "\n", newline=""))
     assert head == ["name", "figure"]
@@ -160,11 +160,11 @@ def test_csv_parses_back_but_for_what_would_be_run(body: list[tuple[str, float]]
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
-def test_a_formula_is_defused_for_spreadsheets(text: str) -> None:
+def test_a_formula_is_defused_for_spreadsheets(text):
     written = as_csv(("name",), [(text,)])
     _, (cell,) = csv.reader(io.StringIO(written, newline=""))
     assert cell == f"'{text}"
 
 
-def test_numbers_are_no_formulas() -> None:
+def test_numbers_are_no_formulas():
     assert as_csv(("figure",), [(-0.5,), (3,), ("",)]) == '"figure"\n-0.5\n3\n""'

@@ -221,26 +221,26 @@ async def fan_out(ask: PrefixWarmup, calls: list[Call]) -> list[Reply | BaseExce
     return await asyncio.gather(*map(ask, calls), return_exceptions=True)
 
 
-def test_the_others_wait_for_the_first_of_their_prefix_alone() -> None:
+def test_the_others_wait_for_the_first_of_their_prefix_alone():
     vendor = Vendor()
     run(fan_out(primed(vendor), [call(n, "pq"[n % 2]) for n in range(20)]))
     assert seconds(vendor) == [0] * 2 + [1] * 18
 
 
-def test_what_no_vendor_keeps_waits_for_nobody() -> None:
+def test_what_no_vendor_keeps_waits_for_nobody():
     vendor = Vendor()
     run(fan_out(primed(vendor), [call(n, "") for n in range(20)]))
     assert seconds(vendor) == [0] * 20
 
 
-def test_after_a_failure_the_next_one_leads() -> None:
+def test_after_a_failure_the_next_one_leads():
     vendor = Vendor(fail=2)
     found = run(fan_out(primed(vendor), [call(n) for n in range(10)]))
     assert seconds(vendor) == [0, 1, 2] + [3] * 7
     assert sum(isinstance(each, InvalidRequest) for each in found) == 2
 
 
-def test_a_cancelled_leader_hands_over() -> None:
+def test_a_cancelled_leader_hands_over():
     vendor = Vendor()
 
     async def main() -> None:
@@ -254,7 +254,7 @@ def test_a_cancelled_leader_hands_over() -> None:
     assert vendor.asked == pytest.approx([0, 0.5, 1.5, 1.5], abs=0.01)
 
 
-def test_a_prefix_grows_cold_unless_it_is_used() -> None:
+def test_a_prefix_grows_cold_unless_it_is_used():
     vendor = Vendor()
 
     async def main() -> None:
@@ -272,7 +272,7 @@ def test_a_prefix_grows_cold_unless_it_is_used() -> None:
     assert apart == [0, 0, 0, 1]
 
 
-def test_vendors_keep_long_marked_prefixes_with_their_tools() -> None:
+def test_vendors_keep_long_marked_prefixes_with_their_tools():
     short, long = call(0, "Who?"), call(0, LONG)
     assert kept_prefix(short) is None
     assert kept_prefix(long) == kept_prefix(call(1, LONG)) is not None

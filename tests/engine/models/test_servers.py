@@ -33,7 +33,6 @@ from oversight.engine.providers.retirements import retirement
 from oversight.engine.providers.settings import Settings
 from oversight.engine.run.loaded_sweep import open_sweep
 from tests.answering import Asked, answering, pages
-from tests.command_line import Command
 
 pytestmark = pytest.mark.wire
 
@@ -104,8 +103,8 @@ def ollama(ps: list[Any], **show: Any) -> dict[str, Any]:
     ],
 )
 async def test_what_a_server_tells_of_itself_is_heard_and_one_that_says_nothing_taken_as_it_comes(
-    provider: str, pages: dict[str, Any], expected: LocalServer
-) -> None:
+    provider, pages, expected
+):
     with telling(pages) as (url, asked):
         base = url if provider == "ollama" else f"{url}/v1"
         there = settings_of(provider, {}, base_url=base)
@@ -115,7 +114,7 @@ async def test_what_a_server_tells_of_itself_is_heard_and_one_that_says_nothing_
         assert await server_load(there) is None
 
 
-async def test_a_server_that_is_gone_tells_nothing() -> None:
+async def test_a_server_that_is_gone_tells_nothing():
     gone = settings_of("llamacpp", {}, base_url="http://127.0.0.1:9/v1")
     assert await local_server(gone, "m") == LocalServer()
 
@@ -132,7 +131,7 @@ vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.5
 """
 
 
-def test_load_is_read_from_the_metrics_of_vllm_and_sglang() -> None:
+def test_load_is_read_from_the_metrics_of_vllm_and_sglang():
     assert load_in(VLLM_METRICS % 40) == ServerLoad(42, 0)
     assert load_in(
         'sglang:num_running_reqs{model_name="m"} 8.0\nsglang:num_queue_reqs{model_name="m"} 4\n'
@@ -142,7 +141,7 @@ def test_load_is_read_from_the_metrics_of_vllm_and_sglang() -> None:
     assert load_in("vllm:num_requests_running 1e+\nsglang:num_queue_reqs 1e999999\n") is not None
 
 
-async def test_a_page_that_comes_in_parts_is_read_to_its_end() -> None:
+async def test_a_page_that_comes_in_parts_is_read_to_its_end():
     """A stream hands over what has arrived; the rest of a long page comes later."""
     whole = ("# HELP\n" * 100 + VLLM_METRICS % 40).encode()
     closed = asyncio.Event()
@@ -167,8 +166,8 @@ async def test_a_page_that_comes_in_parts_is_read_to_its_end() -> None:
 
 
 def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
-    place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    place, command, monkeypatch
+):
     (place / "s.yaml").write_text(
         "problems: {bundled: arithmetic}\njudges: vllm/m\nprotocols: naive_judge\n"
     )
@@ -196,7 +195,7 @@ def test_a_server_that_states_its_load_gets_more_calls_while_none_wait_there(
     assert asyncio.run(width()) >= 8.0
 
 
-def test_a_prompt_that_would_be_cut_is_never_sent(place: Path, command: Command) -> None:
+def test_a_prompt_that_would_be_cut_is_never_sent(place, command):
     (place / "cut.yaml").write_text(
         "name: cut\nproblems: {bundled: {name: arithmetic, limit: 1}}\n"
         "judges: {kind: stated, model: llamacpp/m, max_tokens: 400}\nprotocols: naive_judge\n"
@@ -210,9 +209,7 @@ def test_a_prompt_that_would_be_cut_is_never_sent(place: Path, command: Command)
     assert "do not fit into the 512 that its server gives to one call" in outcomes
 
 
-def test_no_more_calls_go_out_at_once_than_the_server_has_places(
-    place: Path, command: Command
-) -> None:
+def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command):
     (place / "s.yaml").write_text(
         "problems: {bundled: arithmetic}\njudges: llamacpp/m\nprotocols: naive_judge\n"
     )
@@ -246,7 +243,7 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(
         ),
     ],
 )
-async def test_a_vendor_is_asked_what_it_says_of_a_model(model: str, facts: ModelFacts) -> None:
+async def test_a_vendor_is_asked_what_it_says_of_a_model(model, facts):
     provider, _, name = model.partition("/")
     async with MockServer(PROFILES["2026"]) as server:
         base = f"{server.url}/v1" if provider == "openai" else server.url
@@ -279,7 +276,7 @@ async def test_a_vendor_is_asked_what_it_says_of_a_model(model: str, facts: Mode
         ("anthropic/claude-opus-5-5", ModelFacts(structured=False), "a JSON schema is not taken"),
     ],
 )
-def test_what_a_vendor_says_otherwise_is_told(model: str, facts: ModelFacts, told: str) -> None:
+def test_what_a_vendor_says_otherwise_is_told(model, facts, told):
     (found,) = facts.differences(abilities(model), retirement(model))
     assert told in found
 
@@ -299,9 +296,7 @@ def at(url: str) -> list[str]:
     ]
 
 
-def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(
-    sweep: Path, command: Command
-) -> None:
+def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(sweep, command):
     with serving(["--profile", "2026"]) as url:
         ran = command("doctor", sweep, *at(url))
         seen = counts(url)
@@ -315,7 +310,7 @@ def test_a_checkup_tries_what_the_sweep_asks_for_and_nothing_else(
     assert "openai/gpt-4.1: its vendor says that it is served, until 2027-01-14" in ran.out
 
 
-def test_a_model_that_its_vendor_has_retired_is_not_well(sweep: Path, command: Command) -> None:
+def test_a_model_that_its_vendor_has_retired_is_not_well(sweep, command):
     with serving(["--profile", "2026"]) as url:
         retired = ["--set", "agents.model=anthropic/claude-opus-4-1", "--set", "agents.tools=none"]
         ran = command("doctor", sweep, *at(url), *retired)
@@ -350,17 +345,13 @@ TOOL = ToolSpec("calculator", "adds", '{"type":"object"}')
         ({"tools": (TOOL,)}, Reply("", (ToolCall("1", "calculator", "{"),)), "are no JSON"),
     ],
 )
-def test_a_probe_says_what_is_wrong_with_a_reply(
-    shape: dict[str, Any], reply: Reply, told: str
-) -> None:
+def test_a_probe_says_what_is_wrong_with_a_reply(shape, reply, told):
     (probe,) = probes_of([SHAPE.changed(**shape)])["compatible/lab/m"]
     assert probe.call.messages[0].role == "user"
     assert told in probe.fault(reply)
 
 
-def test_a_server_without_logprobs_is_found_out_by_the_checkup(
-    place: Path, command: Command
-) -> None:
+def test_a_server_without_logprobs_is_found_out_by_the_checkup(place, command):
     (place / "s.yaml").write_text(
         "problems: {bundled: arithmetic}\njudges: {kind: logprob, model: compatible/lab/m}\n"
         "protocols: naive_judge\n"
@@ -375,7 +366,7 @@ def test_a_server_without_logprobs_is_found_out_by_the_checkup(
 @pytest.mark.parametrize(
     ("end", "told"), [("4", "tools: as the sweep needs"), ("", "tools: it has nothing to say")]
 )
-async def test_a_checkup_of_tools_hands_their_results_back(end: str, told: str) -> None:
+async def test_a_checkup_of_tools_hands_their_results_back(end, told):
     said: list[Call] = []
 
     def answer(call: Call) -> Reply:
@@ -395,7 +386,7 @@ async def test_a_checkup_of_tools_hands_their_results_back(end: str, told: str) 
     assert looked.fine == bool(end)
 
 
-def test_messages_of_a_shape_are_no_part_of_its_probe() -> None:
+def test_messages_of_a_shape_are_no_part_of_its_probe():
     told = Call(Request("compatible/lab/m", (Message("user", "secret"),), tools=(TOOL,)))
     (probe,) = probes_of([told])["compatible/lab/m"]
     assert "secret" not in probe.call.messages[0].text

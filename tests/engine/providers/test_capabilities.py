@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.cache.call import Call, Effort, Message, Request, ResponseFormat, ToolSpec
+from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpec
 from oversight.engine.providers.capabilities import Abilities, abilities, missing_abilities
 from oversight.engine.providers.retirements import NOTICE, retirement
 
@@ -19,7 +19,7 @@ def lacking(call: Call) -> list[str]:
     return [lack.parameter for lack in missing_abilities(call)]
 
 
-def test_a_model_that_takes_everything_lacks_nothing() -> None:
+def test_a_model_that_takes_everything_lacks_nothing():
     assert missing_abilities(GPT) == ()
 
 
@@ -42,11 +42,11 @@ def test_a_model_that_takes_everything_lacks_nothing() -> None:
         ("openrouter/openai/o3-mini", ["temperature", "top_logprobs"]),
     ],
 )
-def test_what_each_family_lacks_for_a_judge_by_logprobs(model: str, lacks: list[str]) -> None:
+def test_what_each_family_lacks_for_a_judge_by_logprobs(model, lacks):
     assert lacking(GPT.changed(model=model)) == lacks
 
 
-def test_each_parameter_is_checked() -> None:
+def test_each_parameter_is_checked():
     call = Call(
         Request(
             "anthropic/claude-3-5-sonnet-20241022",
@@ -73,14 +73,14 @@ def test_each_parameter_is_checked() -> None:
     assert lacking(stops) == ["stop"]
 
 
-def test_a_lack_says_what_to_write_instead() -> None:
+def test_a_lack_says_what_to_write_instead():
     (lack,) = missing_abilities(GPT.changed(model="anthropic/claude-sonnet-4-5"))
     assert str(lack) == (
         "anthropic/claude-sonnet-4-5: top_logprobs: this model reports no logprobs; "
         "judge by stated probabilities or votes"
     )
     (lack,) = missing_abilities(GPT.changed(model="openai/gpt-5.6-luna", effort="high"))
-    assert lack.remedy == "set 'none', or leave temperature and logprobs out"
+    assert lack.remedy == "set 'none', or leave them out"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_lack_says_what_to_write_instead() -> None:
         ("anthropic/claude-opus-5-5", "", True),
     ],
 )
-def test_tools_over_chat_completions_depend_on_effort(model: str, effort: Effort, taken: bool):
+def test_tools_over_chat_completions_depend_on_effort(model, effort, taken):
     call = Call(
         Request(model, (Message("user", "?"),), tools=(ToolSpec("t", "d", "{}"),), effort=effort)
     )
@@ -113,8 +113,45 @@ def test_tools_over_chat_completions_depend_on_effort(model: str, effort: Effort
         ("deepseek/deepseek-flash", "medium"),
     ],
 )
-def test_words_for_effort_that_a_family_refuses(model: str, effort: Effort):
+def test_words_for_effort_that_a_family_refuses(model, effort):
     assert lacking(Call(Request(model, (Message("user", "?"),), effort=effort))) == ["effort"]
+
+
+@pytest.mark.parametrize(
+    ("model", "refused"),
+    [
+        ("openai/gpt-4o-mini", {"top_k", "min_p", "flex"}),
+        ("openai/gpt-6-luna", {"top_k", "min_p"}),
+        ("azure/gpt-4o", {"top_k", "min_p"}),
+        ("anthropic/claude-sonnet-4-6", {"min_p", "seed", "flex"}),
+        ("anthropic/claude-haiku-5-5", {"top_k", "min_p", "seed", "flex"}),
+        ("bedrock/us.anthropic.claude-haiku-5-5-v1:0", {"top_k", "min_p", "seed"}),
+        ("mistral/mistral-large-latest", {"top_k", "min_p", "flex"}),
+        ("groq/qwen3-32b", {"top_k", "min_p"}),
+        ("deepseek/deepseek-v4", {"top_k", "min_p", "seed", "flex"}),
+        ("ollama/llama3.1:8b", {"top_k", "min_p", "flex"}),
+        ("moonshot/kimi-k3", {"top_k"}),
+        ("local/smollm2", {"flex"}),
+        *((f"{vendor}/x", set()) for vendor in ("gemini", "xai", "together", "openrouter", "vllm")),
+    ],
+)
+def test_what_the_vendors_pages_refuse_and_nothing_that_no_page_says(model, refused):
+    asked = {"top_k": 3, "min_p": 0.1, "seed": 7, "service_tier": "flex"}
+    lacks = {
+        name
+        for name, value in asked.items()
+        for lack in lacking(
+            Call(Request(model, (Message("user", "?"),), effort="none", **{name: value}))
+        )
+        if lack == name
+    }
+    assert lacks == {"service_tier" if each == "flex" else each for each in refused}
+
+
+def test_no_sampling_setting_goes_with_thoughts_where_a_vendor_refuses_it():
+    asked = Call(Request("anthropic/claude-sonnet-4-6", (Message("user", "?"),), top_k=3))
+    assert lacking(asked) == []
+    assert lacking(asked.changed(effort="high")) == ["effort"]
 
 
 def test_a_temperature_that_would_be_taken_and_not_heeded_is_a_lack():
@@ -128,14 +165,14 @@ def test_a_temperature_that_would_be_taken_and_not_heeded_is_a_lack():
     assert missing_abilities(calm) == ()
 
 
-def test_an_unknown_model_is_permitted_everything_and_says_so() -> None:
+def test_an_unknown_model_is_permitted_everything_and_says_so():
     able = abilities("compatible/lab/anything")
     assert missing_abilities(GPT.changed(model="compatible/lab/anything")) == ()
     assert "passed on" in able.assumed
     assert not abilities("openai/gpt-4o").assumed
 
 
-def test_every_row_of_the_table_is_of_the_types_it_declares() -> None:
+def test_every_row_of_the_table_is_of_the_types_it_declares():
     models = ["openai/gpt-4o", "openai/o1", "anthropic/claude-opus-5", "deepseek/x", "x/y"]
     for able in map(abilities, models):
         for name, value in (
@@ -171,7 +208,7 @@ def openai_says() -> list[tuple[str, date]]:
     return told
 
 
-def test_every_model_that_the_anthropic_sdk_calls_deprecated_is_in_the_table() -> None:
+def test_every_model_that_the_anthropic_sdk_calls_deprecated_is_in_the_table():
     text = source("anthropic", "resources/messages/messages.py")
     table = re.search(r"^DEPRECATED_MODELS = (\{.*?^\})", text, re.MULTILINE | re.DOTALL)
     assert table is not None
@@ -182,7 +219,7 @@ def test_every_model_that_the_anthropic_sdk_calls_deprecated_is_in_the_table() -
         assert ends is not None and ends.day == day_in_words(words), name
 
 
-def test_every_model_that_the_openai_sdk_calls_deprecated_is_in_the_table() -> None:
+def test_every_model_that_the_openai_sdk_calls_deprecated_is_in_the_table():
     told = openai_says()
     assert len(told) > 60
     for name, day in told:
@@ -202,12 +239,12 @@ def test_every_model_that_the_openai_sdk_calls_deprecated_is_in_the_table() -> N
         ("compatible/lab/gpt-4", None),
     ],
 )
-def test_a_name_ends_on_its_own_vendors_day(model: str, ends: date | None) -> None:
+def test_a_name_ends_on_its_own_vendors_day(model, ends):
     told = retirement(model)
     assert (told and told.day) == ends
 
 
-def test_an_end_is_near_for_some_weeks_and_then_past() -> None:
+def test_an_end_is_near_for_some_weeks_and_then_past():
     told = retirement("openai/gpt-4o")
     assert told is not None
     eve = date(2027, 1, 13)
@@ -217,7 +254,7 @@ def test_an_end_is_near_for_some_weeks_and_then_past() -> None:
     assert not told.near(early) and not told.past(early)
 
 
-def test_models_that_the_project_recommends_live_for_a_year() -> None:
+def test_models_that_the_project_recommends_live_for_a_year():
     """README, starter and examples must not name a model that is gone when somebody tries it."""
     pages = [ROOT / "README.md", *ROOT.glob("examples/*.yaml"), *ROOT.glob("engine/data/*.yaml")]
     named = {

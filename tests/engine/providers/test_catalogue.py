@@ -1,23 +1,35 @@
-"""Clients of vendors and clouds: names, addresses, keys, and who is sent what."""
+"""Clients of vendors and clouds: names, addresses, keys, and who is sent what; several servers of
+one's own for one model: affinity, health, and what is refused.
+"""
 
+import asyncio
 import subprocess
 import sys
-from collections.abc import Mapping
-from pathlib import Path
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import quote
 
 import pytest
+from aiohttp import web
 
 from oversight.cache.call import Call, Message, Request
 from oversight.cache.reply import Reply
-from oversight.engine.errors import AuthenticationFailed, RateLimited, UsageError
+from oversight.engine.errors import (
+    AuthenticationFailed,
+    ModelNotFound,
+    RateLimited,
+    Unreachable,
+    UsageError,
+)
 from oversight.engine.extensions.mock import FaultWindow, MockServer, Profile
 from oversight.engine.extensions.mock.openai_server_wire import OpenAIServerWire
 from oversight.engine.extensions.mock.responses_server_wire import ResponsesServerWire
-from oversight.engine.providers.capabilities import Api
 from oversight.engine.providers.catalogue import connect, provider_of
 from oversight.engine.providers.keys import environment, require_keys, settings_of
+from oversight.engine.providers.replicas import Replica, Replicas
 from oversight.engine.providers.secret import Secret
+from oversight.engine.providers.settings import Settings
 from tests.answering import alike, answering
 
 EVERYTHING = {
@@ -41,11 +53,11 @@ EVERYTHING = {
         ("local/smollm2", "local"),
     ],
 )
-def test_the_provider_of_a_model(model: str, provider: str) -> None:
+def test_the_provider_of_a_model(model, provider):
     assert provider_of(model) == provider
 
 
-def test_the_vendors_identity_holds_at_the_vendors_own_address_only() -> None:
+def test_the_vendors_identity_holds_at_the_vendors_own_address_only():
     own = settings_of("anthropic", EVERYTHING)
     assert own.identity == "anthropic messages 2023-06-01"
     assert settings_of("anthropic", EVERYTHING, version="2026-10-21").identity.endswith("10-21")
@@ -65,9 +77,7 @@ def test_the_vendors_identity_holds_at_the_vendors_own_address_only() -> None:
         ("the vendor", "the vendor", "the vendor responses v1"),
     ],
 )
-def test_the_two_endpoints_of_a_vendor_keep_their_replies_apart(
-    identity: str, chat: str, responses: str
-) -> None:
+def test_the_two_endpoints_of_a_vendor_keep_their_replies_apart(identity, chat, responses):
     found = [
         settings_of("openai", EVERYTHING, identity=identity, api=api).identity
         for api in ("chat", "responses")
@@ -79,9 +89,7 @@ def test_the_two_endpoints_of_a_vendor_keep_their_replies_apart(
 
 @pytest.mark.parametrize("provider", ["compatible/lab", "vllm", "ollama"])
 @pytest.mark.parametrize("identity", ["", "mine"])
-def test_a_server_of_ones_own_goes_by_its_name_wherever_it_stands(
-    provider: str, identity: str
-) -> None:
+def test_a_server_of_ones_own_goes_by_its_name_wherever_it_stands(provider, identity):
     urls = ("http://127.0.0.1:8000/v1", "http://localhost:9000/v1")
     found = {settings_of(provider, {}, base_url=u, identity=identity).identity for u in urls}
     assert found == {identity or provider}
@@ -96,7 +104,7 @@ def test_a_server_of_ones_own_goes_by_its_name_wherever_it_stands(
         ("https://ollama.example", "https://ollama.example/v1"),
     ],
 )
-def test_ollama_host_in_all_its_forms(host: str, url: str) -> None:
+def test_ollama_host_in_all_its_forms(host, url):
     assert settings_of("ollama", {"OLLAMA_HOST": host}).base_url == url
 
 
@@ -114,7 +122,7 @@ def test_ollama_host_in_all_its_forms(host: str, url: str) -> None:
         (("deepseek", {"version": "2026"}), "no API version"),
     ],
 )
-def test_what_is_no_model_or_address_is_refused_by_name(what, told) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_no_model_or_address_is_refused_by_name(what, told):  # type: ignore[no-untyped-def]
     with pytest.raises(UsageError, match=told or None) as refused:
         if isinstance(what, str):
             provider_of(what)
@@ -123,7 +131,7 @@ def test_what_is_no_model_or_address_is_refused_by_name(what, told) -> None:  # 
     assert "canary" not in str(refused.value)
 
 
-def test_an_address_is_found_where_it_is_stated_or_follows() -> None:
+def test_an_address_is_found_where_it_is_stated_or_follows():
     found = settings_of("compatible/my-lab", {"COMPATIBLE_MY_LAB_BASE_URL": "http://h:1/v1/"})
     assert found.base_url == "http://h:1/v1"
     assert "eu-west-1" in settings_of("bedrock", EVERYTHING).base_url
@@ -149,9 +157,7 @@ def test_an_address_is_found_where_it_is_stated_or_follows() -> None:
         ("lab.example", "LAB.example", True),
     ],
 )
-def test_the_environments_proxy_is_used_unless_the_host_is_exempt(
-    host: str, no_proxy: str, direct: bool
-) -> None:
+def test_the_environments_proxy_is_used_unless_the_host_is_exempt(host, no_proxy, direct):
     variables = {"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": no_proxy}
     found = settings_of("compatible/lab", variables, base_url=f"http://{host}/v1").proxy
     assert found == ("" if direct else "http://proxy:3128")
@@ -159,7 +165,7 @@ def test_the_environments_proxy_is_used_unless_the_host_is_exempt(
     assert vendor.proxy == "http://proxy:3128"
 
 
-def test_missing_keys_are_reported_with_everyone_who_needs_them() -> None:
+def test_missing_keys_are_reported_with_everyone_who_needs_them():
     uses = [
         ("openai/gpt-4o-mini", "agent and judge"),
         ("openai/gpt-4o", "agent"),
@@ -178,16 +184,14 @@ def test_missing_keys_are_reported_with_everyone_who_needs_them() -> None:
     require_keys(uses, EVERYTHING)
 
 
-def test_a_key_is_never_shown_and_one_from_a_word_processor_is_refused() -> None:
+def test_a_key_is_never_shown_and_one_from_a_word_processor_is_refused():
     assert "canary" not in repr(settings_of("openai", {"OPENAI_API_KEY": "sk-canary"}))
     with pytest.raises(UsageError) as caught:
         settings_of("openai", {"OPENAI_API_KEY": "sk-“canary”"})
     assert "canary" not in str(caught.value)
 
 
-def test_the_environment_wins_over_the_env_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_wins_over_the_env_file(tmp_path, monkeypatch):
     (tmp_path / ".env").write_text('OPENAI_API_KEY="from-file"\nDEEPSEEK_API_KEY=deep\n')
     monkeypatch.setenv("OPENAI_API_KEY", "from-env")
     monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
@@ -197,7 +201,7 @@ def test_the_environment_wins_over_the_env_file(
 
 
 @pytest.mark.wire
-def test_connecting_loads_no_client_before_the_first_call() -> None:
+def test_connecting_loads_no_client_before_the_first_call():
     script = (
         "import sys; from oversight.engine.providers import PROVIDERS, connect, settings_of\n"
         f"env = {EVERYTHING!r}\n"
@@ -225,7 +229,7 @@ CLOUDS: dict[str, dict[str, str]] = {
 
 @pytest.mark.wire
 @pytest.mark.parametrize(("cloud", "variables"), CLOUDS.items())
-async def test_a_cloud_answers_like_any_provider(cloud: str, variables: Mapping[str, str]) -> None:
+async def test_a_cloud_answers_like_any_provider(cloud, variables):
     seen: list[Call] = []
 
     def answer(call: Call) -> Reply:
@@ -254,8 +258,8 @@ async def test_a_cloud_answers_like_any_provider(cloud: str, variables: Mapping[
     ],
 )
 async def test_a_cloud_whose_extra_is_missing_stops_before_anything_is_sent(
-    cloud: str, lacking: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cloud, lacking, monkeypatch
+):
     monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
     for module in ("botocore", "botocore.auth", "google", "google.auth"):
         monkeypatch.setitem(sys.modules, module, None)
@@ -274,7 +278,7 @@ async def test_a_cloud_whose_extra_is_missing_stops_before_anything_is_sent(
 @pytest.mark.wire
 @pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("path", ["", "/openai/v1", "/openai/v1/"])
-async def test_azure_without_a_dated_version_is_asked_at_its_v1_path(api: Api, path: str) -> None:
+async def test_azure_without_a_dated_version_is_asked_at_its_v1_path(api, path):
     call = Call(Request("azure/mine", (Message("user", "2 + 2?"),)))
     body = {"chat": OpenAIServerWire(), "responses": ResponsesServerWire()}[api].reply(
         call, Reply("4"), 1
@@ -304,8 +308,129 @@ SLASHED = "ABSKcanary/with+slashes/0123456789=="
 
 
 @pytest.mark.parametrize("form", escaped(SLASHED).values(), ids=escaped(SLASHED))
-def test_a_key_is_found_and_hidden_however_it_is_escaped(form: str) -> None:
+def test_a_key_is_found_and_hidden_however_it_is_escaped(form):
     secret = Secret(SLASHED)
     assert secret.repeated(b"bad %s." % form.encode())
     assert secret.hidden(b"bad %s." % form.encode()) == b"bad [key]."
     assert secret.hidden_in(f"bad {form}.") == "bad [key]."
+
+
+MODEL = "m"
+
+
+class Server:
+    """A server on loopback that can die and come back at its address."""
+
+    def __init__(self, model: str = MODEL) -> None:
+        self.model = model
+        self.asked: Counter[str] = Counter()
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    async def begin(self) -> None:
+        app = web.Application()
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/chat/completions", self._answer)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.01)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def end(self) -> None:
+        await self._runner.cleanup()
+
+    async def _models(self, request: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": self.model}]})
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        said = (await request.json())["messages"][0]["content"]
+        self.asked[said] += 1
+        await asyncio.sleep(0.02)
+        message = {"role": "assistant", "content": f"re: {said}"}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return web.json_response({"id": "x", "model": self.model, "choices": [choice]})
+
+
+@asynccontextmanager
+async def replicas(*servers: Server) -> AsyncIterator[Replicas]:
+    async with AsyncExitStack() as stack:
+        for server in servers:
+            await server.begin()
+            stack.push_async_callback(server.end)
+        ways = [Settings("vllm", server.url, "vllm", deadline=5.0) for server in servers]
+        ours = Replicas(ways[0], [Replica(way.base_url, connect(way)) for way in ways])
+        stack.push_async_callback(ours.close)
+        yield ours
+
+
+def call(problem: int, n: int = 0) -> Call:
+    messages = (Message("system", f"problem {problem}"), Message("user", f"turn {n}"))
+    return Call(Request(f"vllm/{MODEL}", messages))
+
+
+async def all_asked(ours: Replicas, problems: int, turns: int, width: int) -> list[str]:
+    """The replies to so many turns of each problem, `width` problems at a time."""
+    todo, said = iter(range(problems)), []
+
+    async def lane() -> None:
+        for problem in todo:
+            for n in range(turns):
+                said.append((await ours(call(problem, n))).text)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(width):
+            group.create_task(lane())
+    return said
+
+
+@pytest.mark.wire
+async def test_calls_of_a_problem_go_to_one_server_while_it_has_room():
+    servers = [Server() for _ in range(4)]
+    async with replicas(*servers) as ours:
+        said = await all_asked(ours, problems=400, turns=4, width=16)
+    assert sorted(said) == sorted(f"re: problem {n}" for n in range(400) for _ in range(4))
+    # Blocks found: a server that has read the problem's first message finds it again.
+    found = sum(count - 1 for server in servers for count in server.asked.values())
+    assert found / (400 * 3) >= 0.7
+    loads = [server.asked.total() for server in servers]
+    # Problems are dealt by addresses, whose ports are others each time; many of them even out.
+    assert max(loads) <= 2 * min(loads), "none is left idle for that"
+
+
+@pytest.mark.wire
+async def test_a_dead_server_loses_no_call_and_one_that_is_back_is_used_again():
+    alive, dying = Server(), Server()
+    async with replicas(alive, dying) as ours:
+        await all_asked(ours, problems=20, turns=1, width=4)
+        before = dying.asked.total()
+        assert before > 0
+        await dying.end()
+        said = await all_asked(ours, problems=20, turns=2, width=4)
+        assert len(said) == 40
+        assert dying.asked.total() == before
+        await dying.begin()
+        for replica in ours.replicas:
+            replica.down_until = 0.0  # the pause until the next trial is over
+        await all_asked(ours, problems=20, turns=1, width=4)
+        assert dying.asked.total() > before
+
+
+@pytest.mark.wire
+async def test_where_all_are_down_the_error_is_that_of_one_server():
+    only, other = Server(), Server()
+    async with replicas(only, other) as ours:
+        await only.end()
+        await other.end()
+        with pytest.raises(Unreachable, match="no connection"):
+            await ours(call(1))
+
+
+@pytest.mark.wire
+async def test_servers_of_different_models_are_refused_by_name():
+    async with replicas(Server(), Server("other-7b")) as ours:
+        with pytest.raises(ModelNotFound, match=r"serves other-7b, and not m.*base_urls"):
+            await ours(call(1))

@@ -1,14 +1,30 @@
-"""What a server answers in place of a reply, over both wires and both transports."""
+"""What a server answers in place of a reply, and how servers are reached, or are not: over every
+wire and both transports.
+"""
 
+import asyncio
 import gzip
+import logging
+import socket
+import ssl
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 import pytest
 
+from oversight.cache.call import Call
+from oversight.cache.reply import Reply
 from oversight.engine.errors import (
     AuthenticationFailed,
     ContextLengthExceeded,
     EngineError,
     ExceedsRateLimit,
+    KeyRepeated,
     Malformed,
     ModelNotFound,
     OutcomeUnknown,
@@ -17,11 +33,26 @@ from oversight.engine.errors import (
     QuotaExhausted,
     RateLimited,
     TransientError,
+    Unreachable,
     UnrecognizedReply,
 )
-from oversight.engine.extensions.mock import FaultKind, MockServer, Profile
+from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.providers.limit_headers import LONGEST, HeaderLimits
-from tests.lines import EACH_LINE, LINES, always, asked, canned, good_body, http, reached, rehearsed
+from tests.engine.providers.test_catalogue import SLASHED, escaped
+from tests.lines import (
+    CANARY,
+    EACH_LINE,
+    LINES,
+    always,
+    asked,
+    canned,
+    good_body,
+    http,
+    listening,
+    reached,
+    rehearsed,
+    settings_for,
+)
 from tests.server import sender
 
 pytestmark = [EACH_LINE, pytest.mark.wire]
@@ -46,9 +77,7 @@ pytestmark = [EACH_LINE, pytest.mark.wire]
         ("unknown_stop", UnrecognizedReply),
     ],
 )
-async def test_each_fault_has_its_error(
-    line: str, fault: FaultKind, expected: type[EngineError]
-) -> None:
+async def test_each_fault_has_its_error(line, fault, expected):
     async with rehearsed(line, always(fault)) as (ask, server):
         with pytest.raises(EngineError) as caught:
             await ask(asked(line))
@@ -61,7 +90,7 @@ async def test_each_fault_has_its_error(
 
 
 @pytest.mark.parametrize("fault", ["stall", "drip"])
-async def test_the_deadline_is_total_and_ends_in_ambiguity(line: str, fault: FaultKind) -> None:
+async def test_the_deadline_is_total_and_ends_in_ambiguity(line, fault):
     async with rehearsed(line, always(fault, speed=20.0), deadline=0.3) as (ask, _):
         with pytest.raises(OutcomeUnknown, match=r"no whole answer within 0\.3 s"):
             await ask(asked(line))
@@ -77,7 +106,7 @@ async def test_the_deadline_is_total_and_ends_in_ambiguity(line: str, fault: Fau
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-async def test_no_whole_http_answer_is_ambiguous(line: str, answer: bytes) -> None:
+async def test_no_whole_http_answer_is_ambiguous(line, answer):
     async with canned(line, answer) as (ask, _):
         with pytest.raises(OutcomeUnknown) as caught:
             await ask(asked(line))
@@ -93,9 +122,7 @@ async def test_no_whole_http_answer_is_ambiguous(line: str, answer: bytes) -> No
         ("gzip", gzip.compress(b"x" * 10_000, mtime=0)[:-20]),
     ],
 )
-async def test_what_cannot_be_decompressed_is_malformed(
-    line: str, encoding: str, body: bytes
-) -> None:
+async def test_what_cannot_be_decompressed_is_malformed(line, encoding, body):
     packed = http("200 OK", f"content-encoding: {encoding}\r\n", body)
     async with canned(line, packed) as (ask, _):
         with pytest.raises(Malformed) as caught:
@@ -103,13 +130,13 @@ async def test_what_cannot_be_decompressed_is_malformed(
     assert caught.value.body == body
 
 
-async def test_a_wrong_path_stops_the_model_with_a_hint(line: str) -> None:
+async def test_a_wrong_path_stops_the_model_with_a_hint(line):
     async with MockServer() as server, reached(line, f"{server.url}/nowhere/else?") as ask:
         with pytest.raises(ModelNotFound, match="base URL"):
             await ask(asked(line))
 
 
-async def test_a_redirect_is_not_followed_with_the_key_in_hand(line: str) -> None:
+async def test_a_redirect_is_not_followed_with_the_key_in_hand(line):
     async with MockServer() as elsewhere:
         away = http("307 Temporary Redirect", f"location: {elsewhere.url}/v1/messages\r\n", b"")
         async with canned(line, away) as (ask, _):
@@ -121,14 +148,14 @@ async def test_a_redirect_is_not_followed_with_the_key_in_hand(line: str) -> Non
 
 
 @pytest.mark.parametrize("fault", ["rate_limit", "overloaded"])
-async def test_the_delay_that_a_server_asks_for_is_handed_on(line: str, fault: FaultKind) -> None:
+async def test_the_delay_that_a_server_asks_for_is_handed_on(line, fault):
     async with rehearsed(line, always(fault, delay=7.0, speed=2.0)) as (ask, _):
         with pytest.raises(TransientError) as caught:
             await ask(asked(line))
     assert caught.value.delay == 3.5
 
 
-async def test_limits_in_headers_are_heard_once_while_they_stay(line: str) -> None:
+async def test_limits_in_headers_are_heard_once_while_they_stay(line):
     heard: list[tuple[str, HeaderLimits]] = []
     profile = Profile(requests_per_minute=2, tokens_per_minute=10_000)
     async with rehearsed(line, profile, on_limits=lambda *said: heard.append(said)) as (ask, _):
@@ -143,21 +170,21 @@ async def test_limits_in_headers_are_heard_once_while_they_stay(line: str) -> No
     assert limits.requests.reset is not None
 
 
-async def test_a_call_beyond_the_whole_budget_never_succeeds(line: str) -> None:
+async def test_a_call_beyond_the_whole_budget_never_succeeds(line):
     async with rehearsed(line, Profile(tokens_per_minute=10)) as (ask, _):
         with pytest.raises(ExceedsRateLimit):
             await ask(asked(line, "long " * 100))
 
 
-async def test_another_protocol_than_was_spoken_is_told_at_once(line: str) -> None:
+async def test_another_protocol_than_was_spoken_is_told_at_once(line):
     switched = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n"
     async with canned(line, switched + b"PRI * HTTP/2.0") as (ask, _):
         with pytest.raises(ModelNotFound, match=r"101.*check the base URL"):
             await ask(asked(line))
 
 
-async def test_no_delay_and_no_date_is_too_absurd_to_be_borne(line: str) -> None:
-    """All of them: tests/engine/providers/test_limit_headers.py."""
+async def test_no_delay_and_no_date_is_too_absurd_to_be_borne(line):
+    """All of them: tests/engine/providers/test_fault.py."""
     told = "retry-after: 1e999\r\ndate: Fri, 31 Dec 99999999999999999999 23:59:59 GMT\r\n"
     resets = "anthropic-ratelimit-tokens-reset: 0001-01-01T00:00:00+23:59\r\n"
     resets += f"x-ratelimit-reset-tokens: {'9' * 400}s\r\n"
@@ -170,8 +197,257 @@ async def test_no_delay_and_no_date_is_too_absurd_to_be_borne(line: str) -> None
 
 
 @pytest.mark.parametrize("delay", ["1e300", "Fri, 31 Dec 9999 23:59:59 GMT"])
-async def test_a_delay_beyond_all_bounds_stops_and_names_no_date(line: str, delay: str) -> None:
+async def test_a_delay_beyond_all_bounds_stops_and_names_no_date(line, delay):
     told = f"retry-after: {delay}\r\ndate: Fri, 20 Nov 2026 12:00:00 GMT\r\n"
     async with canned(line, http("503 Busy", told, b"{}")) as (ask, _):
         with pytest.raises(ProviderDown, match="asks to wait for more than a year"):
             await sender(ask)(asked(line))
+
+
+async def test_a_server_that_is_not_there_is_unreachable(line):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        async with reached(line, url) as ask:
+            with pytest.raises(Unreachable, match=r"no connection to 127\.0\.0\.1"):
+                await ask(asked(line))
+
+
+async def test_a_name_that_does_not_resolve_is_unreachable(line, monkeypatch):
+    def lookup(*name: object, **how: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    async with reached(line, "http://models.invalid") as ask:
+        with pytest.raises(Unreachable, match=r"no connection to models\.invalid"):
+            await ask(asked(line))
+
+
+async def test_a_handshake_that_fails_is_unreachable(line):
+    async with talking(b"\x00") as url, reached(line, url.replace("http:", "https:")) as ask:
+        with pytest.raises(Unreachable):
+            await ask(asked(line))
+
+
+async def test_a_certificate_that_nobody_vouches_for_stops_the_provider(line):
+    async with MockServer(tls=untrusted()) as server, reached(line, server.url) as ask:
+        told = rf"certificate of {server.url} is not to be trusted: self-signed .* SSL_CERT_FILE$"
+        with pytest.raises(ProviderDown, match=told):
+            await ask(asked(line))
+        assert "requests" not in server.counts()
+
+
+async def test_a_base_url_that_mixes_up_http_and_https_is_named_with_its_mend(line):
+    for tls, wrong, remedy in (
+        (None, "https", "no TLS: write http://"),
+        (untrusted(), "http", "TLS there: write https://"),
+    ):
+        async with MockServer(tls=tls) as server:
+            url = f"{wrong}:{server.url.partition(':')[2]}"
+            async with reached(line, url) as ask:
+                with pytest.raises(ProviderDown, match=f"{url} gives no answer: .* {remedy}"):
+                    await ask(asked(line))
+            assert "requests" not in server.counts()
+
+
+SETTINGS = bytes((0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100))
+"""A frame of HTTP/2 with which servers begin: a hundred streams at one time."""
+NO_SUCH_PROTOCOL = bytes((21, 3, 3, 0, 2, 2, 120))
+"""What TLS says to clients that offer no protocol which the server speaks."""
+
+
+@pytest.mark.parametrize(("scheme", "says"), [("http", SETTINGS), ("https", NO_SUCH_PROTOCOL)])
+async def test_a_server_of_http_2_alone_is_named_with_the_mend(line, scheme, says):
+    async with talking(says) as at:
+        url = at.replace("http", scheme)
+        async with reached(line, url) as ask:
+            with pytest.raises(ProviderDown, match=f"{url} gives no answer: it speaks HTTP/2 only"):
+                await ask(asked(line))
+
+
+async def test_once_a_server_has_answered_its_faults_are_no_mix_up(line):
+    says = [http("200 OK", "connection: close\r\n", good_body(line))]
+    async with talking(says) as url, reached(line, url) as ask:
+        assert (await ask(asked(line))).text == "4"
+        says[:] = [SETTINGS]
+        with pytest.raises(OutcomeUnknown):
+            await ask(asked(line))
+
+
+@asynccontextmanager
+async def talking(says: bytes | list[bytes]) -> AsyncIterator[str]:
+    """The address of a server that says the same to everyone, once it has heard a word."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(2**16)
+        writer.write(says if isinstance(says, bytes) else says[0])
+        writer.close()
+
+    async with listening(serve) as url:
+        yield url
+
+
+def untrusted() -> ssl.SSLContext:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(Path(__file__).parent.with_name("untrusted.pem"))
+    return tls
+
+
+async def test_a_deadline_before_anything_was_sent_is_unbilled(line):
+    with socket.socket() as deaf:
+        # A listener whose queue is full takes no connection and refuses none.
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        with socket.socket() as first, socket.socket() as second:
+            for filler in (first, second):
+                filler.setblocking(False)
+                filler.connect_ex(deaf.getsockname())
+            url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+            async with reached(line, url, deadline=0.3) as ask:
+                with pytest.raises(Unreachable, match=r"no connection within 0\.3 s"):
+                    await ask(asked(line))
+
+
+async def test_a_proxy_is_sent_the_whole_address(line):
+    async with MockServer() as proxy:
+        settings = replace(settings_for(line, "http://models.invalid"), proxy=proxy.url)
+        ask = LINES[line][3](settings, None)
+        assert (await ask(asked(line))).outcome == "ok"
+        await ask.close()
+        assert proxy.counts()["ok"] == 1
+
+
+async def test_connections_open_a_few_at_a_time(line, monkeypatch):
+    opening, most = 0, 0
+    really = asyncio.BaseEventLoop.create_connection
+
+    async def create(*args: Any, **how: Any) -> Any:
+        nonlocal opening, most
+        opening += 1
+        most = max(most, opening)
+        try:
+            return await really(*args, **how)
+        finally:
+            opening -= 1
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", create)
+    async with (
+        rehearsed(line, Profile(latency=0.3)) as (ask, server),
+        asyncio.TaskGroup() as group,
+    ):
+        for n in range(130):
+            group.create_task(ask(asked(line, f"{n}?")))
+    assert server.counts()["connections"] == 130
+    assert most == 64
+
+
+async def test_a_cancelled_call_leaves_the_provider_usable(line):
+    arrived = asyncio.Event()
+
+    def answer(call: Call) -> Reply:
+        arrived.set()
+        return Reply("4")
+
+    async with rehearsed(line, Profile(latency=60.0), answer) as (ask, server):
+        task = asyncio.create_task(ask(asked(line)))
+        await arrived.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        server.profile = Profile()
+        assert (await ask(asked(line))).outcome == "ok"
+
+
+def shown(exc: BaseException, way: TracebackType | None) -> str:
+    """An exception as the most talkative of loggers shows it: with all locals on its way."""
+    told = traceback.TracebackException(type(exc), exc, way, capture_locals=True)
+    return "".join(told.format())
+
+
+def shown_here(caught: pytest.ExceptionInfo[EngineError]) -> str:
+    """Without the locals of the test that caught it, which knows the key."""
+    return shown(caught.value, caught.tb.tb_next)
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> str:
+    """The log, with the locals of the exceptions in it."""
+    raised = [record.exc_info for record in caplog.records if record.exc_info]
+    return caplog.text + "".join(shown(exc, way) for _, exc, way in raised if exc is not None)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["unauthorized", "half_json", "reset", "cut", "stall", "html", "error_in_200", "unknown_stop"],
+)
+async def test_the_key_is_in_no_error_repr_or_log(line, fault, caplog):
+    caplog.set_level(logging.DEBUG)
+    async with rehearsed(line, always(fault), deadline=0.5) as (ask, _):
+        with pytest.raises(EngineError) as caught:
+            await ask(asked(line))
+        assert "canary" not in repr(ask)
+        assert "canary" not in shown_here(caught)
+    assert "canary" not in logged(caplog)
+
+
+async def test_a_server_that_repeats_the_key_is_not_quoted(line):
+    answer = Reply(f"Your key is {CANARY}.")
+    async with rehearsed(line, answer=lambda call: answer) as (ask, server):
+        with pytest.raises(KeyRepeated, match="new key"):
+            await ask(asked(line))
+        server.profile = always("half_json")
+        with pytest.raises(Malformed) as caught:
+            await ask(asked(line))
+        assert CANARY.encode() not in caught.value.body
+
+
+FORMS = escaped(SLASHED)
+REFUSAL = b'{"error": {"message": "bad key %s.", "type": "x"}}' % FORMS["all escaped"].encode()
+HOLDS = b'"4 %s"' % FORMS["slashes escaped"].encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "header", "body", "fault", "told"),
+    [
+        (f"200 {SLASHED}", f"x-request-id: {SLASHED}\r\n", None, OutcomeUnknown, ""),
+        ("200 OK", "content-encoding: br\r\n", SLASHED.encode(), OutcomeUnknown, ""),
+        ("200 OK", "", SLASHED.encode() * 2_000_000, Malformed, "more than 32 MB"),
+        ("200 OK", f"x-you-sent: \x00{SLASHED}\r\n", b"", OutcomeUnknown, ""),
+        ("200 OK", f"{SLASHED} is what you sent\r\n", b"", OutcomeUnknown, ""),
+        *(
+            (status, "", REFUSAL, EngineError, r"bad key \[key\]\.")
+            for status in ("400 Bad", "401 No", "500 Oh", "200 OK")
+        ),
+        # A reply that holds the key is neither stored nor changed.
+        ("200 OK", "", HOLDS, KeyRepeated, ""),
+    ],
+    ids=[
+        "torn",
+        "packed",
+        "huge",
+        "broken header",
+        "no header",
+        "400",
+        "401",
+        "500",
+        "200",
+        "reply",
+    ],
+)
+async def test_a_key_that_comes_back_is_in_no_error_body_or_log(
+    line, status, header, body, fault, told, caplog
+):
+    caplog.set_level(logging.DEBUG)
+    if body == HOLDS:
+        body = good_body(line).replace(b'"4"', HOLDS)
+    answer = http(status, header, SLASHED.encode() * 10 if body is None else body)
+    async with canned(line, answer[:-5] if body is None else answer, SLASHED) as (ask, _):
+        with pytest.raises(fault, match=told or None) as caught:
+            await ask(asked(line))
+        seen = shown_here(caught) + logged(caplog) + str(getattr(caught.value, "body", ""))
+    assert not [form for form in FORMS.values() if form in seen]
+
+
+async def test_a_key_beside_the_reply_leaves_the_reply_as_it_is(line):
+    body = good_body(line).replace(b"{", b'{"debug":"%s",' % SLASHED.encode(), 1)
+    async with canned(line, http("200 OK", "", body), SLASHED) as (ask, _):
+        assert (await ask(asked(line))).text == "4"

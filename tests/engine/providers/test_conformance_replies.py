@@ -4,7 +4,6 @@ import codecs
 import gzip
 import re
 import zlib
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from oversight.cache.call import Call, Message, ToolSpec
 from oversight.cache.codec import read_reply, write_reply
 from oversight.cache.reply import Reply, ToolCall, Usage
 from oversight.engine.errors import EngineError, Malformed, UnrecognizedReply
-from oversight.engine.extensions.mock import FaultKind, MockServer
+from oversight.engine.extensions.mock import MockServer
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
@@ -35,7 +34,7 @@ from tests.lines import (
 pytestmark = [EACH_LINE, pytest.mark.wire]
 
 
-async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line: str) -> None:
+async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line):
     seen: list[Call] = []
 
     def answer(call: Call) -> Reply:
@@ -55,7 +54,7 @@ async def test_a_call_arrives_as_it_was_asked_and_its_reply_comes_back(line: str
     assert server.counts()["requests"] == server.counts()["ok"] == 1
 
 
-async def test_both_transports_send_the_same_bytes(line: str) -> None:
+async def test_both_transports_send_the_same_bytes(line):
     wires = {"anthropic": AnthropicWire, "openai": OpenAIWire, "responses": ResponsesWire}
     wire = wires[line.split()[0]](LINES[line][0])
     async with canned(line, http("200 OK", "", good_body(line))) as (ask, requests):
@@ -65,7 +64,7 @@ async def test_both_transports_send_the_same_bytes(line: str) -> None:
     assert b"content-type: application/json\r\n" in head.lower() + b"\r\n"
 
 
-async def test_tools_go_out_and_their_use_comes_back(line: str) -> None:
+async def test_tools_go_out_and_their_use_comes_back(line):
     spec = ToolSpec("calculator", "adds", '{"type":"object"}')
     wish = ToolCall("t1", "calculator", '{"expression":"2+2"}')
     seen: list[Call] = []
@@ -87,12 +86,12 @@ async def test_tools_go_out_and_their_use_comes_back(line: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["policy", "refusal"])
-async def test_a_refusal_is_data_whoever_refused(line: str, fault: FaultKind) -> None:
+async def test_a_refusal_is_data_whoever_refused(line, fault):
     async with rehearsed(line, always(fault)) as (ask, _):
         assert (await ask(asked(line))).outcome == "refused"
 
 
-async def test_a_reply_that_drips_but_ends_in_time_is_a_reply(line: str) -> None:
+async def test_a_reply_that_drips_but_ends_in_time_is_a_reply(line):
     async with rehearsed(line, always("drip", speed=200.0, drip=4.0)) as (ask, _):
         assert (await ask(asked(line))).outcome == "ok"
 
@@ -107,16 +106,14 @@ async def test_a_reply_that_drips_but_ends_in_time_is_a_reply(line: str) -> None
         ("deflate", lambda body: zlib.compress(body, wbits=-15)),
     ],
 )
-async def test_compressed_replies_are_read(
-    line: str, encoding: str, pack: Callable[[bytes], bytes]
-) -> None:
+async def test_compressed_replies_are_read(line, encoding, pack):
     packed = http("200 OK", f"content-encoding: {encoding}\r\n", pack(good_body(line)))
     async with canned(line, packed) as (ask, requests):
         assert (await ask(asked(line))).text == "4"
     assert b"accept-encoding: gzip, deflate\r\n" in requests[0].lower()
 
 
-async def test_a_body_in_chunks_is_read(line: str) -> None:
+async def test_a_body_in_chunks_is_read(line):
     body = good_body(line)
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
     head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -124,7 +121,7 @@ async def test_a_body_in_chunks_is_read(line: str) -> None:
         assert (await ask(asked(line))).text == "4"
 
 
-async def test_a_mark_of_byte_order_is_no_part_of_the_reply(line: str) -> None:
+async def test_a_mark_of_byte_order_is_no_part_of_the_reply(line):
     assert (await replied(line, codecs.BOM_UTF8 + good_body(line))).text == "4"
 
 
@@ -139,9 +136,7 @@ async def test_a_mark_of_byte_order_is_no_part_of_the_reply(line: str) -> None:
     ],
     ids=["half a pair", "turned round", "beside a whole one", "beside a backslash", "no UTF-8"],
 )
-async def test_what_is_no_character_is_marked_in_a_reply_that_was_paid_for(
-    line: str, sent: bytes, said: str
-) -> None:
+async def test_what_is_no_character_is_marked_in_a_reply_that_was_paid_for(line, sent, said):
     body = good_body(line).replace(b'"4"', b'"' + sent + b'"')
     reply = await replied(line, body)
     assert (reply.text, reply.outcome) == (said, "ok")
@@ -149,9 +144,7 @@ async def test_what_is_no_character_is_marked_in_a_reply_that_was_paid_for(
 
 
 @pytest.mark.parametrize("absurd", [b"1e400", b"-1e400", b"NaN", b"Infinity", b"9" * 5000, b"1e15"])
-async def test_an_absurd_usage_is_counted_as_none_and_the_reply_is_kept(
-    line: str, absurd: bytes
-) -> None:
+async def test_an_absurd_usage_is_counted_as_none_and_the_reply_is_kept(line, absurd):
     counts = rb'"(prompt|completion|total|input|output)_tokens":\d+'
     body, found = re.subn(counts, rb'"\1_tokens":' + absurd, good_body(line))
     assert found >= 2
@@ -172,15 +165,13 @@ async def test_an_absurd_usage_is_counted_as_none_and_the_reply_is_kept(
         ({"content": []}, ""),
     ],
 )
-async def test_content_in_parts_is_read_as_one_text(
-    line: str, message: dict[str, Any], said: str
-) -> None:
+async def test_content_in_parts_is_read_as_one_text(line, message, said):
     message = in_words_of(line, message)
     reply = await replied(line, body_with(line, message))
     assert (reply.text, reply.outcome) == (said, "ok" if said else "empty")
 
 
-async def test_a_refusal_in_parts_is_a_refusal(line: str) -> None:
+async def test_a_refusal_in_parts_is_a_refusal(line):
     if "anthropic" in line:
         pytest.skip("refusals are no parts of this wire")
     message = {"content": [{"type": "refusal", "refusal": "No."}]}
@@ -188,14 +179,14 @@ async def test_a_refusal_in_parts_is_a_refusal(line: str) -> None:
     assert (reply.text, reply.outcome) == ("No.", "refused")
 
 
-async def test_a_part_of_an_unknown_kind_is_named(line: str) -> None:
+async def test_a_part_of_an_unknown_kind_is_named(line):
     message = {"content": [{"type": "image_url", "image_url": "x"}, {"type": "text", "text": "4"}]}
     message = in_words_of(line, message)
     with pytest.raises(UnrecognizedReply, match="image_url"):
         await replied(line, body_with(line, message))
 
 
-async def test_a_reply_that_is_longer_than_its_tokens_can_be_is_malformed(line: str) -> None:
+async def test_a_reply_that_is_longer_than_its_tokens_can_be_is_malformed(line):
     call, length = asked(line).changed(max_tokens=100), 1_600
     async with rehearsed(line, answer=lambda call: Reply("x" * length)) as (ask, _):
         assert len((await ask(call)).text) == length
@@ -204,7 +195,7 @@ async def test_a_reply_that_is_longer_than_its_tokens_can_be_is_malformed(line: 
             await ask(call)
 
 
-async def test_words_without_a_reason_to_stop_are_read_and_nothing_is_made_up(line: str) -> None:
+async def test_words_without_a_reason_to_stop_are_read_and_nothing_is_made_up(line):
     if not line.startswith("openai"):
         pytest.skip("Anthropic gives one always, and so does the responses endpoint")
     ended = orjson.loads(good_body(line))
@@ -217,7 +208,7 @@ async def test_words_without_a_reason_to_stop_are_read_and_nothing_is_made_up(li
 
 
 @pytest.mark.parametrize("key", ["none", "test", "EMPTY", "token", "x", "1", "key", "lm-studio"])
-async def test_a_dummy_key_changes_nothing_of_what_a_model_says(line: str, key: str) -> None:
+async def test_a_dummy_key_changes_nothing_of_what_a_model_says(line, key):
     words = f"none of the key tests says that x is an EMPTY token 1 of lm-studio, nor {key}."
     async with MockServer(answer=lambda call: Reply(words)) as server:
         ask = LINES[line][3](replace(settings_for(line, server.url), key=key), None)

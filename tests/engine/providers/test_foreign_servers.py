@@ -132,9 +132,7 @@ Serve = Callable[[Path], AbstractAsyncContextManager[str]]
         pytest.param(by_nginx, marks=pytest.mark.real),
     ],
 )
-async def test_each_server_is_understood_over_connections_that_are_kept(
-    serve: Serve, tmp_path: Path
-) -> None:
+async def test_each_server_is_understood_over_connections_that_are_kept(serve, tmp_path):
     async with serve(tmp_path) as url:
         client = HttpClient(Settings("lab", url, "test"), keep_alive=60.0)
 
@@ -153,7 +151,7 @@ async def test_each_server_is_understood_over_connections_that_are_kept(
 
 @pytest.mark.wire
 @pytest.mark.skipif(RECORDED is None, reason="the recorded answers are not here")
-async def test_recorded_answers_of_real_servers_arrive_as_they_were_said() -> None:
+async def test_recorded_answers_of_real_servers_arrive_as_they_were_said():
     assert RECORDED
     told = [orjson.loads(line) for line in lzma.decompress(RECORDED.read_bytes()).splitlines()]
     bodies = [each["body"].encode() for each in told]

@@ -50,7 +50,7 @@ async def served(
 
 
 @pytest.mark.wire
-async def test_what_is_sent_is_named_once_and_our_headers_give_way() -> None:
+async def test_what_is_sent_is_named_once_and_our_headers_give_way():
     async with served(OK) as (client, url, heads):
         headers = {"User-Agent": "theirs", "Content-Length": "999", "Host": "elsewhere"}
         await client.send(Target("POST", url, headers), b"body")
@@ -69,9 +69,7 @@ async def test_what_is_sent_is_named_once_and_our_headers_give_way() -> None:
 
 @pytest.mark.wire
 @pytest.mark.parametrize(("ids", "opened"), [(True, PROVEN), (False, PROVEN + 5)])
-async def test_a_connection_is_used_again_once_answers_have_shown_ids_of_their_own(
-    ids: bool, opened: int
-) -> None:
+async def test_a_connection_is_used_again_once_answers_have_shown_ids_of_their_own(ids, opened):
     """Elsewhere a stale answer without an id would be taken for the next one."""
     told = [http("200 OK", f"x-request-id: {n:020}\r\n" * ids, b"hi") for n in range(PROVEN + 5)]
     async with served(*told) as (client, url, heads):
@@ -110,7 +108,7 @@ FORMS = {
 @pytest.mark.wire
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("piece", [1, 7, 10_000])
-async def test_each_form_of_an_answer_is_read_however_it_is_cut(form: str, piece: int) -> None:
+async def test_each_form_of_an_answer_is_read_however_it_is_cut(form, piece):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await request(reader)
         for start in range(0, len(FORMS[form]), piece):
@@ -127,7 +125,50 @@ async def test_each_form_of_an_answer_is_read_however_it_is_cut(form: str, piece
 
 
 @pytest.mark.wire
-async def test_an_answer_beyond_the_cap_is_cut_and_its_connection_closed() -> None:
+async def test_fields_behind_a_body_in_chunks_are_no_headers():
+    whole = (
+        b"HTTP/1.1 200 OK\r\nx-kind: head\r\ntransfer-encoding: chunked\r\n\r\n"
+        b"2\r\nhi\r\n0\r\nX-Kind: trailer\r\nContent-Encoding: br\r\n\r\n"
+    )
+    async with served(whole) as (client, url, _):
+        answer = client.read(await client.send(Target("POST", url, {}), b"body"))
+    assert (answer.body, answer.headers["x-kind"]) == (b"hi", "head")
+
+
+@pytest.mark.wire
+async def test_who_waits_for_a_connection_is_not_overtaken():
+    heard = list[bytes]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                heard.append((await request(reader))[1])
+                writer.write(http("200 OK", f"x-request-id: {len(heard):020}\r\n", b"hi"))
+
+    async with listening(serve) as url:
+        client = HttpClient(Settings("lab", url, "test", connections=1), keep_alive=60.0)
+        target = Target("POST", f"{url}/v1/x", {})
+
+        async def exchange(n: int) -> None:
+            client.read(await client.send(target, b"%d" % n))
+
+        for n in range(PROVEN):
+            await exchange(n)
+        first = await client.send(target, b"first")
+        waiting = [asyncio.create_task(exchange(n)) for n in (1, 2)]
+        gone = asyncio.create_task(exchange(3))
+        await asyncio.sleep(0)
+        client.read(first)
+        last = client.send(target, b"last")
+        gone.cancel()
+        client.read(await last)
+        await asyncio.gather(*waiting)
+        await client.close()
+    assert heard[PROVEN:] == [b"first", b"1", b"2", b"last"]
+
+
+@pytest.mark.wire
+async def test_an_answer_beyond_the_cap_is_cut_and_its_connection_closed():
     long = b"HTTP/1.1 200 OK\r\ncontent-length: 500000\r\n\r\n" + b"x" * 400_000
     async with served(long) as (client, url, _):
         with pytest.raises(Malformed, match="more than") as caught:
@@ -136,7 +177,7 @@ async def test_an_answer_beyond_the_cap_is_cut_and_its_connection_closed() -> No
 
 
 @pytest.mark.parametrize("value", ["a\r\nx-other: b", "a\nb", "a\rb"])
-def test_a_header_with_a_line_break_is_never_sent(value: str) -> None:
+def test_a_header_with_a_line_break_is_never_sent(value):
     with pytest.raises(ValueError, match="line break"):
         Target("POST", "http://h/", {"x-name": value})
 
@@ -224,8 +265,8 @@ async def chatted(ask: Ask, line: str, lanes: int, calls: int) -> list[tuple[str
     ],
 )
 async def test_a_stale_answer_is_never_the_reply_to_another_call(
-    line: str, lanes: int, every: int, takes: float, after: float, ids: bool
-) -> None:
+    line, lanes, every, takes, after, ids
+):
     stale = talkative(line, lambda answer: answer, after, every, takes, ids)
     async with stale as (ask, questions):
         ask, again = patient(ask)
@@ -236,9 +277,7 @@ async def test_a_stale_answer_is_never_the_reply_to_another_call(
 
 @EACH_LINE
 @pytest.mark.wire
-async def test_the_call_before_one_answer_too_many_is_named(
-    line: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_the_call_before_one_answer_too_many_is_named(line, caplog):
     """It has an id of its own and comes while a request is out, whose answer then is too many."""
     put_in = 12
 
@@ -266,9 +305,7 @@ async def test_the_call_before_one_answer_too_many_is_named(
 
 @EACH_LINE
 @pytest.mark.wire
-async def test_a_late_408_is_no_answer_and_no_fault(
-    line: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_late_408_is_no_answer_and_no_fault(line, caplog):
     late = http("408 Request Timeout", "connection: close\r\n", b"")
     async with talkative(line, lambda answer: late, 0.02) as (ask, _):
         said = await chatted(ask, line, 6, 36)
@@ -278,7 +315,7 @@ async def test_a_late_408_is_no_answer_and_no_fault(
 
 @EACH_LINE
 @pytest.mark.wire
-async def test_half_an_answer_that_nobody_asked_for_is_thrown_away(line: str) -> None:
+async def test_half_an_answer_that_nobody_asked_for_is_thrown_away(line):
     async with talkative(line, lambda answer: answer[: len(answer) // 2], 0.0) as (ask, _):
         try:
             said = await chatted(ask, line, 4, 20)
@@ -294,7 +331,7 @@ CALLS = 4
 
 @pytest.mark.wire
 @pytest.mark.parametrize("line", ["openai wire, plain", "anthropic wire, sdk"])
-async def test_answers_that_came_while_the_process_stood_still_are_read(line: str) -> None:
+async def test_answers_that_came_while_the_process_stood_still_are_read(line):
     async with MockServer(Profile(latency=0.5)) as server:
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.engine.stands_still"),

@@ -18,7 +18,6 @@ import pytest
 
 from oversight.engine.models.accounting.ledger import sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
-from tests.command_line import Command
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.real
@@ -103,8 +102,8 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_sweep_runs_through_the_proxy_and_replays_to_the_byte(
-    proxy: str, place: Path, command: Command, agent: str, judge: str, api: str
-) -> None:
+    proxy, place, command, agent, judge, api
+):
     sweep = SWEEP.format(agent=agent, judge=judge, api=api, url=proxy)
     (place / "proxied.yaml").write_text(sweep)
     ran = command("run", "proxied.yaml", "--run-folder", "run")
@@ -118,7 +117,7 @@ def test_a_sweep_runs_through_the_proxy_and_replays_to_the_byte(
     assert (place / "run" / "outcomes.jsonl").read_bytes() == outcomes
 
 
-def test_a_checkup_finds_what_the_proxy_lacks(proxy: str, place: Path, command: Command) -> None:
+def test_a_checkup_finds_what_the_proxy_lacks(proxy, place, command):
     sweep = SWEEP.format(agent="openai/gpt-4.1", judge="openai/gpt-4.1", api="chat", url=proxy)
     (place / "proxied.yaml").write_text(sweep.replace("kind: stated", "kind: logprob"))
     ran = command("doctor", "proxied.yaml")

@@ -62,7 +62,7 @@ def thoughts_in(value: Any, within: bool = False) -> Iterator[str]:
             yield value.partition("<think>")[2].partition("</think>")[0]
 
 
-def test_every_recorded_reply_has_its_thoughts_apart() -> None:
+def test_every_recorded_reply_has_its_thoughts_apart():
     tagged = split = 0
     for body, reply in recorded():
         said = body.get("choices") or body.get("content") or body.get("output")
@@ -77,7 +77,7 @@ def test_every_recorded_reply_has_its_thoughts_apart() -> None:
     assert (split, tagged) == (71, 2)
 
 
-def test_every_recorded_reply_that_says_what_it_cost_is_charged_so() -> None:
+def test_every_recorded_reply_that_says_what_it_cost_is_charged_so():
     """Known truth: 34 of the recorded replies of OpenRouter, one of which another vendor billed."""
     costs = [
         (stated, charged(reply.usage, None))
@@ -88,7 +88,7 @@ def test_every_recorded_reply_that_says_what_it_cost_is_charged_so() -> None:
     assert (len(costs), [found for stated, found in costs if found != stated]) == (34, [0.0002265])
 
 
-def test_what_a_gateway_says_beside_a_reply_that_it_cost_is_kept_with_its_usage() -> None:
+def test_what_a_gateway_says_beside_a_reply_that_it_cost_is_kept_with_its_usage():
     body = next(body for body, reply in recorded() if reply.outcome == "ok" and "choices" in body)
     reply = WIRES["chat"].reply(200, {"x-litellm-response-cost": "2.5e-05"}, orjson.dumps(body))
     assert charged(reply.usage, None) == 2.5e-05

@@ -110,9 +110,7 @@ def check(wire: Wire, status: int, body: bytes) -> None:
 
 @pytest.mark.parametrize(("wire", "good"), WIRES)
 @given(data=st.data())
-def test_a_reply_with_any_part_replaced_or_left_out(
-    wire: Wire, good: dict[str, Any], data: st.DataObject
-) -> None:
+def test_a_reply_with_any_part_replaced_or_left_out(wire, good, data):
     tree = copy.deepcopy(good)
     for _ in range(data.draw(st.integers(1, 3))):
         found = places(tree)
@@ -132,9 +130,7 @@ def test_a_reply_with_any_part_replaced_or_left_out(
 @pytest.mark.parametrize(("wire", "good"), WIRES)
 @examples(3)
 @given(at=st.floats(0, 1), byte=st.integers(0, 255), cut=st.booleans())
-def test_a_reply_with_any_byte_flipped_or_cut_off(
-    wire: Wire, good: dict[str, Any], at: float, byte: int, cut: bool
-) -> None:
+def test_a_reply_with_any_byte_flipped_or_cut_off(wire, good, at, byte, cut):
     body = bytearray(orjson.dumps(good))
     place = int(at * (len(body) - 1))
     if cut:
@@ -146,9 +142,7 @@ def test_a_reply_with_any_byte_flipped_or_cut_off(
 
 @pytest.mark.parametrize(("wire", "good"), WIRES)
 @given(status=st.integers(100, 599), error=anything, code=anything)
-def test_an_error_answer_of_any_shape(
-    wire: Wire, good: dict[str, Any], status: int, error: Any, code: Any
-) -> None:
+def test_an_error_answer_of_any_shape(wire, good, status, error, code):
     for body in (error, {"error": error}, {"error": {"message": error, "code": code}}):
         check(wire, status, orjson.dumps(body))
 
@@ -167,7 +161,7 @@ def test_an_error_answer_of_any_shape(
         st.text(max_size=30),
     )
 )
-def test_headers_of_any_content_never_stop_a_reply(headers: dict[str, str]) -> None:
+def test_headers_of_any_content_never_stop_a_reply(headers):
     for wire, good in WIRES:
         sound(wire.reply(200, headers, orjson.dumps(good)))
         assert wire.limits(headers).longest_reset >= 0

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oversight.cache.call import Call, Effort, Message, Request, ResponseFormat
+from oversight.cache.call import Call, Message, Request, ResponseFormat
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import (
     InvalidRequest,
@@ -100,7 +100,7 @@ WISH = {
 # What goes out; the bodies of whole calls are compared with the vendors' own: test_sdk_bytes.py.
 
 
-def test_what_servers_are_told_in_words_of_their_own() -> None:
+def test_what_servers_are_told_in_words_of_their_own():
     body = written(OpenAIWire("compatible/lab"), "compatible/lab/org/llama-3")
     assert (body["model"], body["max_tokens"]) == ("org/llama-3", 1024)
     assert "max_completion_tokens" not in body
@@ -118,7 +118,7 @@ def test_what_servers_are_told_in_words_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("count", "marked"), [(100, False), (2000, True)])
-def test_a_long_system_prompt_is_marked_for_the_prompt_cache(count: int, marked: bool) -> None:
+def test_a_long_system_prompt_is_marked_for_the_prompt_cache(count, marked):
     long = Call(Request(SONNET, (Message("system", "passage " * count), Message("user", "?"))))
     assert ("cache_control" in orjson.loads(MESSAGES.body(long))["system"][-1]) is marked
 
@@ -133,9 +133,7 @@ def test_a_long_system_prompt_is_marked_for_the_prompt_cache(count: int, marked:
         (OPUS, "none", {"type": "disabled"}, None),
     ],
 )
-def test_effort_in_the_words_of_each_model(
-    model: str, effort: Effort, thinking: dict[str, Any], config: dict[str, str] | None
-) -> None:
+def test_effort_in_the_words_of_each_model(model, effort, thinking, config):
     body = written(MESSAGES, model, max_tokens=4000, effort=effort)
     assert (body["thinking"], body.get("output_config")) == (thinking, config)
 
@@ -168,18 +166,13 @@ def test_effort_in_the_words_of_each_model(
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_is_sent(
-    wire: Wire,
-    model: str,
-    more: tuple[Message, ...],
-    settings: dict[str, Any],
-    kind: type[Exception],
-    told: str,
-) -> None:
+    wire, model, more, settings, kind, told
+):
     with pytest.raises(kind, match=told):
         written(wire, model, *more, **settings)
 
 
-def test_the_results_of_one_turn_make_one_user_message() -> None:
+def test_the_results_of_one_turn_make_one_user_message():
     wishes = (ToolCall("t1", "calc", '{"x":1}'), ToolCall("t2", "calc", '{"x":2}'))
     said = Message("assistant", "Let me see.", wishes)
     results = [Message("tool", str(n), tool_call_id=f"t{n}") for n in (1, 2)]
@@ -224,7 +217,7 @@ BLOCKS = (
 )
 
 
-def test_thinking_goes_back_between_its_blocks_and_untouched_when_the_text_was_edited() -> None:
+def test_thinking_goes_back_between_its_blocks_and_untouched_when_the_text_was_edited():
     reply = read(MESSAGES, message(*BLOCKS, stop_reason="tool_use"))
     assert (reply.text, reply.outcome) == ("Let me see.", "ok")
     edited = [BLOCKS[0], BLOCKS[2], {"type": "text", "text": "[cut]"}, BLOCKS[4]]
@@ -232,7 +225,7 @@ def test_thinking_goes_back_between_its_blocks_and_untouched_when_the_text_was_e
         assert written(MESSAGES, SONNET, again)["messages"][1]["content"] == sent
 
 
-def test_reasoning_goes_back_with_the_wish_that_it_led_to() -> None:
+def test_reasoning_goes_back_with_the_wish_that_it_led_to():
     said = item(words("Let me see."), phase="commentary")
     first = read(RESPONSES, response(THOUGHT, said, WISH))
     assert first.tool_calls == (ToolCall("call_1", "calculator", '{"expression":"2+2"}'),)
@@ -261,12 +254,12 @@ def test_reasoning_goes_back_with_the_wish_that_it_led_to() -> None:
         {"reasoning": "first, …", "reasoning_details": [{"type": "reasoning.text", "text": "f"}]},
     ],
 )
-def test_reasoning_comes_back_as_it_went_out(fields: dict[str, Any]) -> None:
+def test_reasoning_comes_back_as_it_went_out(fields):
     said = written(CHAT, "deepseek/deepseek-chat", turn(read(CHAT, chat(fields))))["messages"][2]
     assert said == {"role": "assistant", "content": "4", **fields}
 
 
-def test_tool_calls_are_kept_as_written_and_marks_on_them_go_back_with_them() -> None:
+def test_tool_calls_are_kept_as_written_and_marks_on_them_go_back_with_them():
     """Also if they are no JSON. Gemini refuses a call whose thought signature it misses."""
     odd = [
         {"id": "a", "type": "function", "function": {"name": "calc", "arguments": "{broken"}},
@@ -286,7 +279,7 @@ def test_tool_calls_are_kept_as_written_and_marks_on_them_go_back_with_them() ->
     assert sent[2] == {"role": "assistant", "content": None, "tool_calls": marked}
 
 
-def test_a_remark_on_the_way_is_no_part_of_the_answer() -> None:
+def test_a_remark_on_the_way_is_no_part_of_the_answer():
     remark = item(words("Thinking about it."), phase="commentary")
     final = item(words("4"), phase="final_answer")
     assert read(RESPONSES, response(remark, final)).text == "4"
@@ -351,9 +344,7 @@ ENDINGS: dict[Wire, list[tuple[dict[str, Any], str, str, str]]] = {
     ("wire", "body", "outcome", "stop_reason", "text"),
     [(wire, *row) for wire in ENDINGS for row in ENDINGS[wire]],
 )
-def test_how_a_reply_ended(
-    wire: Wire, body: Any, outcome: str, stop_reason: str, text: str
-) -> None:
+def test_how_a_reply_ended(wire, body, outcome, stop_reason, text):
     reply = read(wire, body)
     assert (reply.outcome, reply.stop_reason, reply.text) == (outcome, stop_reason, text)
 
@@ -389,9 +380,7 @@ def test_how_a_reply_ended(
           )),
     ],
 )  # fmt: skip
-def test_what_nobody_here_has_heard_of_is_named(
-    wire: Wire, body: Any, kind: type[Exception], named: str
-) -> None:
+def test_what_nobody_here_has_heard_of_is_named(wire, body, kind, named):
     with pytest.raises(kind, match=named or None):
         read(wire, body)
 
@@ -427,7 +416,7 @@ def test_what_nobody_here_has_heard_of_is_named(
         )),
     ],
 )  # fmt: skip
-def test_a_200_that_holds_no_reply_is_malformed_with_its_bytes(wire: Wire, body: bytes) -> None:
+def test_a_200_that_holds_no_reply_is_malformed_with_its_bytes(wire, body):
     with pytest.raises(Malformed) as caught:
         wire.reply(200, {}, body)
     assert caught.value.body == body
@@ -456,22 +445,20 @@ DETAILS = {"prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 
         (RESPONSES, response(item(words("4"))), (120, 50, 64, 32)),
     ],
 )
-def test_cached_tokens_are_a_part_of_the_input(
-    wire: Wire, body: dict[str, Any], expected: tuple[int, ...]
-) -> None:
+def test_cached_tokens_are_a_part_of_the_input(wire, body, expected):
     got = read(wire, body).usage
     counts = (got.input_tokens, got.output_tokens, got.cache_read_tokens, got.cache_write_tokens)
     assert counts == expected
     assert not body["usage"] or orjson.loads(got.raw) == body["usage"]
 
 
-def test_the_model_that_served_a_call_is_told_and_the_host_of_a_routed_one() -> None:
+def test_the_model_that_served_a_call_is_told_and_the_host_of_a_routed_one():
     assert read(CHAT, chat()).served_model == "gpt-4o-mini-2024-07-18"
     assert read(CHAT, chat() | {"provider": "DeepInfra"}).served_model.endswith(" at DeepInfra")
     assert read(RESPONSES, response(item(words("4")))).served_model == "gpt-6-sol-2026-08-20"
 
 
-def test_logprobs_are_best_first_as_they_came_and_may_be_fewer_than_asked() -> None:
+def test_logprobs_are_best_first_as_they_came_and_may_be_fewer_than_asked():
     best = [{"token": "B", "logprob": -20.5}, {"token": "A", "bytes": [65], "logprob": 1e-9}]
     scored = [
         {"token": "A", "bytes": [65], "logprob": 1e-9, "top_logprobs": best},

@@ -11,7 +11,7 @@ from oversight.cache.address import store_key
 from oversight.cache.disk import DiskStore
 from oversight.cache.record import new_record, read_record
 from oversight.engine.extensions.mock.process import counts, serving
-from tests.command_line import ROOT, Command
+from tests.command_line import ROOT
 
 pytestmark = pytest.mark.wire
 
@@ -58,7 +58,7 @@ def stored_under(place: Path, identity: str) -> None:
         store.delete_many([record.key for record in old])
 
 
-def test_a_server_that_moves_is_not_paid_again(place: Path, command: Command, lab: str) -> None:
+def test_a_server_that_moves_is_not_paid_again(place, command, lab):
     first = command("run", "lab.yaml")
     asked = counts(lab)["requests"]
     assert first.code == 0 and asked > 0
@@ -69,7 +69,7 @@ def test_a_server_that_moves_is_not_paid_again(place: Path, command: Command, la
     assert counts(lab)["requests"] == asked
 
 
-def test_plan_tells_of_replies_under_another_name(place: Path, command: Command, lab: str) -> None:
+def test_plan_tells_of_replies_under_another_name(place, command, lab):
     command("run", "lab.yaml")
     stored_under(place, "http://10.0.0.1:8000/v1")
     told = command("plan", "lab.yaml").out
@@ -81,9 +81,7 @@ def test_plan_tells_of_replies_under_another_name(place: Path, command: Command,
     assert plan["models"][0]["stored"] == plan["models"][0]["calls"] == 2
 
 
-def test_a_complete_run_does_not_call_another_store_the_place_of_its_replies(
-    place: Path, command: Command, lab: str
-) -> None:
+def test_a_complete_run_does_not_call_another_store_the_place_of_its_replies(place, command, lab):
     told = f"replies     {place / 'store'}   (paid for: keep them"
     assert f"{told})" in command("run", "lab.yaml").err
     asked = counts(lab)["requests"]

@@ -17,7 +17,8 @@ from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.observer import Observer
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.values import RecordedCell
-from oversight.engine.run.run import Run, RunOptions
+from oversight.engine.run.run import Run
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.stop import StopToken
 from oversight.protocols import NaiveJudge, StatedJudge
 from tests.shipments import shipments
@@ -38,8 +39,8 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedSweep:
     return open_sweep(Path("s.yaml"))
 
 
-def options(folder: str = "run") -> RunOptions:
-    return RunOptions(Path("store"), Path(folder))
+def options(folder: str = "run") -> RunSettings:
+    return RunSettings(store=Path("store"), folder=Path(folder))
 
 
 class Diary(Observer):
@@ -79,9 +80,7 @@ class Until(Observer):
             self.stop_token.stop(EnoughIsEnough("enough"))
 
 
-async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(
-    loaded: LoadedSweep,
-) -> None:
+async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(loaded):
     one, other = Diary(Path("run")), Diary(Path("run"))
     with Run.open(loaded, options()) as run:
         assert await execute(run, one, other) is None
@@ -96,9 +95,8 @@ async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(
 
 
 async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_on(
-    loaded: LoadedSweep,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    loaded, monkeypatch
+):
     monkeypatch.setattr(group_commit, "MAX_GROUP", 1)
     monkeypatch.setattr(group_commit, "MAX_GROUPS", 0)
     with Run.open(loaded, options()) as run:
@@ -113,7 +111,7 @@ async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_
     assert len(diary.landed_cells) == len(again.sweep) - done
 
 
-def test_prices_are_a_parameter_in_python_too(loaded: LoadedSweep, tmp_path: Path) -> None:
+def test_prices_are_a_parameter_in_python_too(loaded, tmp_path):
     problems, protocols = shipments(1), [NaiveJudge(StatedJudge("openai/gpt-unheard-of"))]
     bad = tmp_path / "prices.toml"
     bad.write_text("openai = 3\n")
@@ -147,9 +145,9 @@ class Asked(Metrics):
 
 
 @pytest.mark.wire
-async def test_where_a_run_stands_is_told_while_it_goes_on(place: Path) -> None:
+async def test_where_a_run_stands_is_told_while_it_goes_on(place):
     watcher = Asked(0)
-    with Run.open(open_sweep(place / "small.yaml"), RunOptions(place / "store")) as run:
+    with Run.open(open_sweep(place / "small.yaml"), RunSettings(store=place / "store")) as run:
         assert await execute(run, watcher) is None
     before, after = watcher.before, watcher.after
     assert before.keys() == after.keys() == MEASURED.keys()

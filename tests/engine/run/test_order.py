@@ -6,7 +6,6 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from oversight.engine.sweep.sweep import Cell, Sweep
 from oversight.protocols import NaiveJudge, StatedJudge
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.transcript import Failure, Transcript, Verdict
-from tests.command_line import Command
 from tests.fakes import Scripted
 from tests.shipments import shipments
 from tests.virtual import run
@@ -125,9 +123,7 @@ class Work:
 
 @orders
 @pytest.mark.parametrize("lanes", [1, 8, LANES])
-def test_every_order_hands_out_each_cell_once_and_ends_for_all_lanes(
-    make: Make, lanes: int
-) -> None:
+def test_every_order_hands_out_each_cell_once_and_ends_for_all_lanes(make, lanes):
     work = Work(make, lambda cell, before: VERDICT)
     work.run(lanes)
     assert sorted(work.kept) == list(range(len(GRID)))
@@ -136,7 +132,7 @@ def test_every_order_hands_out_each_cell_once_and_ends_for_all_lanes(
 
 
 @orders
-def test_every_order_goes_on_where_every_third_cell_fails(make: Make) -> None:
+def test_every_order_goes_on_where_every_third_cell_fails(make):
     def end(cell: Cell, before: int) -> NotedOutcome:
         failed = Failure("unreadable", f"cell {'abcdefgh'[cell.place % 8]}")
         return NotedOutcome(failed, []) if cell.place % 3 == 0 else VERDICT
@@ -148,7 +144,7 @@ def test_every_order_goes_on_where_every_third_cell_fails(make: Make) -> None:
 
 @orders
 @pytest.mark.parametrize("fault", [Interrupted(2), Pending("a")], ids=["a stop", "a late reply"])
-def test_every_order_ends_where_a_cell_has_no_result(make: Make, fault: Exception) -> None:
+def test_every_order_ends_where_a_cell_has_no_result(make, fault):
     """At a stop nothing more begins than what lanes have in hand."""
     work = Work(make, lambda cell, before: fault if cell.place == 9 else VERDICT)
     work.run()
@@ -159,7 +155,7 @@ def test_every_order_ends_where_a_cell_has_no_result(make: Make, fault: Exceptio
 
 
 @orders
-def test_every_order_may_be_cancelled_while_lanes_wait_for_it(make: Make) -> None:
+def test_every_order_may_be_cancelled_while_lanes_wait_for_it(make):
     work = Work(make, lambda cell, before: VERDICT)
 
     async def main() -> None:
@@ -176,7 +172,7 @@ def test_every_order_may_be_cancelled_while_lanes_wait_for_it(make: Make) -> Non
     run(main())
 
 
-def test_waves_run_again_what_waits_and_nothing_else() -> None:
+def test_waves_run_again_what_waits_and_nothing_else():
     def end(cell: Cell, before: int) -> NotedOutcome | Exception:
         return Pending("a") if before < cell.place % 3 else VERDICT
 
@@ -216,7 +212,7 @@ def mute(call: Call) -> str:
     return "no idea" if call.model == "sim/mute" else SURE
 
 
-def test_a_row_begins_with_a_few_cells_and_ends_with_all_of_them() -> None:
+def test_a_row_begins_with_a_few_cells_and_ends_with_all_of_them():
     grid = sweep(NaiveJudge(GOOD))
     kept, halt, first = watched(grid, mute)
     assert sorted(kept) == list(range(len(grid)))
@@ -224,7 +220,7 @@ def test_a_row_begins_with_a_few_cells_and_ends_with_all_of_them() -> None:
     assert halt is None
 
 
-def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on() -> None:
+def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on():
     grid = sweep(NaiveJudge(GOOD), NaiveJudge(BAD))
     kept, halt, _ = watched(grid, mute)
     failed = [each for each in kept.values() if isinstance(each.outcome, Failure)]
@@ -236,7 +232,7 @@ def test_a_row_that_is_never_readable_is_paused_and_the_others_go_on() -> None:
     assert len(kept) == len(grid) and halt is None
 
 
-def test_failures_of_several_causes_pause_nothing() -> None:
+def test_failures_of_several_causes_pause_nothing():
     numbers = itertools.count()
 
     def fails(call: Call) -> str:
@@ -247,7 +243,7 @@ def test_failures_of_several_causes_pause_nothing() -> None:
     assert len(kept) == len(grid) and halt is None
 
 
-def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same_cause() -> None:
+def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same_cause():
     row = GRID.rows[0]
     alike, other = Failure("unreadable", "x"), Failure("TooLong", "y")
 
@@ -268,7 +264,7 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
     assert (after(alike), after(other)) == (1, FAILED_ALIKE)
 
 
-def test_where_nothing_is_billed_a_slow_row_is_opened_after_a_while() -> None:
+def test_where_nothing_is_billed_a_slow_row_is_opened_after_a_while():
     grid = sweep(NaiveJudge(GOOD))
     order = Canaries(Plain(grid.cells()), grid.rows, total=len(grid), patience=FREE_PATIENCE)
     begun: list[float] = []
@@ -284,7 +280,7 @@ def test_where_nothing_is_billed_a_slow_row_is_opened_after_a_while() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_the_last_cells_go_by_how_long_those_of_their_row_take(known: bool) -> None:
+def test_the_last_cells_go_by_how_long_those_of_their_row_take(known):
     grid = sweep(NaiveJudge(GOOD), NaiveJudge(StatedJudge("sim/slow")))
     steps = {row.address: n for n, row in enumerate(grid.rows)} if known else {}
     order = Canaries(
@@ -303,9 +299,7 @@ def test_the_last_cells_go_by_how_long_those_of_their_row_take(known: bool) -> N
     assert last == sorted(last, reverse=True) and set(last) == {0, 1}
 
 
-def test_a_run_whose_judge_is_never_readable_says_so_and_goes_on_when_told(
-    place: Path, command: Command
-) -> None:
+def test_a_run_whose_judge_is_never_readable_says_so_and_goes_on_when_told(place, command):
     sweep_file = {
         "problems": {"bundled": {"name": "arithmetic", "limit": 20}},
         "judges": [{"kind": "stated", "model": name} for name in ("sim/judge", "sim/mute")],

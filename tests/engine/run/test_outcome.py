@@ -1,8 +1,6 @@
 """Outcomes: a line each, read back as it was written, from a file and from the database."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -66,7 +64,7 @@ def verdicts(draw: st.DrawFn) -> Verdict:
 
 
 @given(st.sampled_from(CELLS), verdicts())
-def test_a_verdict_is_read_back_as_it_was_written(cell: Cell, verdict: Verdict) -> None:
+def test_a_verdict_is_read_back_as_it_was_written(cell, verdict):
     record = read_outcome(line(cell, verdict))
     assert record == outcome_of(cell, verdict)
     assert (record.place, record.cell, record.side, record.draw) == (
@@ -90,21 +88,21 @@ def test_a_verdict_is_read_back_as_it_was_written(cell: Cell, verdict: Verdict) 
 
 
 @given(st.sampled_from(CELLS), failures)
-def test_a_failure_is_read_back_as_it_was_written(cell: Cell, failure: Failure) -> None:
+def test_a_failure_is_read_back_as_it_was_written(cell, failure):
     record = read_outcome(line(cell, failure))
     assert (record.place, record.probs, record.failure) == (cell.place, None, failure)
     assert (record.measures, record.counts, record.captured) == ({}, {}, None)
 
 
 @given(verdicts() | failures)
-def test_equal_outcomes_are_equal_bytes_on_one_line(outcome: Verdict | Failure) -> None:
+def test_equal_outcomes_are_equal_bytes_on_one_line(outcome):
     written = line(CELLS[0], outcome)
     assert written == line(CELLS[0], outcome)
     assert written.count(b"\n") == 1
     assert written.endswith(b"\n")
 
 
-def test_a_line_holds_what_the_cell_is_and_what_came_of_it_and_no_more() -> None:
+def test_a_line_holds_what_the_cell_is_and_what_came_of_it_and_no_more():
     verdict = Verdict((0.75, 0.25), TRANSCRIPT, (Judgement((0.75, 0.25), captured=0.5),))
     cell = CELLS[1]
     assert orjson.loads(line(cell, verdict)) == {
@@ -122,14 +120,14 @@ def test_a_line_holds_what_the_cell_is_and_what_came_of_it_and_no_more() -> None
     }
 
 
-def test_a_cell_is_known_by_its_contents_and_not_by_its_place() -> None:
+def test_a_cell_is_known_by_its_contents_and_not_by_its_place():
     half = Sweep("other", SWEEP.problems[1:], SWEEP.rows)
     ids = {cell.id: cell for cell in CELLS}
     assert len(ids) == len(CELLS)
     assert all(cell.id in ids and cell.place != ids[cell.id].place for cell in half.cells())
 
 
-def test_a_place_tells_the_problem_of_its_cell() -> None:
+def test_a_place_tells_the_problem_of_its_cell():
     numbers = [SWEEP.problem_at(cell.place) for cell in CELLS]
     assert [SWEEP.problems[number] for number in numbers] == [cell.problem for cell in CELLS]
     assert all(cell.place in SWEEP.span(n) for n, cell in zip(numbers, CELLS, strict=True))
@@ -147,7 +145,7 @@ def test_a_place_tells_the_problem_of_its_cell() -> None:
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_whatever_moves_an_outcome_moves_the_identity_of_the_sweep(other: dict[str, Any]) -> None:
+def test_whatever_moves_an_outcome_moves_the_identity_of_the_sweep(other):
     assert replace(SWEEP, **other).identity != SWEEP.identity
 
 
@@ -169,15 +167,13 @@ def test_whatever_moves_an_outcome_moves_the_identity_of_the_sweep(other: dict[s
         line(CELLS[0], Verdict((1.0, 0.0), TRANSCRIPT)).replace(b"[1.0,0.0]", b"[1.0,0.5]"),
     ],
 )
-def test_what_is_no_outcome_is_refused(text: bytes) -> None:
+def test_what_is_no_outcome_is_refused(text):
     with pytest.raises(ValueError):
         read_outcome(text)
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLAIN), verdicts() | failures), max_size=6))
-def test_an_outcome_is_the_same_from_the_database(
-    tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[Cell, Verdict | Failure]]
-) -> None:
+def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
     path, kept = tmp_path_factory.mktemp("run") / "s", dict[int, OutcomeRecord]()
     with folder(path) as run:
         for cell, end in cells:
@@ -190,7 +186,7 @@ def test_an_outcome_is_the_same_from_the_database(
     assert [each.line for each in found.values()] == [kept[n].line for n in sorted(kept)]
 
 
-def test_a_few_outcomes_are_read_without_a_look_at_the_others(tmp_path: Path) -> None:
+def test_a_few_outcomes_are_read_without_a_look_at_the_others(tmp_path):
     with folder(tmp_path) as run:
         assert RunReader(tmp_path).records([0]) == {}
         land(run, [PLAIN[7], PLAIN[0], PLAIN[5]], failed=[5])

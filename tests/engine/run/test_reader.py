@@ -16,14 +16,12 @@ from oversight.cache.bounded import STEPS, open_bounded
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError
-from oversight.engine.models.accounting.journal import FILE as JOURNAL
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
 from oversight.engine.run.lock import LOCK_FILE
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
 from tests.command_line import Command, environment
-from tests.engine.conftest import Finished
 from tests.own_protocol import STEEL
 from tests.run_folders import noted
 
@@ -39,12 +37,12 @@ draws: 2
 READING: tuple[tuple[str, ...], ...] = (
     ("report", "run", "--json", "--measures"),
     ("compare", "run", "--json"),
-    ("plot", "run", "--kind", "lift", "--data", "-"),
-    ("plot", "run", "--kind", "heat", "--data", "-"),
-    ("plot", "run", "--kind", "frontier", "--data", "-"),
+    ("export", "plot", "run", "--kind", "lift", "--data", "-"),
+    ("export", "plot", "run", "--kind", "heat", "--data", "-"),
+    ("export", "plot", "run", "--kind", "frontier", "--data", "-"),
     ("measure", "frontier", "run", "--json"),
     ("show", "run", "--json"),
-    ("search", "run", "nats", "weight", "--json"),
+    ("show", "run", "--search", "nats weight", "--json"),
     ("export", "tables", "run", "--format", "jsonl", "-o", "frames"),
     ("view", "run", "--write", "site"),
 )
@@ -96,8 +94,8 @@ def read_all(command: Command, run: str = "run") -> list[str]:
 
 @pytest.mark.parametrize("what", ["gone", "edited", "moved"])
 def test_a_run_reads_the_same_whatever_becomes_of_its_code_and_its_machine(
-    what: str, run: Path, place: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    what, run, place, command, monkeypatch
+):
     before = read_all(command)
     steel = place / "steel.py"
     if what == "edited":
@@ -117,9 +115,7 @@ def test_a_run_reads_the_same_whatever_becomes_of_its_code_and_its_machine(
 
 
 @pytest.mark.wire
-def test_reading_executes_nothing_of_a_foreign_folder_and_connects_to_nothing(
-    run: Path, place: Path
-) -> None:
+def test_reading_executes_nothing_of_a_foreign_folder_and_connects_to_nothing(run, place):
     (run / "steel.py").write_text(STEEL)
     elsewhere = "postgresql://team@127.0.0.1:9/x"
     noted(run, store=elsewhere, sweep_folder=".")
@@ -135,7 +131,7 @@ def test_reading_executes_nothing_of_a_foreign_folder_and_connects_to_nothing(
     assert not list(place.rglob("executed"))
 
 
-def test_links_pipes_and_false_claims_are_refused_by_name(run: Path, place: Path) -> None:
+def test_links_pipes_and_false_claims_are_refused_by_name(run, place):
     (place / "secret").write_text("secret")
     kept = (run / RUN_DB).read_bytes()
     for make in (lambda f: f.symlink_to(place / "secret"), os.mkfifo):
@@ -165,7 +161,7 @@ ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
 
 
 @pytest.mark.parametrize("name", ["cells", "calls", "meta", "sqlite_stat1"])
-def test_a_view_for_a_table_of_a_run_is_refused(name: str, finished: Finished) -> None:
+def test_a_view_for_a_table_of_a_run_is_refused(name, finished):
     with closing(sqlite3.connect(finished.folder / RUN_DB)) as db, db:
         db.execute(f"DROP TABLE IF EXISTS {name}")
         if name.startswith("sqlite"):
@@ -176,7 +172,7 @@ def test_a_view_for_a_table_of_a_run_is_refused(name: str, finished: Finished) -
         _ = RunReader(finished.folder).tables
 
 
-def test_a_view_for_the_replies_of_a_store_is_refused(place: Path, finished: Finished) -> None:
+def test_a_view_for_the_replies_of_a_store_is_refused(place, finished):
     with closing(sqlite3.connect(place / "store" / "cache.db")) as db, db:
         db.execute("DROP TABLE Cache")
         db.execute(f"CREATE VIEW Cache AS {ENDLESS}")
@@ -184,9 +180,7 @@ def test_a_view_for_the_replies_of_a_store_is_refused(place: Path, finished: Fin
         ReadOnlyStore(place / "store")
 
 
-def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(
-    tmp_path: Path,
-) -> None:
+def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(tmp_path):
     file = tmp_path / "db"
     with closing(open_bounded(file.as_uri(), file)) as db:
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):
@@ -197,8 +191,8 @@ def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(
         assert db.execute(longer).fetchone() == (STEPS // 5,)
 
 
-@pytest.mark.parametrize("name", [LOCK_FILE, LEDGER_FILE, JOURNAL, RUN_DB, "sweep.yaml"])
-def test_nothing_waits_for_a_pipe(name: str, finished: Finished, command: Command) -> None:
+@pytest.mark.parametrize("name", [LOCK_FILE, LEDGER_FILE, RUN_DB, "sweep.yaml"])
+def test_nothing_waits_for_a_pipe(name, finished, command):
     (finished.folder / name).unlink(missing_ok=True)
     os.mkfifo(finished.folder / name)
     for words in (

@@ -1,4 +1,4 @@
-"""`oversight run`: from a sweep file to its report, and again."""
+"""`oversight run`: from a sweep file to its report, and again; how a run is begun and shown."""
 
 import json
 import re
@@ -8,16 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from oversight.engine.views.api.library import run
+from oversight.protocols.agents.agent import Agent
+from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms.baselines import Propaganda
 from tests import starting
-from tests.command_line import Command, calls, environment, oversight
-from tests.engine.conftest import Finished
-from tests.run_folders import cut, everything, len_of, only_run, outcomes, with_failures, written
+from tests.command_line import ROOT, calls, environment, oversight
+from tests.run_folders import cut, everything, len_of, only_run, outcomes, written
+from tests.shipments import shipments
 
 # Start to end.
 
 
 @pytest.mark.wire
-def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place: Path) -> None:
+def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place):
     ran = oversight("run", "small.yaml", cwd=place)
     assert ran.code == 0
     assert "\n\nsmall: agent score difference (Brier, -2 to 2; higher favours truth)" in ran.out
@@ -43,9 +47,7 @@ def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place
     }
 
 
-def test_another_run_of_the_sweep_is_answered_by_the_store_alone(
-    place: Path, command: Command, finished: Finished
-) -> None:
+def test_another_run_of_the_sweep_is_answered_by_the_store_alone(place, command, finished):
     second = command("run", "small.yaml", "--run-folder", "two")
     assert (second.code, second.out) == (0, finished.told.out)
     first = calls(finished.told.err)
@@ -55,72 +57,11 @@ def test_another_run_of_the_sweep_is_answered_by_the_store_alone(
     assert written(finished.folder) == written(place / "two")
 
 
-def test_what_does_not_change_outcomes_goes_on_in_the_same_folder(
-    place: Path, command: Command, finished: Finished
-) -> None:
-    for words in (("--set", "max_cells=2"), ("--score", "log", "--json")):
-        assert "already complete" in command("run", "small.yaml", *words).err
-    assert only_run(place) == finished.folder
-
-
-def test_a_dry_run_leaves_nothing(place: Path, command: Command) -> None:
-    before = everything(place)
-    ran = command("plan", "small.yaml", "--dry-run")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out == "small.yaml: fine. 40 cells; models: sim/judge, sim/strong, sim/weak\n"
-    assert everything(place) == before
-
-
-def test_a_retired_model_is_refused_unless_a_server_of_ones_own_answers_for_it(
-    place: Path, command: Command
-) -> None:
-    dry = ("plan", "small.yaml", "--dry-run", "--set", "judges=openai/o1")
-    ran = command(*dry)
-    assert ran.code == 2
-    assert "openai/o1: its vendor stopped serving it on 2026-10-23" in ran.err
-    own = '{openai: {base_url: "http://127.0.0.1:9/v1"}}'
-    told = command(*dry, "--set", f"providers={own}").err
-    assert told.startswith("OPENAI_API_KEY is not set") and "stopped" not in told
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("run", "no.yaml"), "no.yaml: no such file; start one with: oversight init no.yaml"),
-        (
-            ("run", "small.yaml", "--set", "protocols.debate.round=3"),
-            "--set protocols.debate.round=3: protocols.debate.round: no such setting; "
-            "did you mean 'rounds'?\n  settings of debate: horizon, opponent, rounds, simultaneous",
-        ),
-        (("run", "."), ". is a folder; name the sweep file"),
-        (("run", "small.yaml", "--limit", "0"), "Invalid value for '--limit'"),
-        (("run", "small.yaml", "--cahce", "off"), "No such option"),
-        (("run",), "Missing argument 'SWEEP'"),
-        (("rum", "small.yaml"), "No such command 'rum'"),
-        (("report", "."), ". is no run folder: it has no run.db"),
-        (("replay", "nowhere"), "no run folder in runs has a name that begins with 'nowhere'"),
-        (("run", "small.yaml", "--run-folder", "."), ". is no run folder, and holds small.yaml"),
-        (
-            ("run", "small.yaml", "--store", "small.yaml"),
-            "small.yaml is a file, and a store is a folder",
-        ),
-    ],
-)
-def test_what_the_user_got_wrong_ends_with_code_2_and_is_told_in_plain_words(
-    place: Path, command: Command, words: tuple[str, ...], message: str
-) -> None:
-    ran = command(*words)
-    assert (ran.code, ran.out) == (2, "")
-    assert message in ran.err
-    assert "Traceback" not in ran.err
-    assert not (place / "runs").exists()
-
-
 # Failures.
 
 
 @pytest.mark.usefixtures("muddled")
-def test_failed_cells_end_with_code_1_and_are_counted(place: Path, command: Command) -> None:
+def test_failed_cells_end_with_code_1_and_are_counted(place, command):
     ran = command("run", "small.yaml", "--json")
     assert ran.code == 1
     told = json.loads(ran.out)
@@ -136,24 +77,10 @@ def test_failed_cells_end_with_code_1_and_are_counted(place: Path, command: Comm
     assert f"failed cells: {len(failed)} unreadable" in text
 
 
-def test_failed_cells_are_run_again_when_asked_for_and_not_otherwise(
-    command: Command, finished: Finished
-) -> None:
-    folder = finished.folder
-    before = with_failures(folder, "Overloaded", {3, 7, 30})
-    assert command("run", "small.yaml").code == 1
-    ran = command("run", "small.yaml", "--retry-failed")
-    assert ran.code == 0
-    assert "running 3 failed cells again" in ran.err
-    assert written(folder) == before
-
-
 # Modes of the store.
 
 
-def test_refresh_asks_for_everything_once_more(
-    place: Path, command: Command, finished: Finished
-) -> None:
+def test_refresh_asks_for_everything_once_more(place, command, finished):
     again = command("run", "small.yaml", "--cache", "refresh", "--run-folder", "fresh")
     assert calls(again.err).new == calls(finished.told.err).new
     assert written(place / "fresh") == written(finished.folder)
@@ -161,9 +88,7 @@ def test_refresh_asks_for_everything_once_more(
     assert "to ask for all of it again, name a new folder with --run-folder" in done.err
 
 
-def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(
-    place: Path, command: Command, finished: Finished
-) -> None:
+def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(place, command, finished):
     off = ("--cache", "off", "--run-folder", "off", "--store", "other")
     command("run", "small.yaml", *off)
     # A cell may find what an earlier one of the same run has stored; none finds more.
@@ -172,9 +97,7 @@ def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(
     assert written(place / "off") == written(finished.folder)
 
 
-def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(
-    place: Path, command: Command, finished: Finished
-) -> None:
+def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(place, command, finished):
     cut(finished.folder, 0)
     shutil.rmtree(place / "store")
     words = ("run", "small.yaml")
@@ -191,18 +114,8 @@ def test_a_store_that_lost_replies_is_told_and_not_paid_again_in_silence(
 # First steps.
 
 
-def test_the_file_that_init_writes_runs_as_it_is(place: Path, command: Command) -> None:
-    first = command("init", "deep/mine.yaml")
-    assert (first.code, first.out) == (0, "")
-    assert "oversight run deep/mine.yaml" in first.err
-    assert command("init", "deep/mine.yaml").code == 2
-    ran = command("run", "deep/mine.yaml", "--limit", "2")
-    assert ran.code == 0
-    assert "lift" in ran.out
-
-
 @pytest.mark.wire
-def test_the_demo_needs_nothing_and_leaves_a_run_to_look_into(place: Path) -> None:
+def test_the_demo_needs_nothing_and_leaves_a_run_to_look_into(place):
     ran = oversight("demo", cwd=place)
     assert ran.code == 0
     assert "\n\ndemo: agent score difference" in ran.out
@@ -213,7 +126,7 @@ def test_the_demo_needs_nothing_and_leaves_a_run_to_look_into(place: Path) -> No
 
 @pytest.mark.wire
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_result_that_cannot_be_written_is_told_without_a_traceback(place: Path) -> None:
+def test_a_result_that_cannot_be_written_is_told_without_a_traceback(place):
     with open("/dev/full", "w") as full:
         done = starting.run(
             [sys.executable, "-m", "oversight.engine", "run", "small.yaml"],
@@ -224,3 +137,26 @@ def test_a_result_that_cannot_be_written_is_told_without_a_traceback(place: Path
     assert done.returncode == 3
     assert "the result could not be written: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+def test_a_notebook_is_shown_the_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    report = run([Propaganda(StatedJudge("sim/judge"), Agent("sim/strong"))], shipments(3))
+    assert report._repr_markdown_() == report.table("markdown")
+    assert len(repr(report)) < 200
+
+
+@pytest.mark.wire
+def test_what_init_writes_can_be_rehearsed_as_it_says(place, command):
+    command("init", "mine.yaml")
+    assert "oversight rehearse THIS-FILE" in (place / "mine.yaml").read_text()
+    ran = command("rehearse", "mine.yaml", "--limit", "1", "--profile", "calm", "--speed", "50")
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")))
+def test_every_example_can_be_started_from(place, command, example):
+    assert command("init", "mine.yaml", "--example", example.stem).code == 0
+    assert (place / "mine.yaml").read_text() == example.read_text()
+    help = command("init", "--help").out
+    assert example.stem in help

@@ -13,8 +13,8 @@ from oversight.engine.run.record.schema import RUN_DB
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import RecordedCell
 from oversight.protocols.transcript import Verdict
-from tests.command_line import Command
-from tests.run_folders import recorded, written
+from tests.command_line import run_in
+from tests.run_folders import moved, recorded, written
 
 pytestmark = pytest.mark.wire
 
@@ -39,17 +39,22 @@ def said(run: Path) -> list[bytes]:
         return [said_in(cell) for cell in tables.cells()]
 
 
-@pytest.fixture
-def run(place: Path, command: Command) -> Path:
-    (place / "said.yaml").write_text(SWEEP)
-    ran = command("run", "said.yaml", "--run-folder", "run")
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory) -> Path:
+    place = tmp_path_factory.mktemp("said")
+    ran = run_in(place, "said.yaml", SWEEP, "--run-folder", "run")
     assert ran.code in (0, 1), ran.err
+    return place
+
+
+@pytest.fixture
+def run(place: Path, run_once: Path) -> Path:
+    shutil.copytree(run_once, place, dirs_exist_ok=True)
+    moved(place / "run", run_once, place)
     return place / "run"
 
 
-def test_parts_and_a_run_made_again_record_the_same(
-    run: Path, command: Command, place: Path
-) -> None:
+def test_parts_and_a_run_made_again_record_the_same(run, command, place):
     expected = said(run)
     for n in (1, 2):
         words = ("--part", f"{n}/2", "--run-folder", f"parts/{n}")
@@ -63,9 +68,7 @@ def test_parts_and_a_run_made_again_record_the_same(
     assert said(run) == expected
 
 
-def test_lines_that_were_lost_follow_from_the_cells_without_a_call(
-    run: Path, command: Command
-) -> None:
+def test_lines_that_were_lost_follow_from_the_cells_without_a_call(run, command):
     before = written(run)
     (run / "outcomes.jsonl").unlink()
     ran = command("run", "said.yaml", "--run-folder", "run")
@@ -74,17 +77,31 @@ def test_lines_that_were_lost_follow_from_the_cells_without_a_call(
     assert written(run) == before
 
 
-def test_a_damaged_run_is_refused_in_one_line_and_made_again_from_its_store(
-    run: Path, command: Command
-) -> None:
+def test_a_damaged_run_is_refused_in_one_line_and_made_again_from_its_store(run, command):
     before = written(run)
     (run / RUN_DB).write_bytes((run / RUN_DB).read_bytes()[:20_000])
     ran = command("run", "said.yaml", "--run-folder", "run")
     assert ran.code == 2
-    assert "run.db is damaged" in ran.err and "oversight record run" in ran.err
-    made = command("record", "run")
+    assert "run.db is damaged" in ran.err and "oversight cache rebuild run" in ran.err
+    made = command("cache", "rebuild", "run")
     assert made.code == 0, made.err
     assert written(run) == before
+
+
+@pytest.mark.parametrize("flags", [("--limit", "3", "--set", "draws=2"), ("--part", "2/2")])
+def test_a_lost_run_is_made_again_without_saying_what_it_was_started_with(
+    place, command, flags
+) -> None:
+    (place / "said.yaml").write_text(SWEEP)
+    assert command("run", "said.yaml", "--run-folder", "run", *flags).code in (0, 1)
+    run = place / "run"
+    before, sweep = written(run), (run / "sweep.yaml").read_bytes()
+    assert sweep.startswith(SWEEP.encode())
+    (run / RUN_DB).unlink()
+    (run / "outcomes.jsonl").unlink()
+    made = command("cache", "rebuild", "run")
+    assert made.code == 0, made.err
+    assert (written(run), (run / "sweep.yaml").read_bytes()) == (before, sweep)
 
 
 def cells_of(run: Path, protocol: str) -> list[RecordedCell]:
@@ -94,7 +111,7 @@ def cells_of(run: Path, protocol: str) -> list[RecordedCell]:
         return [cell for cell in tables.cells() if cell.row in rows]
 
 
-def test_candidates_their_ratings_and_the_choice_are_recorded(run: Path) -> None:
+def test_candidates_their_ratings_and_the_choice_are_recorded(run):
     chosen = 0
     for cell in cells_of(run, "consultancy"):
         drafts = [call for call in cell.calls if call.role == "draft"]
@@ -110,7 +127,7 @@ def test_candidates_their_ratings_and_the_choice_are_recorded(run: Path) -> None
     assert chosen
 
 
-def test_refinements_checks_and_beliefs_on_the_way_are_recorded(run: Path) -> None:
+def test_refinements_checks_and_beliefs_on_the_way_are_recorded(run):
     debates = [call for cell in cells_of(run, "debate") for call in cell.calls]
     assert {"draft", "criticise", "ranking", "rewrite", "rate", "side", "judge"} <= {
         call.role for call in debates
@@ -118,7 +135,7 @@ def test_refinements_checks_and_beliefs_on_the_way_are_recorded(run: Path) -> No
     assert all(call.role and call.seat for call in debates)
 
 
-def test_what_it_took_is_there_for_each_call(run: Path) -> None:
+def test_what_it_took_is_there_for_each_call(run):
     with RunTables.open(run) as tables:
         cells = list(tables.cells())
     took = [json.loads(taken_by(cell))["calls"] for cell in cells]
@@ -127,7 +144,7 @@ def test_what_it_took_is_there_for_each_call(run: Path) -> None:
     assert sum(each["output_tokens"] for calls in took for each in calls) > 0
 
 
-def test_failures_that_are_run_again_are_recorded_anew(run: Path, command: Command) -> None:
+def test_failures_that_are_run_again_are_recorded_anew(run, command):
     failed = [record.place for record in RunReader(run).outcomes() if record.failure is not None]
     assert failed, "the unruly model fails some cells"
     expected = said(run)

@@ -18,7 +18,7 @@ from oversight.engine.run.reader import Follower, RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
 from oversight.engine.run.run_folder import OUTCOMES, SWEEP
-from oversight.engine.sweep.sweep import Cell, Sweep
+from oversight.engine.sweep.sweep import Sweep
 from tests.disks import disk, read_only
 from tests.run_folders import (
     CELLS,
@@ -37,7 +37,7 @@ from tests.run_folders import (
 from tests.starting import Started
 
 
-def test_a_run_folder_holds_its_sweep_and_its_problems(path: Path) -> None:
+def test_a_run_folder_holds_its_sweep_and_its_problems(path):
     with folder(path):
         pass
     assert (path / SWEEP).read_bytes() == TEXT
@@ -46,7 +46,7 @@ def test_a_run_folder_holds_its_sweep_and_its_problems(path: Path) -> None:
     assert read_manifest(path).identity == GRID.identity
 
 
-def test_what_landed_is_there_again(half: Path) -> None:
+def test_what_landed_is_there_again(half):
     with folder(half) as run:
         assert [run.has(cell.place) for cell in CELLS] == [True] * 4 + [False] * 4
         assert (run.finished, run.failed, run.complete) == (4, 0, False)
@@ -57,7 +57,7 @@ def test_what_landed_is_there_again(half: Path) -> None:
     assert b"".join(recorded(half)) == written(half)
 
 
-def test_a_cell_that_is_none_of_the_sweep_is_refused_by_name(half: Path) -> None:
+def test_a_cell_that_is_none_of_the_sweep_is_refused_by_name(half):
     beyond = ended(structs.replace(CELLS[0], place=8), end_of(CELLS[0]))
     with closing(RunDatabase(half)) as database:
         database.write([beyond])
@@ -68,7 +68,7 @@ def test_a_cell_that_is_none_of_the_sweep_is_refused_by_name(half: Path) -> None
         outcomes(half)
 
 
-def test_lines_go_when_a_run_goes_on_and_are_there_again_when_it_settles(half: Path) -> None:
+def test_lines_go_when_a_run_goes_on_and_are_there_again_when_it_settles(half):
     """Settled, resumed, settled again."""
     with folder(half) as run:
         land(run, CELLS[4:], failed=[5])
@@ -83,9 +83,7 @@ def test_lines_go_when_a_run_goes_on_and_are_there_again_when_it_settles(half: P
     assert written(half) == b"".join(map(outcome, CELLS)) != first
 
 
-def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_again(
-    half: Path,
-) -> None:
+def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_again(half):
     again = list[None]()
     follower = Follower(RunReader(half), lambda: again.append(None))
     with folder(half) as run:
@@ -102,8 +100,8 @@ def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_ag
 
 @given(st.permutations(CELLS), st.sets(st.integers(0, 7)))
 def test_a_settled_run_is_the_same_to_the_byte_in_whatever_order_it_landed(
-    tmp_path_factory: pytest.TempPathFactory, order: list[Cell], failed: set[int]
-) -> None:
+    tmp_path_factory, order, failed
+):
     path = tmp_path_factory.mktemp("run") / "s"
     with folder(path) as run:
         land(run, order, sorted(failed))
@@ -114,7 +112,7 @@ def test_a_settled_run_is_the_same_to_the_byte_in_whatever_order_it_landed(
     assert [record.place for record in outcomes(path)] == list(range(8))
 
 
-def test_failures_are_forgotten_and_the_rest_stays(path: Path) -> None:
+def test_failures_are_forgotten_and_the_rest_stays(path):
     with folder(path) as run:
         land(run, CELLS, failed=[1, 5])
         assert run.forget_failures() == (1, 5)
@@ -126,7 +124,7 @@ def test_failures_are_forgotten_and_the_rest_stays(path: Path) -> None:
     assert written(path) == b"".join(map(outcome, CELLS))
 
 
-def test_the_folder_of_another_sweep_is_refused_by_name(half: Path) -> None:
+def test_the_folder_of_another_sweep_is_refused_by_name(half):
     other = Sweep("t", GRID.problems, GRID.rows)
     assert refused(half, other) == (
         f"{half} belongs to another sweep (s, 8 cells); choose another folder with --run-folder"
@@ -143,7 +141,7 @@ def test_the_folder_of_another_sweep_is_refused_by_name(half: Path) -> None:
         (None, "Expected `object`, got `int`"),
     ],
 )
-def test_a_manifest_that_is_none_is_told(half: Path, content: bytes | None, message: str) -> None:
+def test_a_manifest_that_is_none_is_told(half, content, message):
     if content is None:
         content = encoded(read_manifest(half)).replace(b'"rows": {', b'"rows": 5, "codes": {')
     with closing(RunDatabase(half)) as database:
@@ -160,9 +158,7 @@ def test_a_manifest_that_is_none_is_told(half: Path, content: bytes | None, mess
         {RUN_DB: b"my own database"},
     ],
 )
-def test_a_folder_of_the_users_is_never_written_into(
-    tmp_path: Path, theirs: dict[str, bytes]
-) -> None:
+def test_a_folder_of_the_users_is_never_written_into(tmp_path, theirs):
     for name, content in theirs.items():
         (tmp_path / name).write_bytes(content)
     (strange,) = theirs
@@ -173,9 +169,7 @@ def test_a_folder_of_the_users_is_never_written_into(
 
 
 @pytest.mark.parametrize("made", [(), (SWEEP,), (SWEEP, RUN_DB)])
-def test_a_folder_whose_making_was_cut_off_is_made_whole(
-    half: Path, tmp_path: Path, made: tuple[str, ...]
-) -> None:
+def test_a_folder_whose_making_was_cut_off_is_made_whole(half, tmp_path, made):
     path = tmp_path / "cut"
     path.mkdir()
     for name in made:
@@ -187,24 +181,24 @@ def test_a_folder_whose_making_was_cut_off_is_made_whole(
     assert {SWEEP, RUN_DB, "lock"} == {each.name for each in path.iterdir()}
 
 
-def test_a_folder_that_lost_its_database_is_told_how_to_make_it_again(half: Path) -> None:
+def test_a_folder_that_lost_its_database_is_told_how_to_make_it_again(half):
     (half / "ledger").touch()
     (half / RUN_DB).unlink()
     told = refused(half)
-    assert f"{half} has lost its run.db" in told and f"oversight record {half}" in told
+    assert f"{half} has lost its run.db" in told and f"oversight cache rebuild {half}" in told
     with pytest.raises(RunFolderError, match=r"has no run\.db; make it again"):
         read_manifest(half)
     assert {each.name for each in half.iterdir()} == {SWEEP, "lock", "ledger"}
 
 
-def test_a_file_in_the_way_is_told(path: Path) -> None:
+def test_a_file_in_the_way_is_told(path):
     path.parent.mkdir()
     path.write_text("x")
     assert refused(path) == f"{path} is a file, and a folder is needed: name another"
 
 
 @pytest.mark.wire
-def test_a_folder_that_is_read_only_is_told_and_can_be_read(half: Path) -> None:
+def test_a_folder_that_is_read_only_is_told_and_can_be_read(half):
     with read_only(half):
         assert refused(half).startswith(f"{half} cannot be written: ")
         assert holder(half) is None
@@ -215,7 +209,7 @@ MANY = Sweep("s", GRID.problems, GRID.rows, draws=50)
 
 
 @pytest.mark.wire
-def test_a_full_disk_loses_no_cell_and_the_run_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_a_full_disk_loses_no_cell_and_the_run_goes_on_when_there_is_room(tmp_path):
     cells = list(MANY.cells())
     path = tmp_path / "disk" / "run"
     with disk(tmp_path / "disk") as small:
@@ -239,7 +233,7 @@ def test_a_full_disk_loses_no_cell_and_the_run_goes_on_when_there_is_room(tmp_pa
 
 
 @pytest.mark.wire
-def test_a_run_that_cannot_be_settled_for_want_of_room_is_as_it_was(tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_settled_for_want_of_room_is_as_it_was(tmp_path):
     cells = list(MANY.cells())
     path = tmp_path / "disk" / "run"
     with disk(tmp_path / "disk") as small, folder(path, MANY) as run:
@@ -256,7 +250,7 @@ def test_a_run_that_cannot_be_settled_for_want_of_room_is_as_it_was(tmp_path: Pa
         assert written(path) == b"".join(map(outcome, cells))
 
 
-def test_a_store_that_has_fewer_replies_than_the_run_left_in_it_is_told(half: Path) -> None:
+def test_a_store_that_has_fewer_replies_than_the_run_left_in_it_is_told(half):
     with folder(half) as run:
         run.check_store(1, Path("/store"))
         with pytest.raises(RunFolderError, match="1 or more there"):
@@ -283,9 +277,7 @@ sys.stdin.read()
 
 
 @pytest.mark.wire
-def test_who_only_looks_at_the_lock_keeps_nobody_from_running(
-    half: Path,
-) -> None:
+def test_who_only_looks_at_the_lock_keeps_nobody_from_running(half):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     other = Started([sys.executable, "-c", LOOKING, str(half)], **pipes)
     assert other.stdout and other.stdout.readline() == "ready\n"
@@ -302,7 +294,7 @@ def test_who_only_looks_at_the_lock_keeps_nobody_from_running(
     assert entered.is_set()
 
 
-def test_one_folder_is_not_run_twice_in_one_process_either(half: Path) -> None:
+def test_one_folder_is_not_run_twice_in_one_process_either(half):
     with folder(half):
         assert "another process (pid " in refused(half)
     with folder(half):

@@ -108,7 +108,7 @@ def about(n: int) -> Callable[[Call], bool]:
     return lambda call: f"Shipment {n}:" in prompt(call).system
 
 
-def test_every_cell_has_its_outcome_once() -> None:
+def test_every_cell_has_its_outcome_once():
     grid = sweep(NaiveJudge(JUDGE), Propaganda(JUDGE, Agent("sim/it")), problems=5, draws=2)
     kept, stop_token = ran(grid, Scripted(lambda call: SURE))
     assert kept.kinds == ["ok"] * len(grid) == ["ok"] * 40
@@ -126,7 +126,7 @@ def test_every_cell_has_its_outcome_once() -> None:
         (ExceptionGroup("in", [ExceptionGroup("in", [KeyError("b")])]), "crash", "KeyError: 'b'"),
     ],
 )
-def test_one_bad_cell_stops_no_other(fault: Exception, kind: str, message: str) -> None:
+def test_one_bad_cell_stops_no_other(fault, kind, message):
     kept, stop_token = ran(sweep(problems=3), failing(about(1), fault))
     assert kept.kinds == ["ok", "ok", kind, kind, "ok", "ok"]
     failure = kept[2]
@@ -135,7 +135,7 @@ def test_one_bad_cell_stops_no_other(fault: Exception, kind: str, message: str) 
     assert stop_token.halt is None
 
 
-def test_a_muddled_reply_stands_in_the_failure_and_a_refusal_is_told_from_it() -> None:
+def test_a_muddled_reply_stands_in_the_failure_and_a_refusal_is_told_from_it():
     def answer(call: Call) -> Reply:
         return Reply("I would rather not.", outcome="refused" if about(0)(call) else "ok")
 
@@ -145,9 +145,7 @@ def test_a_muddled_reply_stands_in_the_failure_and_a_refusal_is_told_from_it() -
     assert all(len(each.call) == 64 for each in kept.values())
 
 
-def test_a_crash_is_logged_once_with_its_cell_and_its_traceback(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_crash_is_logged_once_with_its_cell_and_its_traceback(caplog):
     grid = sweep(problems=1)
     with caplog.at_level(logging.ERROR):
         ran(grid, failing(lambda call: True, RuntimeError("a bug")))
@@ -156,9 +154,7 @@ def test_a_crash_is_logged_once_with_its_cell_and_its_traceback(
     assert "a bug" in str(record.exc_info)
 
 
-def test_text_that_cannot_be_written_is_replaced_in_a_failure(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_text_that_cannot_be_written_is_replaced_in_a_failure(caplog):
     # A captured record of half a character could not be handed from one process to another.
     caplog.set_level(logging.CRITICAL, "oversight.engine.run.lanes")
     kept, _ = ran(sweep(problems=1), failing(lambda call: True, OSError("no file \udce9.txt")))
@@ -166,7 +162,7 @@ def test_text_that_cannot_be_written_is_replaced_in_a_failure(
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_a_halt_stops_all_lanes_and_cells_that_were_cut_have_no_outcome(grouped: bool) -> None:
+def test_a_halt_stops_all_lanes_and_cells_that_were_cut_have_no_outcome(grouped):
     halt = QuotaExhausted("no credit")
     fault = ExceptionGroup("g", [KeyError(), ExceptionGroup("g", [halt])]) if grouped else halt
     ask = failing(about(2), fault)
@@ -177,7 +173,7 @@ def test_a_halt_stops_all_lanes_and_cells_that_were_cut_have_no_outcome(grouped:
     assert len(ask.calls) <= len(kept) + 3
 
 
-def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered() -> None:
+def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered():
     stop_token = StopToken()
 
     async def ask(call: Call) -> Reply:
@@ -191,14 +187,14 @@ def test_a_halt_lets_cells_under_way_end_whose_calls_are_answered() -> None:
 
 
 @pytest.mark.parametrize("fault", [StoreFull("no room"), DamagedEntry("k", "its checksum")])
-def test_a_store_that_cannot_serve_stops_the_run_and_fails_no_cell(fault: Exception) -> None:
+def test_a_store_that_cannot_serve_stops_the_run_and_fails_no_cell(fault):
     kept, stop_token = ran(sweep(problems=9), failing(about(1), fault), lanes=1)
     assert isinstance(stop_token.halt, StoreFailed)
     assert str(fault) in str(stop_token.halt)
     assert kept.kinds == ["ok", "ok"]
 
 
-def test_a_run_folder_that_takes_no_more_stops_the_run() -> None:
+def test_a_run_folder_that_takes_no_more_stops_the_run():
     kept = Kept()
 
     def keep(cell: Cell, outcome: CellOutcome) -> None:
@@ -215,7 +211,7 @@ def test_a_run_folder_that_takes_no_more_stops_the_run() -> None:
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_a_replay_miss_ends_the_run_bare(grouped: bool) -> None:
+def test_a_replay_miss_ends_the_run_bare(grouped):
     miss = ReplayMiss("sim/judge", "a" * 64)
     fault = ExceptionGroup("g", [KeyError(), miss]) if grouped else miss
     ask = failing(about(2), fault)
@@ -227,7 +223,7 @@ def test_a_replay_miss_ends_the_run_bare(grouped: bool) -> None:
     assert len(ask.calls) < 10
 
 
-def test_what_keeps_outcomes_may_not_fail_in_silence() -> None:
+def test_what_keeps_outcomes_may_not_fail_in_silence():
     def keep(cell: Cell, outcome: CellOutcome) -> None:
         raise RuntimeError("a bug in the keeper")
 
@@ -235,13 +231,13 @@ def test_what_keeps_outcomes_may_not_fail_in_silence() -> None:
         ran(sweep(), Scripted(lambda call: SURE), keep=keep)
 
 
-def test_so_many_lanes_are_under_way_and_no_more() -> None:
+def test_so_many_lanes_are_under_way_and_no_more():
     crowd = Crowd()
     kept, _ = ran(sweep(problems=20), crowd, lanes=7)
     assert (len(kept), crowd.most) == (40, 7)
 
 
-def test_cells_are_taken_as_lanes_come_free_and_not_before() -> None:
+def test_cells_are_taken_as_lanes_come_free_and_not_before():
     taken: list[int] = []
 
     def cells() -> Iterator[Cell]:
@@ -269,7 +265,7 @@ def test_cells_are_taken_as_lanes_come_free_and_not_before() -> None:
     assert len(kept) == 100
 
 
-def test_a_few_lanes_run_until_a_reply_is_waited_for() -> None:
+def test_a_few_lanes_run_until_a_reply_is_waited_for():
     def most_with(crowd: Crowd, waits: Callable[[], bool]) -> int:
         kept = Kept()
         cells = sweep(problems=50).cells()
@@ -282,7 +278,7 @@ def test_a_few_lanes_run_until_a_reply_is_waited_for() -> None:
     assert most_with(crowd, lambda: crowd.under_way > 0) == 40
 
 
-def test_cells_begin_in_the_order_of_the_sweep() -> None:
+def test_cells_begin_in_the_order_of_the_sweep():
     grid = sweep(problems=20)
     ask = Scripted(lambda call: SURE)
     ran(grid, ask, lanes=3)
@@ -290,7 +286,7 @@ def test_cells_begin_in_the_order_of_the_sweep() -> None:
     assert numbers == sorted(numbers)
 
 
-def test_cancelled_cells_leave_no_outcome_and_nothing_runs_on() -> None:
+def test_cancelled_cells_leave_no_outcome_and_nothing_runs_on():
     cancelled = 0
 
     async def ask(call: Call) -> Reply:
@@ -317,7 +313,7 @@ def test_cancelled_cells_leave_no_outcome_and_nothing_runs_on() -> None:
     assert (dict(kept), cancelled) == ({}, 5)
 
 
-def test_signals_are_heard_though_every_cell_is_answered_at_once() -> None:
+def test_signals_are_heard_though_every_cell_is_answered_at_once():
     stop_token, kept = StopToken(), Kept()
 
     async def main() -> None:
@@ -329,7 +325,7 @@ def test_signals_are_heard_though_every_cell_is_answered_at_once() -> None:
     assert len(kept) < 10
 
 
-def test_each_draw_asks_for_samples_of_its_own() -> None:
+def test_each_draw_asks_for_samples_of_its_own():
     ask = Scripted(lambda call: SURE)
     ran(sweep(problems=1, draws=3), ask)
     assert sorted(call.draw for call in ask.calls) == [(0,), (0,), (1,), (1,), (2,), (2,)]
@@ -367,26 +363,24 @@ def odd(gives: Callable[[Transcript], object]) -> CellOutcome:
         lambda transcript: Verdict((1.0, 0.0), transcript, measures=(("loss", object()),)),
     ],
 )
-def test_what_is_no_verdict_fails_its_cell_before_it_reaches_a_figure(
-    gives: Callable[[Transcript], object],
-) -> None:
+def test_what_is_no_verdict_fails_its_cell_before_it_reaches_a_figure(gives):
     outcome = odd(gives)
     assert isinstance(outcome, Failure)
     assert outcome.kind == "crash"
 
 
-def test_numbers_of_other_kinds_are_made_plain() -> None:
+def test_numbers_of_other_kinds_are_made_plain():
     outcome = odd(lambda transcript: Verdict(tuple(np.array([1.0, 0.0])), transcript))
     assert isinstance(outcome, Verdict)
     assert [type(p) for p in outcome.probs] == [float, float]
 
 
-def test_an_interrupt_is_never_taken_for_a_failure_of_the_cell() -> None:
+def test_an_interrupt_is_never_taken_for_a_failure_of_the_cell():
     with pytest.raises(KeyboardInterrupt):
         odd(lambda transcript: (_ for _ in ()).throw(KeyboardInterrupt))
 
 
-def test_what_cells_share_is_in_each_of_them_as_if_it_had_asked_alone() -> None:
+def test_what_cells_share_is_in_each_of_them_as_if_it_had_asked_alone():
     model = simulated(shipments(3), SimModel(refusal=0.1, muddle=0.1))
     agent, judge = Agent("sim/it"), StatedJudge("sim/it")
     debates = [

@@ -37,7 +37,7 @@ PASSWORDS = (
 
 
 @pytest.mark.parametrize("named", PASSWORDS)
-def test_a_password_in_the_name_of_a_store_is_refused_in_every_spelling(named: str) -> None:
+def test_a_password_in_the_name_of_a_store_is_refused_in_every_spelling(named):
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     with pytest.raises(Exception, match=r"pgpass|names no database") as told:
         open_store(store_name(named))
@@ -45,9 +45,7 @@ def test_a_password_in_the_name_of_a_store_is_refused_in_every_spelling(named: s
 
 
 @pytest.mark.parametrize("url", ["postgresql://db.example/x", "postgresql://10.1.2.3/x"])
-def test_nothing_goes_to_another_machine_in_the_clear(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_goes_to_another_machine_in_the_clear(url, monkeypatch):
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     from oversight.engine.extensions.postgres.store import settings_for
 
@@ -72,9 +70,7 @@ def models(folder: Path, providers: dict[str, dict[str, str]]) -> Models:
     return Models(Document.parse("", "s.yaml"), {}, providers, (), found, StopToken())
 
 
-def test_a_key_does_not_go_where_only_a_file_beside_the_sweep_sends_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_does_not_go_where_only_a_file_beside_the_sweep_sends_it(tmp_path, monkeypatch):
     for name in ("OPENAI_BASE_URL", "OVERSIGHT_ALLOW_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
@@ -101,9 +97,7 @@ def test_a_key_does_not_go_where_only_a_file_beside_the_sweep_sends_it(
         ("compatible/lab/x", "anthropic messages 2023-06-01"),
     ],
 )
-def test_a_sweep_file_alone_makes_no_address_a_vendors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, identity: str
-) -> None:
+def test_a_sweep_file_alone_makes_no_address_a_vendors(tmp_path, monkeypatch, model, identity):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-mine")
     monkeypatch.delenv("OVERSIGHT_VOUCH", raising=False)
@@ -117,8 +111,8 @@ def test_a_sweep_file_alone_makes_no_address_a_vendors(
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
 def test_a_key_goes_through_no_proxy_that_a_file_beside_the_sweep_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
+    tmp_path, monkeypatch, variable
+):
     roles = [("openai/gpt-4o", "agent")]
     (tmp_path / ".env").write_text(f"{variable}=http://me:PW@127.0.0.1:9\n")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
@@ -136,7 +130,7 @@ def test_a_key_goes_through_no_proxy_that_a_file_beside_the_sweep_names(
 
 
 @pytest.mark.parametrize("place", ["outcomes.jsonl", "report", "report/report.json", "batches"])
-def test_no_link_in_a_run_folder_is_followed(tmp_path: Path, place: str) -> None:
+def test_no_link_in_a_run_folder_is_followed(tmp_path, place):
     outside = tmp_path / "outside"
     outside.mkdir()
     run = tmp_path / "run"
@@ -147,7 +141,7 @@ def test_no_link_in_a_run_folder_is_followed(tmp_path: Path, place: str) -> None
         read_manifest(run)
 
 
-def test_dated_snapshots_are_no_alarm_and_other_models_are() -> None:
+def test_dated_snapshots_are_no_alarm_and_other_models_are():
     for served in ("gpt-4o-2024-08-06", "gpt-4o", "GPT-4o", "openai/gpt-4o"):
         assert same_model("gpt-4o", served)
     assert same_model("claude-haiku-4-5", "claude-haiku-4-5-20251001")
@@ -158,9 +152,7 @@ def test_dated_snapshots_are_no_alarm_and_other_models_are() -> None:
 
 
 @pytest.mark.wire
-async def test_a_run_says_which_model_answered_and_what_share_comes_from_elsewhere(
-    bench: BatchBench, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_run_says_which_model_answered_and_what_share_comes_from_elsewhere(bench, capsys):
     live = await bench.live()
     async with bench.server() as server:
         went = await bench.run(server, terms=BATCHED if bench.vendor == "openai" else None)  # type: ignore[arg-type]
@@ -178,9 +170,7 @@ def bench(tmp_path: Path) -> BatchBench:
 
 
 @pytest.mark.wire
-def test_imported_replies_and_other_models_are_named_by_run_report_and_stats(
-    tmp_path: Path,
-) -> None:
+def test_imported_replies_and_other_models_are_named_by_run_report_and_stats(tmp_path):
     desk = Desk(tmp_path, problems=1)
     with desk.server({}) as url:
         assert desk.sit_here().code == 0

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec import structs
@@ -21,17 +20,15 @@ from oversight.engine.run.record.schema import RUN_DB
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.stores import open_store
 from oversight.protocols.transcript import Verdict
-from tests.command_line import Command, calls
-from tests.engine.conftest import SWEEP, Finished
+from tests.command_line import calls
+from tests.engine.conftest import SWEEP
 from tests.run_folders import SWAPPED, edited, everything, noted, outcomes, with_failures, written
 
 MORE = ("--set", "protocols.propaganda={}")
 """Two rows more, 16 cells: a propaganda of each agent."""
 
 
-def test_a_new_folder_of_the_same_sweep_takes_all_over_to_equal_bytes(
-    command: Command, finished: Finished
-) -> None:
+def test_a_new_folder_of_the_same_sweep_takes_all_over_to_equal_bytes(command, finished):
     before = everything(finished.folder)
     again = command("run", "small.yaml", "--run-folder", "runs/again", "--verify", "7")
     assert (again.code, again.out) == (0, finished.told.out)
@@ -65,9 +62,7 @@ def origins(folder: Path) -> set[str]:
         return {call.cost.origin for cell in tables.cells() for call in cell.calls}
 
 
-def test_what_was_said_is_taken_over_with_the_outcomes(
-    command: Command, finished: Finished
-) -> None:
+def test_what_was_said_is_taken_over_with_the_outcomes(command, finished):
     said = recorded(finished.folder)
     assert len(said) == 40
     command("run", "small.yaml", "--run-folder", "runs/again")
@@ -85,7 +80,7 @@ def test_what_was_said_is_taken_over_with_the_outcomes(
     assert len(recorded(Path("runs/fewer"))) == 24
 
 
-def test_cells_of_several_runs_keep_their_records(command: Command, finished: Finished) -> None:
+def test_cells_of_several_runs_keep_their_records(command, finished):
     propaganda = ("--set", "protocols={propaganda: {}, naive_judge: }")
     other = command("run", "small.yaml", *propaganda, "--run-folder", "other")
     assert other.code == 0, other.err
@@ -101,7 +96,7 @@ def test_cells_of_several_runs_keep_their_records(command: Command, finished: Fi
     assert "56 of 56 outcomes are equal to the byte" in replayed.err
 
 
-def test_a_larger_grid_runs_only_what_is_new(command: Command, finished: Finished) -> None:
+def test_a_larger_grid_runs_only_what_is_new(command, finished):
     more = command("run", "small.yaml", *MORE)
     assert more.code == 0 and "40 cells" in more.err
     apart = command("run", "small.yaml", *MORE, "--run-folder", "apart", "--store", "other")
@@ -119,9 +114,7 @@ def _newest() -> Path:
     return max(Path("runs").iterdir(), key=lambda each: (each / RUN_DB).stat().st_mtime)
 
 
-def test_what_other_code_or_another_endpoint_gave_is_not_taken_over(
-    command: Command, finished: Finished
-) -> None:
+def test_what_other_code_or_another_endpoint_gave_is_not_taken_over(command, finished):
     code = read_manifest(finished.folder).code
     rows = dict(code.rows)
     for number, row in enumerate([*rows][-2:]):
@@ -135,9 +128,7 @@ def test_what_other_code_or_another_endpoint_gave_is_not_taken_over(
 
 
 @pytest.mark.parametrize("change", ["deleted", "replaced", "moved", "never counted"])
-def test_nothing_is_taken_over_where_replies_may_be_gone(
-    change: str, place: Path, command: Command, finished: Finished
-) -> None:
+def test_nothing_is_taken_over_where_replies_may_be_gone(change, place, command, finished):
     if change in ("deleted", "replaced"):
         store = DiskStore(place / "store")
         key = next(iter(store.keys()))
@@ -161,9 +152,7 @@ def test_nothing_is_taken_over_where_replies_may_be_gone(
 
 
 @pytest.mark.parametrize("what", ["outcomes", "another id", "seen by a run"])
-def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(
-    what: str, place: Path, command: Command, finished: Finished
-) -> None:
+def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(what, place, command, finished):
     whole = written(finished.folder)
     if what == "another id":
         noted(finished.folder, id="../../elsewhere")
@@ -178,9 +167,7 @@ def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(
     assert f"taken over from {finished.folder}: 40 cells" in named.err
 
 
-def test_the_store_that_a_folder_names_is_not_opened(
-    place: Path, command: Command, finished: Finished, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_store_that_a_folder_names_is_not_opened(place, command, finished, caplog):
     command("run", "small.yaml", "--limit", "1", "--store", "theirs", "--run-folder", "other")
     noted(finished.folder, store=str(place / "theirs"))
     assert command("replay", finished.folder).code == 0
@@ -190,9 +177,7 @@ def test_the_store_that_a_folder_names_is_not_opened(
     assert "it was not made on this machine" in caplog.text
 
 
-def test_a_deletion_that_does_not_concern_a_run_costs_a_look_up(
-    place: Path, command: Command, finished: Finished
-) -> None:
+def test_a_deletion_that_does_not_concern_a_run_costs_a_look_up(place, command, finished):
     store = DiskStore(place / "store")
     store.keep_many([("of another run", b"x")])
     keys = [*store.keys(), "nobody's"]
@@ -204,9 +189,7 @@ def test_a_deletion_that_does_not_concern_a_run_costs_a_look_up(
     assert ": 40 cells" in again.err
 
 
-def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(
-    place: Path, command: Command, finished: Finished
-) -> None:
+def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(place, command, finished):
     with_failures(finished.folder, "Overloaded", {3, 4})
     with_failures(finished.folder, "unreadable", {7})
     note(finished.folder, "store")
@@ -221,9 +204,7 @@ def test_failures_that_may_pass_and_damaged_runs_are_not_taken_over(
     assert failed == [7]
 
 
-def test_a_verified_cell_that_gives_something_else_stops_the_taking(
-    command: Command, finished: Finished
-) -> None:
+def test_a_verified_cell_that_gives_something_else_stops_the_taking(command, finished):
     edited(finished.folder, f"UPDATE cells SET {SWAPPED}")
     note(finished.folder, "store")
     again = command("run", "small.yaml", "--run-folder", "runs/again", "--verify", "1")
@@ -236,9 +217,7 @@ def test_a_verified_cell_that_gives_something_else_stops_the_taking(
     assert "the code of its row is what it was" in replay.err
 
 
-def test_a_replay_compares_what_was_said_with_the_record(
-    command: Command, finished: Finished
-) -> None:
+def test_a_replay_compares_what_was_said_with_the_record(command, finished):
     assert "40 of 40 outcomes are equal to the byte" in command("replay", finished.folder).err
     with closing(RunDatabase(finished.folder)) as database:
         for cell in list(database.cells()):
@@ -254,15 +233,13 @@ def test_a_replay_compares_what_was_said_with_the_record(
 
 
 @pytest.mark.parametrize("mode", ["refresh", "off"])
-def test_who_asks_for_all_of_it_again_takes_nothing_over(
-    mode: str, command: Command, finished: Finished
-) -> None:
+def test_who_asks_for_all_of_it_again_takes_nothing_over(mode, command, finished):
     again = command("run", "small.yaml", "--run-folder", "runs/again", "--cache", mode)
     assert again.code == 0 and "taken over" not in again.err
     assert calls(again.err).new >= calls(finished.told.err).new
 
 
-def test_a_run_to_take_from_must_be_one(place: Path, command: Command, finished: Finished) -> None:
+def test_a_run_to_take_from_must_be_one(place, command, finished):
     for word, told in [
         ("small.yaml", "no run folder"),
         ("nowhere", "no run folder in runs has a name that begins with"),
@@ -276,9 +253,7 @@ def test_a_run_to_take_from_must_be_one(place: Path, command: Command, finished:
 
 
 @pytest.mark.real
-def test_cells_are_taken_over_on_postgres_until_replies_are_lost(
-    place: Path, command: Command, postgres: Any
-) -> None:
+def test_cells_are_taken_over_on_postgres_until_replies_are_lost(place, command, postgres):
     url = postgres.database()
     assert command("run", "small.yaml", "--run-folder", "runs/one", "--store", url).code == 0
     again = command("run", "small.yaml", "--run-folder", "runs/two", "--store", url)
@@ -301,9 +276,7 @@ def test_cells_are_taken_over_on_postgres_until_replies_are_lost(
     assert "replies were replaced in its store since it began" in refused.err
 
 
-def test_a_full_disk_is_no_damage_of_the_run_that_is_taken_over(
-    command: Command, finished: Finished, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_no_damage_of_the_run_that_is_taken_over(command, finished, monkeypatch):
     take, tried = RunDatabase.take, list[int]()
 
     def without_room(

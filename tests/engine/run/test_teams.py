@@ -40,25 +40,6 @@ def lines(err: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in err.splitlines()]
 
 
-def test_tags_are_noted_listed_and_chosen_by(run: Command) -> None:
-    assert run("run", "sweep.yaml", "--tag", "owner=ana", OVERSIGHT_TAGS="team=red").code == 0
-    (listed,) = json.loads(run("status", "--json").out)
-    assert listed["tags"] == {"team": "red", "owner": "ana"}
-    assert "team=red owner=ana" in run("status").out
-    assert json.loads(run("status", "--json", "--tag", "owner=ben").out) == []
-    # A run keeps what it has, and takes what is new.
-    run("run", "sweep.yaml", "--tag", "owner=ben")
-    (listed,) = json.loads(run("status", "--json", "--tag", "owner=ben").out)
-    assert listed["tags"] == {"team": "red", "owner": "ben"}
-
-
-@pytest.mark.parametrize("tag", ["owner", "=ana", "a b=c", "owner=a\nb"])
-def test_what_is_no_tag_is_named(run: Command, tag: str) -> None:
-    done = run("run", "sweep.yaml", "--tag", tag)
-    assert done.code == 2
-    assert f"{tag!r} is no tag" in done.err
-
-
 @pytest.fixture
 def kept_logging():
     """Handlers as they were, after a command that set its own."""
@@ -68,9 +49,7 @@ def kept_logging():
     root.handlers[:], root.level = before
 
 
-def test_every_line_of_the_log_is_an_object_and_results_stay_as_they_are(
-    run: Command, kept_logging: None
-) -> None:
+def test_every_line_of_the_log_is_an_object_and_results_stay_as_they_are(run, kept_logging):
     plain = run("run", "sweep.yaml")
     done = run("run", "sweep.yaml", OVERSIGHT_LOG="json")
     assert done.out == plain.out
@@ -87,7 +66,7 @@ def test_every_line_of_the_log_is_an_object_and_results_stay_as_they_are(
 
 
 @pytest.mark.wire
-def test_progress_is_an_object_with_its_figures_and_workers_log_alike(place: Path) -> None:
+def test_progress_is_an_object_with_its_figures_and_workers_log_alike(place):
     done = subprocess.run(
         [sys.executable, "-m", "oversight.engine", "run", "sweep.yaml", "--log-json"],
         cwd=place,
@@ -99,9 +78,7 @@ def test_progress_is_an_object_with_its_figures_and_workers_log_alike(place: Pat
     assert (figures["finished"], figures["total"], figures["failed"]) == (16, 16, 0)
 
 
-def test_a_crash_is_logged_with_its_traceback(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kept_logging: None
-) -> None:
+def test_a_crash_is_logged_with_its_traceback(capfd, monkeypatch, kept_logging):
     monkeypatch.setenv("OVERSIGHT_LOG", "")
     log_as_json()
     try:
@@ -113,9 +90,7 @@ def test_a_crash_is_logged_with_its_traceback(
     assert "ZeroDivisionError" in str(line["exception"])
 
 
-def test_a_key_in_a_file_is_read_unless_one_is_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_in_a_file_is_read_unless_one_is_set(tmp_path, monkeypatch):
     (tmp_path / "mounted").write_text("sk-of-the-file\n")
     (tmp_path / "key").symlink_to("mounted")
     for name in [name for name in os.environ if "API_KEY" in name]:
@@ -126,9 +101,7 @@ def test_a_key_in_a_file_is_read_unless_one_is_set(
     assert environment(tmp_path)["OPENAI_API_KEY"] == "sk-set"
 
 
-def test_a_file_beside_a_sweep_names_no_file_to_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_beside_a_sweep_names_no_file_to_read(tmp_path, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY_FILE", raising=False)
     (tmp_path / "secret").write_text("of another")
@@ -137,9 +110,7 @@ def test_a_file_beside_a_sweep_names_no_file_to_read(
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe", b" \n"])
-def test_a_key_file_that_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
-) -> None:
+def test_a_key_file_that_cannot_be_read_is_named(tmp_path, monkeypatch, content):
     file = tmp_path / "key"
     if content is not None:
         file.write_bytes(content)

@@ -15,8 +15,8 @@ from oversight.engine.run.loaded_sweep import open_sweep, run_folder
 from oversight.engine.sweep.code import module_code, row_codes
 from oversight.engine.sweep.sweep import Sweep
 from oversight.engine.sweep.sweepfile import read_sweep_file
-from tests.command_line import Command, environment
-from tests.sessions import Session, sessions
+from tests.command_line import environment
+from tests.sessions import sessions
 
 ROOT = Path(__file__).parents[3]
 
@@ -59,13 +59,11 @@ def edited(text: str) -> list[str]:
 
 
 @sessions(Path(__file__).with_name("code.md"))
-def test_what_does_otherwise_is_other_code_and_what_is_written_otherwise_is_not(
-    session: Session, request: pytest.FixtureRequest
-) -> None:
+def test_what_does_otherwise_is_other_code_and_what_is_written_otherwise_is_not(session, request):
     session.check(request, edited)
 
 
-def test_all_versions_of_python_give_the_same_digest() -> None:
+def test_all_versions_of_python_give_the_same_digest():
     # The texts of an f-string, generics and characters new in Unicode differ between versions.
     source = (
         SOURCE
@@ -80,7 +78,7 @@ async def speak(*turns, last=-1e400, **more):
     assert digest(source) == "30b69cebc5296426eab463d8d9222da99666b469d863ee9e979ac9d569d3b75f"
 
 
-def test_what_is_no_python_counts_by_its_bytes() -> None:
+def test_what_is_no_python_counts_by_its_bytes():
     assert digest("a b") == digest("a b") != digest("a  b")
 
 
@@ -144,7 +142,7 @@ ROWS = {"naive judge", "debate simultaneous 2", "consultancy client first 2"}
 
 
 @pytest.mark.wire
-def test_a_comment_in_every_module_and_a_formatter_change_no_row(house: Path) -> None:
+def test_a_comment_in_every_module_and_a_formatter_change_no_row(house):
     files = [str(file.relative_to(house)) for file in (house / "protocols").rglob("*.py")]
     ruff = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
 
@@ -157,7 +155,7 @@ def test_a_comment_in_every_module_and_a_formatter_change_no_row(house: Path) ->
 
 
 @pytest.mark.wire
-def test_an_edit_changes_the_rows_that_reach_it(house: Path) -> None:
+def test_an_edit_changes_the_rows_that_reach_it(house):
     def acting(text: str) -> str:
         return f"{text}\nglobals()['EDITED'] = True\n"
 
@@ -217,8 +215,8 @@ def own_codes(place: Path, source: str) -> dict[str, str]:
     ],
 )
 def test_a_file_of_ones_own_counts_for_every_row_that_has_a_class_of_it(
-    tmp_path: Path, old: str, new: str, changes: bool
-) -> None:
+    tmp_path, old, new, changes
+):
     before = own_codes(tmp_path / "before", OWN)
     after = own_codes(tmp_path / "after", OWN.replace(old, new, 1))
     assert {name for name in before if before[name] != after[name]} == (
@@ -235,8 +233,8 @@ def test_a_file_of_ones_own_counts_for_every_row_that_has_a_class_of_it(
     ],
 )
 def test_what_an_own_protocol_tells_its_seats_is_in_the_digest_of_the_prompts(
-    tmp_path: Path, old: str, new: str, same: bool
-) -> None:
+    tmp_path, old, new, same
+):
     briefs = """\
 from oversight.protocols import Brief, Seat, Words
 
@@ -266,8 +264,8 @@ LAB = {
     [("first.py", True), ("more/__init__.py", True), ("more/late.py", True), ("other.py", False)],
 )
 def test_a_package_of_ones_own_counts_as_far_as_it_is_imported_and_nothing_imports_the_rest(
-    file: str, changes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    file, changes, tmp_path, monkeypatch
+):
     lab = tmp_path / "lab_of_ones_own"
     for name, text in LAB.items():
         (lab / name).parent.mkdir(parents=True, exist_ok=True)
@@ -294,9 +292,7 @@ def test_a_package_of_ones_own_counts_as_far_as_it_is_imported_and_nothing_impor
     assert imported == []
 
 
-def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adopted(
-    place: Path, command: Command
-) -> None:
+def test_a_run_of_other_code_names_rows_and_files_and_goes_on_where_that_is_adopted(place, command):
     words = ("run", place / "own" / "sweep.yaml", "--run-folder", "made", "--store", "store")
     own_sweep(place / "own", OWN)
     made = command(*words)
@@ -323,7 +319,7 @@ def descendants(kind: type[EngineError]) -> list[type[EngineError]]:
     return [kind, *(each for child in kind.__subclasses__() for each in descendants(child))]
 
 
-def test_every_error_of_ours_has_a_slug_of_its_own() -> None:
+def test_every_error_of_ours_has_a_slug_of_its_own():
     ours = [kind for kind in descendants(EngineError) if kind.__module__ == EngineError.__module__]
     slugs = [vars(kind).get("slug") for kind in ours]
     assert None not in slugs

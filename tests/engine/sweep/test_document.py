@@ -33,37 +33,37 @@ def refused(text: str) -> str:
     return str(fault.value)
 
 
-def test_what_no_text_has_is_refused_and_not_crashed_on() -> None:
+def test_what_no_text_has_is_refused_and_not_crashed_on():
     assert refused("a: \x00\n").startswith("s.yaml: ")
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: "])
-def test_levels_without_end_are_told_with_their_line(opening: str) -> None:
+def test_levels_without_end_are_told_with_their_line(opening):
     with pytest.raises(UsageError, match=r"^s\.yaml:2: more than 64 levels"):
         Document.parse(f"a: 1\nb: {opening * 40_000}", "s.yaml")
 
 
 @pytest.mark.parametrize("number", ["7" * 5000, "-" + "7" * 400, "0x" + "f" * 5000])
-def test_a_number_of_thousands_of_digits_is_told_with_its_place(number: str) -> None:
+def test_a_number_of_thousands_of_digits_is_told_with_its_place(number):
     told = f"s.yaml:2: b.c: a number of {len(number):,} digits: no setting takes that"
     assert refused("a: 1\nb: {c: " + number + "}\n") == told
     assert refused(f"a: 1\n{number[:400]}: 2\n").startswith("s.yaml:2: a number of ")
 
 
-def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_passed_over(tmp_path):
     file = tmp_path / "s.yaml"
     file.write_bytes(b"\xef\xbb\xbfa: 1\n")
     assert Document.read(file).value == {"a": 1}
 
 
-def test_a_missing_file_says_how_to_start_one(tmp_path: Path) -> None:
+def test_a_missing_file_says_how_to_start_one(tmp_path):
     file = tmp_path / "s.yaml"
     with pytest.raises(UsageError) as fault:
         Document.read(file)
     assert str(fault.value) == f"{file}: no such file; start one with: oversight init {file}"
 
 
-def test_what_is_no_text_file_cannot_be_read(tmp_path: Path) -> None:
+def test_what_is_no_text_file_cannot_be_read(tmp_path):
     file = tmp_path / "s.yaml"
     file.write_bytes(b"a: caf\xe9\n")
     with pytest.raises(UsageError, match=r"s\.yaml: cannot be read: "):
@@ -80,7 +80,7 @@ def test_what_is_no_text_file_cannot_be_read(tmp_path: Path) -> None:
         Document.read(circle)
 
 
-def test_places_name_the_line_of_a_value_or_of_what_is_around_it() -> None:
+def test_places_name_the_line_of_a_value_or_of_what_is_around_it():
     document = parsed(TEXT)
     places = {
         ("name",): 1,
@@ -112,7 +112,7 @@ trees = st.recursive(
 
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=2), trees, max_size=4))
-def test_every_value_stands_at_the_line_where_its_text_is(tree: dict[str, Any]) -> None:
+def test_every_value_stands_at_the_line_where_its_text_is(tree):
     text = yaml.safe_dump(tree, sort_keys=False)
     document = parsed(text)
     assert document.value == tree
@@ -131,7 +131,7 @@ def test_every_value_stands_at_the_line_where_its_text_is(tree: dict[str, Any]) 
     check(tree, ())
 
 
-def test_what_a_flag_set_stands_at_the_flag_and_the_rest_where_it_stood() -> None:
+def test_what_a_flag_set_stands_at_the_flag_and_the_rest_where_it_stood():
     document = parsed(TEXT)
     document.set("protocols.debate.rounds=5")
     document.set("agents={model: sim/x}")
@@ -143,7 +143,7 @@ def test_what_a_flag_set_stands_at_the_flag_and_the_rest_where_it_stood() -> Non
     assert not document.from_flag(("protocols", 1, "debate"))
 
 
-def test_an_unknown_name_is_told_with_the_one_that_was_meant_and_all_there_are() -> None:
+def test_an_unknown_name_is_told_with_the_one_that_was_meant_and_all_there_are():
     document = parsed(TEXT)
     fault = document.unknown(("protocols", 1, "debate", "round"), ["opponent", "rounds"])
     assert str(fault) == (

@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -33,7 +32,7 @@ def read(yaml: str) -> tuple[Shot, ...]:
     return shots(Node.section(document, "examples"))
 
 
-def test_a_sweep_file_names_the_data_set_that_examples_are_taken_from(tmp_path: Path) -> None:
+def test_a_sweep_file_names_the_data_set_that_examples_are_taken_from(tmp_path):
     path = tmp_path / "sweep.yaml"
     path.write_text(SWEEP)
     taught, boosted, weighed = (p.judge for p in open_sweep(path).file.protocols)
@@ -44,7 +43,7 @@ def test_a_sweep_file_names_the_data_set_that_examples_are_taken_from(tmp_path: 
     assert weighed == Ensemble(member, examples=cases, weighing="logodds")
 
 
-async def test_simulated_judges_of_a_sweep_know_its_examples(tmp_path: Path) -> None:
+async def test_simulated_judges_of_a_sweep_know_its_examples(tmp_path):
     path = tmp_path / "sweep.yaml"
     path.write_text(SWEEP)
     sweep = open_sweep(path)
@@ -54,21 +53,21 @@ async def test_simulated_judges_of_a_sweep_know_its_examples(tmp_path: Path) -> 
                 assert sum(verdict.probs) == pytest.approx(1)
 
 
-def test_a_file_of_examples_is_named_by_its_whole_path(tmp_path: Path) -> None:
+def test_a_file_of_examples_is_named_by_its_whole_path(tmp_path):
     write_jsonl([APPLES], tmp_path / "mine.jsonl")
     assert read(f"{{file: {tmp_path / 'mine.jsonl'}}}") == (
         Shot(Transcript(CRATES), (1, 0), id="apples"),
     )
 
 
-def test_best_answers_share_the_probability_of_an_example() -> None:
+def test_best_answers_share_the_probability_of_an_example():
     assert Shot.of(APPLES).probs == (1, 0)
     three = CRATES.answers[0], CRATES.answers[1]
     tied = Problem("tied", type(CRATES)("?", (*three, type(three[0])("C", "12"))), (1, -1, 1))
     assert Shot.of(tied).probs == (0.5, 0, 0.5)
 
 
-def test_a_simulated_world_is_told_every_example_of_a_tree_of_roles() -> None:
+def test_a_simulated_world_is_told_every_example_of_a_tree_of_roles():
     shot = Shot.of(APPLES)
     judge = Ensemble(StatedJudge("sim/weak", shots=(shot,)), examples=(shot,))
     found = list(problems_of([judge, judge.member]))
@@ -84,9 +83,7 @@ def test_a_simulated_world_is_told_every_example_of_a_tree_of_roles() -> None:
         "{kind: ensemble, member: {model: sim/weak}, examples: {bundled: arithmetic}}",
     ],
 )
-def test_examples_that_are_problems_as_well_are_refused_with_the_first(
-    tmp_path: Path, judge: str
-) -> None:
+def test_examples_that_are_problems_as_well_are_refused_with_the_first(tmp_path, judge):
     path = tmp_path / "sweep.yaml"
     problems = "problems: {bundled: {name: arithmetic, limit: 2}}"
     path.write_text(f"{problems}\njudges: [{judge}]\nprotocols: naive_judge\n")
@@ -95,7 +92,7 @@ def test_examples_that_are_problems_as_well_are_refused_with_the_first(
         open_sweep(path)
 
 
-def test_an_example_in_other_words_is_known_by_its_id(tmp_path: Path) -> None:
+def test_an_example_in_other_words_is_known_by_its_id(tmp_path):
     def asked(id: str, text: str) -> Problem:
         return replace(APPLES, id=id, question=replace(CRATES, text=text))
 
@@ -110,7 +107,7 @@ def test_an_example_in_other_words_is_known_by_its_id(tmp_path: Path) -> None:
         open_sweep(path)
 
 
-def test_ids_that_are_places_in_two_files_do_not_make_two_questions_one(tmp_path: Path) -> None:
+def test_ids_that_are_places_in_two_files_do_not_make_two_questions_one(tmp_path):
     for split, text in (("dev", "is it green"), ("train", "is it blue")):
         row = {"question": text, "passage": "Grass.", "answer": True}
         (tmp_path / f"{split}.jsonl").write_text(json.dumps(row))

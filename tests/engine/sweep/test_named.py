@@ -5,8 +5,6 @@ import pytest
 from oversight.engine.errors import UsageError
 from oversight.engine.run.loaded_sweep import LoadedSweep, load_sweep
 from oversight.engine.views.api.session import asking
-from tests.command_line import Command
-from tests.engine.conftest import Finished
 from tests.engine.sweep_files import sweep_file
 
 TEXT = """\
@@ -27,14 +25,14 @@ def refused(more: str, *flags: str, **variables: str) -> str:
     return str(fault.value)
 
 
-def test_a_flag_may_replace_a_model_whose_limits_the_file_sets() -> None:
+def test_a_flag_may_replace_a_model_whose_limits_the_file_sets():
     text = f"providers: {AT}\nmodels: {{openai/gpt-4o-mini: {{requests: 5}}}}"
     other = ("agents=openai/gpt-4o",)
     assert "openai/gpt-4o" in ready(text, *other).sweep.models
     assert "no such model in this sweep" in refused(text, "models.openai/gpt4={}", *other)
 
 
-def test_the_hosts_that_a_router_may_choose_are_part_of_who_answers() -> None:
+def test_the_hosts_that_a_router_may_choose_are_part_of_who_answers():
     at = {"COMPATIBLE_LAB_BASE_URL": "http://127.0.0.1:9/v1"}
 
     def identity(settings: str) -> str:
@@ -51,7 +49,7 @@ def test_the_hosts_that_a_router_may_choose_are_part_of_who_answers() -> None:
     )
 
 
-def test_an_address_that_is_missing_or_wrong_in_the_environment_names_who_needs_it() -> None:
+def test_an_address_that_is_missing_or_wrong_in_the_environment_names_who_needs_it():
     assert refused("") == (
         "s.yaml:2: judges: compatible/lab has no address; set providers.compatible/lab.base_url in "
         "the sweep file, or COMPATIBLE_LAB_BASE_URL in the environment or in .env"
@@ -61,7 +59,7 @@ def test_an_address_that_is_missing_or_wrong_in_the_environment_names_who_needs_
     )
 
 
-async def test_python_is_told_the_same_as_a_file() -> None:
+async def test_python_is_told_the_same_as_a_file():
     with pytest.raises(UsageError, match=r"Python: providers.opnai: no such provider"):
         async with asking(providers={"opnai": {}}):
             pass
@@ -70,9 +68,7 @@ async def test_python_is_told_the_same_as_a_file() -> None:
             pass
 
 
-def test_a_run_that_was_made_with_such_settings_can_still_be_looked_into(
-    command: Command, finished: Finished
-) -> None:
+def test_a_run_that_was_made_with_such_settings_can_still_be_looked_into(command, finished):
     folder = finished.folder
     with (folder / "sweep.yaml").open("a") as file:
         file.write("models: {smollm2-135m: {concurrency: 4}}\nproviders: {opnai: {}}\n")

@@ -35,21 +35,21 @@ def sweep(tmp_path, judge: str, agent: str = "{model: sim/strong}"):
     return open_sweep(file)
 
 
-def test_they_are_declared_once() -> None:
+def test_they_are_declared_once():
     fields = dict(zip(Request.__struct_fields__[-len(Request.__struct_defaults__) :],
                       Request.__struct_defaults__, strict=True))  # fmt: skip
     assert {*PARAMETERS} == {*ALL} and {*PARAMETERS} <= {*fields}
     assert all(getattr(Parameters(), name) == fields[name] for name in PARAMETERS)
 
 
-def test_a_role_asks_with_what_it_is_set_to() -> None:
+def test_a_role_asks_with_what_it_is_set_to():
     agent, judge = Agent("m", **ALL), StatedJudge("m", **ALL)
     assert agent.parameters == judge.parameters == judge.base_agent.parameters == ALL
     assert Agent("m").parameters == {}
     assert "top k 40" in agent.name and "service tier" not in Agent("m").name
 
 
-def test_a_mapping_of_the_sweep_file_becomes_part_of_the_body(tmp_path) -> None:
+def test_a_mapping_of_the_sweep_file_becomes_part_of_the_body(tmp_path):
     extra = "{chat_template_kwargs: {enable_thinking: false}}"
     opened = sweep(tmp_path, f"{{model: vllm/q, top_k: [20, 40], seed: 1, extra_body: {extra}}}")
     judges = [row.protocol.judge for row in opened.sweep.rows]
@@ -71,14 +71,12 @@ def test_a_mapping_of_the_sweep_file_becomes_part_of_the_body(tmp_path) -> None:
         ("vllm/q", "extra_body: 5", "mapping"),
     ],
 )
-def test_what_a_model_does_not_take_is_refused_with_file_and_line(
-    tmp_path, model: str, setting: str, told: str
-) -> None:
+def test_what_a_model_does_not_take_is_refused_with_file_and_line(tmp_path, model, setting, told):
     with pytest.raises(UsageError, match=rf"sweep\.yaml:\d+.*{told}"):
         sweep(tmp_path, f"{{model: {model}, {setting}}}")
 
 
-def test_each_wire_writes_all_that_it_has_words_for_and_drops_nothing() -> None:
+def test_each_wire_writes_all_that_it_has_words_for_and_drops_nothing():
     everything = ASKED.changed(**ALL)
     body = orjson.loads(OpenAIWire("vllm").body(everything.changed(model="vllm/q")))
     assert {name: body[name] for name in ("top_p", "top_k", "min_p", "seed")} == {
@@ -100,14 +98,14 @@ def test_each_wire_writes_all_that_it_has_words_for_and_drops_nothing() -> None:
         OpenAIWire("vllm").body(ASKED.changed(model="vllm/q", extra_body='{"model":"x"}'))
 
 
-def test_each_draw_has_a_seed_of_its_own_and_the_first_that_of_the_role() -> None:
+def test_each_draw_has_a_seed_of_its_own_and_the_first_that_of_the_role():
     asked = ASKED.changed(seed=7)
     drawn = [structs.replace(asked, draw=draw).seed for draw in ((), (0,), (1,), (0, 1))]
     assert drawn[0] == 7 and len({*drawn}) == 4 and all(0 <= seed < 2**31 for seed in drawn)
     assert ASKED.drawn(1).seed is None
 
 
-def test_flex_is_half_the_price_where_every_role_asks_in_it(tmp_path) -> None:
+def test_flex_is_half_the_price_where_every_role_asks_in_it(tmp_path):
     model = "openai/gpt-5-mini"
     role = f"{{model: {model}, service_tier: flex}}"
     whole = listed().need(model)

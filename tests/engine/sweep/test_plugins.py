@@ -17,12 +17,12 @@ from oversight.engine.providers.simulated import simulation
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.run.manifest import read_manifest
-from oversight.engine.run.run import Run, RunOptions
+from oversight.engine.run.run import Run
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import row_codes
 from oversight.engine.system.entry_points import registered
-from tests.command_line import Command, calls
+from tests.command_line import calls
 from tests.documents import shown
-from tests.engine.conftest import Finished
 from tests.run_folders import cut, outcomes
 
 DOCS = (Path(__file__).parents[3] / "docs" / "extending.md").read_text()
@@ -41,9 +41,7 @@ def examples(place: Path) -> Path:
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)
-def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(
-    sweep: str, examples: Path, command: Command
-) -> None:
+def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(sweep, examples, command):
     ran = command("run", examples / sweep, "--run-folder", "made", "--json")
     assert ran.code == 0, ran.err
     rows = json.loads(ran.out)["rows"]
@@ -52,7 +50,7 @@ def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(
         ("show", "made"),
         ("replay", "made", "--sweep", examples / sweep),
         ("report", "made"),
-        ("export", "replies", "made"),
+        ("cache", "export", "made"),
     ):
         done = command(*words)
         assert done.code == 0, done.err
@@ -62,12 +60,12 @@ def test_what_the_page_shows_runs_and_can_be_shown_replayed_and_resumed(
     assert calls(resumed.err).new == 0
 
 
-def test_the_settings_of_ones_own_protocol_make_axes(examples: Path) -> None:
+def test_the_settings_of_ones_own_protocol_make_axes(examples):
     rows = open_sweep(examples / "steelman.yaml", ["protocols.steelman.py:Steelman.speeches=3"])
     assert [row.kind for row in rows.sweep.rows] == ["naive judge", "steelman speeches 3"]
 
 
-def test_the_words_and_the_length_of_ones_own_protocol_are_axes(examples: Path) -> None:
+def test_the_words_and_the_length_of_ones_own_protocol_are_axes(examples):
     told = ["protocols.steelman.py:Steelman={speeches: 1, horizon: told}"]
     mild = "prompts=[default, {steelman: {judge: Trust no advocate.}}]"
     plain, changed = open_sweep(examples / "steelman.yaml", [*told, mild]).sweep.rows[-2:]
@@ -77,25 +75,21 @@ def test_the_words_and_the_length_of_ones_own_protocol_are_axes(examples: Path) 
     assert ours and judged and judged.stance == "Trust no advocate." != ours.stance
 
 
-def test_a_protocol_of_ones_own_takes_speeches_and_they_reach_the_judge(
-    examples: Path, command: Command
-) -> None:
+def test_a_protocol_of_ones_own_takes_speeches_and_they_reach_the_judge(examples, command):
     assert command("run", examples / "steelman.yaml", "--run-folder", "made").code == 0
     shown = command("show", "made", "--protocol", "steelman speeches 2", "--json")
     worlds = json.loads(shown.out)["worlds"]
     assert {label: len(world["turns"]) for label, world in worlds.items()} == {"A": 2, "B": 2}
 
 
-def test_a_run_folder_and_its_sweep_may_move_together(examples: Path, command: Command) -> None:
+def test_a_run_folder_and_its_sweep_may_move_together(examples, command):
     assert command("run", examples / "sums.yaml", "--run-folder", "shown/made").code == 0
     examples.rename(examples.with_name("moved"))
     shown = command("show", "moved/made")
     assert shown.code == 0, shown.err
 
 
-def test_code_that_is_gone_is_named_and_the_run_can_still_be_read(
-    examples: Path, command: Command
-) -> None:
+def test_code_that_is_gone_is_named_and_the_run_can_still_be_read(examples, command):
     assert command("run", examples / "steelman.yaml", "--run-folder", "made").code == 0
     (examples / "steelman.py").unlink()
     assert command("show", "made").code == 0
@@ -104,7 +98,7 @@ def test_code_that_is_gone_is_named_and_the_run_can_still_be_read(
     assert "the import of steelman.py failed: FileNotFoundError" in again.err
 
 
-def test_a_sweep_without_code_of_ones_own_notes_no_folder(finished_once: Finished) -> None:
+def test_a_sweep_without_code_of_ones_own_notes_no_folder(finished_once):
     assert not read_manifest(finished_once.folder).sweep_folder
 
 
@@ -154,9 +148,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", ["steelman", "their_package.steelman:Steelman"])
-def test_a_package_is_named_by_module_or_by_what_it_registers(
-    name: str, package: Path, tmp_path: Path
-) -> None:
+def test_a_package_is_named_by_module_or_by_what_it_registers(name, package, tmp_path):
     (tmp_path / "mine.yaml").write_text(SWEEP.format(name=name))
     (row,) = open_sweep(tmp_path / "mine.yaml").sweep.rows
     assert (row.kind, type(row.protocol).__module__) == (
@@ -165,23 +157,19 @@ def test_a_package_is_named_by_module_or_by_what_it_registers(
     )
 
 
-def test_nobody_replaces_a_protocol_of_ours(package: Path, tmp_path: Path) -> None:
+def test_nobody_replaces_a_protocol_of_ours(package, tmp_path):
     (tmp_path / "mine.yaml").write_text(SWEEP.format(name="debate"))
     (row,) = open_sweep(tmp_path / "mine.yaml").sweep.rows
     assert type(row.protocol).__module__ == "oversight.protocols.mechanisms.debate"
 
 
-def test_a_registered_import_that_fails_is_told_with_its_package(
-    package: Path, tmp_path: Path
-) -> None:
+def test_a_registered_import_that_fails_is_told_with_its_package(package, tmp_path):
     fault = refused(tmp_path, "broken")
     assert "their-package registers it as their_package.gone:Gone" in fault
     assert "ModuleNotFoundError" in fault
 
 
-def test_names_that_are_registered_are_among_those_that_are_told(
-    package: Path, tmp_path: Path
-) -> None:
+def test_names_that_are_registered_are_among_those_that_are_told(package, tmp_path):
     fault = refused(tmp_path, "steelmen")
     assert "did you mean 'steelman'?" in fault
 
@@ -190,9 +178,7 @@ def test_names_that_are_registered_are_among_those_that_are_told(
     ("edited", "same"),
     [("steelman.py", False), ("words.py", False), ("settings.py", False), ("unused.py", True)],
 )
-def test_a_runs_identity_has_what_its_code_imports_of_its_package(
-    edited: str, same: bool, package: Path, tmp_path: Path
-) -> None:
+def test_a_runs_identity_has_what_its_code_imports_of_its_package(edited, same, package, tmp_path):
     (tmp_path / "mine.yaml").write_text(SWEEP.format(name="steelman"))
     before = row_codes(open_sweep(tmp_path / "mine.yaml").sweep.rows)
     acting = "\nglobals()['EDITED'] = True\n"
@@ -200,7 +186,7 @@ def test_a_runs_identity_has_what_its_code_imports_of_its_package(
     assert (row_codes(open_sweep(tmp_path / "mine.yaml").sweep.rows) == before) is same
 
 
-def test_a_file_that_is_edited_is_read_again_and_is_another_run(examples: Path) -> None:
+def test_a_file_that_is_edited_is_read_again_and_is_another_run(examples):
     before = row_codes(open_sweep(examples / "steelman.yaml").sweep.rows)
     file = examples / "steelman.py"
     written = file.stat()
@@ -215,7 +201,7 @@ def test_a_file_that_is_edited_is_read_again_and_is_another_run(examples: Path) 
     assert row_codes(after.rows) != before
 
 
-def test_a_provider_may_be_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_may_be_registered(tmp_path, monkeypatch):
     home = tmp_path / "site"
     info = home / "their_provider-1.0.dist-info"
     info.mkdir(parents=True)
@@ -248,7 +234,7 @@ def test_a_provider_may_be_registered(tmp_path: Path, monkeypatch: pytest.Monkey
         registered.cache_clear()
 
 
-def test_a_tool_of_ones_own_is_part_of_the_code_of_the_rows_that_have_it(examples: Path) -> None:
+def test_a_tool_of_ones_own_is_part_of_the_code_of_the_rows_that_have_it(examples):
     def code() -> dict[str, str]:
         rows = open_sweep(examples / "finder.yaml", []).sweep.rows
         codes = row_codes(rows)
@@ -291,8 +277,8 @@ def their_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 def test_the_package_of_the_page_brings_provider_store_simulation_and_command(
-    their_words: None, tmp_path: Path, command: Command
-) -> None:
+    their_words, tmp_path, command
+):
     Path("mine.yaml").write_text(
         "problems: {bundled: {name: arithmetic, limit: 2}}\n"
         "agents: [echo/agent, sim/sceptic]\njudges: [echo/judge, sim/sceptic]\n"
@@ -309,8 +295,8 @@ def test_the_package_of_the_page_brings_provider_store_simulation_and_command(
     assert replayed.code == 0, replayed.err
 
 
-def test_the_observer_of_the_page_sees_every_cell(place: Path) -> None:
+def test_the_observer_of_the_page_sees_every_cell(place):
     diary = shown("extending.md", "diary.py")["Diary"]()
-    with Run.open(open_sweep(place / "small.yaml"), RunOptions(place / "store")) as run:
+    with Run.open(open_sweep(place / "small.yaml"), RunSettings(store=place / "store")) as run:
         assert asyncio.run(execute(run, diary)) is None
         assert diary.failed == run.snapshot().failed

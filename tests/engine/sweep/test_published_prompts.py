@@ -12,7 +12,6 @@ from oversight.protocols import Agent, Debate, StatedJudge
 from oversight.protocols.prompts.prompt_set import PromptError, default_prompts
 from oversight.protocols.prompts.published import PUBLISHED
 from oversight.protocols.transcript import Transcript
-from tests.command_line import Command
 from tests.engine.sweep_files import sweep_file
 from tests.fakes import CRATES
 
@@ -39,7 +38,7 @@ def checkout(place: Path, study: str) -> Path:
     return place / "checkout"
 
 
-def test_a_message_keeps_its_words_and_is_laid_out_as_ours(tmp_path: Path) -> None:
+def test_a_message_keeps_its_words_and_is_laid_out_as_ours(tmp_path):
     khan = PUBLISHED["llm_debate"].blocks(checkout(tmp_path / "a", "llm_debate"))
     assert khan["debate.debater"] == KHANS_DEBATER.rstrip()
     judge = "Debater A speaks for answer A.\n\nThink in <private></private> tags."
@@ -51,9 +50,7 @@ def test_a_message_keeps_its_words_and_is_laid_out_as_ours(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("study", list(PUBLISHED))
-def test_a_sweep_reads_them_and_its_run_folder_keeps_them(
-    place: Path, command: Command, study: str
-) -> None:
+def test_a_sweep_reads_them_and_its_run_folder_keeps_them(place, command, study):
     where = checkout(place, study)
     (place / "s.yaml").write_text(SWEEP.replace("STUDY", study))
     ran = command("run", "s.yaml", "--run-folder", "run")
@@ -66,7 +63,7 @@ def test_a_sweep_reads_them_and_its_run_folder_keeps_them(
     assert list(read_manifest(place / "run").prompt_sets) == [f"{study} in checkout"]
 
 
-def test_single_blocks_of_theirs_may_be_changed(tmp_path: Path) -> None:
+def test_single_blocks_of_theirs_may_be_changed(tmp_path):
     where = checkout(tmp_path, "solib")
     told = f"{{from: solib, folder: {where}, debate: {{judge: Judge well.}}}}"
     text = SWEEP.replace("{from: STUDY, folder: checkout}", told)
@@ -75,9 +72,7 @@ def test_single_blocks_of_theirs_may_be_changed(tmp_path: Path) -> None:
     assert words.text("debate.debater").endswith("Argue briefly. Be clear.")
 
 
-async def test_what_a_speaker_thinks_is_kept_and_its_speech_is_what_stands_in_its_marks(
-    tmp_path: Path,
-) -> None:
+async def test_what_a_speaker_thinks_is_kept_and_its_speech_is_what_stands_in_its_marks(tmp_path):
     blocks = PUBLISHED["llm_debate"].blocks(checkout(tmp_path, "llm_debate"))
     words = default_prompts().changed("khan", blocks)
 
@@ -101,7 +96,7 @@ async def test_what_a_speaker_thinks_is_kept_and_its_speech_is_what_stands_in_it
         ("{", "is not laid out as it was"),
     ],
 )
-def test_a_file_of_another_layout_is_named(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_file_of_another_layout_is_named(tmp_path, text, reason):
     where = checkout(tmp_path, "llm_debate")
     changed = where / "core/config/experiment/judge/debate/default.yaml"
     changed.write_text(text)

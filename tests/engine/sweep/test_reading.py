@@ -27,7 +27,7 @@ from oversight.protocols.protocol import Protocol
 from tests.engine.sweep.test_document import TEXT, parsed
 from tests.engine.sweep.test_sweepfile import GRID
 from tests.engine.sweep_files import sweep_file
-from tests.sessions import Session, refusals, sessions
+from tests.sessions import refusals, sessions
 
 ROLES = """\
 agents: openai/gpt-4o-mini
@@ -140,11 +140,8 @@ READERS: dict[str, Callable[[str], Any]] = {
 @pytest.mark.usefixtures("our_prompts")
 @sessions(Path(__file__).with_name("refusals.md"))
 def test_what_is_wrong_is_told_with_its_place_its_value_and_the_mend(
-    session: Session,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    session, request, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     session.check(request, refusals(READERS[session.heading], UsageError))
 
@@ -161,25 +158,23 @@ def shown(value: Any) -> str:
 
 
 @sessions(Path(__file__).with_name("readings.md"))
-def test_what_is_written_is_read_as_people_mean_it(
-    session: Session, request: pytest.FixtureRequest
-) -> None:
+def test_what_is_written_is_read_as_people_mean_it(session, request):
     read = READERS[session.heading]
     session.check(request, lambda text: map(shown, read(text)))
 
 
-def test_every_protocol_of_the_catalogue_needs_no_setting() -> None:
+def test_every_protocol_of_the_catalogue_needs_no_setting():
     text = f"[{', '.join(PROTOCOLS)}]"
     assert [type(protocol) for protocol in made(text)] == list(PROTOCOLS.values())
     assert made(f"{{{': , '.join(PROTOCOLS)}: }}") == made(text)
 
 
-def test_what_is_the_same_in_all_settings_is_one_row() -> None:
+def test_what_is_the_same_in_all_settings_is_one_row():
     one, other = Debate(WEAK, Agent("sim/it")), Debate(WEAK, Agent("sim/it"), rounds=2)
     assert len(report_rows([one, other])) == 1
 
 
-def test_a_protocol_that_hides_its_settings_is_told_apart_all_the_same() -> None:
+def test_a_protocol_that_hides_its_settings_is_told_apart_all_the_same():
     @dataclass(frozen=True)
     class Quiet(NaiveJudge):
         loudness: int = 0

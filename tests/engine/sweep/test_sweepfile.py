@@ -60,7 +60,7 @@ def told(file: Path, *flags: str) -> str:
     return str(fault.value).replace(f"{file}:", "s.yaml:")
 
 
-def test_every_role_of_a_model_is_named(written: Any) -> None:
+def test_every_role_of_a_model_is_named(written):
     text = GRID.replace("sim/judge", "[sim/judge, sim/weak]")
     assert read_sweep_file(written(text)).sweep({}).roles == (
         ("sim/judge", "judge"),
@@ -69,25 +69,25 @@ def test_every_role_of_a_model_is_named(written: Any) -> None:
     )
 
 
-def test_what_a_flag_sets_is_told_with_the_flag(written: Any) -> None:
+def test_what_a_flag_sets_is_told_with_the_flag(written):
     assert told(written(GRID), "protocols.debate.rounds=0").startswith(
         "--set protocols.debate.rounds=0: protocols.debate.rounds: 0 is too few"
     )
 
 
-def test_the_name_is_that_of_the_file_unless_given(written: Any) -> None:
+def test_the_name_is_that_of_the_file_unless_given(written):
     assert read_sweep_file(written(PLAIN, "my sweep (2).yaml")).top.name == "my sweep (2)"
     assert read_sweep_file(written(GRID)).top.name == "grid"
 
 
-def test_a_limit_takes_the_first_problems(written: Any) -> None:
+def test_a_limit_takes_the_first_problems(written):
     file = written(PLAIN.replace("limit: 2", "limit: 5"))
     whole = read_sweep_file(file)
     assert read_sweep_file(file, limit=3).problems == whole.problems[:3]
     assert read_sweep_file(file, limit=9).problems == whole.problems
 
 
-def test_the_text_stays_as_the_user_wrote_it(tmp_path: Path) -> None:
+def test_the_text_stays_as_the_user_wrote_it(tmp_path):
     file = tmp_path / "s.yaml"
     text = "\ufeff# Größe\r\n" + PLAIN.replace("\n", "\r\n")
     file.write_bytes(text.encode())
@@ -99,9 +99,7 @@ def problems_in(folder: Path, n: int, start: int = 0) -> None:
     write_jsonl([shipment(start + number) for number in range(n)], folder / "p.jsonl")
 
 
-def test_a_path_in_the_file_starts_at_the_folder_of_the_file(
-    written: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_in_the_file_starts_at_the_folder_of_the_file(written, tmp_path, monkeypatch):
     problems_in(tmp_path, 2)
     problems_in(tmp_path / "elsewhere", 1, start=5)
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -114,9 +112,7 @@ def test_a_path_in_the_file_starts_at_the_folder_of_the_file(
     "flag",
     ["problems.file.path=p.jsonl", "problems.file={path: p.jsonl}", "problems={file: p.jsonl}"],
 )
-def test_a_path_typed_as_a_flag_starts_where_it_is_typed(
-    written: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
-) -> None:
+def test_a_path_typed_as_a_flag_starts_where_it_is_typed(written, tmp_path, monkeypatch, flag):
     problems_in(tmp_path, 2)
     problems_in(tmp_path / "elsewhere", 1, start=5)
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -126,22 +122,20 @@ def test_a_path_typed_as_a_flag_starts_where_it_is_typed(
     assert len(read_sweep_file(file, [flag]).problems) == 1
 
 
-def test_a_fault_of_the_data_is_told_with_its_own_file_and_line(
-    written: Any, tmp_path: Path
-) -> None:
+def test_a_fault_of_the_data_is_told_with_its_own_file_and_line(written, tmp_path):
     (tmp_path / "p.jsonl").write_text('{"id": "x"}\n')
     file = written(PLAIN.replace("bundled: {name: arithmetic, limit: 2}", "file: p.jsonl"))
     with pytest.raises(DatasetError, match=r"p\.jsonl:1: "):
         read_sweep_file(file)
 
 
-def test_one_problem_may_not_come_from_two_data_sets(written: Any, tmp_path: Path) -> None:
+def test_one_problem_may_not_come_from_two_data_sets(written, tmp_path):
     write_jsonl(read_sweep_file(written(PLAIN)).problems, tmp_path / "p.jsonl")
     both = PLAIN.replace("limit: 2}", "limit: 2}, file: p.jsonl")
     assert "problems.file: the problem 'apples-and-crates' is there already" in told(written(both))
 
 
-def test_the_seed_of_the_sweep_decides_all_chance_of_the_data_sets(written: Any) -> None:
+def test_the_seed_of_the_sweep_decides_all_chance_of_the_data_sets(written):
     def ids(seed: str, own: str = "") -> list[str]:
         text = PLAIN.replace("limit: 2", f"limit: 9, shuffle: true{own}")
         return [problem.id for problem in read_sweep_file(written(seed + text)).problems]
@@ -157,7 +151,7 @@ THREE = Problem(
 )
 
 
-def test_a_protocol_that_opposes_two_answers_is_told_the_mend_where_there_are_three() -> None:
+def test_a_protocol_that_opposes_two_answers_is_told_the_mend_where_there_are_three():
     text = GRID.replace("  naive_judge:", "  doubly_efficient_debate:\n  naive_judge:")
     with pytest.raises(UsageError) as fault:
         sweep_file(text, problems=[*shipments(2), THREE])
@@ -165,7 +159,7 @@ def test_a_protocol_that_opposes_two_answers_is_told_the_mend_where_there_are_th
     assert "has 3; keep two of them, or use a protocol with one voice" in str(fault.value)
 
 
-def test_a_question_with_three_answers_has_three_worlds() -> None:
+def test_a_question_with_three_answers_has_three_worlds():
     text = "agents: sim/strong\njudges: sim/judge\nprotocols: [propaganda, naive_judge]"
     grid = sweep(text, problems=[THREE, *shipments(1)])
     assert len(grid) == 2 * 3 + 2 * 2
@@ -173,7 +167,7 @@ def test_a_question_with_three_answers_has_three_worlds() -> None:
 
 
 @pytest.mark.parametrize("name", ["appendix_a_sim.yaml", "appendix_a.yaml"])
-def test_the_grid_of_appendix_a_has_57600_cells_and_400_of_the_naive_judge(name: str) -> None:
+def test_the_grid_of_appendix_a_has_57600_cells_and_400_of_the_naive_judge(name):
     text = (ROOT / "examples" / name).read_text()
     grid = sweep(text, problems=shipments(100))
     kinds = Counter(row.kind for row in grid.rows)
@@ -197,7 +191,7 @@ def test_the_grid_of_appendix_a_has_57600_cells_and_400_of_the_naive_judge(name:
     assert len({(row.kind, row.agent, row.judge) for row in grid.rows}) == len(grid.rows)
 
 
-def test_the_grid_of_appendix_a_as_its_library_has_it() -> None:
+def test_the_grid_of_appendix_a_as_its_library_has_it():
     """Turns are speeches there: 2 and 4 are one and two rounds. Speeches have 100 words, and one
     judge picks among drafts, whoever judges the row."""
     grid = sweep((ROOT / "examples" / "appendix_a_solib.yaml").read_text(), problems=shipments(100))
@@ -213,11 +207,11 @@ def test_the_grid_of_appendix_a_as_its_library_has_it() -> None:
 @pytest.mark.campaign
 @needs_published
 @pytest.mark.parametrize("name", PRICED)
-def test_the_header_of_an_example_says_what_the_plan_says(name: str) -> None:
+def test_the_header_of_an_example_says_what_the_plan_says(name):
     assert header(name) == planned(name), "write it anew with: python -m tools.examples"
 
 
-def test_the_two_grids_of_appendix_a_are_twins() -> None:
+def test_the_two_grids_of_appendix_a_are_twins():
     def shape(name: str) -> list[tuple[str, str]]:
         grid = sweep((ROOT / "examples" / name).read_text())
         return [
@@ -228,7 +222,7 @@ def test_the_two_grids_of_appendix_a_are_twins() -> None:
     assert shape("appendix_a_sim.yaml") == shape("appendix_a.yaml")
 
 
-def test_the_example_of_a_hidden_passage_names_its_data_where_they_are_fetched_to() -> None:
+def test_the_example_of_a_hidden_passage_names_its_data_where_they_are_fetched_to():
     text = (ROOT / "examples" / "hidden_passage.yaml").read_text()
     assert len(sweep(text, problems=shipments(100))) == 4 * 100 * 2
     fetched = originals()["quality"].loader.format(folder="data/quality")
@@ -237,6 +231,6 @@ def test_the_example_of_a_hidden_passage_names_its_data_where_they_are_fetched_t
 
 
 @pytest.mark.parametrize("name", ["starter.yaml", "demo.yaml"])
-def test_the_sweeps_that_come_with_the_program_are_right(name: str) -> None:
+def test_the_sweeps_that_come_with_the_program_are_right(name):
     file = read_sweep_file(ROOT / "engine" / "data" / name, limit=2)
     assert len(file.sweep({})) > 0

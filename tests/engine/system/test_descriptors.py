@@ -19,9 +19,7 @@ pytestmark = pytest.mark.wire
         ("openai", 256),
     ],
 )
-def test_with_few_open_files_nothing_that_was_answered_is_lost(
-    tmp_path: Path, files: int, provider: str
-) -> None:
+def test_with_few_open_files_nothing_that_was_answered_is_lost(tmp_path, files, provider):
     with Vendor(latency=1.0 if files == 256 else 0.2) as vendor:
         bench = bench_of(tmp_path, vendor.url, provider, (files, files))
         told = bench.complete()
@@ -30,7 +28,7 @@ def test_with_few_open_files_nothing_that_was_answered_is_lost(
 
 
 @pytest.mark.parametrize("files", [24, 32])
-def test_with_too_few_open_files_nothing_is_asked(tmp_path: Path, files: int) -> None:
+def test_with_too_few_open_files_nothing_is_asked(tmp_path, files):
     with Vendor(latency=0.1) as vendor:
         bench = bench_of(tmp_path, vendor.url, "compatible/lab", (files, files))
         refused = bench.start()
@@ -40,7 +38,7 @@ def test_with_too_few_open_files_nothing_is_asked(tmp_path: Path, files: int) ->
         assert vendor.book == []
 
 
-def test_the_bound_is_told_and_a_soft_one_is_raised(tmp_path: Path) -> None:
+def test_the_bound_is_told_and_a_soft_one_is_raised(tmp_path):
     with Vendor() as vendor:
         low = bench_of(tmp_path / "low", vendor.url, "compatible/lab", (64, 64))
         told = low.complete()

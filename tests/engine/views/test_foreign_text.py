@@ -47,9 +47,9 @@ def test_no_command_prints_them_as_they_are(finished: Finished, command: Command
         ("report", run, "--format", "latex"),
         ("show", run),
         ("compare", run),
-        ("search", run, "apples"),
+        ("show", run, "--search", "apples"),
         ("measure", "calibration", run),
-        ("export", "replies", run, "-o", "replies"),
+        ("cache", "export", run, "-o", "replies"),
     ):
         ran = command(*words)
         assert "Traceback" not in ran.err
@@ -98,8 +98,8 @@ def test_a_name_of_five_megabytes_takes_a_line_and_not_more() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("pack make run -o p --no-store", "make room, then run it again"),
-        ("study import run --format run -o p", "File too large"),
+        ("export pack run -o p --no-store", "make room, then run it again"),
+        ("dataset import run --format run -o p", "File too large"),
     ],
 )
 def test_no_room_for_an_output_is_one_line_and_leaves_nothing(

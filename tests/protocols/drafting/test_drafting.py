@@ -210,15 +210,17 @@ def finding(*found: str, speech: str | Reply = "speech") -> Scripted:
         asked = prompt(call)
         if asked.task == "side":
             said = found[int(asked.speeches[-1].split()[-1])]
-            return said if " " in said else orjson.dumps({"argues_for": said}).decode()
+            admits = "yes" if said.endswith("!") else "no"
+            filled = {"argues_for": said.rstrip("!"), "admits": admits}
+            return said if " " in said else orjson.dumps(filled).decode()
         draw = call.draw[0] if call.draw else 0
         return f"{speech} {draw}" if isinstance(speech, str) else speech
 
     return Scripted(script)
 
 
-async def check_side(ask: Scripted, retries: int = 2) -> Turn:
-    return await SideCheck(ALICE, READER, retries).speak(READ, A, ask, ADVOCATE)
+async def check_side(ask: Scripted, retries: int = 2, candor: bool = False) -> Turn:
+    return await SideCheck(ALICE, READER, retries, candor).speak(READ, A, ask, ADVOCATE)
 
 
 async def test_the_first_draft_is_the_call_of_an_unchecked_speaker():
@@ -236,6 +238,19 @@ async def test_a_retry_is_a_draw_of_its_own_that_hears_what_was_found():
     assert "took another draft of this speech to be arguing for no answer" in prompt(tries[2]).user
     assert "that you are arguing for (A)." in prompt(tries[2]).user
     assert all(prompt(call).speeches == ("It is 36.",) for call in tries)
+
+
+async def test_a_speech_that_gives_itself_away_is_sent_back_where_candor_is_read():
+    ask = finding("A!", "B!", "A!")
+    turn = await check_side(ask, candor=True)
+    tries = [prompt(call).user for call in ask.calls if call.model == "alice"]
+    assert "found that it says itself that (A) is wrong" in tries[1]
+    assert "to be arguing for (B)" in tries[2]
+    assert (turn.check, turn.retries, turn.drafts[0].text) == ("candid", 2, "speech 0")
+    assert "admits" in prompt(ask.calls[1]).user
+    unasked = finding("A!")
+    assert (await check_side(unasked)).check == "on side"
+    assert "admits" not in prompt(unasked.calls[1]).user
 
 
 async def test_the_reader_is_told_neither_side_nor_speaker_nor_passage():

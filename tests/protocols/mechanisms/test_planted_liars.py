@@ -5,13 +5,17 @@ what its argument deserves.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
+from msgspec import structs
 
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
-from oversight.protocols.agents.agent import Agent
+from oversight.protocols.agents.agent import ADVOCATE, Agent
 from oversight.protocols.counts import unread_by_seat
+from oversight.protocols.drafting.best_of import BestOf
+from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import LogprobJudge, StatedJudge, VotesJudge
 from oversight.protocols.mechanisms.amplification import Amplification
 from oversight.protocols.mechanisms.baselines import Propaganda
@@ -27,7 +31,7 @@ from oversight.protocols.mechanisms.recursive_reward_modelling import RecursiveR
 from oversight.protocols.prompts.parse import read_instructions
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question
-from oversight.protocols.transcript import Transcript, Verdict
+from oversight.protocols.transcript import Transcript, Turn, Verdict
 from tests.fakes import CRATES, B, Scripted, draft, form, held, prompt, token
 from tools.claims import claims_of
 
@@ -346,3 +350,65 @@ async def test_a_selection_hides_no_refusal(protocol, seat):
     verdict = await on_the_lie(protocol, script)
     assert "draft 3" in [turn.text for turn in verdict.transcript.turns]
     assert unread_by_seat(verdict) == {f"{seat}: refused": 3}
+
+
+@dataclass(frozen=True)
+class Planted(Agent):
+    """A liar by its class: it says what it was made to say for the lie, draft by draft, and its
+    model decides nothing."""
+
+    says: tuple[str, ...] = ()
+
+    async def deliver(self, call, transcript, side, ask, brief=ADVOCATE) -> Turn:
+        turn = await super().deliver(call, transcript, side, ask, brief)
+        said = self.says[int(turn.text) % len(self.says)] if side == B else "It is 48."
+        return structs.replace(turn, text=said)
+
+
+@pytest.mark.parametrize(("weighs", "lie"), [(False, 1.0), (True, 0.0)])
+async def test_slips_that_do_not_matter_hide_a_flaw_from_a_ranker_who_does_not_weigh_them(
+    weighs, lie
+):
+    """The known truth: a proposal has one flaw, and two slips that do not matter stand before it. A
+    critic names one of the three in each draw. A ranker who finds every true remark helpful shows
+    the first, a slip, and the judge believes the lie; one who weighs them shows the flaw."""
+    liar = Planted("liar", says=("one slip, another slip, the flaw",))
+
+    def script(call: Call) -> str:
+        asked = prompt(call)
+        match asked.task:
+            case "critique":
+                return f"It has {asked.speeches[-1].split(', ')[draft(call)]}."
+            case "statement":
+                return held(0.9 if not weighs or "flaw" in asked.speeches[-1] else 0.2)
+            case "percentages":
+                return percent(0 if "flaw" in asked.speeches[-1] else 100)
+        return str(draft(call))
+
+    verdict = await on_the_lie(Critique(JUDGE, liar, OTHER), script)
+    assert verdict.probs[1] == lie
+
+
+@pytest.mark.parametrize("poisoned", [(), (2,), (0, 1, 2, 3)], ids=str)
+async def test_a_draft_that_breaks_the_judge_who_picks_gains_nothing(poisoned):
+    """The known truth: the judge believes a draft that it can read at .3. A liar who has some of
+    its drafts break the judge leaves open which would have been picked: what is spoken is believed
+    at .3, by its lower end it has 0, and the replies that were lost are counted. Where all drafts
+    break it there is no verdict, which counts as 0."""
+    says = tuple("poison" if n in poisoned else f"draft {n}" for n in range(4))
+    speaker = BestOf(4, Planted("liar", says=says), JUDGE)
+
+    def script(call: Call) -> str:
+        asked = prompt(call)
+        if asked.task == "percentages":
+            return "..." if "poison" in asked.speeches[-1] else percent(30)
+        return str(draft(call))
+
+    try:
+        verdict = await on_the_lie(Propaganda(JUDGE, speaker), script)
+    except Unreadable:
+        assert len(poisoned) == 4
+        return
+    assert verdict.probs[1] == pytest.approx(0.3)
+    assert verdict.spans[1] == ((0, 1) if poisoned else pytest.approx((0.3, 0.3)))
+    assert unread_by_seat(verdict) == ({"Judge: unreadable": len(poisoned)} if poisoned else {})

@@ -1,12 +1,11 @@
-"""`oversight batches`: list a run's open batches, or cancel them."""
+"""`oversight cache batches`: list the batches of a run that are in flight, or cancel them."""
 
 import time
 from dataclasses import asdict
 from pathlib import Path
 
-import click
-
 from ....display.quantity import counted
+from ....errors import UsageError
 from ....extensions.batches.journal import BatchJournal
 from ....models.accounting.budget import dollars
 from ....models.accounting.ledger import sum_usage
@@ -16,25 +15,53 @@ from ....run.batch_terms import BatchTerms
 from ....run.execution import execute
 from ....run.loaded_sweep import open_run
 from ....run.manifest import read_manifest
-from ....run.run import Run, RunOptions
+from ....run.run import Run
+from ....run.settings import RunSettings
 from ....run.stores import store_name
 from ....system.flags import flag
 from ....views.cli.faults import halt_code
-from ....views.cli.group import NamedGroup
+from ....views.cli.flags import as_command
 from ....views.cli.options import JSON, OWN_SWEEP, RUN, RUN_STORE
 from ....views.cli.output import say, show, show_json, show_line
 from ....views.cli.terminal import under_signals
 
 
-@click.group(cls=NamedGroup)
-def command() -> None:
-    """List the batches of a run that are in flight, or cancel them."""
+@as_command
+def command(
+    run: Path = RUN,
+    cancel: bool = flag("Cancel them, and wait until every one has ended.", default=False),
+    given_up: tuple[str, ...] = flag(
+        "With --cancel: collect the replies of this batch that there are, count the rest as spent, "
+        "and free its calls; repeatable.",
+        name="--give-up",
+        default=(),
+        metavar="BATCH",
+    ),
+    sweep: Path | None = OWN_SWEEP,
+    store: str | None = RUN_STORE,
+    as_json: bool = JSON,
+) -> None:
+    """List the batches of RUN that are in flight, or cancel them.
+
+    Listing sends nothing. Vendors bill the calls of a cancelled batch that were done by then: their
+    replies are stored and counted. Waiting for the end can take minutes. The run can be resumed
+    later, in batches or live.
+    """
+    if given_up and not cancel:
+        raise UsageError("--give-up is for --cancel")
+    if not cancel:
+        _list(BatchJournal(run, reads_only=True), as_json)
+        return
+    show(_see_to_batches(run, sweep, store, given_up))
+    owed = sum(batch.lines for batch in BatchJournal(run, reads_only=True).liabilities.values())
+    if owed:
+        say(
+            f"{counted(owed, 'call')} of unknown fate: nothing proves which batch they are in, so "
+            "none was cancelled for them; the next run looks for them"
+        )
 
 
-@command.adds("list")
-def list_batches(run: Path = RUN, as_json: bool = JSON) -> None:
-    """Print the batches that the folder RUN has out, as it knows them. Nothing is sent."""
-    journal = BatchJournal(run, reads_only=True)
+def _list(journal: BatchJournal, as_json: bool) -> None:
     out = {**journal.out, **{f"({mark})": batch for mark, batch in journal.intended.items()}}
     if as_json:
         show_json([{"id": id, **asdict(batch)} for id, batch in out.items()])
@@ -43,36 +70,10 @@ def list_batches(run: Path = RUN, as_json: bool = JSON) -> None:
         hours = max(time.time() - batch.at, 0.0) / 3600
         most = f", {dollars(batch.worst)} at most" if batch.worst else ""
         show_line(
-            f"{id}  {batch.model}  {counted(batch.lines, 'call')}, out for {hours:.1f} h{most}"
+            f"{id}  {batch.model}  {counted(batch.lines, 'call')}, sent {hours:.1f} h ago{most}"
         )
     if not out:
-        show("no batch is out")
-
-
-@command.adds()
-def cancel(
-    run: Path = RUN,
-    sweep: Path | None = OWN_SWEEP,
-    store: str | None = RUN_STORE,
-    given_up: tuple[str, ...] = flag(
-        "Collect what can be had of this batch; count the rest as spent, and free its calls.",
-        name="--give-up",
-        default=(),
-        metavar="BATCH",
-    ),
-) -> None:
-    """Cancel the batches that the folder RUN has out.
-
-    Vendors bill the calls that were done by then: their replies are stored and counted. Waits until
-    every batch has ended, which can take minutes. The run can go on later, in batches or live.
-    """
-    show(_see_to_batches(run, sweep, store, given_up))
-    owed = sum(batch.lines for batch in BatchJournal(run, reads_only=True).liabilities.values())
-    if owed:
-        say(
-            f"{counted(owed, 'call')} of unknown fate: nothing proves which batch they are in, so "
-            "none was cancelled for them; the next run looks for them"
-        )
+        show("no batch is in flight")
 
 
 def _see_to_batches(
@@ -83,14 +84,14 @@ def _see_to_batches(
     known = store_noted(run)
     known = store_name(store or (Path(known).expanduser() if known else None))
     terms = BatchTerms(cancels=given_up)
-    options = RunOptions(known, run, overrides=manifest.overrides, part=manifest.part, terms=terms)
+    settings = RunSettings(store=known, folder=run, part=manifest.part, batch=terms)
     before = _batches_out(run)
-    with Run.open(loaded, options) as opened:
+    with Run.open(loaded, settings) as opened:
         halt = under_signals(lambda: execute(opened), loaded.stop_token, opened.snapshot)
     left = _batches_out(run)
     paid = sum_usage(read_ledger(run).values())
     if halt is not None:
-        say(f"{str(halt).rstrip('.')}. Still out: {counted(left, 'batch', 'batches')}")
+        say(f"{str(halt).rstrip('.')}. Still in flight: {counted(left, 'batch', 'batches')}")
         raise SystemExit(halt_code(halt))
     ended = counted(before - left, "batch", "batches")
     return f"{ended} ended; the run has cost {dollars(paid.dollars)} so far"

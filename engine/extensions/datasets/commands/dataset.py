@@ -1,7 +1,7 @@
 """`oversight dataset`: check data sets for leaks, fetch them, generate answers."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -12,8 +12,10 @@ from .....protocols.datasets.inventory import Inventory, inventory
 from .....protocols.datasets.known import known_questions
 from .....protocols.datasets.leak import LeakageCheck, RuleAccuracy, leakage_check, power
 from .....protocols.datasets.loader import Loader
+from .....protocols.datasets.proposing import Proposer
 from .....protocols.datasets.rewriting import Rewriter
 from ....errors import UsageError
+from ....extensions.datasets.production import Production
 from ....sweep.document import Document
 from ....sweep.originals import missing_file_hint, originals
 from ....system.flags import argument, flag
@@ -29,13 +31,11 @@ LOADER_SETTINGS = flag(
     default=(),
     metavar="NAME=VALUE",
 )
-LABEL_SEED = flag("Seed of the order of labels.", name="--seed", default=0)
-TEMPERATURE = flag("Sampling temperature. Default: the provider's.", least=0, most=2)
 
 
-@click.group(cls=NamedGroup)
+@click.group(cls=NamedGroup, path="dataset")
 def command() -> None:
-    """Check data sets for leaks, fetch them, generate or rewrite answers."""
+    """Check data sets for leaks, fetch or import them, generate answers."""
 
 
 @command.adds()
@@ -91,97 +91,73 @@ def fetch(
     fetch_all(name, output or Path("data") / name, pins, mirror)
 
 
-@command.adds("generate-wrong")
-def generate_wrong(
+@command.adds()
+def generate(
     *,
-    file: Path = argument(),
-    drafts: int = flag("Drafts asked for per question.", default=4, least=1, most=1000),
-    temperature: float | None = TEMPERATURE,
-    seed: int = LABEL_SEED,
-    limit: int | None = LIMIT,
-    settings: GenerateSettings,
-) -> None:
-    """Have a model write a plausible wrong answer for every question in FILE.
-
-    \b
-    A line of FILE is {"question", "answer"}, where the answer ends in "#### 18" as in GSM8K, or
-    is a number or a text; or a problem of our own format, whose best answer is kept.
-
-    The model names mistakes that one could make, writes a solution for each, and rates how
-    plausible it is. Replies are stored: after a stop the same command goes on, and pays for
-    nothing twice. With --batch, what is known of the batches is kept in OUTPUT.work. Exit codes
-    are those of `oversight run`.
-    """
-    from ....extensions.datasets.generation import generation
-    from .generating import Wish, generate_all
-
-    remedy = "take another model, or more --drafts"
-    wish = Wish(str(file), seed, settings, "a wrong answer", remedy)
-    with missing_file_hint(file.parent.name):
-        known = known_questions(file)[:limit]
-    raise SystemExit(
-        generate_all(wish, generation(known, Generator(settings.model, temperature, drafts=drafts)))
-    )
-
-
-@command.adds("generate-proposals")
-def generate_proposals(
-    *,
-    file: Path = argument(),
-    draws: int = flag("Proposals for each question.", default=1, least=1, most=1000),
-    temperature: float | None = TEMPERATURE,
-    seed: int = LABEL_SEED,
-    limit: int | None = LIMIT,
-    settings: GenerateSettings,
-) -> None:
-    """Have a model answer every question in FILE, as proposals to accept or reject.
-
-    FILE is as of generate-wrong. The model is asked plainly, and its answers are graded by the
-    right ones, which no seat of a later run sees. Run protocols on the proposals; then
-    examples/analyses/proposals.py prints how well each row tells right from wrong ones.
-    """
-    from .....protocols.datasets.proposing import Proposer
-    from ....extensions.datasets.generation import proposing
-    from .generating import Wish, generate_all
-
-    told = ("a proposal", "take another model")
-    wish = Wish(str(file), seed, settings, *told)
-    with missing_file_hint(file.parent.name):
-        known = known_questions(file)[:limit]
-    raise SystemExit(
-        generate_all(wish, proposing(known, Proposer(settings.model, temperature, draws=draws)))
-    )
-
-
-@command.adds("generate-rewritten")
-def generate_rewritten(
-    *,
-    spec: str = argument("FILE|LOADER"),
-    loading: tuple[str, ...] = LOADER_SETTINGS,
-    temperature: float = flag(
-        "Sampling temperature of the solutions.", default=0.0, least=0, most=2
+    what: Literal["wrong", "proposals", "rewritten"] = argument("wrong|proposals|rewritten"),
+    source: str = argument("FILE|LOADER"),
+    drafts: int | None = flag(
+        "wrong: drafts for each question, 4 by default. proposals: how many for each, 1 by "
+        "default.",
+        least=1,
+        most=1000,
     ),
+    temperature: float | None = flag(
+        "Sampling temperature. Default: the provider's; of rewritten: 0.", least=0, most=2
+    ),
+    seed: int = flag("Seed of the order of labels.", default=0),
+    limit: int | None = LIMIT,
+    loading: tuple[str, ...] = LOADER_SETTINGS,
     settings: GenerateSettings,
 ) -> None:
-    """Have one model write every worked solution anew, right and wrong ones alike.
+    """Have a model write answers: wrong ones, proposals, or all of them in new words.
 
     \b
-      oversight dataset generate-rewritten gsm8k --model … -o new.jsonl
+      oversight dataset generate wrong questions.jsonl --model … -o new.jsonl
+      oversight dataset generate rewritten gsm8k --model … -o new.jsonl
 
-    Where different hands wrote right and wrong answers, a judge can tell them by their wording;
-    `oversight dataset check` says how well. The model sees one solution at a time, and neither the
-    question nor which answer it is. A solution that comes back with another answer, or without a
-    result that it had, leaves its question out. Replies are stored: after a stop the same command
-    goes on, and pays for nothing twice. Exit codes are those of `oversight run`.
+    wrong: a plausible wrong answer for every question in FILE. The model names likely mistakes,
+    writes a solution for each, and rates how plausible it is. A line of FILE is {"question",
+    "answer"}, where the answer ends in "#### 18" as in GSM8K, or is a number or a text; or a
+    problem of our own format, whose best answer is kept.
+
+    proposals: the model answers every question in FILE. Protocols then accept or reject its
+    answers, which are graded by the right ones; no seat of a later run sees the grade.
+    examples/analyses/proposals.py measures how well each row tells right from wrong.
+
+    rewritten: every worked solution of a data set anew, right and wrong ones alike. Where different
+    authors wrote right and wrong answers, a judge can tell them by their wording; `oversight
+    dataset check` measures how well. The model sees one solution at a time, and neither the
+    question nor which answer it is. A solution that comes back with another answer, or without one
+    of its results, leaves its question out.
+
+    Replies are stored: the same command resumes, and pays for nothing twice. With --batch, the
+    state of the batches is kept in OUTPUT.work. Exit codes are those of `oversight run`.
     """
-    from ....extensions.datasets.generation import rewriting
+    from ....extensions.datasets.generation import generation, proposing, rewriting
     from .generating import Wish, generate_all
 
-    remedy = "take another model, or data with worked solutions"
-    wish = Wish(spec, 0, settings, "its solutions anew", remedy)
-    with missing_file_hint(spec):
-        problems = _loader(spec, loading).load()
-    raise SystemExit(generate_all(wish, rewriting(problems, Rewriter(settings.model, temperature))))
+    model = settings.model
+    work: Production[Any, Any]
+    if what == "rewritten":
+        if drafts is not None or limit is not None:
+            raise UsageError("--drafts and --limit are not for rewritten; its limit: --set limit=N")
+        with missing_file_hint(source):
+            problems = _loader(source, loading).load()
+        work = rewriting(problems, Rewriter(model, temperature or 0.0))
+        wish = "its solutions anew", "take another model, or data with worked solutions"
+    else:
+        if loading:
+            raise UsageError(f"--set is not for {what}: its questions come from a file")
+        with missing_file_hint(Path(source).parent.name):
+            known = known_questions(Path(source))[:limit]
+        if what == "wrong":
+            work = generation(known, Generator(model, temperature, drafts=drafts or 4))
+            wish = "a wrong answer", "take another model, or more --drafts"
+        else:
+            work = proposing(known, Proposer(model, temperature, draws=drafts or 1))
+            wish = "a proposal", "take another model"
+    raise SystemExit(generate_all(Wish(source, seed, settings, *wish), work))
 
 
 def _loader(spec: str, settings: tuple[str, ...]) -> Loader:

@@ -20,7 +20,7 @@ from ....models.accounting.ledger import sum_usage
 from ....models.router import Models, RunPolicy
 from ....providers.keys import environment
 from ....providers.simulated import PREFIX
-from ....run.batching import batched_models, batching
+from ....run.batching import BatchedWork, batched_models, batching
 from ....run.lock import locked
 from ....run.observer import ProgressDisplay
 from ....run.order import Deferred
@@ -60,9 +60,8 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
     if generation.model.startswith(PREFIX):
         say(f"{generation.model} is simulated: what it writes is made up, to try this out only")
     models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
-    prices = models.priced(asks.price_list)
-    caps = asks.max_cost, asks.max_tokens
-    models.prepare([(generation.model, "--model")], RunPolicy.capped(prices, *caps, sum_usage([])))
+    caps = asks.price_list, asks.max_cost, asks.max_tokens
+    models.prepare([(generation.model, "--model")], RunPolicy.capped(*caps, sum_usage([])))
     batched = batched_models(models, (generation.model,), asks.terms.every)
     books = output.with_name(f"{output.name}.work")
     with ExitStack() as stack:
@@ -74,7 +73,7 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
         def replies(cache: Cache) -> Deferred | None:
             if by is None:
                 return None
-            return by.deferred(books, models, cache, prices, asks.terms, {}, batched=batched)
+            return by.deferred(BatchedWork(books, models, cache, asks.terms, batched))
 
         store = stack.enter_context(closing(open_store(store_name(asks.store))))
         session = ProductionSession(generation, models, store, asks.lanes, replies)

@@ -19,13 +19,12 @@ from ....extensions.mock.profile import load_profile
 from ....extensions.mock.rehearsed import BottleneckSampler, Rehearsed, staged
 from ....extensions.planning.estimate import plan_sweep
 from ....models.accounting.ledger import UsageTotals
-from ....models.accounting.prices import PriceList, listed, load_prices
 from ....providers import sdk_clients
 from ....providers.simulated import PREFIX
-from ....run.batch_terms import BatchTerms
 from ....run.execution import execute
 from ....run.observer import ProgressDisplay
-from ....run.run import Run, RunOptions
+from ....run.run import Run
+from ....run.settings import RunSettings
 from ....sweep.sweepfile import SweepFile, read_sweep_file
 from ....system.flags import flag
 from ....throughput import clipped
@@ -95,11 +94,10 @@ def command(
     flags = ["--sweep", str(sweep), "--profile", profile, "--speed", "1", "--clock", str(speed)]
     flags += [flag for override in overrides for flag in ("--set", override)]
     flags += [] if limit is None else ["--limit", str(limit)]
-    rates = load_prices(prices) if prices else listed()
     # On a fast clock the import would count as many seconds, and deadlines would pass.
     sdk_clients.load_clients()
     with serving(flags) as url:
-        rehearsed, halt = _rehearsed(file, url, profile, speed, batch, max_cost, rates)
+        rehearsed, halt = _rehearsed(file, url, profile, speed, batch, max_cost, prices)
     if as_json:
         show_json({"agrees": rehearsed.agrees, "total": rehearsed.total, "rehearsal": rehearsed})
     else:
@@ -152,18 +150,17 @@ def _rehearsed(
     speed: float,
     batch: bool,
     max_cost: float | None,
-    prices: PriceList,
+    prices: Path | None,
 ) -> tuple[Rehearsed, Halt | None]:
     ready, watch = staged(file, url), BottleneckSampler()
     batched = ready.models.batched(ready.sweep.models, batch)
-    planned = asyncio.run(plan_sweep(ready, None, prices, batched))
     with TemporaryDirectory(prefix="rehearsal-") as place:
-        store = Path(place) / "store"
-        terms = BatchTerms(batch)
-        options = RunOptions(
-            store, Path(place) / "run", max_cost=max_cost, prices=prices, terms=terms
+        store, folder = Path(place) / "store", Path(place) / "run"
+        settings = RunSettings(
+            store=store, folder=folder, max_cost=max_cost, prices=prices, batch=batch
         )
-        with Run.open(ready, options) as run:
+        planned = asyncio.run(plan_sweep(ready, None, settings.price_list, batched))
+        with Run.open(ready, settings) as run:
 
             async def watched() -> Halt | None:
                 async with watch.over(ready.models):

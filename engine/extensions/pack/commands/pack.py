@@ -1,4 +1,4 @@
-"""`oversight pack`: a run in one file, to send and to keep."""
+"""`oversight export pack`, `open` and `verify`: a run in one file, to send and to keep."""
 
 from functools import partial
 from pathlib import Path
@@ -16,20 +16,15 @@ from ....run.reader import RunReader
 from ....run.recorded import REPLIES, recorded
 from ....system.flags import argument, flag
 from ....views.cli.exit_codes import ExitCode
-from ....views.cli.group import NamedGroup
+from ....views.cli.flags import as_command
 from ....views.cli.options import JSON, RECORDED_STORE, RUN, output
 from ....views.cli.output import say, show, show_json, show_line
 
 MOST = flag("Refuse a pack that would unpack to more.", default=MAX_BYTES, least=1)
 
 
-@click.group(cls=NamedGroup)
-def command() -> None:
-    """Make one file of a run, verify it, or make a run folder of it."""
-
-
-@command.adds()
-def make(
+@as_command
+def pack(
     run: Path = RUN,
     output: Path | None = output("RUN.oversight"),
     passages: bool | None = flag(
@@ -57,7 +52,7 @@ def make(
     show(str(to))
 
 
-@command.adds("open")
+@as_command
 def open_(
     file: Path = argument(type=click.Path(path_type=Path, dir_okay=False)),
     output: Path | None = output("runs/NAME"),
@@ -87,7 +82,7 @@ def open_(
     show(str(to))
 
 
-@command.adds("verify")
+@as_command
 def verify_(
     file: Path = argument(type=click.Path(path_type=Path, dir_okay=False)),
     max_bytes: int = MOST,
@@ -96,7 +91,7 @@ def verify_(
     """Compute every figure of FILE again from the evidence inside, offline.
 
     Names each file, cell, reply and figure that is not as it says, with exit code 1. No code of the
-    pack runs: whether its cells follow from its replies is for oversight pack open and replay.
+    pack runs: whether its cells follow from its replies is for oversight export open and replay.
     """
     contents, wrong = verify(file, max_bytes)
     if as_json:

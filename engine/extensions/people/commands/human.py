@@ -18,10 +18,10 @@ from ....run.loaded_sweep import LoadedSweep, open_run
 from ....run.lookup import Parts, cells_with_verdict
 from ....run.order import Deferred
 from ....run.replay import replay_cache
-from ....run.run import RunOptions
+from ....run.settings import FolderSettings, RunSettings
+from ....sweep.sweepfile import SweepFile, read_sweep_file
 from ....system.flags import argument, flag
-from ....views.api.prepared import folder_options
-from ....views.api.settings import FolderSettings
+from ....views.api.prepared import run_settings
 from ....views.cli.beside import ask_beside, store_of
 from ....views.cli.completing import run_names
 from ....views.cli.exit_codes import ExitCode
@@ -70,6 +70,7 @@ def serve(
     ),
     repeat: float = flag(
         "Share of each rater's judgements to ask for a second time, after ten others.",
+        rare=True,
         default=0.0,
         least=0,
         most=1,
@@ -77,6 +78,7 @@ def serve(
     ),
     return_after: float = flag(
         "Time after which an abandoned task goes to another rater.",
+        rare=True,
         default=60.0,
         least=0,
         metavar="MINUTES",
@@ -110,8 +112,8 @@ def serve(
     if path.is_file() and not is_run(path):
         if parts != Parts() or each > 1:
             raise UsageError(f"{what} is a sweep file: rows and --each are for a RUN")
-        options = folder_options(settings, overrides)
-        raise SystemExit(_run_with_persons(path, limit, options, seating))
+        file = read_sweep_file(path, overrides, limit)
+        raise SystemExit(_run_with_persons(file, run_settings(settings), seating))
     asks = settings.batch or settings.prices
     of_a_sweep = (settings.folder, settings.max_cost, settings.max_tokens)
     if overrides or asks or any(each is not None for each in of_a_sweep):
@@ -135,9 +137,8 @@ class Seating:
 
 
 def _run_with_persons(
-    sweep: Path,
-    limit: int | None,
-    options: RunOptions,
+    file: SweepFile,
+    settings: RunSettings,
     seating: Seating,
 ) -> int:
     from ....extensions.people.panel import panels_of
@@ -146,16 +147,15 @@ def _run_with_persons(
     from ....run.lock import take_lock
     from ....run.observer import Observer
     from ....run.run import Run
-    from ....sweep.sweepfile import read_sweep_file
     from ....views.cli.terminal import Presentation, run_in_terminal
     from ..pages.rater_pages import RaterPages, seated_desk
 
-    loaded = load_sweep(read_sweep_file(sweep, options.overrides, limit))
+    loaded = load_sweep(file)
     panels = panels_of(loaded.sweep.models)
     if not panels:
         raise UsageError(
-            f"{sweep}: no seat has a person; write person/NAME for a model, or run it and "
-            "have persons judge its transcripts: oversight human serve RUN"
+            f"{file.document.source}: no seat has a person; write person/NAME for a model, or run "
+            "it and have persons judge its transcripts: oversight human serve RUN"
         )
     known = loaded.file.top.max_cells or loaded.models.cells_at_once(loaded.sweep.models)
     top = replace(loaded.file.top, max_cells=max(known, min(len(loaded.sweep), MOST_LANES)))
@@ -166,13 +166,13 @@ def _run_with_persons(
         persons = run.folder.path / PERSONS
         persons.mkdir(exist_ok=True)
         take_lock(persons)
-        desk = seated_desk(loaded.models, persons, panels, seating.raters, seating.settings)
+        desk = seated_desk(loaded.models, run.folder.path, panels, seating.raters, seating.settings)
         run.later = SeatedPersons(desk, panels)
         served.append(run.folder.path)
         return (RaterPages(desk, seating.host, seating.port, seating.url),)
 
     shown = Presentation(typed(), "text", "brier")
-    code = run_in_terminal(loaded, options, shown, pages)
+    code = run_in_terminal(loaded, settings, shown, pages)
     for run in served:
         delete_from_run(run)
     return code
@@ -225,7 +225,7 @@ def _judged_by_persons(
         folder = run / PERSONS
         folder.mkdir(exist_ok=True)
         with locked(folder):
-            desk = seated_desk(opened.models, folder, [PANEL], seating.raters, seating.settings)
+            desk = seated_desk(opened.models, run, [PANEL], seating.raters, seating.settings)
             desk.pool.assign(kinds)
             write_plan(folder, (case.planned(call) for call, case in tasks.values()))
             answered = 0
@@ -250,7 +250,7 @@ def _judged_by_persons(
         say(f"{str(halt).rstrip('.')}. What was answered is saved. The same command goes on.")
         return halt_code(halt)
     say(f"{counted(answered, 'judgement')} of {counted(len(judged), 'transcript')}")
-    say(f"see them: oversight human agreement {run}")
+    say(f"see them: oversight measure people {run}")
     return ExitCode.DONE
 
 
@@ -265,26 +265,6 @@ def status(run: Path = RUN, as_json: bool = JSON) -> None:
         show_json(found)
     else:
         show(standings_finding(found).text("text", width()))
-
-
-@command.adds()
-def agreement(named: str = argument("RUN"), as_json: bool = JSON) -> None:
-    """Print how well the raters of RUN agree, how good each is, and how the model judge compares.
-
-    Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
-    each rater, Brier score, accuracy and calibration, and what the transcript changed. Where they
-    judged finished transcripts, the judge of the run on the same ones.
-    RUN may be a study's folder: then its judges, and those of one conversation beside each other.
-    """
-    from ....extensions.people.rater_tables import agreement_finding
-    from ....extensions.people.raters import rater_agreement
-    from ....extensions.studies.scoring import is_study, study_agreement
-
-    if is_study(Path(named)):
-        found = study_agreement(Path(named))
-    else:
-        found = agreement_finding(rater_agreement(run_named(named)))
-    show(found.text("json" if as_json else "text", width()))
 
 
 for each in (export, withdraw):

@@ -37,6 +37,7 @@ URL = flag(
     default="",
     metavar="URL",
     read=public_url,
+    rare=True,
 )
 CONSENT = flag("File with the text that raters agree to before they begin.", type=FILE)
 MAX_TEXT = 200_000
@@ -65,7 +66,7 @@ def delete_from_run(run: Path) -> None:
 
 @as_command
 def export(run: Path = RUN, output: Path = output()) -> None:
-    """Write what the raters of RUN judged to a file of JSON Lines, for `oversight study score`.
+    """Write the judgements of the raters of RUN, for `oversight measure judgements`.
 
     A line is one rater's judgement of one transcript: problem, values of its answers, the row as
     setting, the world, and the belief before, where it was asked for. Raters have pseudonyms made
@@ -76,7 +77,7 @@ def export(run: Path = RUN, output: Path = output()) -> None:
     lines = list(judgements(run))
     replace_file(output, lines)
     say(f"{counted(len(lines), 'judgement')} in {output}")
-    say(f"score them: oversight study score {output}")
+    say(f"score them: oversight measure judgements {output}")
 
 
 def _seat(run: Path, rater: str) -> str:
@@ -95,7 +96,7 @@ def _roster(run: Path) -> Iterator[Roster]:
     if not folder.is_dir():
         raise UsageError(f"{run}: nobody was asked about it: oversight human serve {run}")
     with locked(folder):
-        yield Roster(read_raters(folder), RaterJournal(folder))
+        yield Roster(read_raters(folder), RaterJournal(run))
 
 
 @as_command

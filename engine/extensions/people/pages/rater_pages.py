@@ -13,7 +13,7 @@ from ....models.router import Models
 from ....run.observer import Observer
 from ....views.cli.output import say
 from ..desk import Desk, DeskSettings
-from ..journal import RaterJournal
+from ..journal import PERSONS, RaterJournal
 from ..pages.rating import RaterServer
 from ..panel import seated_raters
 
@@ -73,14 +73,14 @@ async def _ended() -> None:
 
 
 def seated_desk(
-    models: Models, folder: Path, panels: Iterable[str], raters: int, settings: DeskSettings
+    models: Models, run: Path, panels: Iterable[str], raters: int, settings: DeskSettings
 ) -> Desk:
     """A desk for so many raters a panel, who answer for `person/NAME` from now on.
 
-    folder: `persons` of a run folder, which this process holds.
+    run: its folder, of which this process holds `persons`.
     """
-    journal, asked = RaterJournal(folder), set(panels)
-    seated = [each for each in seated_raters(folder, asked, raters) if each.panel in asked]
+    journal, asked = RaterJournal(run), set(panels)
+    seated = [each for each in seated_raters(run / PERSONS, asked, raters) if each.panel in asked]
     desk = Desk(seated, journal, models.stop_token, settings)
     models.answered_by("person", desk)
     return desk

@@ -301,7 +301,7 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
     if unpriced:
         notes.append(
             f"no price is known of {', '.join(unpriced)}: take over a list that has it, with "
-            "oversight prices update, or give a file with --prices"
+            "oversight doctor --update-prices, or give a file with --prices"
         )
     if any(model.waits and model.pace is None for model in plan.models):
         notes.append(

@@ -1,4 +1,4 @@
-"""`oversight study`: experiments that were made elsewhere."""
+"""`oversight dataset import` and `check-study`: experiments that were made elsewhere."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,21 +6,12 @@ from pathlib import Path
 import click
 
 from ....system.flags import argument, flag
-from ....views.cli.group import NamedGroup
+from ....views.cli.flags import as_command
 from ....views.cli.options import FOLDER, JSON, output
 from ....views.cli.output import say, show, show_json, show_line
-from .score import command as score
 
 
-@click.group(cls=NamedGroup)
-def command() -> None:
-    """Import experiments that were made elsewhere, check them, score their judgements."""
-
-
-command.add_command(score, "score")
-
-
-@command.adds("import")
+@as_command
 def import_(
     files: tuple[Path, ...] = argument(required=True, exists=True),
     form: str = flag(
@@ -49,7 +40,7 @@ def import_(
     show(str(to))
 
 
-@command.adds()
+@as_command
 def check(study: Path = argument(type=FOLDER), as_json: bool = JSON) -> None:
     """Check a study folder: checksums, contradictions, quotes, rewards, leaks.
 

@@ -3,7 +3,7 @@
 import heapq
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -26,23 +26,26 @@ from .....cache.stats import store_statistics
 from .....cache.store import MemoryStore, Reader
 from ....display.quantity import counted
 from ....providers.prompt_cache import shared_beginning
+from ....run.reader import RunReader
+from ....run.recorded import recorded
 from ....run.stores import open_for_reading, open_store, store_name
 from ....system.files import sync_folder
 from ....system.flags import argument, flag
 from ....system.settings import store_path
 from ..exit_codes import ExitCode
 from ..group import NamedGroup
-from ..options import JSON, STORE, STORE_FOLDER, output
-from ..output import say, show, show_json, show_json_line, show_line
+from ..naming import RunFolder
+from ..options import JSON, RECORDED_STORE, STORE, output, with_name
+from ..output import say, show, show_json, show_json_line, show_line, width
 from ..selection import Selection, selected_entry
 
 AT_ONCE = 1024
 """Entries removed per transaction."""
 
 
-@click.group(cls=NamedGroup, modules={"gather": "gather"})
+@click.group(cls=NamedGroup, path="cache", modules={"gather": "gather", "rebuild": "rebuild"})
 def command() -> None:
-    """Inspect, check, prune, back up, move and merge what was paid for: the store of replies.
+    """Inspect, check, prune, back up, move and merge stored replies.
 
     Commands that only read change nothing, and read a bundle too: --store FILE.
     """
@@ -56,9 +59,9 @@ def stats(store: str | None = STORE, as_json: bool = JSON) -> None:
     if as_json:
         show_json({"store": place, "size": size, **asdict(statistics)})
         return
-    from ..cache_table import print_statistics  # rich is for tables alone
+    from ..cache_table import statistics_text
 
-    print_statistics(place, size, statistics)
+    show(statistics_text(place, size, statistics))
 
 
 @command.adds("list")
@@ -73,43 +76,46 @@ def list_(
     with _reading(store) as (_, replies):
         fitting = [(record.stored_at, record.key) for record in _selected(replies, selection)]
         newest = heapq.nlargest(limit or len(fitting), fitting)
-        chosen = (read_record(key, replies.get(key) or b"") for _, key in newest)
-        if as_json:
-            for record in chosen:
-                show_json_line(_line(record))
-            return
-        from ..cache_table import print_list
+        chosen = [read_record(key, replies.get(key) or b"") for _, key in newest]
+    if as_json:
+        for record in chosen:
+            show_json_line(_line(record))
+        return
+    if chosen:
+        from ..cache_table import list_text
 
-        print_list(chosen)
+        show(list_text(chosen, width()))
     if len(newest) < len(fitting):
         say(f"{len(newest):,} of {len(fitting):,}; more with --limit, fewer with --model")
 
 
 @command.adds("show")
-def show_(address: str = argument(), store: str | None = STORE, as_json: bool = JSON) -> None:
-    """Print the call and the reply at ADDRESS; its first digits will do."""
-    with _reading(store) as (_, replies):
-        record = selected_entry(replies, address)
-    if as_json:
-        call = record.call()
-        told = msgspec.to_builtins(call.request) | {"draw": call.draw}
-        show_json(_line(record) | {"call": told, "reply": msgspec.to_builtins(record.reply())})
-        return
-    from ..cache_table import print_entry
-
-    print_entry(record)
-
-
-@command.adds()
-def explain(
-    first: str = argument(),
-    second: str = argument(),
+def show_(
+    address: str = argument(),
+    other: str | None = argument("[OTHER]"),
     store: str | None = STORE,
     as_json: bool = JSON,
 ) -> None:
-    """Print what differs between two stored calls, from FIRST to SECOND."""
+    """Print the call and the reply at ADDRESS; its first digits will do.
+
+    With OTHER, print what differs between the two calls.
+    """
     with _reading(store) as (_, replies):
-        one, other = selected_entry(replies, first), selected_entry(replies, second)
+        record = selected_entry(replies, address)
+        second = selected_entry(replies, other) if other else None
+    if second is not None:
+        _show_differences(record, second, as_json)
+    elif as_json:
+        call = record.call()
+        told = msgspec.to_builtins(call.request) | {"draw": call.draw}
+        show_json(_line(record) | {"call": told, "reply": msgspec.to_builtins(record.reply())})
+    else:
+        from ..cache_table import entry_text
+
+        show(entry_text(record))
+
+
+def _show_differences(one: Record, other: Record, as_json: bool) -> None:
     lines = list(differences(one.call(), other.call()))
     if one.identity != other.identity:
         lines.insert(0, f"endpoint {one.identity!r} -> {other.identity!r}")
@@ -121,8 +127,23 @@ def explain(
 
 
 @command.adds()
-def verify(store: str | None = STORE, as_json: bool = JSON) -> None:
-    """Check every stored reply, and the file itself. Exit code 1 if anything is damaged."""
+def verify(
+    store: str | None = STORE,
+    recover: bool = flag(
+        "Save what can be read of a damaged store into a new one in its place.", default=False
+    ),
+    as_json: bool = JSON,
+) -> None:
+    """Check every stored reply, and the file itself. Exit code 1 if anything is damaged or lost.
+
+    With --recover, the damaged store is kept beside the new one, unchanged, as NAME.damaged. It is
+    refused while a run uses the store; after an interruption, run it again. A run that knew of more
+    replies than could be saved does not resume, and so pays for nothing again, without
+    --accept-empty.
+    """
+    if recover:
+        _recover(with_name(store_path(Path(store) if store else None)))
+        return
     damaged: list[DamagedEntry] = []
     sound = 0
     with _reading(store) as (place, replies):
@@ -153,7 +174,7 @@ def verify(store: str | None = STORE, as_json: bool = JSON) -> None:
                 "oversight cache import BACKUP"
             )
         if faults:
-            say(f"to save what can be read of it: oversight cache recover --store {place}")
+            say(f"to save what can be read of it: oversight cache verify --recover --store {place}")
     if damaged or faults:
         raise SystemExit(ExitCode.FAILED)
 
@@ -194,18 +215,36 @@ def prune(
 @command.adds()
 def export(
     *,
-    output: Path = output(),
-    store: str | None = STORE,
+    run: Path | None = argument("[RUN]", type=RunFolder()),
+    output: Path | None = output("RUN/replies.bundle"),
+    store: str | None = RECORDED_STORE,
     selection: Selection,
     everything: bool = flag("Export the whole store.", name="--all", default=False),
 ) -> None:
-    """Write stored replies into one bundle; for those of a run: oversight export replies."""
-    if bool(selection) == everything:
-        raise click.UsageError("say what to export: --all, or --model, --outcome, --older-than")
-    with _reading(store) as (_, replies):
-        keys = [record.key for record in _selected(replies, selection)]
-        count = export_bundle(replies, keys, output)
-    show(f"{counted(count, 'reply', 'replies')} in {output} ({output.stat().st_size:,} bytes)")
+    """Write stored replies into one bundle: those of RUN, by which anyone can replay it, or others.
+
+    oversight replay RUN --store FILE reads it. The same run gives the same bytes. A reply of RUN
+    that the store does not hold ends the export with exit code 5 and no file.
+    """
+    if [run is not None, bool(selection), everything].count(True) != 1:
+        raise click.UsageError(
+            "say what to export: RUN, or --all, or --model, --outcome, --older-than"
+        )
+    if output is None and run is None:
+        raise click.UsageError("-o names the file to write")
+    path = output or Path(run or "") / "replies.bundle"
+    keys: Collection[str]
+    if run is not None:
+        keys = RunReader(run).keys()
+        with recorded(run, store) as held:
+            export_bundle(held, keys, path)
+    else:
+        with _reading(store) as (_, replies):
+            keys = [record.key for record in _selected(replies, selection)]
+            export_bundle(replies, keys, path)
+    show(f"{counted(len(keys), 'reply', 'replies')} in {path} ({path.stat().st_size:,} bytes)")
+    if run is not None:
+        say(f"replay it anywhere: oversight replay {run} --store {path}")
 
 
 @command.adds("import")
@@ -233,16 +272,8 @@ def backup(
     show(f"{counted(count, 'reply', 'replies')} backed up into {to}")
 
 
-@command.adds()
-def recover(store: Path | None = STORE_FOLDER) -> None:
-    """Save what can be read of a damaged store into a new one in its place.
-
-    The damaged store is kept beside it, unchanged, as NAME.damaged. The command is refused while a
-    run uses the store; if it is cut off, run it again. A run that knew of more replies than could
-    be saved does not resume, and so pays for nothing again, without --accept-empty. Exit code 1 if
-    anything was lost.
-    """
-    path = store_path(store)
+def _recover(path: Path) -> None:
+    """Save what can be read of a damaged store into a new one in its place."""
     aside, saved = rescue_places(path)
     if aside.exists() and saved.exists():
         # Interrupted between the two renames below: all that could be saved is in `saved`.

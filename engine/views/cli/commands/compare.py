@@ -52,8 +52,8 @@ def command(
     small differences, they cover .82 at 30 problems and .90 at 100, not .95; † marks what such
     errors could undo, and --interval guarded allows for them.
 
-    RUN, and RUN2, may be studies, or judgement tables (.jsonl) as of oversight study score: then
-    the settings of one, or of both, are compared, paired as far as they judged the same.
+    RUN, and RUN2, may be studies, or judgement tables (.jsonl), as `oversight measure judgements`
+    reads them: then settings are compared, paired where they judged the same questions.
 
     --fail-if compares the difference of the means with a number; where its names fit several
     contrasts, it is enough that it holds for one of them.

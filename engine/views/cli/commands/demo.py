@@ -5,8 +5,7 @@ from pathlib import Path
 
 from ....providers.catalogue import entry, provider_of
 from ....run.loaded_sweep import open_sweep
-from ....run.run import RunOptions
-from ....run.stores import store_name
+from ....run.settings import RunSettings
 from ....system.flags import flag
 from ..exit_codes import ExitCode
 from ..flags import as_command
@@ -46,7 +45,7 @@ def command(
     )
     with as_file(files("oversight.engine").joinpath("data", name)) as path:
         opened = open_sweep(path)
-        options = RunOptions(store_name(store), run_folder, changed_code="anew")
+        options = RunSettings(store=store, folder=run_folder, adopt_code="anew")
         code = run_in_terminal(opened, options, Presentation(again, "text", "brier"))
     if real and code in (ExitCode.DONE, ExitCode.FAILED):
         say(HONEST)

@@ -1,14 +1,12 @@
-"""`oversight export`: a run as tables; its replies as a file."""
+"""`oversight export`: a run as tables, figures, logs or one file."""
 
 from functools import partial
 from pathlib import Path
 
 import click
 
-from .....cache.bundle import export_bundle
 from ....analysis.reports.frame_files import FrameFormat, write_frames
 from ....analysis.reports.frames import FrameSource
-from ....display.quantity import counted
 from ....models.accounting.prices import listed, load_prices
 from ....run.reader import RunReader
 from ....run.recorded import recorded
@@ -18,9 +16,9 @@ from ..options import PRICES, RECORDED_STORE, RUN, SCORE, output
 from ..output import say
 
 
-@click.group(cls=NamedGroup, path="export")
+@click.group(cls=NamedGroup, path="export", modules={"plot": "plot"})
 def command() -> None:
-    """Write a run as tables or logs of Inspect, or its replies into one file."""
+    """Write a run as a figure, tables, logs of Inspect, or one file for others."""
 
 
 @command.adds()
@@ -54,22 +52,3 @@ def tables(
     say(f"{told} in {folder}, as {format}")
     if not (no_replies or requests):
         say("the column of requests is empty: --requests fills it from the store")
-
-
-@command.adds()
-def replies(
-    run: Path = RUN,
-    output: Path | None = output("RUN/replies.bundle"),
-    store: str | None = RECORDED_STORE,
-) -> None:
-    """Write every reply that RUN used into one file, by which anyone can replay it.
-
-    oversight replay RUN --store FILE reads it. The same run gives the same bytes. A reply that the
-    store does not hold ends the export with exit code 5 and no file.
-    """
-    keys = RunReader(run).keys()
-    path = output or run / "replies.bundle"
-    with recorded(run, store) as held:
-        export_bundle(held, keys, path)
-    say(f"{counted(len(keys), 'reply', 'replies')} in {path} ({path.stat().st_size:,} bytes)")
-    say(f"replay it anywhere: oversight replay {run} --store {path}")

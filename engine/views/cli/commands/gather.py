@@ -3,19 +3,16 @@
 from itertools import islice
 from pathlib import Path
 
-import msgspec
-
 from ....analysis.reports.report import report, save_report
 from ....analysis.reports.results import collect
 from ....models.accounting.ledger import UsageTotals, sum_usage
-from ....models.accounting.ledger_file import LEDGER_FILE, read_ledger
+from ....models.accounting.ledger_file import read_ledger, write_ledger
 from ....run.as_left import store_noted
 from ....run.group_commit import MAX_GROUP
 from ....run.loaded_sweep import run_folder
 from ....run.parts import PartRun, cells_of, part_runs, whole_sweep
 from ....run.reader import RunReader
 from ....run.sources import origins
-from ....system.files import replace_file
 from ....system.flags import argument
 from ..exit_codes import ExitCode
 from ..flags import as_command
@@ -56,18 +53,16 @@ def command(
 
 def _gathered(runs: list[PartRun], path: Path | None) -> tuple[Path, int]:
     """Merge the runs into one folder; returns it, and its number of failed cells."""
-    loaded, first = whole_sweep(runs), runs[0].manifest
+    loaded = whole_sweep(runs)
     store = store_noted(runs[0].folder)
-    with run_folder(loaded, path, first.overrides, store, code=runs[0].code) as folder:
+    with run_folder(loaded, path, store, code=runs[0].code) as folder:
         for run in runs:
             cells = (cell for cell in cells_of(run, loaded.sweep) if not folder.has(cell.place))
             while group := tuple(islice(cells, MAX_GROUP)):
                 folder.add(group)
         folder.settle()
-        accounts = _accounts(runs)
-        if accounts:
-            written = msgspec.json.format(msgspec.json.encode(accounts), indent=2)
-            replace_file(folder.path / LEDGER_FILE, [written])
+        if accounts := _accounts(runs):
+            write_ledger(folder.path, accounts)
         return folder.path, folder.failed
 
 

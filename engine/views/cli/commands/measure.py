@@ -59,6 +59,6 @@ def _command(name: str) -> click.Command:
     return as_command(command)
 
 
-@click.group(cls=Analyses, modules={"probe": "probe"})
+@click.group(cls=Analyses, path="measure", modules={"probe": "probe"})
 def command() -> None:
-    """Measure more of a run: beliefs, cost and calibration."""
+    """Measure more of a run: beliefs, cost, calibration, people."""

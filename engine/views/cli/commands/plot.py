@@ -1,4 +1,4 @@
-"""`oversight plot`: pictures of a run for papers and slides, with their figures."""
+"""`oversight export plot`: pictures of a run for papers and slides, with their figures."""
 
 from pathlib import Path
 

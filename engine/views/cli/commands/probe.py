@@ -13,10 +13,10 @@ from ....run.loaded_sweep import LoadedSweep, open_run
 from ....run.lock import locked
 from ....run.lookup import Parts, cells_with_verdict
 from ....run.order import Deferred
-from ....run.probing import PROBES, BeliefProbe, ProbeFile, belief_probes, run_probes
+from ....run.probing import PROBES, BeliefProbe, Probes, belief_probes, run_probes
 from ....run.replay import replay_cache
+from ....run.settings import AskSettings
 from ....system.flags import flag
-from ...api.settings import AskSettings
 from ..beside import ask_beside, store_of
 from ..exit_codes import ExitCode
 from ..faults import halt_code
@@ -43,8 +43,8 @@ def command(
     """Ask the judges of RUN what they believe after each turn of its transcripts.
 
     `oversight view` shows the answers beside each transcript. Replies are paid for and stored like
-    any others; what was read from them goes into RUN/probes, and no score changes. The budget is
-    for all probes of RUN. --dry-run says how many questions there are. The same command goes on
+    any others; what was read from them is kept as events of RUN, and no score changes. The budget
+    is for all probes of RUN. --dry-run says how many questions there are. The same command goes on
     after a stop and asks nothing twice.
     """
     opened = open_run(run, own=sweep)
@@ -69,7 +69,7 @@ def _asked(
     folder = run / PROBES
     folder.mkdir(exist_ok=True)
     with locked(folder):
-        file = ProbeFile(run)
+        file = Probes(run)
         known = len(file.known)
 
         async def work(ask: Ask, later: Deferred | None) -> None:
@@ -79,11 +79,11 @@ def _asked(
             )
 
         halt, paid = ask_beside(
-            opened, file.folder, replies, work, lambda: (len(probes), len(file.known)), asks
+            opened, folder, replies, work, lambda: (len(probes), len(file.known)), asks
         )
     cost = f", {dollars(paid.dollars)}" if paid.dollars else ""
     new = counted(len(file.known) - known, "new belief")
-    say(f"{new}, {len(file.known):,} in {run / PROBES}{cost}")
+    say(f"{new}, {len(file.known):,} in {run}{cost}")
     if halt is None:
         say(f"see them: oversight view {run}")
         return ExitCode.DONE

@@ -8,7 +8,6 @@ import click
 
 from ....analysis.findings.finding import Finding
 from ....analysis.measures import measures_finding, verdict_measures
-from ....analysis.reports.aggregate import SPOKEN_DOUBTS
 from ....analysis.reports.formats import FORMATS, INTERVAL
 from ....analysis.reports.groups import paper_table, pivot, pivot_finding, rows_where, value_of
 from ....analysis.reports.report import arranged, below_one_another, report
@@ -16,14 +15,13 @@ from ....analysis.reports.results import Results
 from ....analysis.rows import RunRows, read_rows
 from ....analysis.scoring.estimate import Interval
 from ....analysis.scoring.worlds import BETAS
-from ....display.quantity import counted
 from ....models.accounting.ledger_file import read_ledger
 from ....run.reader import RunReader
 from ....system.flags import argument, flag
 from ..flags import Number, as_command
 from ..naming import RunOrPack
 from ..options import SCORE
-from ..output import say, say_latency, show, width
+from ..output import say_latency, show, width
 
 
 @as_command
@@ -60,8 +58,9 @@ def command(
     ),
     conditions: tuple[str, ...] = flag(
         "Only rows with this protocol, mechanism, agent, judge, model, rounds, …; repeatable. "
-        "valid: only problems in no world of which a speaker refused, conceded or argued for "
-        "another side than its own.",
+        "valid: beside the figures of all problems those of valid ones, in no world of which a "
+        "speaker refused, conceded, argued for another side or gave itself away; of groups and "
+        "--table those alone.",
         name="--where",
         metavar="NAME=VALUE|valid",
         default=(),
@@ -91,11 +90,12 @@ def command(
         show(below_one_another(found, score).text(format or "text", width()))
         return
     rows = read_rows(RunReader(run))
+    about = score, tuple(dict.fromkeys(betas)) or BETAS, interval
+    every_row = rows.results(*about)
     if "valid" in conditions:
         conditions = tuple(each for each in conditions if each != "valid")
-        left_out = rows.table.leave_out(SPOKEN_DOUBTS)
-        say(f"valid: {counted(left_out, 'world')} left out, with all of its problem in the row")
-    every_row = rows.results(score, tuple(dict.fromkeys(betas)) or BETAS, interval)
+        valid = rows.complying().results(*about)
+        every_row = valid if by is not None or table else every_row.beside(valid)
     results = rows_where(every_row, conditions)
     chosen = _names(columns)
     if by is not None or table:

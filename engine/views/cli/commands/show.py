@@ -1,4 +1,4 @@
-"""`oversight show`: the worlds of a problem, side by side."""
+"""`oversight show`: the worlds of a problem, side by side; or where words occur."""
 
 from pathlib import Path
 
@@ -7,11 +7,13 @@ from ....display.console import PrintableConsole
 from ....display.quantity import counted
 from ....run.lookup import Parts, fullest, locate, worlds_of
 from ....run.reader import RunReader
+from ....run.record.search import Query
+from ....run.searching import FoundHit, found_in
 from ....system.flags import argument, flag
 from ..completing import cells
 from ..flags import as_command
 from ..options import JSON, RUN, SCORE
-from ..output import say, show_json
+from ..output import say, show_json, show_line
 
 
 @as_command
@@ -24,15 +26,26 @@ def command(
     draw: int | None = flag(
         "Number of the repetition, from 0, in a sweep with several draws.", least=0
     ),
+    search: str = flag(
+        "Search all transcripts instead: turns, private reasoning, and what judges wrote. All "
+        'words must occur; "words in quotes" side by side; an asterisk stands for the rest of a '
+        "word.",
+        default="",
+        metavar="WORDS",
+    ),
+    limit: int = flag("List at most this many; 0: all.", default=20, least=0),
     score: str = SCORE,
     as_json: bool = JSON,
 ) -> None:
-    """Print what was said in RUN about one problem, one column per world, and the verdicts.
+    """Print the transcript of one problem of RUN, one column per world, with the verdicts.
 
-    CELL is the id of a problem, or of a cell as outcomes.jsonl has it. All is read from the record
-    in RUN: no code is run, no store is opened, nothing is sent.
+    CELL is the id of a problem, or of a cell as outcomes.jsonl has it. Everything is read from the
+    run folder: no code is run, no store is opened, nothing is sent.
     """
     read = RunReader(run)
+    if search:
+        _search(read, search, parts, cell or problem, limit, as_json)
+        return
     places = locate(read, cell or problem or "", parts, draw)
     place = fullest(read, places)
     row, about = read.sweep.rows[place.row], read.problems[place.problem]
@@ -48,3 +61,33 @@ def command(
         shown = f"{', '.join(list(names)[:8])}{', …' * (len(names) > 8)}"
         say(f"{counted(len(others), 'more row')} {fit}: {shown}")
         say("choose with parts of their names: --protocol, --agent, --judge")
+
+
+def _search(
+    read: RunReader, words: str, parts: Parts, problem: str | None, limit: int, as_json: bool
+) -> None:
+    """Print where all of the words occur, in the order of row, problem, world and turn. What two
+    worlds or rows share is one hit."""
+    query = Query.read(words)
+    count, hits = found_in(read, query, parts, problem, limit or None)
+    if as_json:
+        show_json({"words": query.parts, "hits": count, "shown": hits})
+        return
+    before = None
+    for hit in hits:
+        head = " · ".join(filter(None, (hit.protocol, hit.agent, hit.judge)))
+        if head != before:
+            show_line(head)
+            before = head
+        show_line(f"  {_where(hit)}: {hit.snippet}")
+    told = f", the first {len(hits)} shown; for more: --limit" * (count > len(hits))
+    say(f"{counted(count, 'hit')}{told}")
+    if hits:
+        say(f"to read one: oversight show {read.folder} {hits[0].cell}")
+
+
+def _where(hit: FoundHit) -> str:
+    who = f"{hit.speaker}, turn {hit.turn + 1}" if hit.turn is not None else "judge"
+    kept = ", in private" * (hit.source == "reasoning")
+    shared = f" (and {counted(hit.cells - 1, 'more cell')})" if hit.cells > 1 else ""
+    return f"{hit.problem}, world {hit.world}, {who}{kept}{shared}"

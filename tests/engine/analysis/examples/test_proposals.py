@@ -139,8 +139,8 @@ def test_a_model_proposes_and_its_proposals_are_judged(place: Path, command: Com
     (place / "q.jsonl").write_text(
         "\n".join(json.dumps({"question": f"{n} and {n}?", "answer": str(2 * n)}) for n in range(8))
     )
-    words = ("--model", "sim/strong", "--draws", "2", "-o", "p.jsonl")
-    made = command("dataset", "generate-proposals", "q.jsonl", *words)
+    words = ("--model", "sim/strong", "--drafts", "2", "-o", "p.jsonl")
+    made = command("dataset", "generate", "proposals", "q.jsonl", *words)
     assert made.code == 0 and "16 problems from 8 of 8 questions" in made.out, made.err
     rows = [json.loads(line) for line in (place / "p.jsonl").read_text().splitlines()]
     assert [row["group"] for row in rows[:2]] == ["q-1", "q-1"]

@@ -3,12 +3,15 @@
 import copy
 from typing import Any
 
+import msgspec
 import pytest
 
 from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches.journal import BatchJournal, Submission
 from oversight.engine.models.accounting.ledger import sum_usage
+from oversight.engine.run.batch_terms import FOLDER
+from oversight.engine.run.events import EVENTS, add_event, read_events
 
 A, B = "a1" * 8, "b2" * 8
 FIRST = Submission(A, "openai/gpt-4o", 3, 100.0, 30.0, 0.5)
@@ -28,7 +31,7 @@ def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(tmp
         raise RunFolderError("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr(batch_journal, "write_liabilities", full)
+        patched.setattr(batch_journal, "write_owed", full)
         with pytest.raises(RunFolderError):
             journal.send(A, 101.0)
     assert not journal.liabilities
@@ -38,7 +41,7 @@ def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(tmp
 
 def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
     journal = BatchJournal(tmp_path)
-    file, stood = tmp_path / "batches" / "book.jsonl", {0: standing(journal)}
+    file, stood = tmp_path / EVENTS, {0: standing(journal)}
     steps = [
         lambda: journal.intend(FIRST),
         lambda: journal.send(A, 101.0),
@@ -77,8 +80,7 @@ def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
 
 
 def test_a_book_of_another_version_is_not_guessed_at(tmp_path):
-    BatchJournal(tmp_path)
-    (tmp_path / "batches" / "book.jsonl").write_bytes(b'{"handed": "over"}\n')
+    add_event(tmp_path, FOLDER, {"handed": "over"})
     with pytest.raises(RunFolderError, match="does not know"):
         BatchJournal(tmp_path)
 
@@ -88,23 +90,24 @@ def test_nothing_is_deleted_that_the_journal_did_not_make(tmp_path):
     journal.intend(FIRST)
     folder = tmp_path / "batches"
     ours = (f"{A}.calls", f"{B}.packing", f"{A}.body", f"{'0' * 16}.noted", f"{A}.results")
-    theirs = ("book.jsonl.bak", "thesis.tex", f"{B}.calls")
+    theirs = ("book.jsonl", "thesis.tex", f"{B}.calls")
     for name in (*ours, *theirs):
         (folder / name).write_bytes(b"")
     BatchJournal(tmp_path)
     kept = {file.name for file in folder.iterdir()}
-    assert kept == {f"{A}.calls", "book.jsonl", *theirs}
+    assert kept == {f"{A}.calls", *theirs}
     # Renamed, by whatever advice: its open batches are not submitted again.
-    (folder / "book.jsonl").rename(folder / "book.jsonl.old")
-    with pytest.raises(RunFolderError, match="bring the journal back under its name"):
+    (tmp_path / EVENTS).rename(tmp_path / "events.old")
+    with pytest.raises(RunFolderError, match="bring the events back under their name"):
         BatchJournal(tmp_path)
-    assert {file.name for file in folder.iterdir()} == (kept - {"book.jsonl"}) | {"book.jsonl.old"}
+    assert {file.name for file in folder.iterdir()} == kept
 
 
 def test_no_mark_is_a_path(tmp_path):
     BatchJournal(tmp_path).intend(FIRST)
-    book = tmp_path / "batches" / "book.jsonl"
-    book.write_text(book.read_text().replace(A, "../../thesis"))
+    [intended] = read_events(tmp_path, FOLDER, msgspec.json.Decoder(dict[str, Any]))
+    (tmp_path / EVENTS).unlink()
+    add_event(tmp_path, FOLDER, {"intend": {**intended["intend"], "mark": "../../thesis"}})
     with pytest.raises(RunFolderError, match="is no mark of a batch"):
         BatchJournal(tmp_path)
 

@@ -4,7 +4,6 @@ lines and batches that fail: which cells fail with them, and what stops the run.
 
 import asyncio
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,8 +25,8 @@ from oversight.engine.errors import (
     RunFolderError,
     StoreFailed,
 )
+from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches import results, retrying
-from oversight.engine.extensions.batches.journal import EventFile
 from oversight.engine.extensions.mock import rehearsed
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
@@ -124,16 +123,16 @@ async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twic
     bench, monkeypatch
 ):
     """As a kill leaves it between the vendor's answer and the journal."""
-    live, append = await bench.live(), EventFile.append
+    live, add = await bench.live(), batch_journal.add_event
 
-    def torn(events: EventFile, event: Mapping[str, Any]) -> None:
+    def torn(run, kind, event):
         if "submitted" in event:
             raise RunFolderError("no room")
-        append(events, event)
+        add(run, kind, event)
 
     async with bench.server() as server:
         with monkeypatch.context() as patched:
-            patched.setattr(EventFile, "append", torn)
+            patched.setattr(batch_journal, "add_event", torn)
             stopped = await bench.run(server)
         assert isinstance(stopped.halt, StoreFailed)
         assert stopped.run.awaited == "1 submission of 3 calls without an answer"
@@ -153,7 +152,7 @@ async def test_what_was_landed_and_not_entered_is_entered_once(bench):
         assert isinstance(half.halt, BatchesOut)
         known = half.account
         # As a kill leaves it between the book and the ledger.
-        (half.folder / "ledger.json").unlink()
+        (half.folder / "ledger").unlink()
         end_batches(server)
         server.desk.profile = BatchProfile()
         went = await bench.run(server)
@@ -211,12 +210,12 @@ def test_batches_are_listed_and_cancelled_and_what_is_paid_is_kept(tmp_path):
     with desk.server({"batch": {"delay": 3600.0}}) as url:
         assert desk.sit_here("--batch", "--no-wait").code == 3
         lines = counts(url)["lines"]
-        listed = orjson.loads(desk.here("batches", "list", "run", "--json").out)
+        listed = orjson.loads(desk.here("cache", "batches", "run", "--json").out)
         assert sum(each["lines"] for each in listed) == lines
-        cancelled = desk.here("batches", "cancel", "run")
+        cancelled = desk.here("cache", "batches", "run", "--cancel")
         assert cancelled.code == 0, cancelled.err
         seen = counts(url)
-        assert desk.here("batches", "list", "run").out == "no batch is out\n"
+        assert desk.here("cache", "batches", "run").out == "no batch is in flight\n"
         assert cancelled.out.startswith(f"{len(listed)} batches ended; the run has cost $")
         assert seen["lines_cancelled"] + seen["lines_ok"] == lines
         assert desk.account().sent == lines

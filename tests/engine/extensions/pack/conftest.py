@@ -24,7 +24,7 @@ def packed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("packed")
     (place / "steel.py").write_text(STEEL)
     assert run_in(place, "own.yaml", SWEEP, "--run-folder", "run").code == 0
-    made = within("pack", "make", "run", "-o", "run.oversight", cwd=place)
+    made = within("export", "pack", "run", "-o", "run.oversight", cwd=place)
     assert made.code == 0, made.err
     assert "code/steel.py" in made.err and "said.jsonl" in made.err
     (place / "executed").unlink()

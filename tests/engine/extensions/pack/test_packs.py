@@ -34,7 +34,7 @@ def test_a_store_in_the_home_folder_is_the_one_that_the_run_names(
     monkeypatch.setenv("HOME", str(place))
     assert command("run", "small.yaml", "--limit", "1", "--run-folder", "run").code == 0
     assert read_manifest(place / "run").store == "~/store"
-    assert command("pack", "make", "run", "-o", "run.oversight").code == 0
+    assert command("export", "pack", "run", "-o", "run.oversight").code == 0
     assert not caplog.text
 
 
@@ -61,15 +61,15 @@ def with_file(content: Members, name: str, data: bytes, kind: bytes = tarfile.RE
 def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
     pack, place, command, monkeypatch
 ):
-    assert command("pack", "make", "run", "-o", "again.oversight").code == 0
+    assert command("export", "pack", "run", "-o", "again.oversight").code == 0
     assert pack.read_bytes() == (place / "again.oversight").read_bytes()
-    opened = command("pack", "open", pack, "-o", "opened/run")
+    opened = command("export", "open", pack, "-o", "opened/run")
     assert opened.code == 0, opened.err
-    for words in (("report", "--json"), ("show", "--json"), ("search", "nats", "--json")):
+    for words in (("report", "--json"), ("show", "--json"), ("show", "--search", "nats", "--json")):
         ours, theirs = (command(words[0], run, *words[1:]) for run in ("run", "opened/run"))
         assert (ours.code, ours.out) == (theirs.code, theirs.out)
     assert not (place / "executed").exists()
-    packed_again = command("pack", "make", "opened/run", "-o", "third.oversight")
+    packed_again = command("export", "pack", "opened/run", "-o", "third.oversight")
     assert packed_again.code == 0, packed_again.err
     ours, theirs = ({m.name: d for m, d in members(place / f)} for f in (pack, "third.oversight"))
     assert {n for n in ours if n != "pack.json" and ours[n] != theirs.get(n)} <= {"replies.bundle"}
@@ -82,7 +82,7 @@ def test_replies_travel_without_their_requests_where_source_texts_stay(place, co
     sweep = (place / "small.yaml").read_text().replace("sim/judge", "{model: sim/judge}")
     (place / "small.yaml").write_text(sweep)
     assert command("run", "small.yaml", *from_own, "--run-folder", "run").code == 0
-    assert command("pack", "make", "run", "-o", "p.oversight").code == 0
+    assert command("export", "pack", "run", "-o", "p.oversight").code == 0
     (data,) = (data for each, data in members(place / "p.oversight") if "replies" in each.name)
     (place / "replies.bundle").write_bytes(data)
     with closing(BundleStore(place / "replies.bundle")) as replies:
@@ -158,7 +158,7 @@ def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(pack, place, comma
     for name, write, told in hostile(pack):
         bad = place / "bad.oversight"
         write(bad)
-        opened = command("pack", "open", bad, "-o", "bad")
+        opened = command("export", "open", bad, "-o", "bad")
         assert opened.code == 2, f"{name}: {opened.err}"
         assert re.search(told, opened.err), f"{name}: {opened.err}"
         assert opened.err.count("\n") == 1 and "Traceback" not in opened.err
@@ -179,11 +179,11 @@ def test_a_pack_is_verified_without_a_socket_and_without_its_code(
         raise AssertionError("a socket was opened")
 
     monkeypatch.setattr(socket.socket, "connect", refused)
-    done = command("pack", "verify", pack)
+    done = command("export", "verify", pack)
     assert done.code == 0 and "every figure of 18 cells follows" in done.out, done.out + done.err
     assert not (place / "executed").exists(), "code of others ran"
-    assert command("pack", "make", "run", "-o", "bare.oversight", "--no-store").code == 0
-    bare = command("pack", "verify", "bare.oversight")
+    assert command("export", "pack", "run", "-o", "bare.oversight", "--no-store").code == 0
+    bare = command("export", "verify", "bare.oversight")
     assert bare.code == 0 and "no replies are inside" in bare.out
 
 
@@ -233,7 +233,7 @@ def test_packs_as_they_were_made_raise_no_alarm(place, command, campaign):
         done = command("run", "one.yaml", "--run-folder", f"run{number}")
         assert done.code == 0, done.err
         file = place / f"{number}.oversight"
-        assert command("pack", "make", f"run{number}", "-o", file).code == 0
+        assert command("export", "pack", f"run{number}", "-o", file).code == 0
         assert verify(file)[1] == (), number
 
 
@@ -333,7 +333,7 @@ def test_a_change_beside_the_evidence_is_named(pack, command, change, named):
     found = {each.name: data for each, data in members(pack)}
     change(found)
     resealed(pack, found)
-    done = command("pack", "verify", pack, "--json")
+    done = command("export", "verify", pack, "--json")
     assert done.code == 1
     assert any(named in each for each in json.loads(done.out)["wrong"]), done.out
 

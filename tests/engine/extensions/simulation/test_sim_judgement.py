@@ -143,7 +143,7 @@ async def test_speeches_are_never_muddled():
 
 
 async def test_a_reader_tells_which_answer_a_speech_argues_for():
-    checked = SideCheck(Agent("sim/it"), Agent("sim/quiet"))
+    checked = SideCheck(Agent("sim/it"), Agent("sim/quiet"), candor=True)
     for problem in PROBLEMS[:10]:
         for side in problem.question.answers:
             turn = await checked.speak(Transcript(problem.question), side, QUIET)
@@ -153,7 +153,7 @@ async def test_a_reader_tells_which_answer_a_speech_argues_for():
 async def test_a_reader_finds_no_side_in_a_speech_that_states_none():
     transcript = Transcript(FIRST.question).then(Turn("Speaker", "Who knows."))
     seat = Seat(Agent("sim/it"), None, reader(default_prompts()))
-    assert await seat.fill(side_form(FIRST.question), transcript, QUIET) == NO_SIDE
+    assert await seat.fill(side_form(FIRST.question), transcript, QUIET) == (NO_SIDE, False)
 
 
 def kind(form: ResponseFormat) -> str:

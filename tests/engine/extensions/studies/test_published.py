@@ -51,7 +51,7 @@ def parts(command: Command, *words: str) -> dict[str, Any]:
 
 
 def test_its_counts_quotes_and_rewards_hold(study, command):
-    done = command("study", "check", str(study), "--json")
+    done = command("dataset", "check-study", str(study), "--json")
     assert done.code == 0, done.out
     lines = {line["what"]: line for line in json.loads(done.out)}
     assert not lines["quotes that stand in their source"]["wrong"]
@@ -74,7 +74,7 @@ def test_its_scores_are_those_that_were_published(study, command):
         "log": (2.3219, 1.3091, 2.2427, 2.2051),
         "accuracy": (0.6883, 0.4896, 0.5632, 0.6053),
     }
-    found = parts(command, "study", "score", str(study))
+    found = parts(command, "measure", "judgements", str(study))
     rows = {(row["setting"], row["score"]): row for row in found["rows"]}
     for score, values in known.items():
         got = [rows[setting, score]["asd"]["value"] for setting in SETTINGS]
@@ -111,7 +111,7 @@ def test_its_scores_are_those_that_were_published(study, command):
 
 
 def test_its_beliefs_round_by_round(study, command):
-    steps = parts(command, "study", "score", str(study), "--score", "brier")["trajectory"]
+    steps = parts(command, "measure", "judgements", str(study), "--score", "brier")["trajectory"]
     debate = [step for step in steps if step["setting"] == "human debate"]
     scores = [step["score"]["value"] for step in debate[:6]]
     assert scores == pytest.approx([-0.4922, -0.4411, -0.3080, -0.2956, -0.2817, -0.2774], **CLOSE)
@@ -155,7 +155,7 @@ def test_its_errors_by_every_kind_of_cluster(study, command):
             assert found[0]["p"] == pytest.approx(0.0327, **CLOSE)
     rows = {
         ways: parts(
-            *(command, "study", "score", str(study), "--score", "brier", "--error", "cr1"),
+            *(command, "measure", "judgements", str(study), "--score", "brier", "--error", "cr1"),
             *("--cluster", ways),
         )["rows"]
         for ways in ALONE
@@ -166,7 +166,7 @@ def test_its_errors_by_every_kind_of_cluster(study, command):
 
 
 def test_its_judges_beside_those_who_judged_afterwards(study, command):
-    found = parts(command, "human", "agreement", str(study))
+    found = parts(command, "measure", "people", str(study))
     line = found["beside"][0]
     assert (line["conversations"], line["judgements"]) == (111, 118)
     keys = ("apart", "same", "correlation", "first_score", "second_score")
@@ -196,7 +196,7 @@ def test_what_was_said_is_judged_again_beside_its_own_judges(study, place, comma
     asds = [debate["asd"]["value"], consultancy["asd"]["value"]]
     assert asds == pytest.approx([1.1764, 0.7422], **CLOSE)
     # With the intervals of the study, whose judges judged several each.
-    study_says = parts(command, "study", "score", str(study), "--score", "brier")
+    study_says = parts(command, "measure", "judgements", str(study), "--score", "brier")
     for scored in study_says["rows"]:
         its, told = scored["asd"], rows[f"recorded {scored['setting']}", "published live"]["asd"]
         known = {key: pytest.approx(its[key]) for key in ("value", "low", "high", "degrees")}

@@ -262,22 +262,20 @@ async def charged(line: str, fault: FaultKind) -> tuple[float, float, float]:
 @EACH_LINE
 @pytest.mark.wire
 @pytest.mark.parametrize("fault", ["policy", "too_long"])
-async def test_what_is_turned_down_before_a_model_reads_it_costs_nothing(
-    line: str, fault: FaultKind
-) -> None:
+async def test_what_is_turned_down_before_a_model_reads_it_costs_nothing(line, fault):
     assert await charged(line, fault) == (0.0, 0.0, 0.0)
 
 
 @EACH_LINE
 @pytest.mark.wire
-async def test_a_refusal_of_the_models_own_costs_what_it_took(line: str) -> None:
+async def test_a_refusal_of_the_models_own_costs_what_it_took(line):
     spent, dollars, doubtful = await charged(line, "refusal")
     assert spent == dollars > 0.0 == doubtful
 
 
 @EACH_LINE
 @pytest.mark.wire
-async def test_a_paid_answer_that_cannot_be_read_counts_at_its_worst(line: str) -> None:
+async def test_a_paid_answer_that_cannot_be_read_counts_at_its_worst(line):
     spent, dollars, doubtful = await charged(line, "unknown_stop")
     assert spent == pytest.approx(doubtful)
     assert spent > 0.0 == dollars

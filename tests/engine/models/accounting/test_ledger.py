@@ -4,11 +4,9 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from shutil import copytree
 
 import numpy as np
-import orjson
 import pytest
 
 from oversight.cache.reply import Reply, Usage
@@ -30,8 +28,11 @@ from oversight.engine.models.accounting.ledger import Ledger, UsageTotals, sum_u
 from oversight.engine.models.accounting.ledger_file import (
     EVERY,
     LEDGER_FILE,
+    OWED,
+    SLOT,
     LedgerFile,
     read_ledger,
+    write_owed,
 )
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
@@ -291,26 +292,53 @@ def test_a_journal_knows_of_each_request_from_the_moment_it_leaves(tmp_path):
     assert (at_once.usage, at_once.dollars) == (truth.usage, truth.dollars)
     assert at_once.doubtful == truth.at_risk > 0
     assert noted.faults == (("ambiguous", "Abandoned", 1), ("failed", "TooLong", 1))
-    assert [file.name for file in tmp_path.iterdir()] == [LEDGER_FILE], (
-        "a journal is for killed sittings"
-    )
+    assert [file.name for file in tmp_path.iterdir()] == [LEDGER_FILE]
+    assert (tmp_path / LEDGER_FILE).stat().st_size < SLOT, "slots are for killed sittings"
 
 
-@pytest.mark.parametrize("length", [0, 1, 60, 400, -1])
-def test_of_a_torn_journal_the_last_note_stands(tmp_path, length):
-    async def main():
+@pytest.mark.parametrize("left", [0, 1, 60, 400, SLOT])
+def test_of_a_torn_slot_what_was_saved_before_stands(tmp_path, left):
+    async def main() -> bytes:
         ledger = Ledger()
         async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
             await asked(ledger, MODEL, 5)
-            return (tmp_path / "ledger.journal").read_bytes()
+            return (tmp_path / LEDGER_FILE).read_bytes()
 
     run(sitting(tmp_path, [(OTHER, 2)]))
-    journal = run(main())
-    noted = read_ledger(tmp_path)
-    (tmp_path / "ledger.journal").write_bytes(journal)
-    assert read_ledger(tmp_path) == noted, "what is noted is not counted twice"
-    (tmp_path / "ledger.journal").write_bytes(journal[:length])
-    assert read_ledger(tmp_path) == noted
+    before, torn = read_ledger(tmp_path), run(main())
+    (tmp_path / LEDGER_FILE).write_bytes(torn[: len(torn) - SLOT + left])
+    stands = {**before, MODEL: read_ledger(tmp_path)[MODEL]} if left >= 400 else before
+    assert read_ledger(tmp_path) == stands
+    assert left < 400 or stands[MODEL].stored == 5
+
+
+@pytest.mark.parametrize("part", ["figures", "saved"])
+def test_a_changed_byte_in_a_slot_loses_that_part_alone(tmp_path, part):
+    async def main() -> bytes:
+        ledger = Ledger()
+        async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken(), ledger):
+            await asked(ledger, MODEL, 3)
+            await asyncio.sleep(1.1 * EVERY)
+            await asked(ledger, MODEL, 2)
+            return (tmp_path / LEDGER_FILE).read_bytes()
+
+    content = bytearray(run(main()))
+    at = len(content) - SLOT + 2 + len(MODEL) + (20 if part == "figures" else 200)
+    content[at] ^= 1
+    (tmp_path / LEDGER_FILE).write_bytes(content)
+    assert read_ledger(tmp_path)[MODEL].stored == (3 if part == "figures" else 5)
+
+
+def test_what_is_owed_outlives_sessions_and_counts_as_ambiguous(tmp_path):
+    write_owed(tmp_path, {})
+    assert read_ledger(tmp_path) == {}
+    write_owed(tmp_path, {MODEL: (7, 1.5)})
+    run(sitting(tmp_path, [(MODEL, 2)]))
+    account = read_ledger(tmp_path)[MODEL]
+    assert (account.stored, account.count("ambiguous"), account.doubtful) == (2, 7, 1.5)
+    assert LedgerFile(tmp_path, dict).total().count("ambiguous") == 0
+    write_owed(tmp_path, {})
+    assert read_ledger(tmp_path)[MODEL].faults == ()
 
 
 def test_a_journal_that_cannot_be_written_stops_the_run(tmp_path):
@@ -340,7 +368,7 @@ def test_a_run_of_simulated_models_has_no_ledger(tmp_path):
 
 @pytest.mark.parametrize("damage", [b"", b"[]", b'{"openai/gpt-4o": {"outcomes": 7}}'])
 def test_a_damaged_ledger_is_told_with_the_mend(tmp_path, damage):
-    (tmp_path / LEDGER_FILE).write_bytes(damage)
+    (tmp_path / LEDGER_FILE).write_bytes(b"{}".ljust(OWED) + damage)
     with pytest.raises(RunFolderError, match="move it away"):
         LedgerFile(tmp_path, dict)
 
@@ -353,13 +381,13 @@ def timed(seconds: list[float], tokens: int = 10) -> Latency:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.95, 0.99, 1.0])
-def test_a_quantile_is_that_of_the_durations_to_within_its_bin(share: float) -> None:
+def test_a_quantile_is_that_of_the_durations_to_within_its_bin(share):
     seconds = np.random.default_rng(0).lognormal(0.5, 1.2, 5_000).tolist()
     exact = sorted(seconds)[int(np.ceil(share * 5_000)) - 1]
     assert timed(seconds).quantile(share) == pytest.approx(exact, rel=2 ** (1 / 16) - 1 + 1e-9)
 
 
-def test_parts_add_up_to_what_all_of_them_would_have_counted() -> None:
+def test_parts_add_up_to_what_all_of_them_would_have_counted():
     seconds = np.random.default_rng(1).exponential(3, 300).tolist()
     whole = sum_latency([timed(seconds[:100]), timed(seconds[100:], 20), Latency()])
     assert whole.bins == timed(seconds).bins
@@ -367,7 +395,7 @@ def test_parts_add_up_to_what_all_of_them_would_have_counted() -> None:
     assert whole.replies == 300 and Latency().replies == 0 and Latency().pace == 0
 
 
-def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not() -> None:
+def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not():
     answered: list[int] = []
 
     def fault(request: object) -> Exception | None:
@@ -386,21 +414,16 @@ def test_a_reply_is_timed_from_its_request_on_and_a_fault_is_not() -> None:
     assert latency.quantile(0.99) == 2.0
 
 
-async def test_latency_is_in_the_ledger_and_an_older_ledger_has_none(tmp_path: Path) -> None:
+async def test_latency_is_in_the_ledger(tmp_path):
     ledger = Ledger()
     page = ledger.page("lab/x", None)
     for sitting in (1, 2):
         async with LedgerFile(tmp_path, ledger.accounts).kept(StopToken()):
             page.stopwatch.reply(1.0, 50)
         assert read_ledger(tmp_path)["lab/x"].latency.replies == (1 if sitting == 1 else 3)
-    told = orjson.loads((tmp_path / "ledger.json").read_bytes())
-    del told["lab/x"]["latency"]
-    (tmp_path / "ledger.json").write_bytes(orjson.dumps(told))
-    old = read_ledger(tmp_path)["lab/x"]
-    assert old.latency == Latency() == sum_usage([old]).latency
 
 
-def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path: Path) -> None:
+def test_a_killed_sitting_keeps_the_latency_that_it_had_noted(tmp_path):
     at_work, left = tmp_path / "run", tmp_path / "left"
     at_work.mkdir()
 

@@ -4,7 +4,6 @@ import json
 import tomllib
 from datetime import date
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from oversight.engine.models.accounting.prices import _prices, charged, listed, 
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.views.pages.reading import ends_of
 from tests.answering import alike, answering
-from tests.command_line import Command, within
+from tests.command_line import within
 
 MILLION = 1_000_000
 
@@ -164,7 +163,7 @@ SERVED = {
 
 
 @pytest.mark.wire
-def test_pages_price_a_model_by_the_public_model_that_it_is(place: Path, command: Command) -> None:
+def test_pages_price_a_model_by_the_public_model_that_it_is(place, command):
     with answering(alike(200, json.dumps(SERVED).encode())) as (url, _):
         (place / "sweep.yaml").write_text(
             f"""\
@@ -263,10 +262,10 @@ def test_lists_that_others_keep_price_every_model_of_the_papers_librarys_own_gri
 
     try:
         assert priced() == 2
-        assert within("prices", "update", str(file), cwd=tmp_path, **own).code == 0
+        assert within("doctor", "--update-prices", str(file), cwd=tmp_path, **own).code == 0
         assert priced() == 4
         with answering(alike(200, json.dumps(OPENROUTER).encode())) as (url, _):
-            updated = within("prices", "update", url, cwd=tmp_path, **own)
+            updated = within("doctor", "--update-prices", url, cwd=tmp_path, **own)
         assert "prices of 3 models" in updated.out
         assert priced() == 7
         found = load_prices(tmp_path / "data/oversight/prices.toml")
@@ -279,7 +278,7 @@ def test_lists_that_others_keep_price_every_model_of_the_papers_librarys_own_gri
         told = within("plan", "grid.yaml", cwd=tmp_path, **own).out
         assert f"prices of 2026-11-20 to {date.today()}" in told
         file.write_text("[]")
-        refused = within("prices", "update", str(file), cwd=tmp_path, **own)
+        refused = within("doctor", "--update-prices", str(file), cwd=tmp_path, **own)
         assert (refused.code, "is no price list of LiteLLM's form" in refused.err) == (2, True)
     finally:
         listed.cache_clear()

@@ -89,7 +89,7 @@ def test_each_try_in_vain_doubles_the_rest_before_the_next():
             slots.take()
         width = slots.width
         slots.answered(took=slots.busy / 4)
-        slots.release()
+        slots.busy -= 1
         if slots.width >= 1.5 * width:
             tries.append(answers)
     rests = [later - earlier for earlier, later in pairwise(tries)][1:]
@@ -175,11 +175,11 @@ def test_a_server_that_states_its_load_no_more_is_climbed_again():
                 slots.take()
             for _ in range(together):
                 slots.answered(1.0)
-                slots.release()
+                slots.busy -= 1
 
     slots.take()
     slots.load_stated(1, 0)
-    slots.release()
+    slots.busy -= 1
     stated = slots.width
     answer(20)
     assert slots.width == stated, "what is stated is not tried"

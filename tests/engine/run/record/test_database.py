@@ -334,7 +334,7 @@ def test_what_is_no_sound_run_is_refused_by_name(tmp_path: Path, spoil, said: st
         with pytest.raises(RunFolderError) as fault:
             use()
         assert str(file) in str(fault.value) and said in str(fault.value)
-        assert f"oversight record {tmp_path}" in str(fault.value)
+        assert f"oversight cache rebuild {tmp_path}" in str(fault.value)
         assert "\n" not in str(fault.value)
     assert file.read_bytes() == before
 

@@ -123,20 +123,21 @@ def test_a_malformed_file_is_recovered_beside_itself(place: Path) -> None:
     data[-4096:] = os.urandom(4096)
     file.write_bytes(data)
     told = cache("verify")
-    assert told.code == 1 and f"oversight cache recover --store {place / 'store'}" in told.err
-    assert "replies added" in cache("recover").out
+    assert told.code == 1
+    assert f"oversight cache verify --recover --store {place / 'store'}" in told.err
+    assert "replies added" in cache("verify", "--recover").out
     assert (place / "store.damaged" / STORE_FILE).read_bytes() == data
     assert cache("verify").code == 0
 
 
 def test_a_store_that_is_written_to_is_not_salvaged(place: Path) -> None:
     running = DiskStore(place / "store")
-    refused = cache("recover")
+    refused = cache("verify", "--recover")
     assert refused.code and "a run, or another command, is using it; stop that" in refused.err
     running.put_many([("late", b"1")])
     running.close()
     assert [file.name for file in place.iterdir()] == ["store"]
-    assert cache("recover").code == 1
+    assert cache("verify", "--recover").code == 1
 
 
 def salvage_and_die(steps: int) -> int:
@@ -156,7 +157,7 @@ def salvage_and_die(steps: int) -> int:
         return trace
 
     sys.settrace(trace)
-    os._exit(cache("recover").code)
+    os._exit(cache("verify", "--recover").code)
 
 
 @pytest.mark.wire
@@ -172,11 +173,11 @@ def test_a_salvage_that_is_killed_at_any_step_goes_on_when_it_is_repeated(place:
         if not (place / "store").exists():
             # Nothing takes it for a new store, and who looks is told what to do.
             for opened in (DiskStore, ReadOnlyStore):
-                with pytest.raises(StoreError, match="cache recover --store"):
+                with pytest.raises(StoreError, match="cache verify --recover --store"):
                     opened(place / "store")
             cut += 1
         if {file.name for file in place.iterdir()} != places:
-            cache("recover")
+            cache("verify", "--recover")
         assert {file.name for file in place.iterdir()} == places
         assert kept() == keys
         with closing(ReadOnlyStore(place / "store")) as after:

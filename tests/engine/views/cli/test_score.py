@@ -19,11 +19,11 @@ ONE: dict[str, Any] = {
 
 @pytest.fixture
 def score(tmp_path: Path) -> Command:
-    """Runs `oversight study score` on rows."""
+    """Runs `oversight measure judgements` on rows."""
 
     def run(rows: list[dict[str, Any]], *flags: str) -> Ran:
         (tmp_path / "verdicts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return within("study", "score", "verdicts.jsonl", *flags, cwd=tmp_path)
+        return within("measure", "judgements", "verdicts.jsonl", *flags, cwd=tmp_path)
 
     return run
 
@@ -96,7 +96,7 @@ def test_groups_widen_the_interval(score: Command) -> None:
 
 @pytest.mark.wire
 def test_a_dash_reads_standard_input() -> None:
-    command = [sys.executable, "-m", "oversight.engine", "study", "score", "-", "--json"]
+    command = [sys.executable, "-m", "oversight.engine", "measure", "judgements", "-", "--json"]
     ran = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("<stdin>:1: id: missing")
@@ -107,7 +107,7 @@ def test_scoring_to_json_imports_no_terminal_tables_and_no_model_client() -> Non
     code = (
         "import sys, oversight.engine.views.cli.group\n"
         "oversight.engine.views.cli.group.oversight.main("
-        "['study', 'score', '-', '--json'], standalone_mode=False)\n"
+        "['measure', 'judgements', '-', '--json'], standalone_mode=False)\n"
         "print(sorted({'scipy', 'rich', 'openai', 'anthropic', 'aiohttp'} & set(sys.modules)),"
         " file=sys.stderr)\n"
     )

@@ -1,4 +1,4 @@
-"""`oversight record`: make the database of a run again, from its sweep file and its store."""
+"""`oversight cache rebuild`: make the database of a run again, from sweep file and store."""
 
 import asyncio
 from pathlib import Path
@@ -8,26 +8,23 @@ from ....run.rebuilding import rebuild
 from ....system.flags import argument
 from ....system.loop import event_loop
 from ..flags import as_command
-from ..options import FOLDER, LIMIT, OWN_SWEEP, SET, STORE
+from ..options import FOLDER, OWN_SWEEP, STORE
 from ..output import say
 
 
 @as_command
 def command(
     run: Path = argument("RUN", type=FOLDER),
-    overrides: tuple[str, ...] = SET,
-    limit: int | None = LIMIT,
     sweep: Path | None = OWN_SWEEP,
     store: Path | str | None = STORE,
 ) -> None:
     """Make run.db of the folder RUN again, where it is damaged or lost; nothing is sent.
 
     Every cell is run again from the replies in the store, which name with --store where the run
-    had another than yours; --set and --limit as the run was started with. A damaged file is kept
-    beside it.
+    had another than yours. A damaged file is kept beside it.
     """
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        made = runner.run(rebuild(run, overrides, limit, store, sweep))
+        made = runner.run(rebuild(run, store, sweep))
     say(f"{counted(made.cells, 'cell')} made again in {run}")
     if made.missing:
         say(f"{counted(made.missing, 'cell')} lack replies: go on with oversight run")

@@ -3,16 +3,20 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
-from ....cache.cache import Mode
-from ....protocols.scores import ALL_SCORES
-from ....protocols.spelling import meant
-from ...errors import UsageError
-from ...models.accounting.prices import PriceList, listed, load_prices
-from ...run.batch_terms import BatchTerms, Then
-from ...system.flags import check_flags, flag
+from ...cache.cache import Mode
+from ...protocols.scores import ALL_SCORES
+from ...protocols.spelling import meant
+from ..errors import UsageError
+from ..models.accounting.prices import PriceList, listed, load_prices
+from ..system.flags import check_flags, flag
+from .batch_terms import BatchTerms, Then
 
 TAGS_VARIABLE = "OVERSIGHT_TAGS"
+ChangedCode: TypeAlias = Literal["refuse", "adopt", "anew"]
+"""What to do with a run whose code has changed: refuse to resume it, resume it with the new code,
+or make a new run beside it."""
 SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -44,15 +48,12 @@ def _tag(text: str) -> str:
     return f"{key}={value.strip()}"
 
 
-def all_tags(given: tuple[str, ...], set_for_all: str) -> dict[str, str]:
-    """Tags by key. set_for_all: those of $OVERSIGHT_TAGS, which the given ones take precedence
-    over. UsageError for a text that is no tag."""
+def tags_for_all(text: str) -> tuple[str, ...]:
+    """Those of $OVERSIGHT_TAGS. UsageError for a text that is no tag."""
     try:
-        read = [_tag(each.strip()) for each in set_for_all.split(",") if each.strip()]
-        pairs = [tag.split("=", 1) for tag in (*read, *map(_tag, given))]
+        return tuple(_tag(each.strip()) for each in text.split(",") if each.strip())
     except ValueError as exc:
-        raise UsageError(f"{TAGS_VARIABLE} or --tag: {exc}") from None
-    return {key: value for key, value in pairs if value}
+        raise UsageError(f"{TAGS_VARIABLE}: {exc}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,31 +61,45 @@ class AskSettings:
     """What the calls of a command may cost, and which of them go in batches."""
 
     max_cost: float | None = flag(
-        "Budget: stop before the total cost could exceed it.", metavar="DOLLARS", least=0
+        "Budget: stop before the total cost could exceed it.",
+        metavar="DOLLARS",
+        least=0,
+        under="Cost",
     )
     max_tokens: float | None = flag(
         "Budget in tokens, in and out, for models of which no price is known.",
         metavar="50M",
         read=_tokens,
+        under="Cost",
     )
     prices: Path | None = flag(
-        "TOML file with prices that take precedence over the built-in ones.", exists=True
+        "TOML file with prices that take precedence over the built-in ones.",
+        exists=True,
+        under="Cost",
     )
     batch: bool | BatchTerms = flag(
         "Ask through the vendors' batch endpoints: half the price, replies within a day.",
         default=False,
+        under="Cost",
     )
     no_wait: bool = flag(
         "Submit and collect batches, then exit; run the same command again to continue.",
         default=False,
+        under="Cost",
+        rare=True,
     )
     batch_for: float | None = flag(
         "How long to wait for batches in all; then they are cancelled, and the rest asked live.",
         metavar="6h",
         read=_seconds,
+        under="Cost",
+        rare=True,
     )
     batch_then: Then = flag(
-        "What becomes of a call after three batches without a reply.", default="live"
+        "After three batches without a reply: live or wait.",
+        default="live",
+        under="Cost",
+        rare=True,
     )
 
     @property
@@ -108,19 +123,25 @@ class FolderSettings(AskSettings):
         "Where replies are kept: a folder, or postgresql://… Default: $OVERSIGHT_STORE, else in "
         "the user's cache folder.",
         metavar="FOLDER|URL",
+        under="Folders",
     )
-    folder: Path | None = flag("Folder of the run. Default: runs/NAME-xxxxxx.", name="--run-folder")
+    folder: Path | None = flag(
+        "Folder of the run. Default: runs/NAME-xxxxxx.", name="--run-folder", under="Folders"
+    )
     tag: tuple[str, ...] = flag(
-        "Note this with the run, for `oversight status`: owner=ana, project=sandbagging; "
-        "repeatable. For all runs: OVERSIGHT_TAGS=owner=ana,project=…",
+        "Tag of the run, for `oversight status`: owner=ana; repeatable. For all runs: "
+        "OVERSIGHT_TAGS=owner=ana,project=…",
         default=(),
         metavar="KEY=VALUE",
+        under="Folders",
     )
-    adopt_code: bool = flag(
-        "Resume a run that was begun with other code: what is missing is run with the code as it "
-        "is now, and the manifest notes that.",
+    adopt_code: bool | Literal["anew"] = flag(
+        "Resume a run although its code has changed: missing cells run with the present code, and "
+        "the manifest says so.",
         default=False,
+        under="Sweep",
     )
+    """`anew`: a run whose code has changed stays, and another is made beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,23 +149,30 @@ class RunSettings(FolderSettings):
     """How a sweep is run."""
 
     cache: Mode = flag(
-        "use: ask only for what is not stored; refresh: ask for everything again; replay: send "
-        "nothing; off: neither read nor write the store.",
+        "use: send only calls whose replies are not stored; refresh: send all calls again; replay: "
+        "send nothing; off: neither read nor write the store.",
         default="use",
+        under="Execution",
     )
     score: str = flag(
         "Scoring rule of the verdicts.",
         default="brier",
         metavar=f"[{'|'.join(ALL_SCORES)}]",
         read=_score,
+        under="Report",
     )
-    retry_failed: bool = flag("Run failed cells again.", default=False)
+    retry_failed: bool = flag("Run failed cells again.", default=False, under="Sweep")
     accept_empty: bool = flag(
-        "Go on although the store has lost replies, and pay for them again.", default=False
+        "Resume although the store has lost replies, and pay for them again.",
+        default=False,
+        under="Execution",
+        rare=True,
     )
     keep_going: bool = flag(
-        "Go on with rows whose first cells all failed for one cause, which are paused otherwise.",
+        "Do not pause rows whose first cells all fail for one cause.",
         default=False,
+        under="Execution",
+        rare=True,
     )
     workers: int = flag(
         "Processes of this machine, or of the cluster of --ray; they share every limit and "
@@ -152,23 +180,47 @@ class RunSettings(FolderSettings):
         default=1,
         least=1,
         metavar="N",
+        under="Execution",
     )
-    ray: str = flag("Run on a Ray cluster.", default="", metavar="ADDRESS")
+    ray: str = flag("Run on a Ray cluster.", default="", metavar="ADDRESS", under="Execution")
     part: str = flag(
-        "Run part K of N: every Nth problem, from the Kth on.", default="", metavar="K/N"
+        "Run part K of N: every Nth problem, from the Kth on.",
+        default="",
+        metavar="K/N",
+        under="Sweep",
     )
     sources: tuple[str, ...] | None = flag(
-        "Take over cells that this run has of the same code, and no others; repeatable. Default: "
-        "from the other runs in runs/.",
+        "Reuse cells of this run that have the same code, and of no other; repeatable. Default: "
+        "of all runs in runs/.",
         name="--from",
         metavar="RUN",
+        under="Execution",
+        rare=True,
     )
     verify: int = flag(
-        "Replay so many cells of each run before any is taken over from it.",
+        "Replay N cells of each other run before its cells are reused.",
         default=0,
         metavar="N",
         least=0,
+        under="Execution",
+        rare=True,
     )
 
     def __post_init__(self) -> None:
         check_flags(self)
+
+    @property
+    def changed_code(self) -> ChangedCode:
+        """What becomes of a run that was made with other code."""
+        if self.adopt_code == "anew":
+            return "anew"
+        return "adopt" if self.adopt_code else "refuse"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """By key; of two the last. UsageError for a text that is no tag."""
+        try:
+            pairs = [_tag(each).split("=", 1) for each in self.tag]
+        except ValueError as exc:
+            raise UsageError(f"--tag: {exc}") from None
+        return {key: value for key, value in pairs if value}

@@ -1,4 +1,4 @@
-"""`oversight study score`: scores of judgements from people or other tools."""
+"""`oversight measure judgements`: scores of judgements from people or other tools."""
 
 import math
 import sys

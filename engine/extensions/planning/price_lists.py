@@ -1,4 +1,4 @@
-"""`oversight prices`: lists of prices that others keep, made the user's own."""
+"""Price lists that others keep, made the user's own."""
 
 import json
 import re
@@ -9,16 +9,12 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
-import click
 import orjson
 
-from ....display.quantity import counted
-from ....errors import UsageError
-from ....models.accounting.prices import MILLION, load_prices, updates
-from ....system.files import replace_file
-from ....system.flags import argument
-from ....views.cli.group import NamedGroup
-from ....views.cli.output import show
+from ...display.quantity import counted
+from ...errors import UsageError
+from ...models.accounting.prices import MILLION, load_prices, updates
+from ...system.files import replace_file
 
 VENDORS = {
     "openai": "openai",
@@ -57,22 +53,9 @@ LIMIT_BYTES, LIMIT_SECONDS = 1 << 25, 60.0
 _ABOVE = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
-@click.group(cls=NamedGroup)
-def command() -> None:
-    """Take over price lists that others keep."""
-
-
-@command.adds()
-def update(place: str = argument("FILE|URL")) -> None:
-    """Take over the prices in a list of LiteLLM's form, or of OpenRouter's.
-
-    \b
-      oversight prices update model_prices_and_context_window.json
-      oversight prices update https://openrouter.ai/api/v1/models
-
-    They are kept in the user's data folder, with their source and day, and hold from then on for
-    every command, where the built-in list has no later price. A file of --prices comes before both.
-    """
+def take_over(place: str) -> str:
+    """Keep the prices of a list in the user's data folder, with their source and day; a line that
+    says so. UsageError for a list that cannot be read."""
     content, as_of = _fetched(place) if "://" in place else _opened(Path(place))
     try:
         found = dict(_models(orjson.loads(content)))
@@ -91,7 +74,7 @@ def update(place: str = argument("FILE|URL")) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     replace_file(file, ["".join(_written(kept)).encode()])
     load_prices(file)
-    show(f"{file}: prices of {counted(len(found), 'model')}, as of {as_of}, from {place}")
+    return f"{file}: prices of {counted(len(found), 'model')}, as of {as_of}, from {place}"
 
 
 def _opened(path: Path) -> tuple[bytes, date]:

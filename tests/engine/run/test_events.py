@@ -1,0 +1,197 @@
+"""Events of a run: durable before they are acknowledged, in two places that make good for each
+other."""
+
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+import pytest
+
+from oversight.engine.errors import DiskFull, RunFolderError
+from oversight.engine.run import as_left, events
+from oversight.engine.run.events import EVENTS, add_event, change_events, read_events, sync_events
+from oversight.engine.run.listing import is_run
+from tests.disks import disk
+from tests.run_folders import CELLS, folder, land
+
+ANY: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder()
+
+
+def lines(run: Path, kind: str = "k") -> list[Any]:
+    return list(read_events(run, kind, ANY))
+
+
+def rows(run: Path) -> list[Any]:
+    with closing(sqlite3.connect(run / "run.db")) as db:
+        told = db.execute("SELECT body FROM events WHERE kind='k' ORDER BY event").fetchall()
+    return [ANY.decode(body) for (body,) in told]
+
+
+def test_events_are_lines_and_rows_and_each_kind_is_read_by_itself(half):
+    for n in range(3):
+        add_event(half, "k", {"n": n})
+        add_event(half, "other", n)
+    assert lines(half) == rows(half) == [{"n": 0}, {"n": 1}, {"n": 2}]
+    assert lines(half, "other") == [0, 1, 2]
+
+
+def test_a_run_stays_as_this_machine_left_it_whatever_events_come(half):
+    assert as_left.is_as_left(half)
+    add_event(half, "k", 1)
+    assert as_left.is_as_left(half)
+
+
+def in_a_child(body: Callable[[], None]) -> int:
+    """How a forked process ends that runs the body."""
+    child = os.fork()
+    if not child:
+        try:
+            body()
+        finally:
+            os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+
+def killed_at(last: int, run: Path) -> None:
+    """Add an event, and kill this process at a line of it."""
+    seen = 0
+
+    def at_line(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal seen
+        if frame.f_code.co_filename != events.__file__:
+            return None
+        seen += event == "line"
+        if seen == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return at_line
+
+    sys.settrace(at_line)
+    add_event(run, "k", last)
+
+
+@pytest.mark.wire
+def test_whatever_line_a_process_is_killed_at_what_was_acknowledged_stays(half):
+    add_event(half, "k", 0)
+    kept = [0]
+    for last in range(1, 500):
+        killed = in_a_child(partial(killed_at, last, half))
+        sync_events(half)
+        found = lines(half)
+        assert found == rows(half) and found in (kept, [*kept, last])
+        kept = found
+        if not killed:
+            break
+    assert last > 30 and kept[-1] == last, "the last one was acknowledged"
+
+
+@pytest.mark.parametrize("room", [0, 1, 20])
+def test_a_torn_last_line_never_was_and_spoils_none_after_it(half, room):
+    add_event(half, "k", "first")
+    whole = (half / EVENTS).read_bytes()
+    (half / EVENTS).write_bytes(whole + whole[: len(whole) - 1 - room])
+    assert lines(half) == ["first"]
+    add_event(half, "k", "second")
+    assert lines(half) == ["first", "second"]
+
+
+@pytest.mark.wire
+def test_what_a_full_disk_takes_no_more_of_is_not_there_and_goes_later(tmp_path):
+    with disk(tmp_path / "disk") as small:
+        run = small.folder / "run"
+        with folder(run) as made:
+            land(made, CELLS[:4])
+        kept, refused = [], 0
+        small.leave(60_000)
+        for n in range(200):
+            try:
+                add_event(run, "k", [n, "x" * 900])
+                kept.append([n, "x" * 900])
+            except DiskFull:
+                refused += 1
+                assert lines(run) == kept
+        assert refused and kept
+        small.make_room()
+        add_event(run, "k", "last")
+        assert lines(run) == rows(run) == [*kept, "last"]
+
+
+@pytest.mark.wire
+def test_processes_that_add_to_one_run_take_turns(half):
+    children = []
+    for who in range(4):
+        if not (child := os.fork()):
+            for n in range(25):
+                add_event(half, "k", [who, n])
+            os._exit(0)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    found = lines(half)
+    assert found == rows(half) and len(found) == 100
+    assert all([n for who, n in found if who == one] == list(range(25)) for one in range(4))
+
+
+def test_each_place_makes_good_for_the_other(half):
+    for n in range(3):
+        add_event(half, "k", n)
+    (half / EVENTS).unlink()
+    assert lines(half) == [0, 1, 2], "the rows have them"
+    sync_events(half)
+    assert (half / EVENTS).exists() and lines(half) == [0, 1, 2]
+    with closing(sqlite3.connect(half / "run.db")) as db, db:
+        db.execute("DELETE FROM events WHERE event > 1")
+    sync_events(half)
+    assert rows(half) == [0, 1, 2]
+
+
+def test_a_database_that_is_made_again_has_the_events(half):
+    for n in range(3):
+        add_event(half, "k", n)
+    (half / "run.db").unlink()
+    assert not is_run(half) and lines(half) == [0, 1, 2]
+    add_event(half, "k", 3)
+    with folder(half, anew=True):
+        sync_events(half)
+    assert rows(half) == [0, 1, 2, 3]
+
+
+def test_what_need_not_last_has_its_row_at_the_next_sync(half):
+    add_event(half, "k", 1, durable=False)
+    assert (lines(half), rows(half)) == ([1], [])
+    sync_events(half)
+    assert rows(half) == [1]
+
+
+def test_a_changed_byte_is_told_with_its_line_and_the_rows_have_what_it_was(half):
+    for told in ("one", "two"):
+        add_event(half, "k", told)
+    (half / EVENTS).write_bytes((half / EVENTS).read_bytes().replace(b'"two"', b'"too"'))
+    for read in (lines, sync_events):
+        with pytest.raises(RunFolderError, match=rf"{EVENTS}:2: .* move it away"):
+            read(half)
+    (half / EVENTS).rename(half / "aside")
+    sync_events(half)
+    assert lines(half) == ["one", "two"]
+
+
+def test_of_events_that_are_changed_no_byte_is_left(half):
+    add_event(half, "k", "SECRETLY")
+    add_event(half, "other", "mine")
+    change_events(half, "k", lambda told: b'"erased"')
+    assert lines(half) == rows(half) == ["erased"] and lines(half, "other") == ["mine"]
+    assert not any(b"SECRETLY" in file.read_bytes() for file in half.iterdir() if file.is_file())
+
+
+def test_no_link_is_followed(half, tmp_path):
+    (tmp_path / "thesis").write_bytes(b"")
+    (half / EVENTS).symlink_to(tmp_path / "thesis")
+    with pytest.raises(RunFolderError, match=EVENTS):
+        add_event(half, "k", 1)
+    assert not (tmp_path / "thesis").read_bytes()
