@@ -7,7 +7,7 @@ from statistics import fmean
 import numpy as np
 
 from ...analysis.costs import Costs, sampled_costs
-from ...analysis.findings.finding import Column, Part, change, number, word
+from ...analysis.findings.finding import Column, Part, change, estimated, number, shared, word
 from ...analysis.pictures.data import Axis
 from ...analysis.reports.aggregate import OPEN_TRUST
 from ...analysis.reports.formats import headline
@@ -139,8 +139,6 @@ def overview_page(run: RunReader, links: Addresses, asked: Asked) -> str:
 
 def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     """The figures of one row, in words."""
-    from ...analysis.findings.finding import estimated, shared
-
     completed = read_rows(run)
     its = completed.results(score, (1.0,)).rows[row]
     facts = [

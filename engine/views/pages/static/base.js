@@ -143,9 +143,6 @@
       if (name && row.cells[at] && row.cells[at].textContent.trim()) row.cells[at].dataset.label = row.cells[at].dataset.label || name;
     }));
   });
-  all(".menu").forEach((menu) => menu.addEventListener("focusout", (event) => {
-    if (event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false;
-  }));
 
   /* The map: one picture, whose fields are named, opened and enlarged */
   const map = byId("map");
