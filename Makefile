@@ -11,7 +11,7 @@ export OPENBLAS_NUM_THREADS := 1
 
 demo: .venv/installed            ## install, then run the main job on simulated models
 	$(BIN)/oversight demo
-	@echo "· to have the command oversight in this shell: . $(BIN)/activate"
+	@echo "· activate the environment: . $(BIN)/activate"
 
 LIVE ?=
 .PHONY: first-live

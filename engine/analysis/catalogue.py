@@ -3,6 +3,7 @@
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
@@ -31,6 +32,11 @@ class Analysis(ABC):
     @abstractmethod
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         """rows: numbers of those that are shown. UsageError for rows that it does not suit."""
+
+    def sourced(self, run: RunRows, score: str) -> Finding:
+        """As `of_run`, of all rows, under where the replies come from."""
+        found = self.of_run(run, range(len(run.names)), score)
+        return replace(found, lead=tuple(dict.fromkeys((*run.origins, *found.lead))))
 
     def at_once(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
         """As `of_run`, where the page is to be there at once: of a part, if all take long."""

@@ -5,8 +5,9 @@ the questions on which the two differ most. No call is made.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -54,6 +55,9 @@ RowPlace: TypeAlias = tuple[int, int]
 DETAILED = 100
 """Most contrasts for which the questions that differ most are listed."""
 
+SEP = " · "
+"""Between the parts of a row's name."""
+
 NAMED = 5
 """Most contrasts for which the notes list the questions that differ most."""
 
@@ -91,6 +95,8 @@ class Comparison:
     ranks: tuple[tuple[str, RankSet], ...] = ()
     """By row name, its simultaneous set of possible ranks; () unless all rows of a run were
     compared."""
+    origins: tuple[str, ...] = ()
+    """Of the replies; see `engine.run.sources.origins`."""
 
     def __str__(self) -> str:
         """The tables that `oversight compare` prints."""
@@ -285,14 +291,14 @@ def _compared(
             for k, contrast in enumerate(tested)
         ),
         (left_out,) if dropped else (),
+        origins=tuple(dict.fromkeys(line for run in runs for line in run.origins)),
     )
 
 
 def contrast_columns(several: bool, beside: Sequence[Column] = ()) -> list[Column]:
-    """Columns of lines with a `contrast`. several: whether it is one of a family. beside: behind
-    n."""
+    """Columns of lines with a `contrast`, behind its names. several: whether it is one of a family.
+    beside: behind n."""
     return [
-        *(word(role, f"contrast.{role}", key=role) for role in ("first", "second")),
         number("n", "contrast.estimate.n", key="n"),
         *beside,
         program("means", "contrast.means"),
@@ -306,14 +312,26 @@ def contrast_columns(several: bool, beside: Sequence[Column] = ()) -> list[Colum
     ]
 
 
-def comparison_finding(comparison: Comparison) -> Finding:
-    """Contrasts, flips and ranks, those that have content."""
+MOST_CONTRASTS = 40
+"""Contrasts that are printed for people."""
+
+
+def comparison_finding(comparison: Comparison, *, short: bool = False) -> Finding:
+    """Contrasts, flips and ranks, those that have content. short: of many contrasts, the largest
+    and the smallest, and no flips."""
     lines = comparison.contrasts
     several = len(lines) > 1
+    notes = list(comparison.notes)
+    if short := short and len(lines) > MOST_CONTRASTS:
+        half = MOST_CONTRASTS // 2
+        by_size = sorted(lines, key=lambda line: -line.contrast.estimate.value)
+        notes.insert(0, f"The {half} largest and {half} smallest of {len(lines):,}; all: --all.")
+        lines = (*by_size[:half], *by_size[-half:])
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
     doubtful = any(line.bounds.low < line.bounds.high - 1e-9 for line in lines)
-    names = [word(role, f"contrast.{role}", key=role) for role in ("first", "second")]
+    names = _names(lines)
     columns = [
+        *names,
         *contrast_columns(several, [people("clusters", _clusters)] * clustered),
         program("effective_clusters", "contrast.estimate.effective"),
         *(program(name, f"contrast.{name}") for name in ("equivalent", "correlation")),
@@ -326,13 +344,12 @@ def comparison_finding(comparison: Comparison) -> Finding:
             "apart",
             lambda line: [{"problem": id, "difference": value} for id, value in line.apart],
         ),
+        program("origins", lambda line: "; ".join(comparison.origins)),
     ]
     title = (
         f"{comparison.name}: differences of ASD ({SCORE_NAMES[comparison.score]}), first - second"
     )
-    every = Part(
-        "contrasts", title, columns, lines, (*comparison.notes, *_notes(comparison, doubtful))
-    )
+    every = Part("contrasts", title, columns, lines, (*notes, *_notes(comparison, doubtful)))
     flips = Part(
         "",
         "flips: worlds that the judge gets right or wrong under the second row, then the first",
@@ -343,7 +360,7 @@ def comparison_finding(comparison: Comparison) -> Finding:
             share("right → wrong", "flips.right_wrong"),
             share("wrong both", "flips.wrong_wrong"),
         ],
-        [line for line in lines if line.flips],
+        [line for line in lines if line.flips and not short],
         ("→: from what the judge thinks under the second row to what it thinks under the first.",),
     )
     ranks = Part(
@@ -363,8 +380,31 @@ def comparison_finding(comparison: Comparison) -> Finding:
         "equivalence": comparison.equivalence,
         "multiplicity": comparison.multiplicity,
         "notes": comparison.notes,
+        "origins": comparison.origins,
     }
-    return Finding((every, flips, ranks), about)
+    return Finding((every, flips, ranks), about, comparison.origins)
+
+
+def _names(lines: Sequence[Compared]) -> list[Column]:
+    """The two rows of each contrast. For people, without the agents and judges that all rows share,
+    and the first without those of the second."""
+    named = [(line.contrast.first.split(SEP), line.contrast.second.split(SEP)) for line in lines]
+    every = [set(parts[1:]) for pair in named for parts in pair if parts[1:]]
+    shared = set.intersection(*every) if every else set()
+
+    def shown(place: int) -> Callable[[Compared], str]:
+        def name(line: Compared) -> str:
+            pair = line.contrast.first.split(SEP), line.contrast.second.split(SEP)
+            parts = pair[place]
+            gone = shared if place else {*shared, *(pair[1][1:] if pair[0] != pair[1] else ())}
+            return SEP.join([parts[0], *(part for part in parts[1:] if part not in gone)])
+
+        return name
+
+    return [
+        Column(role, shown(place), (role,), attrgetter(f"contrast.{role}"), words=True)
+        for place, role in enumerate(("first", "second"))
+    ]
 
 
 class _Rank(NamedTuple):
@@ -456,6 +496,7 @@ def _table_finding(
     lines: Sequence[JudgedContrast], name: str, score: str, family: Family
 ) -> Finding:
     columns = [
+        *(word(role, f"contrast.{role}", key=role) for role in ("first", "second")),
         *contrast_columns(True, [number("shared", "shared", ".0%")]),
         program("errors", "contrast.estimate.errors"),
     ]

@@ -46,6 +46,11 @@ class RunRows:
     def sweep(self) -> Grid:
         return self.run.sweep
 
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Of the replies; see `engine.run.sources.origins`."""
+        return origins(self.sweep, self.folder)
+
     def asd(self, score: str) -> dict[str, Influences]:
         """ASD by row name, of every row with a complete problem."""
         if score not in self._asd:
@@ -66,7 +71,7 @@ class RunRows:
                 score=score,
                 betas=betas,
                 mixed=mixed,
-                origins=origins(self.sweep, self.folder),
+                origins=self.origins,
                 interval=interval,
             )
         return self._results[score, betas, interval]

@@ -69,6 +69,9 @@ MOST_NOTE = 10_000
 NAME_WIDTH = 8
 """Columns of a terminal that a shortened name has at least."""
 
+READABLE, MAIN_NUMBERS = 20, 3
+"""Columns that a name keeps while there are more columns of numbers than so many to leave out."""
+
 GAP = 3
 """Columns between two cells; one fewer in a narrow terminal."""
 
@@ -131,18 +134,27 @@ def _fitted(table: Table, width: int, gap: int) -> Table:
         table = _with(table, range(table.left, len(table.head)), lambda cells: map(bare, cells))
     if _taken(table, gap) > width:
         table = _under_heads(table)
-    if (over := _taken(table, gap) - width) > 0:
-        names = range(table.whole, table.left)
-        widths = _shrunk([_widths(table)[n] for n in names], over)
-        for n, room in zip(names, widths, strict=True):
-            table = _with(table, [n], partial(_shortened, room=room))
     left_out = 0
-    while _taken(table, gap) > width and len(table.head) > table.left + 1:
-        left_out += 1
-        table = _columns(table, range(len(table.head) - 1))
+    for least, numbers in ((READABLE, MAIN_NUMBERS), (NAME_WIDTH, 1)):
+        while len(table.head) > table.left + numbers:
+            if _taken(_with_names(table, width, gap, least), gap) <= width:
+                break
+            left_out += 1
+            table = _columns(table, range(len(table.head) - 1))
+    table = _with_names(table, width, gap, NAME_WIDTH)
     if left_out:
         note = f"{counted(left_out, 'more column')}: a wider terminal."
         return replace(table, notes=(*table.notes, note))
+    return table
+
+
+def _with_names(table: Table, width: int, gap: int, least: int) -> Table:
+    """The table with its names shortened, none to less than so many columns."""
+    if (over := _taken(table, gap) - width) > 0:
+        names = range(table.whole, table.left)
+        widths = _shrunk([_widths(table)[n] for n in names], over, least)
+        for n, room in zip(names, widths, strict=True):
+            table = _with(table, [n], partial(_shortened, room=room))
     return table
 
 
@@ -166,8 +178,30 @@ def _without_what_is_alike(table: Table) -> Table:
         if same > 0:
             alike.append(" ".join([head, *named[0][:same], "…"]))
             table = _with(table, [n], partial(_without_first, count=same))
+        if shared := _shared_words(cells if n < table.left else ()):
+            alike.append(f"{head} … {' '.join(shared)} …")
+            table = _with(table, [n], partial(_without_words, words=shared))
     left = sum(n < table.left for n in kept)
     return replace(_columns(table, kept), left=left, alike=(*table.alike, *alike))
+
+
+def _shared_words(names: Sequence[str]) -> list[str]:
+    """Words of every name behind its first part, such as a model; none if they are all of one."""
+    behind = [name.partition(" · ")[2].split() for name in names]
+    if len(behind) < 2 or not all(behind):
+        return []
+    shared = [word for word in behind[0] if word != "·" and all(word in each for each in behind)]
+    return shared if any(set(each) - {*shared, "·"} for each in behind) else []
+
+
+def _without_words(cells: Sequence[str], words: Sequence[str]) -> list[str]:
+    """The names without some words behind their first parts."""
+    found = []
+    for cell in cells:
+        first, *parts = cell.split(" · ")
+        kept = (" ".join(w for w in part.split() if w not in words) for part in parts)
+        found.append(" · ".join(filter(None, (first, *kept))))
+    return found
 
 
 def _without_first(cells: Sequence[str], count: int) -> list[str]:
@@ -207,10 +241,10 @@ def _under_heads(table: Table) -> Table:
     return replace(_columns(table, kept), left=table.left - len(names))
 
 
-def _shrunk(widths: Sequence[int], over: int) -> list[int]:
+def _shrunk(widths: Sequence[int], over: int, least: int) -> list[int]:
     """The widths, the widest smaller until all together are by `over`, or as small as they get."""
     found = list(widths)
-    while found and over > 0 and max(found) > NAME_WIDTH:
+    while found and over > 0 and max(found) > least:
         found[found.index(max(found))] -= 1
         over -= 1
     return found

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ..errors import RunFolderError
+from ..providers.simulated import PREFIX
 from ..system.files import refuse_links_within
 from .lock import holder
 from .manifest import manifest_in
@@ -41,6 +42,8 @@ class RunSummary:
     """The `--set` flags that it was started with."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """See `Manifest.tags`."""
+    simulated: bool = False
+    """Whether simulated models gave any of its replies."""
 
     @property
     def state(self) -> RunState:
@@ -69,6 +72,7 @@ def summarize(folder: Path) -> RunSummary:
     refuse_links_within(folder)
     with RunTables.open(folder) as tables:
         manifest, (finished, failed) = manifest_in(tables), tables.count()
+        models = [str(model) for (model,) in tables.query("SELECT DISTINCT model FROM endpoints")]
     return RunSummary(
         folder,
         manifest.name,
@@ -79,6 +83,7 @@ def summarize(folder: Path) -> RunSummary:
         holder(folder),
         manifest.overrides,
         manifest.tags,
+        any(model.startswith(PREFIX) for model in models),
     )
 
 

@@ -147,12 +147,11 @@ class LeakageCheck:
         """One line for people: the rules at fault, or else the farthest from chance."""
         if self.leaks:
             named = "; ".join(_in_words(rule) for rule in self.leaks)
-            return f"leakage check: {named}: the form of an answer tells whether it is true"
-        problems = f"{self.problems:,} problem{'s' * (self.problems != 1)}"
+            return f"label leakage: the form of an answer gives its label away: {named} problems"
         return (
-            "leakage check: no rule of form finds the true answers; farthest from chance: "
-            f"{_in_words(self.rules[0])}; with {problems}, a leak of up to "
-            f"{self.unseen} points could go unseen"
+            f"leakage check passed: best content-blind rule {_in_words(self.rules[0])} of "
+            f"{self.problems:,} problem{'s' * (self.problems != 1)}; leaks under {self.unseen} "
+            "points may be missed"
         )
 
     @property
@@ -260,6 +259,6 @@ def _measured(
 
 def _in_words(rule: RuleAccuracy) -> str:
     return (
-        f"{rule.rule}, {rule.accuracy:.0%} right ({rule.low:.0%} to {rule.high:.0%}; it applies to "
-        f"{rule.applicable:,})"
+        f"'{rule.rule}' {rule.accuracy:.0%} [{100 * rule.low:.0f}, {100 * rule.high:.0f}] on "
+        f"{rule.applicable:,}"
     )

@@ -25,7 +25,7 @@ def giant() -> tuple[bytes, bytes]:
 
 @pytest.mark.parametrize("answer", [bomb, giant])
 async def test_hundreds_of_huge_answers_do_not_take_the_memory(answer, campaign):
-    calls = campaign.size(20, 48)
+    calls = campaign.size(14, 48)
     headers, body = answer()
     head = b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n" % (headers, len(body))
 

@@ -39,7 +39,6 @@ READERS = (
     "export open demo.oversight -o runs/opened",
     "status",
     "demo --run-folder runs/demo",
-    "demo --run-folder runs/again",
 )
 
 

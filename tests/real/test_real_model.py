@@ -239,7 +239,7 @@ def test_the_demo_says_what_it_is_and_stops_and_goes_on(place):
         process.hear(signal.SIGINT)
         ran = process.end()
     assert ran.code == 130, ran.err
-    assert "all that completed is saved" in ran.err
+    assert "all completed cells are saved" in ran.err
     assert "go on with: oversight demo --real" in ran.err
     (run,) = (place / "runs").iterdir()
     assert usage(run).stored == usage(run).sent == len_of(place / "store")

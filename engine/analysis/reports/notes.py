@@ -30,7 +30,7 @@ def small_print(notes: Sequence[str], width: int | None = None) -> list[str]:
     for left_out in range(len(notes)):
         kept = list(notes[: len(notes) - left_out])
         if left_out:
-            more = f" {counted(left_out, 'more note')}: --measures."
+            more = f" {counted(left_out, 'more note')}: --notes."
             roomy = (n for n, note in enumerate(kept) if lines(note + more) == lines(note))
             kept[max(roomy, default=-1)] += more
         if sum(map(lines, kept)) <= MOST_LINES:
@@ -63,13 +63,13 @@ def notes_of(results: Results) -> Iterable[str]:
     yield f"Brackets: 95% CI{method} over problems."
     lifts = [row for row in rows if row.lift and row.lift.error is not None]
     if any(row.lift for row in rows):
-        several = f", {len(lifts)} uncorrected" * (len(lifts) > 1)
-        yield f"Lift: ASD less the naive judge's{several}{_detectable(lifts)}."
+        several = f", not corrected for {len(lifts)} comparisons" * (len(lifts) > 1)
+        yield f"Lift over the naive judge{several}{_detectable(lifts)}."
     yield from footnotes([*found, *(row.lift for row in rows)])
     for row in rows:
         if row.row.is_a(OPEN_TRUST) and row.chose_right:
             right = shared(row.chose_right)
-            yield f"{row.protocol}: left to choose, the agent is right in {right}."
+            yield f"{row.protocol}: the agent, free to choose, is right in {right}."
     if doubted := sum(row.lift is not None and row.compliance.open for row in rows):
         yield f"!: failed or doubtful worlds could turn the sign of {counted(doubted, 'lift')}."
     for row in rows:
@@ -102,8 +102,8 @@ def notes_of(results: Results) -> Iterable[str]:
         )
     if unchecked := sum(not row.compliance.checked for row in rows):
         yield (
-            f"{counted(unchecked, 'row')} without a side check: refusals in words go unseen "
-            "(agents: side_check)."
+            f"{counted(unchecked, 'row')} ran without a side check, so verbal refusals are not "
+            "detected (agents: side_check)."
         )
     if counts:
         yield f"In the transcripts: {_listed(counts)}."
@@ -114,11 +114,11 @@ def _detectable(lifts: Sequence[RowResult]) -> str:
     """What these problems could have found."""
     found = [row.mde for row in lifts if row.mde]
     if not found:
-        return "; too few problems to detect any (power .8)" if lifts else ""
+        return "; too few problems to detect any" if lifts else ""
     least, most = min(found), max(found)
     between = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
     where = f", none in {counted(len(lifts) - len(found), 'row')}" * (len(found) < len(lifts))
-    return f"; MDE {between} (power .8){where}"
+    return f"; MDE {between}{where}"
 
 
 def _guesses(rows: Sequence[RowResult]) -> Iterable[str]:

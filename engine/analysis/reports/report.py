@@ -59,16 +59,18 @@ def report(
     columns: Sequence[str] = (),
     sort: str = "",
     short: bool = False,
+    every_note: bool = False,
 ) -> str:
     """The whole report. format: one of FORMATS. width: columns of a terminal, if for one.
 
     measures: with JSE, EAS, slopes, what was measured beside the scores, and all notes, which JSON
-    always has. sections: further analyses, each under its key in JSON; CSV is of rows alone.
+    always has; every_note: with these alone. sections: further analyses, each under its key in
+    JSON; CSV is of rows alone.
     columns: of the rows, by their names in JSON; all if there is none. sort: the column whose
     largest value is first. short: text has groups in place of many rows. UsageError for a column
     that there is not.
     """
-    found = finding(results, width, measures=measures)
+    found = finding(results, width, measures=measures, every_note=every_note)
     rows, *others = found.parts
     rows = arranged(rows, columns, sort)
     if format == "json":
@@ -131,12 +133,18 @@ def is_saved(folder: Path) -> bool:
     return all((folder / REPORT / f"report.{ending}").exists() for ending in ENDINGS.values())
 
 
-def finding(results: Results, width: int | None = None, *, measures: bool = False) -> Finding:
+def finding(
+    results: Results,
+    width: int | None = None,
+    *,
+    measures: bool = False,
+    every_note: bool = False,
+) -> Finding:
     """The report as parts: the rows, and beside them what has something to say. width: columns of
     the terminal for which the small print is chosen."""
     names = naming(results.rows)
     notes = tuple(notes_of(results))
-    shown = notes if measures else small_print(notes, width)
+    shown = notes if measures or every_note else small_print(notes, width)
     more = [*_chosen(results, names), *_choices(results, names), *_trend(results)]
     return Finding(
         (

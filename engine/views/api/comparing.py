@@ -59,7 +59,7 @@ def measure(run: Compares, name: str, *, score: str = "brier", **settings: Any) 
     known = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # a dataclass by contract
     if unknown := [each for each in settings if each not in known]:
         raise UsageError(f"{name} has no setting {unknown[0]!r}; there are {', '.join(known)}")
-    return kind(**settings).of_run(rows, range(len(rows.names)), score)
+    return kind(**settings).sourced(rows, score)
 
 
 def _rows(run: Compares) -> RunRows:

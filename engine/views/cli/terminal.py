@@ -80,10 +80,10 @@ def _execute(
     observers: Callable[[Run], Sequence[Observer]],
 ) -> int:
     if run.run_again:
-        say(f"running {counted(run.run_again, 'failed cell')} again")
+        say(f"retrying {counted(run.run_again, 'failed cell')}")
     for taken in run.taken:
         verified = f", {counted(taken.verified, 'cell')} verified" if taken.verified else ""
-        say(f"taken over from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
+        say(f"reused from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
     say(_headline(run))
     models = run.loaded.models
     real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
@@ -91,9 +91,9 @@ def _execute(
         say(line)
     ran = not (run.folder.complete and _has_report(run.folder.path))
     if run.folder.complete:
-        say(f"already complete: {counted(run.folder.finished, 'cell')}, all with outcomes")
+        say(f"already complete: {counted(run.folder.finished, 'cell')}")
         if run.settings.cache == "refresh":
-            say("to ask for all of it again, name a new folder with --run-folder")
+            say("to send every call again, name a new folder with --run-folder")
     others = [] if run.folder.complete else [*observers(run)]
     if not run.folder.finished:
         others.append(LeakNote(run.loaded.sweep.problems))
@@ -126,7 +126,7 @@ def under_signals(
         try:
             return runner.run(obedient())
         except asyncio.CancelledError:
-            say("calls in flight were abandoned; what had completed is saved")
+            say("calls in flight were abandoned; completed cells are saved")
             return stop_token.halt
 
 
@@ -136,11 +136,11 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     if halt.unsaved:
         unsaved = f"{halt.unsaved:,} paid replies could not be saved and will be asked for again"
     if isinstance(halt, Interrupted):
-        say(f"{unsaved or 'all that completed is saved'}. {done}.")
+        say(f"{unsaved or 'all completed cells are saved'}. {done}.")
     else:
         say(f"{str(halt).rstrip('.')}. Nothing more is sent. {done}, {unsaved or '0 lost'}.")
     if run.awaited and not isinstance(halt, BatchesOut):
-        say(f"out at the vendors, and staying there: {run.awaited}")
+        say(f"in flight at the vendors, and left there: {run.awaited}")
     _why_failed(run)
     _caveats(run)
     say(f"run folder  {run.folder.path}")
@@ -198,20 +198,20 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     say(f"run folder  {folder.path}")
     if folder.manifest.part:
         gather = shlex.join(["oversight", "cache", "gather", str(folder.path.parent)])
-        say(f"one run     {gather}   (once all parts are there)")
+        say(f"merge       {gather}   (when all parts are done)")
     if not all(model.startswith(PREFIX) for model in sweep.models):
         say(f"replies     {_replies(run)}")
         paid = read_ledger(folder.path)
-        say(f"asked       {asked(sum_usage(paid.values()))}")
+        say(f"requests    {asked(sum_usage(paid.values()))}")
         say_latency(paid)
     _caveats(run)
     first = sweep.problems[0].id
-    say(f"look closer {shlex.join(['oversight', 'show', str(folder.path), first])}")
-    say(f"again       {shown.again}   (all from the store)")
+    say(f"transcript  {shlex.join(['oversight', 'show', str(folder.path), first])}")
+    say(f"rerun       {shown.again}   (cached)")
     _why_failed(run)
     if again := passing(run.outcomes()) if folder.failed else 0:
         retrying = shown.again if run.settings.retry_failed else f"{shown.again} --retry-failed"
-        say(f"once more   {retrying}   ({counted(again, 'cell')} whose fault may have passed)")
+        say(f"retry       {retrying}   ({counted(again, 'cell')} whose fault may have passed)")
     return ExitCode.FAILED if folder.failed else ExitCode.DONE
 
 

@@ -93,7 +93,7 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
     yield "problems", f"{len(run.problems):,}{_data(run)}"
     yield "prompts", manifest.prompts or "not known"
     if 0 < len(run.problems) <= MAX_CHECKED:
-        yield "leakage", leakage_check(run.problems).line.removeprefix("leakage check: ")
+        yield "leakage", leakage_check(run.problems).line.removeprefix("leakage check ")
     report = _report(run)
     yield "health", _health(report.get("health"))
     if rows := [row for row in report.get("rows", ()) if row["agent"]]:

@@ -93,7 +93,7 @@ def test_half_of_a_question_about_power_is_refused(place: Path, command: Command
 def test_a_report_says_what_its_problems_could_have_found(kept: Kept, command: Command) -> None:
     run = kept()
     told = " ".join(command("report", run).out.split())
-    assert "4 uncorrected; too few problems to detect any (power .8)" in told
+    assert "not corrected for 4 comparisons; too few problems to detect any" in told
     rows = json.loads(command("report", run, "--json").out)["rows"]
     compared = json.loads(command("compare", run, "--json").out)["contrasts"]
     assert {each["mde"] for each in (*rows, *compared)} == {None}

@@ -297,9 +297,9 @@ async def test_the_call_before_one_answer_too_many_is_named(line, caplog):
     async with listening(serve) as url, reached(line, url) as ask:
         for n in range(put_in + 1):
             await ask(asked(line, f"question-{n}"))
-        await asyncio.sleep(0.5)
+        while "sent an answer that nobody had asked for" not in caplog.text:  # noqa: ASYNC110
+            await asyncio.sleep(0)
         await ask(asked(line, "question-99"))
-    assert "sent an answer that nobody had asked for" in caplog.text
     assert f"cache show {asked(line, f'question-{put_in}').address[:12]}" in caplog.text
 
 

@@ -31,15 +31,15 @@ def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place
         "models are simulated: no key, no cost"
     )
     folder = only_run(place)
-    assert look == f"· look closer oversight show {folder.relative_to(place)} apples-and-crates"
-    assert again == "· again       oversight run small.yaml   (all from the store)"
+    assert look == f"· transcript  oversight show {folder.relative_to(place)} apples-and-crates"
+    assert again == "· rerun       oversight run small.yaml   (cached)"
     assert len(list(outcomes(folder))) == 40
     assert calls(ran.err).new > 0
 
     before = everything(folder)
     once_more = oversight("run", "small.yaml", cwd=place)
     assert (once_more.code, once_more.out) == (0, ran.out)
-    assert "already complete: 40 cells, all with outcomes" in once_more.err
+    assert "already complete: 40 cells " in once_more.err
     assert "calls" not in once_more.err, "nothing was asked, of the store or of a model"
     assert everything(folder).keys() == before.keys()
     assert {name for name, content in everything(folder).items() if content != before[name]} <= {
@@ -71,7 +71,7 @@ def test_failed_cells_end_with_code_1_and_are_counted(place, command):
     assert sum(row["failures"].get("unreadable", 0) for row in told["rows"]) == len(failed)
     again = command("run", "small.yaml", "--json", "--retry-failed")
     assert (again.code, again.out) == (1, ran.out), "the same replies are as unreadable as before"
-    assert f"running {len(failed)} failed cells again" in again.err
+    assert f"retrying {len(failed)} failed cells" in again.err
     assert calls(again.err).new == 0
     text = command("run", "small.yaml").out
     assert f"failed cells: {len(failed)} unreadable" in text
@@ -85,7 +85,7 @@ def test_refresh_asks_for_everything_once_more(place, command, finished):
     assert calls(again.err).new == calls(finished.told.err).new
     assert written(place / "fresh") == written(finished.folder)
     done = command("run", "small.yaml", "--cache", "refresh")
-    assert "to ask for all of it again, name a new folder with --run-folder" in done.err
+    assert "to send every call again, name a new folder with --run-folder" in done.err
 
 
 def test_without_a_store_nothing_is_kept_and_the_outcomes_are_the_same(place, command, finished):
@@ -119,7 +119,7 @@ def test_the_demo_needs_nothing_and_leaves_a_run_to_look_into(place):
     ran = oversight("demo", cwd=place)
     assert ran.code == 0
     assert "\n\ndemo: agent score difference" in ran.out
-    told = re.search(r"look closer oversight (.*)", ran.err)
+    told = re.search(r"transcript  oversight (.*)", ran.err)
     assert told
     assert oversight(*told[1].split(), cwd=place).code == 0
 

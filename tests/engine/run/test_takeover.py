@@ -33,14 +33,14 @@ def test_a_new_folder_of_the_same_sweep_takes_all_over_to_equal_bytes(command, f
     again = command("run", "small.yaml", "--run-folder", "runs/again", "--verify", "7")
     assert (again.code, again.out) == (0, finished.told.out)
     name = f"runs/{finished.folder.name}"
-    assert f"taken over from {name}: 40 cells, 7 cells verified" in again.err
+    assert f"reused from {name}: 40 cells, 7 cells verified" in again.err
     assert "calls" not in again.err
     assert written(finished.folder) == written(Path("runs/again"))
     assert everything(finished.folder) == before
     # What was taken over may be taken over again.
     shutil.rmtree(finished.folder)
     third = command("run", "small.yaml", "--run-folder", "runs/third")
-    assert "taken over from runs/again: 40 cells" in third.err
+    assert "reused from runs/again: 40 cells" in third.err
 
 
 def note(folder: Path, store: str) -> None:
@@ -86,7 +86,7 @@ def test_cells_of_several_runs_keep_their_records(command, finished):
     assert other.code == 0, other.err
     both = ("--from", finished.folder, "--from", "other")
     more = command("run", "small.yaml", *MORE, "--run-folder", "more", *both)
-    assert more.code == 0 and "taken over from other: 16 cells" in more.err, more.err
+    assert more.code == 0 and "reused from other: 16 cells" in more.err, more.err
     assert "calls" not in more.err
     alone = recorded(finished.folder) | recorded(Path("other"))
     assert recorded(Path("more")) == {id: alone[id] for id in recorded(Path("more"))}
@@ -106,7 +106,7 @@ def test_a_larger_grid_runs_only_what_is_new(command, finished):
     assert written(folder) == written(Path("apart"))
     # A name that tells two rows apart is this sweep's, whatever it was in the other.
     two = command("run", "small.yaml", "--set", "protocols.debate.rounds=[1, 2]")
-    assert "taken over" in two.err and two.code == 0
+    assert "reused from" in two.err and two.code == 0
     assert {each.protocol for each in outcomes(_newest())} >= {"debate simultaneous 1"}
 
 
@@ -123,7 +123,7 @@ def test_what_other_code_or_another_endpoint_gave_is_not_taken_over(command, fin
     noted(finished.folder, code=replace(code, rows=rows))
     note(finished.folder, "store")
     again = command("run", "small.yaml", "--run-folder", "runs/again")
-    assert f"taken over from runs/{finished.folder.name}: 24 cells" in again.err
+    assert f"reused from runs/{finished.folder.name}: 24 cells" in again.err
     assert written(finished.folder) == written(Path("runs/again"))
 
 
@@ -145,7 +145,7 @@ def test_nothing_is_taken_over_where_replies_may_be_gone(change, place, command,
         noted(finished.folder, losses=None)
     note(finished.folder, "store")
     again = command("run", "small.yaml", "--run-folder", "runs/again")
-    assert again.code == 0 and "taken over" not in again.err
+    assert again.code == 0 and "reused from" not in again.err
     assert written(finished.folder) == written(Path("runs/again"))
     named = command("run", "small.yaml", "--run-folder", "x/y", "--from", finished.folder)
     assert named.code == 2 and "nothing can be taken over: " in named.err
@@ -161,10 +161,10 @@ def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(what, place, c
     if what == "seen by a run":
         assert command("run", "small.yaml").code == 0
     again = command("run", "small.yaml", "--run-folder", "runs/again")
-    assert again.code == 0 and "taken over" not in again.err
+    assert again.code == 0 and "reused from" not in again.err
     assert written(Path("runs/again")) == whole
     named = command("run", "small.yaml", "--run-folder", "named", "--from", finished.folder)
-    assert f"taken over from {finished.folder}: 40 cells" in named.err
+    assert f"reused from {finished.folder}: 40 cells" in named.err
 
 
 def test_the_store_that_a_folder_names_is_not_opened(place, command, finished, caplog):
@@ -235,7 +235,7 @@ def test_a_replay_compares_what_was_said_with_the_record(command, finished):
 @pytest.mark.parametrize("mode", ["refresh", "off"])
 def test_who_asks_for_all_of_it_again_takes_nothing_over(mode, command, finished):
     again = command("run", "small.yaml", "--run-folder", "runs/again", "--cache", mode)
-    assert again.code == 0 and "taken over" not in again.err
+    assert again.code == 0 and "reused from" not in again.err
     assert calls(again.err).new >= calls(finished.told.err).new
 
 
@@ -257,7 +257,7 @@ def test_cells_are_taken_over_on_postgres_until_replies_are_lost(place, command,
     url = postgres.database()
     assert command("run", "small.yaml", "--run-folder", "runs/one", "--store", url).code == 0
     again = command("run", "small.yaml", "--run-folder", "runs/two", "--store", url)
-    assert "taken over from runs/one: 40 cells" in again.err, again.err
+    assert "reused from runs/one: 40 cells" in again.err, again.err
     with closing(open_store(url)) as store:
         assert store.losses == 0
         one = next(iter(store.keys()))

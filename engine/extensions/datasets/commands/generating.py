@@ -106,7 +106,7 @@ def _finished(generation: Production[Any, Any], wish: Wish) -> int:
         )
     _write(problems, output)
     say(leakage_check(problems).line)
-    say(f"look closer oversight dataset check {output}")
+    say(f"inspect it  oversight dataset check {output}")
     done = f"{len(generation.made):,} of {len(generation.items):,} questions"
     show(f"{output}: {counted(len(problems), 'problem')} from {done}")
     return ExitCode.FAILED if generation.failures else ExitCode.DONE

@@ -38,6 +38,7 @@ def command(
         default=(),
         metavar="CONDITION",
     ),
+    every: bool = flag("Every contrast, however many there are.", name="--all", default=False),
     format: str = FORMAT,
 ) -> None:
     """Compare the rows of RUN, or the rows that RUN and RUN2 have in common.
@@ -71,7 +72,8 @@ def command(
     first = read_rows(run_named(one))
     second = read_rows(run_named(other)) if other is not None else None
     comparison = compare_rows(first, second, replace(how, contrasts=words), score)
-    show(comparison_finding(comparison).text(format, width()))
+    shown = comparison_finding(comparison, short=format == "text" and not every)
+    show(shown.text(format, width()))
     met = [line for each in asked for line in _met(each, comparison, first, second)]
     for line in met:
         say(line)

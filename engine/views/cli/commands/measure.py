@@ -50,8 +50,7 @@ def _command(name: str) -> click.Command:
         if is_table(Path(named)):
             found = settings.of_table(Path(named), score)
         else:
-            rows = read_rows(run_named(named))
-            found = settings.of_run(rows, range(len(rows.names)), score)
+            found = settings.sourced(read_rows(run_named(named)), score)
         show(found.text(format, width()))
 
     command.__annotations__["settings"] = kind

@@ -42,10 +42,11 @@ def command(
         type=Number(0, math.inf),
     ),
     measures: bool = flag(
-        "Add JSE, EAS and slope, what protocols measured and transcripts counted, order, "
+        "Add JSE, EAS and slope, measures of protocols and counts in transcripts, order, "
         "calibration, flips and bias of the verdicts, and all notes.",
         default=False,
     ),
+    notes: bool = flag("Print all notes below the table.", default=False),
     table: str | None = flag(
         "The main table of the paper: ASD, slope and JSE by protocol, averaged over agents.",
         type=click.Choice(["paper"]),
@@ -70,14 +71,14 @@ def command(
         metavar="NAME,NAME,…",
         default="",
     ),
-    sort: str = flag("The column whose largest value is first.", metavar="NAME", default=""),
+    sort: str = flag("Sort by this column, the largest value first.", metavar="NAME", default=""),
     every: bool = flag("Every row, however many there are.", name="--all", default=False),
 ) -> None:
-    """Print the report of the run folder RUN, from what has been run so far.
+    """Print the report of RUN, from the cells finished so far.
 
     Over 40 rows are averaged in groups, unless --all, --sort or --columns asks for rows. A PACK is
-    read as the run that it holds. Of several, the rows that have the same name stand one below the
-    other; what differs between two of them is told by oversight compare.
+    read as the run inside it. Of several runs, rows of the same name stand one below the other;
+    `oversight compare` tests their differences.
     """
     run, *others = runs
     if others:
@@ -117,6 +118,7 @@ def command(
             format or "text",
             width(),
             measures=measures or bool(betas),
+            every_note=notes,
             sections=sections,
             columns=chosen,
             sort=sort,

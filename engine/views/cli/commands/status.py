@@ -24,7 +24,6 @@ from ..output import asked, say, show, show_json, show_line, width
 SET = "--set"
 """The column of overrides, which distinguish runs of one sweep; shown if any run has some."""
 TAGS = "tags"
-RUNS_HEAD = ("run folder", "sweep", "last outcome", "state", "cells", "failed")
 
 
 @as_command
@@ -37,9 +36,9 @@ def command(
 ) -> None:
     """Print how far RUN is, and which process is running it; without RUN, list all runs.
 
-    The list is of the run folders in FOLDER, which is runs/ unless given, the newest first. A run
-    is finished, stopped (go on with the command that started it) or running. Exit code 1 if one of
-    them cannot be read.
+    The list has the run folders in FOLDER (default: runs/), the newest first. A run is finished,
+    running or stopped; the command that started it resumes it. Exit code 1 if one of them cannot be
+    read.
     """
     place = RUNS if named is None else Path(named)
     if place == RUNS or (place.is_dir() and not is_run(place)):
@@ -76,6 +75,7 @@ def _status(run: Path, as_json: bool) -> None:
     summary = {
         "name": manifest.name,
         "tags": manifest.tags,
+        "simulated": standing.simulated,
         "cells": manifest.cells,
         "finished": finished,
         "failed": failed,
@@ -100,10 +100,11 @@ def _status(run: Path, as_json: bool) -> None:
     doubtful = f", and {dollars(paid.doubtful)} in doubt" if paid.doubtful else ""
     lines = (
         f"{manifest.name}: {cells}",
+        "SIMULATED models" * standing.simulated,
         _tags(manifest.tags),
         f"{asked(paid)}, {dollars(paid.dollars)}{doubtful}" if paid.sent else "",
         *(f"{model}: {each.latency}" for model, each in ledger.items() if each.latency.replies),
-        f"out at the vendors: {summary['awaited']}" if summary["awaited"] else "",
+        f"in flight at the vendors: {summary['awaited']}" if summary["awaited"] else "",
         f"running: {running}" if running else "no process is running it",
     )
     for line in filter(None, lines):
@@ -113,12 +114,14 @@ def _status(run: Path, as_json: bool) -> None:
 def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
     with_overrides = any(run.overrides for run in runs)
     with_tags = any(run.tags for run in runs)
+    simulated = any(run.simulated for run in runs)
     rows = (
         (
             str(each.folder),
             each.sweep,
             f"{datetime.fromtimestamp(each.touched):%Y-%m-%d %H:%M}",
             each.state,
+            *(["simulated" if each.simulated else "real"] if simulated else []),
             f"{each.finished:,}/{each.cells:,}",
             f"{each.failed:,}",
             *([" ".join(each.overrides)] if with_overrides else []),
@@ -127,8 +130,9 @@ def _table(place: Path, runs: Sequence[RunSummary]) -> Table:
         for each in runs
     )
     count = f"{counted(len(runs), 'run')} in {place}"
-    head = (*RUNS_HEAD, *([SET] if with_overrides else []), *([TAGS] if with_tags else []))
-    return Table(count, head, tuple(rows), left=4, whole=1)
+    named = ("run folder", "sweep", "last outcome", "state", *["models"] * simulated)
+    head = (*named, "cells", "failed", *[SET] * with_overrides, *[TAGS] * with_tags)
+    return Table(count, head, tuple(rows), left=len(named), whole=1)
 
 
 def _tags(tags: Mapping[str, str]) -> str:
@@ -144,6 +148,7 @@ def _plain(each: RunSummary) -> dict[str, object]:
         "cells": each.cells,
         "finished": each.finished,
         "failed": each.failed,
+        "simulated": each.simulated,
         "running": each.running,
         "overrides": list(each.overrides),
         "tags": dict(each.tags),

@@ -111,7 +111,7 @@ async def test_without_a_checker_words_go_unseen_and_the_report_says_so(way: str
     seen = found.rows[1].bounds.doubtful > 0
     assert seen == (way in SEEN_WITHOUT_A_CHECKER)
     shown = " ".join(report(found, "text", measures=True).split())
-    assert "1 row without a side check" in shown
+    assert "1 row ran without a side check" in shown
 
 
 async def test_an_agent_that_complies_is_in_no_doubt() -> None:

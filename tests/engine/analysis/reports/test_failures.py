@@ -130,7 +130,7 @@ def test_failed_cells_are_told_by_their_cause_and_retried_only_where_it_helps(
 
     with_failures(folder, "Overloaded", {3, 7, 30})
     told = command("run", "small.yaml").err
-    assert "once more   oversight run small.yaml --retry-failed   (3 cells whose fault" in told
+    assert "retry       oversight run small.yaml --retry-failed   (3 cells whose fault" in told
 
 
 @pytest.mark.wire

@@ -99,7 +99,7 @@ def test_the_report_reads_as_a_table_below_what_sums_it_up() -> None:
 def test_the_small_print_has_four_lines_and_says_where_the_rest_is() -> None:
     shown, every = list(main_table(FOUND).notes), list(notes_of(FOUND))
     assert sum(len(wrapped(note, 78)) for note in shown) <= MOST_LINES and len(shown) < len(every)
-    more = f" {len(every) - len(shown)} more notes: --measures."
+    more = f" {len(every) - len(shown)} more notes: --notes."
     assert [note.removesuffix(more) for note in shown] == every[: len(shown)] != shown
     assert list(finding(FOUND, measures=True).tables()[0].notes) == every
 
@@ -108,7 +108,7 @@ def test_the_small_print_has_four_lines_and_says_where_the_rest_is() -> None:
 def test_small_print_never_has_a_fifth_line_and_counts_what_it_leaves_out(notes: list[str]) -> None:
     shown = small_print(notes, 80)
     assert sum(len(wrapped(note, 78)) for note in shown) <= MOST_LINES
-    told = sum(int(k) for note in shown for k in re.findall(r"(\d) more notes?: --measures", note))
+    told = sum(int(k) for note in shown for k in re.findall(r"(\d) more notes?: --notes", note))
     assert not shown or len(shown) + told == len(notes)
 
 

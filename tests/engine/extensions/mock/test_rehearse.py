@@ -229,7 +229,7 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
         _, told = sitting.communicate(timeout=PATIENCE)
         out = counts(url)["lines"]
         assert sitting.returncode == 130, told
-        assert f"staying there: 3 batches of {out} calls\n" in told
+        assert f"left there: 3 batches of {out} calls\n" in told
         assert "· go on with: oversight run sweep.yaml" in told
         assert desk.status()["awaited"] == f"3 batches of {out} calls"
         early = desk.sit_here("--batch", "--no-wait")

@@ -49,7 +49,7 @@ VARIANTS = {
     "--judge": 2,  # the same
     "--by": 3,  # rows of verdicts, of a report, and of a figure
     "--store": 3,  # to be written to, of a run that is read, of one asked more
-    "--all": 2,  # of a store, and of the rows of a report
+    "--all": 3,  # of a store, of the rows of a report, and of contrasts
     "--where": 2,  # of judgements, and of rows
     "--format": 4,  # printed, printed with a table for papers, exported files, imported ones
     "--contrast": 3,  # to be planned for, to be registered, and to be looked at

@@ -19,7 +19,7 @@ from tests.run_folders import len_of, only_run, outcomes, written
 
 pytestmark = pytest.mark.wire
 
-ALL_SAVED = r"all that completed is saved\. ([\d,]+) of 540 cells done\."
+ALL_SAVED = r"all completed cells are saved\. ([\d,]+) of 540 cells done\."
 
 SLOW = """\
 name: slow
