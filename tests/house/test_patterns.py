@@ -57,6 +57,7 @@ MAY = {
         "engine/extensions/inspect/logs.py",
         "engine/run/as_left.py",
         "engine/run/parts.py",
+        "engine/run/settings.py",
         "engine/extensions/people/pages/rating.py",
     ),
 }

@@ -272,7 +272,7 @@ def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
         told = server.end()
     assert told.code == 0, told.err
     run = next((tmp_path / "runs").glob("one-*"))
-    assert [each.posted["p0"] for each in answered(run / "persons")] == ["83", "17"]
+    assert [each.posted["p0"] for each in answered(run)] == ["83", "17"]
 
 
 def test_hostile_transcripts_do_nothing(page: Any, tmp_path: Path) -> None:

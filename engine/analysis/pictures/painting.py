@@ -9,6 +9,7 @@ from statistics import fmean
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from ...display.printable import printable
 from ..findings.chart import Chart, Series
 from ..reports.results import SCORE_NAMES
 from .data import Forest, ForestLine, Span
@@ -414,5 +415,6 @@ def _named(text: str, width: int = NAME_WIDTH) -> str:
 
 
 def plain_name(text: str) -> str:
-    """A name with the dollar signs escaped that matplotlib would take for formulas."""
-    return text.replace("$", r"\$")
+    """A name as it can be painted: without controls, for which no font has a glyph, and with the
+    dollar signs escaped that matplotlib would take for formulas."""
+    return printable(text).replace("$", r"\$")

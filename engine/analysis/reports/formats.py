@@ -40,6 +40,6 @@ def headline(lifts: Sequence[tuple[float, float]]) -> str:
     better, worse = sum(low > 0 for low, _ in lifts), sum(high < 0 for _, high in lifts)
     rest = len(lifts) - better - worse
     return (
-        f"{better:,} of {len(lifts):,} rows beat the naive judge, {worse:,} do worse, "
-        f"{rest:,} undecided (95% CI)."
+        f"Against the naive judge (95% CI): {better:,} of {len(lifts):,} better, {worse:,} worse, "
+        f"{rest:,} inconclusive."
     )

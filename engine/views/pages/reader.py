@@ -17,7 +17,7 @@ from .environment import part
 from .provenance import run_page
 from .reading import TURNS_A_PAGE, Reading, read
 from .routes import Asked, NoPage, nth
-from .turns import Asked as AskedCall
+from .turns import AskedCall
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
 """Bytes of markup that the texts of a page of calls may take together, and each in any case."""

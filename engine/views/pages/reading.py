@@ -19,12 +19,12 @@ from ...run.reader import Place, RunReader
 from ...run.record.values import CellEnd, NotRun, RecordedCall, RecordedCell, RecordedJudgement
 from ...sweep.grid import GridRow, baselines
 from .text import shown
-from .turns import DRAFTS, MIN_TEXT, Asked, ShownTurn, matching, shown_turn
+from .turns import DRAFTS, MIN_TEXT, AskedCall, ShownTurn, matching, shown_turn
 
 Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
 
 
-End: TypeAlias = tuple[CellEnd, dict[str, Asked], tuple[RecordedJudgement, ...]]
+End: TypeAlias = tuple[CellEnd, dict[str, AskedCall], tuple[RecordedJudgement, ...]]
 """What became of a cell, its calls by address, and what judges believed on the way."""
 
 UNSPOKEN = ("judge", "rate", "rating")
@@ -44,7 +44,7 @@ class ShownJudgement:
 
     judgement: Judgement
     text: Markup
-    asked: Asked | None
+    asked: AskedCall | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class World:
     """Turns on all pages."""
     judged: tuple[ShownJudgement, ...]
     score: float | None
-    asked: tuple[Asked, ...]
+    asked: tuple[AskedCall, ...]
     read: str
     """Address of the call that the verdict was read from; empty where no judge was asked."""
     path: tuple[tuple[int, float], ...]
@@ -124,7 +124,7 @@ class Reading:
         ]
 
     @property
-    def asked(self) -> tuple[Asked, ...]:
+    def asked(self) -> tuple[AskedCall, ...]:
         """Every distinct call of all worlds."""
         return tuple({each.address: each for w in self.worlds for each in w.asked}.values())
 
@@ -176,10 +176,10 @@ def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     distinct = {call.address: call for cell in cells.values() for call in cell.calls}
     stored = {at: run.stored(call) if requests else None for at, call in distinct.items()}
 
-    def asked(call: RecordedCall) -> Asked:
+    def asked(call: RecordedCall) -> AskedCall:
         price = prices.find(call.model)
         cost = None if price is None else price.cost(call.cost.usage)
-        return Asked(call, cost, *(stored[call.address] or (None, None)))
+        return AskedCall(call, cost, *(stored[call.address] or (None, None)))
 
     def end(cell: RecordedCell) -> End:
         return cell.outcome, {each.address: asked(each) for each in cell.calls}, cell.judgements
@@ -258,7 +258,7 @@ def reading_page(
     return Reading(place, row, problem, tuple(worlds), score, asd, page, pages, probed)
 
 
-def _until(problem: Problem, end: CellEnd, asked: Mapping[str, Asked]) -> tuple[Turn, ...]:
+def _until(problem: Problem, end: CellEnd, asked: Mapping[str, AskedCall]) -> tuple[Turn, ...]:
     """What was said in a world before it failed, by its calls: of drafts for a turn the last."""
     spoken: dict[tuple[int, str], Turn] = {}
     at_fault = end.call if isinstance(end, Failure) else ""

@@ -77,7 +77,7 @@ def test_the_report_reads_as_a_table_below_what_sums_it_up() -> None:
     told = report(FOUND, "text").splitlines()
     assert any(line.startswith("health: 7 of 8 cells with a verdict (88%)") for line in told[:2])
     assert headline([(0.1, 0.4), (-0.3, -0.1), (-0.2, 0.1), (-0.1, 0.0)]) == (
-        "1 of 4 rows beat the naive judge, 1 do worse, 2 undecided (95% CI)."
+        "Against the naive judge (95% CI): 1 of 4 better, 1 worse, 2 inconclusive."
     )
     body = [line.split() for line in told]
     assert ["protocol", "n", "accuracy", "ASD", "lift", "failed"] in body
