@@ -73,7 +73,7 @@ class Request(Struct, frozen=True, dict=True):
     max_tokens: int = 1024
     """The most tokens that the reply may have, hidden reasoning included."""
     stop: tuple[str, ...] = ()
-    """Texts at which the reply ends, without them."""
+    """Texts at which the reply ends, without them: a form, too, which a line end cuts."""
     tools: tuple[ToolSpec, ...] = ()
     response_format: ResponseFormat | None = None
     top_logprobs: int = 0

@@ -16,7 +16,7 @@ from .agents.agent import Brief, Speaker
 from .doubts import ANYTHING, Doubt, hull, readings
 from .gather import gather_in_order
 from .judges.judge import Judge
-from .prompts.prompt_set import PromptSet, add_section, default_prompts, placeholders
+from .prompts.prompt_set import PromptSet, add_section, default_prompts, is_block, placeholders
 from .prompts.words import Words
 from .question import Answer, Problem, Question
 from .scores import ALL_SCORES
@@ -41,8 +41,8 @@ class Protocol(ABC):
     """What the seats read, as far as this protocol uses it; None: the default set."""
 
     sections: ClassVar[tuple[str, ...]] = ()
-    """Sections of the prompt set that it reads: first its own, which has its rules. Empty for a
-    protocol that brings its words along in Briefs of its own."""
+    """Sections of the prompt set that it reads: first its own, which has its rules; with `blocks`,
+    the one that is called as the class. Empty for a protocol that brings Briefs of its own."""
     blocks: ClassVar[Mapping[str, str]] = {}
     """The words of its section, by block, where it brings its own: `rules`, `judge`, what each of
     its roles reads and, if it is Lasting, `horizon`. Ours are in `prompts/default.yaml`."""
@@ -63,6 +63,8 @@ class Protocol(ABC):
             )
 
         if "blocks" in vars(cls):
+            if "sections" not in vars(cls):
+                cls.sections = (kind(cls).replace(" ", "_"),)
             add_section(cls.sections[0], cls.__qualname__, cls.blocks)
 
     def __post_init__(self) -> None:
@@ -259,8 +261,11 @@ class Lasting(Protocol):
     horizon: Horizon = field(default="untold", kw_only=True)
     """Whether the rules say how many rounds, turns or challenges there are at most."""
 
-    horizon_block: ClassVar[str]
-    """The block of the prompt set that says so."""
+    @property
+    def horizon_block(self) -> str:
+        """The block of the prompt set that says so: the first that its sections have."""
+        named = (f"{section}.horizon" for section in self.sections)
+        return next(filter(is_block, named), "horizon")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,6 +18,9 @@ from oversight.protocols.prompts import prompt_set
 from tests.databases import Server, lacking, serving
 from tests.starting import Started
 
+# What differs is shown there too.
+pytest.register_assert_rewrite("tests.sessions")
+
 SEED = 6
 
 # A slow machine is no fault of what is tested.

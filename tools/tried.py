@@ -21,7 +21,8 @@ from oversight.engine.extensions.mock.rehearsed import actors, staged
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep, open_sweep
 from oversight.engine.run.record.tables import RunTables
-from oversight.engine.run.run import Run, RunOptions
+from oversight.engine.run.run import Run
+from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.transcript import Failure
@@ -51,8 +52,8 @@ THINKING = {
 }
 REAL = {
     "model": "local/smollm2",
-    "agent": 'words: 20, max_tokens: 48, top_p: 0.9, seed: 7, stop: ["\\n"]',
-    "judge": "kind: distribution, max_tokens: 64, turn_tokens: 64, top_p: 0.9, seed: 7",
+    "agent": "words: 20, max_tokens: 160, top_p: 0.9, seed: 7",
+    "judge": "kind: distribution, max_tokens: 64, turn_tokens: 96, top_p: 0.9, seed: 7",
     "providers": "",
 }
 
@@ -84,7 +85,8 @@ def sweep(
 
 async def ended(loaded: LoadedSweep, folder: Path) -> dict[str, Tried]:
     """Run a sweep to its end: how each mechanism did."""
-    with Run.open(loaded, RunOptions(folder / "store", folder / "run")) as run:
+    settings = RunSettings(store=folder / "store", folder=folder / "run")
+    with Run.open(loaded, settings) as run:
         halt = await execute(run)
     assert halt is None, halt
     names = {kind.__name__: name for name, kind in PROTOCOLS.items()}

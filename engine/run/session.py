@@ -68,8 +68,11 @@ class RunSession(LocalExecutor):
 
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
-        run, stop_token, order = self._run, self._stop_token, await self.cells()
-        pauses = None
+        run, stop_token, pauses = self._run, self._stop_token, None
+        try:
+            order = await self.cells()
+        except Halt as early:
+            return early
         if run.settings.cache != "replay" and not run.settings.keep_going:
             order = pauses = Pauses(order, run.loaded.sweep.rows, run.earlier())
         with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):

@@ -101,11 +101,7 @@ class Speaker(ABC):
 
     @abstractmethod
     async def speak(
-        self,
-        transcript: Transcript,
-        side: Answer | None,
-        ask: Ask,
-        brief: Brief = ADVOCATE,
+        self, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief = ADVOCATE
     ) -> Turn:
         """One turn on this transcript, for `side` or for no side."""
 
@@ -259,11 +255,7 @@ class Agent(Parameters, Speaker):
         return as_words(", ".join(f"{name} {self.toolbox[name].cost:g}" for name in names))
 
     def speak(
-        self,
-        transcript: Transcript,
-        side: Answer | None,
-        ask: Ask,
-        brief: Brief = ADVOCATE,
+        self, transcript: Transcript, side: Answer | None, ask: Ask, brief: Brief = ADVOCATE
     ) -> Coroutine[Any, Any, Turn]:
         return self.deliver(self.compose(transcript, side, brief), transcript, side, ask, brief)
 

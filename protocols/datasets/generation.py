@@ -32,14 +32,7 @@ from ..prompts.render import answer_body
 from ..question import Answer, Problem, balanced, labelled
 from .balance import Balance
 from .known import Known
-from .solution import (
-    is_apart,
-    laid_out,
-    number,
-    number_text,
-    sense,
-    steps,
-)
+from .solution import is_apart, laid_out, number, number_text, sense, steps
 from .writer import Writer, instructions, shown_question
 
 TASK = (

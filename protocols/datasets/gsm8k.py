@@ -22,14 +22,7 @@ from ..question import Answer, Problem, labelled, randomness
 from .balance import Balance
 from .loader import Loader
 from .rows import DataRow, Text, json_rows, read_bytes
-from .solution import (
-    closing,
-    is_apart,
-    laid_out,
-    number,
-    number_text,
-    steps,
-)
+from .solution import closing, is_apart, laid_out, number, number_text, steps
 
 QUESTIONS = "test.jsonl"
 SOLUTIONS = "example_model_solutions.jsonl"

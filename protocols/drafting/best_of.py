@@ -49,10 +49,7 @@ class BestOf(Wrapper):
         first = self.agent.share(self.n)
         drafter = replace(first, temperature=self.temperature)
         call, hearing = drafter.compose(transcript, side, brief), heard_as(brief, side)
-        calls = [
-            first.compose(transcript, side, brief),
-            *(call.drawn(n) for n in range(1, self.n)),
-        ]
+        calls = [first.compose(transcript, side, brief), *(call.drawn(n) for n in range(1, self.n))]
         drafting, rating = used_as(ask, "draft"), used_as(ask, "rate")
         turns = await gather_in_order(
             *(drafter.deliver(each, transcript, side, drafting, brief) for each in calls)

@@ -88,10 +88,7 @@ def pooled(
     known = known if any(known) else [1.0] * len(known)
     probs = _pool(pool, [verdict.probs for verdict in read.values()], known)
     judgements = tuple(each for verdict in read.values() for each in verdict.judgements)
-    doubts = (
-        *verdicts.doubts,
-        *(doubt for verdict in read.values() for doubt in verdict.doubts),
-    )
+    doubts = (*verdicts.doubts, *(doubt for verdict in read.values() for doubt in verdict.doubts))
     if not verdicts.doubts and not any(verdict.bounds for verdict in read.values()):
         return Verdict(probs, transcript, judgements)
     anything = (ANYTHING,) * len(probs)

@@ -16,15 +16,7 @@ from ..question import Answer, Question
 from ..seat import Role
 from ..settings import ranged
 from ..transcript import Transcript, Turn, Verdict
-from .market_making import (
-    Prices,
-    distance,
-    in_words,
-    losses,
-    prices_form,
-    speeches,
-    traded,
-)
+from .market_making import Prices, distance, in_words, losses, prices_form, speeches, traded
 
 ADVOCATE = Role("adversarial_propaganda.advocate", "Advocate")
 FORECASTER = Role("adversarial_propaganda.market", "Market")
@@ -60,7 +52,6 @@ class AdversarialPropaganda(Lasting):
     """The most speeches."""
 
     sections: ClassVar[tuple[str, ...]] = ("adversarial_propaganda",)
-    horizon_block: ClassVar[str] = "adversarial_propaganda.horizon"
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         transcript, prices = await traded(

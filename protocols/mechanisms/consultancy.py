@@ -32,7 +32,6 @@ class Consultancy(Lasting, Conversation):
 
     row: ClassVar[str] = "consultancy {0.first} first {0.turns}"
     sections: ClassVar[tuple[str, ...]] = ("consultancy",)
-    horizon_block: ClassVar[str] = "consultancy.horizon"
     consulting: ClassVar[Role] = CONSULTANT
     """The agent's role."""
 

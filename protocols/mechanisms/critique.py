@@ -72,7 +72,6 @@ class Critique(Assisted, Lasting, Conversation):
 
     row: ClassVar[str] = "{0.kind} {0.shown} of {0.critiques}{0.answered}"
     sections: ClassVar[tuple[str, ...]] = ("critique",)
-    horizon_block: ClassVar[str] = "critique.horizon"
 
     def __post_init__(self) -> None:
         super().__post_init__()

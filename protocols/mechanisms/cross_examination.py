@@ -99,7 +99,6 @@ class CrossExamination(Lasting, Conversation):
     challenges: int = ranged(1)
 
     sections: ClassVar[tuple[str, ...]] = ("cross_examination",)
-    horizon_block: ClassVar[str] = "cross_examination.horizon"
 
     @property
     def apart(self) -> int:
@@ -137,10 +136,7 @@ class CrossExamination(Lasting, Conversation):
             picked = statement.as_far_as(part if isinstance(part, str) else "")
             turn = seat.turn(filled, filled.text("question"))
             text = self.words.data(
-                "cross_examination.challenge",
-                label=side,
-                statement=picked.text,
-                question=turn.text,
+                "cross_examination.challenge", label=side, statement=picked.text, question=turn.text
             )
             return picked.up_to, structs.replace(turn, text=text)
 

@@ -38,7 +38,6 @@ class Debate(Lasting, Conversation):
 
     row: ClassVar[str] = "debate {0.manner} {0.rounds}"
     sections: ClassVar[tuple[str, ...]] = ("debate",)
-    horizon_block: ClassVar[str] = "debate.horizon"
     speaking: ClassVar[Role] = DEBATER
     """The agent's role."""
     opposing: ClassVar[Role] = DEBATER

@@ -71,7 +71,6 @@ class DebateFeedback(Assisted, Lasting, Conversation):
 
     row: ClassVar[str] = "debate feedback {0.size}"
     sections: ClassVar[tuple[str, ...]] = ("debate_feedback",)
-    horizon_block: ClassVar[str] = "debate_feedback.horizon"
 
     def __post_init__(self) -> None:
         super().__post_init__()

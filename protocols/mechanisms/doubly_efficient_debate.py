@@ -18,15 +18,7 @@ from ..doubts import Span
 from ..errors import Unreadable, unreadable
 from ..judges.case import Belief
 from ..judges.votes import VotesJudge
-from ..prompts.forms import (
-    NUMBER,
-    TEXT,
-    TEXTS,
-    Filled,
-    Form,
-    object_of,
-    whole_number,
-)
+from ..prompts.forms import NUMBER, TEXT, TEXTS, Filled, Form, object_of, whole_number
 from ..prompts.words import Words
 from ..protocol import Protocol
 from ..question import Answer, Question

@@ -75,7 +75,6 @@ class MarketMaking(Lasting):
 
     row: ClassVar[str] = "market making price of market epsilon {0.epsilon:g} rounds {0.rounds}"
     sections: ClassVar[tuple[str, ...]] = ("market_making",)
-    horizon_block: ClassVar[str] = "market_making.horizon"
     opposes_answers: ClassVar[bool] = True
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:

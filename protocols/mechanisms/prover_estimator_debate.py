@@ -110,7 +110,6 @@ class ProverEstimatorDebate(Assisted, Lasting):
 
     row: ClassVar[str] = "prover estimator debate {0.subclaims} subclaims {0.depth} deep"
     sections: ClassVar[tuple[str, ...]] = (SECTION,)
-    horizon_block: ClassVar[str] = f"{SECTION}.horizon"
 
     def judge_values(self) -> dict[str, Words]:
         return {}  # the judge never meets the estimator

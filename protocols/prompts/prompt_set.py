@@ -175,6 +175,10 @@ def placeholders(block: str) -> frozenset[str]:
     return _placeholders().get(block, frozenset())
 
 
+def is_block(block: str) -> bool:
+    return block in _placeholders()
+
+
 @cache
 def data_blocks() -> frozenset[str]:
     """The blocks that are shown as data; all others are instructions."""
@@ -185,7 +189,7 @@ def check(block: str, text: str) -> None:
     """PromptError if there is no such block, if the text has a placeholder that is not its own, if
     it would put somebody else's words among the instructions, or if it does not say what its reader
     cannot do without."""
-    if block not in default_prompts()._texts:
+    if not is_block(block):
         raise PromptError(f"there is no block {block!r}")
     allowed = placeholders(block)
     used = set(_PLACEHOLDER.findall(text))

@@ -1,13 +1,18 @@
-"""What a process may not have: larger files, more memory. A run stops, and says how to go on."""
+"""What a process may not have: larger files, more memory. A run stops, and says how to go on; of
+answers that are far too large the sum is bounded, not only each.
+"""
 
+import asyncio
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
 from tests import starting
-from tests.command_line import Ran, environment
+from tests.command_line import ROOT, Ran, environment
 from tests.engine.conftest import SWEEP
+from tests.lines import listening
 from tests.run_folders import outcomes, written
 
 pytestmark = pytest.mark.wire
@@ -52,7 +57,6 @@ def run_with(limit: str, most: int, place: Path, *line: str) -> Ran:
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.wire
 @pytest.mark.parametrize("blocks", [0, pytest.param(16, marks=pytest.mark.nightly), 100])
 def test_a_limit_on_the_size_of_files_stops_a_run_that_can_go_on(place, command, blocks):
     ran = run_with("RLIMIT_FSIZE", 512 * blocks, place)
@@ -80,3 +84,42 @@ def test_without_memory_a_run_stops_names_its_folder_and_fails_no_cell(place, co
     assert "0 of 8 cells done" in ran.err
     assert "· run folder  run\n· when that is put right: oversight run greedy.yaml" in ran.err
     assert outcomes(place / "run") == []
+
+
+def bomb() -> tuple[bytes, bytes]:
+    """Short on the wire, and just short of the cap when it is inflated."""
+    packer = zlib.compressobj(9, wbits=31)
+    body = packer.compress(b"x" * 31 * 2**20) + packer.flush()
+    return b"content-encoding: gzip\r\n", body
+
+
+def giant() -> tuple[bytes, bytes]:
+    return b"", b"x" * 34 * 2**20
+
+
+@pytest.mark.parametrize("answer", [bomb, giant])
+async def test_hundreds_of_huge_answers_do_not_take_the_memory(answer, campaign):
+    calls = campaign.size(14, 48)
+    headers, body = answer()
+    head = b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n" % (headers, len(body))
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(head)
+                for start in range(0, len(body), 2**18):
+                    writer.write(body[start : start + 2**18])
+                    await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async with listening(serve) as url:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.engine.gulps", url, str(calls)),
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        told, _ = await child.communicate()
+    assert child.returncode == 0
+    peak = float(told)
+    assert peak < 350, f"{calls} calls took {peak:.0f} MB"

@@ -159,6 +159,10 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     assert {row["protocol"] for row in rows} > {"debate simultaneous 1", "In turn"}
     every = json.loads(command("report", "named.yaml", "--json").out)["rows"]
     its = json.loads(command("report", "named.yaml", "--where", "judge=able", "--json").out)["rows"]
+    (both, *_) = json.loads(command("report", "named.yaml", "--where", "valid", "--json").out)[
+        "rows"
+    ]
+    assert both["valid"]["n"] == both["n"] and both["valid"]["asd"] == both["asd"]
     assert its == [row for row in every if row["judge"] == "Able"] and 0 < len(its) < len(every)
     sizes = [row["asd"]["value"] for row in rows]
     assert sizes == sorted(sizes, reverse=True)

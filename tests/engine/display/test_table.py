@@ -1,11 +1,19 @@
+"""Tables, and counts, figures and cells as people read them: `display.md`."""
+
 import csv
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from oversight.engine.analysis.pictures.data import Axis
+from oversight.engine.display.quantity import counted, short, signed
 from oversight.engine.display.table import Table, as_csv, as_latex, as_markdown, as_text
+from oversight.engine.views.pages.environment import typeset
+from tests.sessions import sessions
+from tests.tables import expressions
 
 TABLE = Table(
     "the title",
@@ -168,3 +176,19 @@ def test_a_formula_is_defused_for_spreadsheets(text):
 
 def test_numbers_are_no_formulas():
     assert as_csv(("figure",), [(-0.5,), (3,), ("",)]) == '"figure"\n-0.5\n3\n""'
+
+
+def latex(cell: str) -> list[str]:
+    return as_latex(Table("t", ("h",), ((cell,),), 1)).splitlines()[5:6]
+
+
+def ticks(low: float, high: float) -> str:
+    axis = Axis.around((low, high))
+    return " ".join(axis.label(tick) for tick in axis.ticks)
+
+
+@sessions(Path(__file__).with_name("display.md"))
+def test_what_is_shown(session, request):
+    names = {"counted": counted, "short": short, "signed": signed, "latex": latex}
+    names |= {"typeset": typeset, "ticks": ticks}
+    session.check(request, expressions(names))

@@ -39,7 +39,7 @@ def test_a_sweep_runs_from_its_file_to_its_report_and_again_without_asking(place
     before = everything(folder)
     once_more = oversight("run", "small.yaml", cwd=place)
     assert (once_more.code, once_more.out) == (0, ran.out)
-    assert "already complete: 40 cells " in once_more.err
+    assert "already complete: 40 cells" in once_more.err
     assert "calls" not in once_more.err, "nothing was asked, of the store or of a model"
     assert everything(folder).keys() == before.keys()
     assert {name for name, content in everything(folder).items() if content != before[name]} <= {

@@ -64,7 +64,7 @@ def test_parts_and_a_run_made_again_record_the_same(run, command, place):
     for each in (run, place / "parts", place / "whole"):
         shutil.rmtree(each)
     again = command("run", "said.yaml", "--run-folder", "run")
-    assert again.code in (0, 1) and "(all from the store)" in again.err, again.err
+    assert again.code in (0, 1) and "(cached)" in again.err, again.err
     assert said(run) == expected
 
 

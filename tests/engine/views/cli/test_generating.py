@@ -18,7 +18,7 @@ from oversight.protocols.datasets.known import Known
 from oversight.protocols.datasets.rewriting import Rewriter
 from oversight.protocols.question import Answer, labelled
 from tests.fakes import Scripted, prompt
-from tests.protocols.datasets.test_rewriting import PAIR, alike
+from tests.protocols.datasets.test_gsm8k import PAIR, alike
 
 QUESTIONS = tuple(
     Known(f"q{n}", f"How many are {n} and {n}?", Answer("", str(2 * n))) for n in range(2, 8)
