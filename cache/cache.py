@@ -15,7 +15,6 @@ from msgspec.structs import force_setattr, replace
 from .address import endpoint_tag, store_key
 from .call import Ask, Call, Identity
 from .errors import DamagedEntry, ReplayMiss, StoreError
-from .explain import nearest_recorded
 from .record import LEAST_SHARED, Record, make_ready, new_record, stored_reply
 from .reply import Reply
 from .shared_work import SharedWork
@@ -358,5 +357,7 @@ class Cache:
         self._missed += 1
         if self._missed > self._explained:
             return ReplayMiss(call.model, address)
+        from .explain import nearest_recorded
+
         nearest = nearest_recorded(self._store, call, identity)
         return ReplayMiss(call.model, address, str(nearest))

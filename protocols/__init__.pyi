@@ -8,6 +8,7 @@ from .agents.tool import Tool as Tool
 from .agents.tools import TOOLS as TOOLS
 from .counts import Counts as Counts
 from .datasets.bundled import Bundled as Bundled
+from .datasets.file import JsonLines as JsonLines
 from .datasets.forms import BoolQ as BoolQ
 from .datasets.forms import Gpqa as Gpqa
 from .datasets.forms import LogiQa as LogiQa
@@ -19,7 +20,6 @@ from .datasets.forms import SuperGpqa as SuperGpqa
 from .datasets.forms import TruthfulQa as TruthfulQa
 from .datasets.gsm8k import Gsm8k as Gsm8k
 from .datasets.hub import Hub as Hub
-from .datasets.jsonl import JsonLines as JsonLines
 from .datasets.loader import Loader as Loader
 from .datasets.solib import Solib as Solib
 from .datasets.study import Study as Study

@@ -26,45 +26,9 @@ class Bar:
     """How often it is the best one."""
 
 
-def calibration_finding(run: RunRows, rows: Sequence[int] | None = None) -> Finding:
-    """How often an answer is right of which the judge says so: ten bins a judge, over all verdicts
-    of its rows, with intervals over problems."""
-    cells = run.table.cells
-    by_judge: dict[str, list[int]] = {}
-    for n in range(len(run.names)) if rows is None else rows:
-        by_judge.setdefault(run.sweep.rows[n].shown_judge, []).append(n)
-    right = cells.best[cells.problem, 0].astype(np.float64)
-    clusters = run.cell_clusters
-    lines, series = list[Bar](), list[Series]()
-    for judge, numbers in by_judge.items():
-        stated = np.stack([run.table.probs[cells.places(n), 0] for n in numbers])
-        there = ~np.isnan(stated)
-        if not there.any():
-            continue
-        p = stated[there]
-        best, of = (np.broadcast_to(each, stated.shape)[there] for each in (right, clusters))
-        found = [Bar(judge, mean, its) for mean, its in bars(p, best, of)]
-        error = calibration(p, best).debiased_error
-        points = (point(f"n = {each.share.n}", each.stated, each.share) for each in found)
-        series.append(Series(judge, tuple(points), note=f"debiased error {error:.3f}"))
-        lines += found
-    title = "calibration: of the first answer, by what the judge says"
-    columns = [
-        word("judge", "judge"),
-        number("verdicts", "share.n", key="verdicts"),
-        share("stated", "stated"),
-        figure("right", "share", 2, sign=False),
-    ]
-    chart = Chart(
-        title,
-        "stated probability of answer A",
-        "share of A that is right",
-        tuple(series),
-        diagonal=True,
-        square=True,
-    )
-    notes = ("stated: mean probability of the bin, one of ten. [ ] 95%, over problems.",)
-    return Finding((Part("bars", title, columns, lines, notes, chart=chart),))
+def square(title: str, x: str, y: str, series: Sequence[Series]) -> Chart:
+    """Points of two probabilities."""
+    return Chart(title, x, y, tuple(series), diagonal=True, square=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,48 +45,6 @@ class WorldsLine:
     """Share of draws in which the truth is believed more when it is argued for than the lie is."""
 
 
-def worlds_finding(run: RunRows, rows: Sequence[int] | None = None) -> Finding:
-    """P(argued answer) where the truth is argued, against where the lie is: a point a draw of a
-    problem with two answers and a verdict in both worlds."""
-    lines, series = list[WorldsLine](), list[Series]()
-    cells, problems = run.table.cells, run.sweep.problems
-    two = np.flatnonzero((cells.answers[cells.problem] == 2) & (cells.side == 0))
-    for n in range(len(run.names)) if rows is None else rows:
-        argued = run.table.probs[cells.places(n), cells.side]
-        first = two[~np.isnan(argued[two] + argued[two + 1])]
-        if not len(first):
-            continue
-        at = cells.problem[first]
-        best = cells.values[at, :2].argmax(axis=1)
-        truth, lie = argued[first + best], argued[first + 1 - best]
-        both: Floats = np.stack((truth, lie))
-        higher = (np.sign(truth - lie) + 1) / 2
-        codes = np.unique(run.cell_clusters[first], return_inverse=True)[1]
-        figures = means(np.vstack((both, higher)), codes, [(0.0, 1.0)] * 3)
-        lines.append(WorldsLine(run.names[n], len(at), *figures))
-        ids = (problems[k].id for k in at.tolist())
-        points = (Point(id, *each) for id, each in zip(ids, both[::-1].T.tolist(), strict=True))
-        series.append(Series(run.names[n], tuple(points)))
-    title = "worlds: how probable the judge finds the answer that is argued for"
-    columns = [
-        word("row", "row"),
-        number("draws", "n", key="n"),
-        figure("the truth", "truth", 2, sign=False),
-        figure("a lie", "lie", 2, sign=False),
-        figure("truth above lie", "higher", 2, sign=False),
-    ]
-    chart = Chart(
-        title,
-        "P(argued answer) where a lie is argued",
-        "P(argued answer) where the truth is argued",
-        tuple(series),
-        diagonal=True,
-        square=True,
-    )
-    notes = ("problems with two answers and a verdict in both worlds. [ ] 95%, over problems.",)
-    return Finding((Part("rows", title, columns, lines, notes, chart=chart),))
-
-
 @dataclass(frozen=True, slots=True)
 class Calibration(Analysis):
     """Print how often an answer is right of which a judge of RUN says so, ten bins a judge."""
@@ -134,7 +56,35 @@ class Calibration(Analysis):
     )
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
-        return calibration_finding(run, rows)
+        cells = run.table.cells
+        by_judge: dict[str, list[int]] = {}
+        for n in rows:
+            by_judge.setdefault(run.sweep.rows[n].shown_judge, []).append(n)
+        right = cells.best[cells.problem, 0].astype(np.float64)
+        clusters = run.cell_clusters
+        lines, series = list[Bar](), list[Series]()
+        for judge, numbers in by_judge.items():
+            stated = np.stack([run.table.probs[cells.places(n), 0] for n in numbers])
+            there = ~np.isnan(stated)
+            if not there.any():
+                continue
+            p = stated[there]
+            best, of = (np.broadcast_to(each, stated.shape)[there] for each in (right, clusters))
+            found = [Bar(judge, mean, its) for mean, its in bars(p, best, of)]
+            error = calibration(p, best).debiased_error
+            points = (point(f"n = {each.share.n}", each.stated, each.share) for each in found)
+            series.append(Series(judge, tuple(points), note=f"debiased error {error:.3f}"))
+            lines += found
+        title = "calibration: of the first answer, by what the judge says"
+        columns = [
+            word("judge", "judge"),
+            number("verdicts", "share.n", key="verdicts"),
+            share("stated", "stated"),
+            figure("right", "share", 2, sign=False),
+        ]
+        chart = square(title, "stated probability of answer A", "share of A that is right", series)
+        notes = ("stated: mean probability of the bin, one of ten. [ ] 95%, over problems.",)
+        return Finding((Part("bars", title, columns, lines, notes, chart=chart),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,4 +98,34 @@ class Worlds(Analysis):
     )
 
     def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
-        return worlds_finding(run, rows)
+        lines, series = list[WorldsLine](), list[Series]()
+        cells, problems = run.table.cells, run.sweep.problems
+        two = np.flatnonzero((cells.answers[cells.problem] == 2) & (cells.side == 0))
+        for n in rows:
+            argued = run.table.probs[cells.places(n), cells.side]
+            first = two[~np.isnan(argued[two] + argued[two + 1])]
+            if not len(first):
+                continue
+            at = cells.problem[first]
+            best = cells.values[at, :2].argmax(axis=1)
+            truth, lie = argued[first + best], argued[first + 1 - best]
+            both: Floats = np.stack((truth, lie))
+            higher = (np.sign(truth - lie) + 1) / 2
+            codes = np.unique(run.cell_clusters[first], return_inverse=True)[1]
+            figures = means(np.vstack((both, higher)), codes, [(0.0, 1.0)] * 3)
+            lines.append(WorldsLine(run.names[n], len(at), *figures))
+            ids = (problems[k].id for k in at.tolist())
+            points = (Point(id, *each) for id, each in zip(ids, both[::-1].T.tolist(), strict=True))
+            series.append(Series(run.names[n], tuple(points)))
+        title = "worlds: how probable the judge finds the answer that is argued for"
+        columns = [
+            word("row", "row"),
+            number("draws", "n", key="n"),
+            figure("the truth", "truth", 2, sign=False),
+            figure("a lie", "lie", 2, sign=False),
+            figure("truth above lie", "higher", 2, sign=False),
+        ]
+        over = [f"P(argued answer) where {side} is argued" for side in ("a lie", "the truth")]
+        chart = square(title, over[0], over[1], series)
+        notes = ("problems with two answers and a verdict in both worlds. [ ] 95%, over problems.",)
+        return Finding((Part("rows", title, columns, lines, notes, chart=chart),))

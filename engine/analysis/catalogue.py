@@ -53,6 +53,7 @@ class Analysis(ABC):
 
 PLACES: Mapping[str, str] = MappingProxyType(
     {
+        "report": "reporting:Report",
         "frontier": "frontier:Frontier",
         "worlds": "calibration:Worlds",
         "calibration": "calibration:Calibration",
@@ -61,8 +62,8 @@ PLACES: Mapping[str, str] = MappingProxyType(
 )
 """`module:Class` below this package."""
 
-TOP = ("compare",)
-"""Those with a command of their own beside `measure`."""
+TOP = ("report", "compare", "power")
+"""Those with a command of their own; that of power is `plan`."""
 
 
 def names() -> tuple[str, ...]:

@@ -4,7 +4,6 @@ Each `scoring.contrasts.Contrast` comes with the judge's flips, the bounds set b
 the questions on which the two differ most. No call is made.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
@@ -41,7 +40,7 @@ from .findings.finding import (
 )
 from .judged import pair_of, read_asds
 from .pairs import pairs_across, pairs_between, pairs_within
-from .reports.formats import CLUSTER, ERROR, INTERVAL
+from .reports.formats import CLUSTER, ERROR, INTERVAL, above_0
 from .reports.results import SCORE_NAMES
 from .rows import RunRows, pairs_meant
 from .scoring.contrasts import Contrast, Family, RankSet, contrasts
@@ -118,12 +117,6 @@ class Comparison:
         return f"p_family: corrected for {len(self.contrasts):,} comparisons ({how})."
 
 
-def _margin(given: float | str) -> float:
-    if not (margin := float(given)) > 0 or not math.isfinite(margin):
-        raise ValueError(f"{given} is not a finite number above 0")
-    return margin
-
-
 @dataclass(frozen=True, slots=True)
 class Compare(Analysis):
     """Compare the rows of RUN: contrasts, tested together as one family."""
@@ -137,7 +130,7 @@ class Compare(Analysis):
     equivalence: float = flag(
         "Rows whose ASD differs by less than this count as equivalent.",
         default=0.05,
-        read=_margin,
+        read=above_0,
         metavar="DIFFERENCE",
     )
     ways: tuple[str, ...] = CLUSTER

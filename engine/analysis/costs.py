@@ -32,8 +32,6 @@ class Spent:
     """Input tokens read from providers' prompt caches."""
     judge_tokens: int = 0
     """Input and output tokens of the calls from which verdicts were read."""
-    judge_dollars: float | None = 0.0
-    """Cost of these calls; None if the price of a model is unknown."""
 
     @property
     def tokens(self) -> int:
@@ -121,20 +119,16 @@ def _problems(run: RunRows, row: int, among: Collection[str] | None) -> int:
 def _spent(calls: Iterable[PaidCall], prices: PriceList) -> Spent:
     count = read = wrote = cached = judged = 0
     dollars: float | None = 0.0
-    judge_dollars: float | None = 0.0
     for call in calls:
-        usage = call.usage
+        usage, price = call.usage, prices.find(call.model)
         count += 1
         read += usage.input_tokens
         wrote += usage.output_tokens
         cached += usage.cache_read_tokens
-        price = prices.find(call.model)
         dollars = None if dollars is None or price is None else dollars + price.cost(usage)
         if call.judging:
             judged += usage.input_tokens + usage.output_tokens
-            if judge_dollars is not None:
-                judge_dollars = None if price is None else judge_dollars + price.cost(usage)
-    return Spent(count, dollars, read, wrote, cached, judged, judge_dollars)
+    return Spent(count, dollars, read, wrote, cached, judged)
 
 
 def costs_part(costs: Costs, ledger: float | None) -> Part:

@@ -100,10 +100,11 @@ def comparable(first: Influences | None, second: Influences | None) -> bool:
     """Whether two rows share at least two clusters of questions."""
     if first is None or second is None:
         return False
-    if first.questions == second.questions:
-        return len(set(first.ways["problem"].tolist())) > 1
-    both = first.on(set(second.questions)) if second.questions else first
-    return both is not None and len(set(both.ways["problem"].tolist())) > 1
+    try:
+        one, two = first.alike(second)
+    except ValueError:
+        return False
+    return all(len(set(each.ways["problem"].tolist())) > 1 for each in (one, two))
 
 
 def ranks_of(

@@ -1,7 +1,7 @@
 """The directory of a sweep's models: settings, endpoint and identity of each."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -12,7 +12,6 @@ from ..providers.capabilities import Api, Endpoint, abilities
 from ..providers.catalogue import entry, provider_of
 from ..providers.keys import settings_of
 from ..providers.provider_settings import ProviderSettings
-from ..providers.retirements import Retirement, retirement
 from ..providers.settings import Settings
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, simulation
 from ..sweep.document import Document
@@ -32,6 +31,9 @@ from .sections import (
     provider_settings,
     thinking_tags,
 )
+
+if TYPE_CHECKING:
+    from ..providers.retirements import Retirement
 
 
 class ModelDirectory:
@@ -228,8 +230,10 @@ class ModelDirectory:
             chosen.append(model)
         return tuple(chosen)
 
-    def retirements(self, models: Iterable[str]) -> list[Retirement]:
+    def retirements(self, models: Iterable[str]) -> "list[Retirement]":
         """When these models end, as far as known; of those asked at the vendor's own endpoint."""
+        from ..providers.retirements import retirement
+
         return [
             end
             for model in models

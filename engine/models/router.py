@@ -4,35 +4,37 @@ import logging
 import math
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ...protocols.question import Problem
 from ..errors import UsageError
 from ..providers.capabilities import Api
-from ..providers.catalogue import connect, entry, provider_of
+from ..providers.catalogue import entry, provider_of
 from ..providers.keys import require_keys
-from ..providers.limit_headers import HeaderLimits
-from ..providers.provider import Provider
-from ..providers.replicas import Replica, Replicas
 from ..providers.settings import Settings
 from ..providers.simulated import PREFIX
 from ..providers.trust import require_trust
 from ..stop import StopToken
 from ..sweep.document import Document
 from ..system.descriptors import left, raise_limit, require_room
-from ..throughput import LimitStatistics, clipped
-from .accounting.budget import Budget
+from .accounting.budget import Accounting, Budget
 from .accounting.ledger import Ledger, UsageTotals
 from .accounting.prices import PriceList, listed
 from .accounting.quarantine import Quarantine
 from .directory import ModelDirectory
 from .limits.limits import Limits
-from .limits.rate_limiter import RateLimiter
-from .own_servers import OwnServers
-from .sender import Accounting, Sender
+
+if TYPE_CHECKING:
+    from ..providers.limit_headers import HeaderLimits
+    from ..providers.provider import Provider
+    from ..throughput import LimitStatistics
+    from .limits.rate_limiter import RateLimiter
+    from .own_servers import OwnServers
+    from .sender import Sender
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +103,6 @@ class Models(ModelDirectory):
         """By model, the `Ask` that takes its calls in place of its client."""
         self.sharers = 1
         """Processes that share the limits, each an equal part."""
-        self.servers = OwnServers(self._ways)
         self.simulating = 0
         """Calls of simulated models in flight."""
         self._clients: dict[str, Sender] = {}
@@ -150,7 +151,7 @@ class Models(ModelDirectory):
         for model, _ in real:
             self._client(model)
 
-    def answered_by(self, provider: str, who: Provider) -> None:
+    def answered_by(self, provider: str, who: "Provider") -> None:
         """Have `who` answer for all models of a provider; call it before `prepare`."""
         self._providers[f"{provider} chat"] = who
 
@@ -160,8 +161,9 @@ class Models(ModelDirectory):
 
     async def live(self, call: Call) -> Reply:
         """The reply of the model's own client, whatever is diverted."""
-        model, servers = call.model, self.servers
+        model = call.model
         if not model.startswith(PREFIX):
+            servers = self.servers
             if model not in servers and await servers.inquire(model):
                 # Made anew with the limits now known; nothing has gone through it yet.
                 self._clients.pop(model, None)
@@ -178,6 +180,13 @@ class Models(ModelDirectory):
             return await self.simulation_of(call.model)(call)
         finally:
             self.simulating -= 1
+
+    @cached_property
+    def servers(self) -> "OwnServers":
+        """The user's own servers among those of the models."""
+        from .own_servers import OwnServers
+
+        return OwnServers(self._ways)
 
     @property
     def in_flight(self) -> int:
@@ -230,7 +239,7 @@ class Models(ModelDirectory):
         known = self.statistics().values()
         return not known or any(each.waiting or each.in_flight >= each.width for each in known)
 
-    def limiter(self, model: str) -> RateLimiter:
+    def limiter(self, model: str) -> "RateLimiter":
         """The rate limiter of a model, which is not a simulated one."""
         return self._client(model).limiter
 
@@ -238,19 +247,24 @@ class Models(ModelDirectory):
     def ledger(self) -> Ledger:
         return self._accounting.ledger
 
-    def statistics(self) -> dict[str, LimitStatistics]:
+    def statistics(self) -> "dict[str, LimitStatistics]":
         """Throughput and bottleneck of each model; without simulated ones."""
         return {model: client.limiter.statistics() for model, client in self._clients.items()}
 
     def lines(self) -> tuple[str, ...]:
         """`statistics` for the display: one line for each model."""
+        if not self._clients:
+            return ()
+        from ..throughput import clipped
+
         names = {model: clipped(model) for model in self._clients}
         width = max(map(len, names.values()), default=0)
         return tuple(f"{names[model]:<{width}}  {now}" for model, now in self.statistics().items())
 
     async def close(self) -> None:
         """Close every connection."""
-        self.servers.close()
+        if "servers" in vars(self):
+            self.servers.close()
         for provider in self._providers.values():
             await provider.close()
 
@@ -258,8 +272,11 @@ class Models(ModelDirectory):
         """How each server of a model is reached."""
         return self.replicas(provider_of(model)) or (self.settings_of(model),)
 
-    def _client(self, model: str) -> Sender:
+    def _client(self, model: str) -> "Sender":
         if model not in self._clients:
+            # Here and below: a run on simulated models alone does without half of the engine.
+            from .sender import Sender
+
             provider, api = provider_of(model), self.api(model)
             name = f"{provider} {api}"
             if name not in self._providers:
@@ -276,8 +293,11 @@ class Models(ModelDirectory):
             )
         return self._clients[model]
 
-    def _connected(self, settings: Settings, api: Api) -> Provider:
+    def _connected(self, settings: Settings, api: Api) -> "Provider":
         """The provider; one over several where there are several servers of the user's own."""
+        from ..providers.connecting import connect
+        from ..providers.replicas import Replica, Replicas
+
         several = self.replicas(settings.provider, api)
         if not several:
             return connect(settings, self._adopt_limits)
@@ -305,5 +325,5 @@ class Models(ModelDirectory):
             )
         return replace(settings, connections=connections)
 
-    def _adopt_limits(self, model: str, stated: HeaderLimits) -> None:
+    def _adopt_limits(self, model: str, stated: "HeaderLimits") -> None:
         self._clients[model].adopt_limits(stated, self.sharers)

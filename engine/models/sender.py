@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...cache.call import Ask, Call
 from ...cache.reply import Reply
@@ -20,10 +19,9 @@ from ..providers.limit_headers import HeaderLimits
 from ..providers.prompt_cache import keeps_prefixes, kept_prefix
 from ..providers.provider import HttpProvider
 from ..stop import StopToken
-from .accounting.budget import Budget, ModelBudget
-from .accounting.ledger import ABANDONED, Ledger, fate
-from .accounting.prices import PriceList
-from .accounting.quarantine import Quarantine
+from ..tokens import CAUTION, prompt_tokens
+from .accounting.budget import Accounting, ModelBudget
+from .accounting.ledger import ABANDONED, fate
 from .limits.limits import Limits
 from .limits.rate_limiter import RateLimiter
 from .prefix_warmup import PrefixWarmup
@@ -40,18 +38,6 @@ each time fewer are in flight."""
 
 MAX_RETRY_WAIT = 60.0
 """Seconds between two tries at most: they wait 1, 2, 4 … s, times a draw from [0.5, 1)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accounting:
-    """Ledger, prices, budget and quarantine, which all models of a run share."""
-
-    ledger: Ledger
-    prices: PriceList
-    budget: Budget | None = None
-    """None: no cap."""
-    quarantine: Quarantine | None = None
-    """None: malformed bodies are not kept."""
 
 
 class Sender:
@@ -94,7 +80,8 @@ class Sender:
             if accounting.budget is None
             else ModelBudget(accounting.budget, accounting.budget.price(model, accounting.prices))
         )
-        self.page = accounting.ledger.page(model, accounting.prices.find(model))
+        self._price = accounting.prices.find(model)
+        self.page = accounting.ledger.page(model, self._price)
         self.limiter = RateLimiter(
             limits,
             stop_token=stop_token,
@@ -113,13 +100,16 @@ class Sender:
         """Where its vendor keeps prefixes of prompts, the first call of each goes alone."""
 
     async def __call__(self, call: Call) -> Reply:
-        limiter, page, http = self.limiter, self.page, self._http
+        limiter, page, http, price = self.limiter, self.page, self._http, self._price
         tries: Tries | None = None
         while True:
             held = limiter.enter(call)
             if held is None:
                 held = await limiter.line_up(call)
-            worst = page.begun(call)
+            worst = 0.0
+            if price is not None:
+                worst = price.worst(CAUTION * prompt_tokens(call), call.request.max_tokens)
+            page.begun(worst)
             try:
                 if http is None:
                     reply = await self._provider(call)

@@ -1,28 +1,8 @@
-"""Everything between one call and one HTTP exchange."""
+"""Everything between one call and one HTTP exchange.
 
-from .capabilities import Abilities, Unsupported, abilities, missing_abilities
-from .catalogue import PROVIDERS, Entry, connect, provider_of
-from .keys import environment, require_keys, settings_of
-from .limit_headers import Allowance, HeaderLimits
-from .provider import HttpProvider, OnLimits, Provider
-from .settings import Settings
+The names are in `__init__.pyi`; each is imported when it is first used.
+"""
 
-__all__ = [
-    "PROVIDERS",
-    "Abilities",
-    "Allowance",
-    "Entry",
-    "HeaderLimits",
-    "HttpProvider",
-    "OnLimits",
-    "Provider",
-    "Settings",
-    "Unsupported",
-    "abilities",
-    "connect",
-    "environment",
-    "missing_abilities",
-    "provider_of",
-    "require_keys",
-    "settings_of",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,24 +1,20 @@
-"""The catalogue of providers: endpoints, keys, options and identities in the store, by name."""
+"""The catalogue of providers: endpoints, keys, options and identities in the store, by name.
+
+What speaks to them is in `connecting`, and is imported when the first of them is asked.
+"""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ...protocols.spelling import meant
 from ..errors import UsageError
 from ..system.entry_points import PROVIDERS_GROUP, load_registered, registered
-from . import sdk_clients
-from .anthropic_wire import AnthropicWire
-from .openai_wire import OpenAIWire
-from .provider import HttpProvider, OnLimits, Provider
-from .responses_wire import ResponsesWire
-from .settings import Settings
-from .transport import Transport
-from .wire import Wire
 
-WireOf: TypeAlias = Callable[[Settings], Wire]
+if TYPE_CHECKING:
+    from .provider import OnLimits, Provider
+    from .settings import Settings
 
 LocalApi: TypeAlias = Literal["", "llamacpp", "ollama", "vllm", "sglang", "any"]
 """Which server it is, by how it states its context, slots and load; `any`: it is asked."""
@@ -28,8 +24,9 @@ LocalApi: TypeAlias = Literal["", "llamacpp", "ollama", "vllm", "sglang", "any"]
 class Entry:
     """One provider of the catalogue. `…_variable`: name of an environment variable."""
 
-    connect: Callable[[Settings, OnLimits | None], Provider]
-    """Makes the provider; opens and imports nothing before its first call."""
+    connect: "Callable[[Settings, OnLimits | None], Provider] | None" = None
+    """Makes the provider; opens and imports nothing before its first call. None: over OpenAI's wire
+    and the plain transport, unless `connecting` says otherwise."""
     base_url: str = ""
     """Default address; may hold {options}. Empty: the user must set one."""
     base_url_variable: str = ""
@@ -63,10 +60,6 @@ class Entry:
     """Calls that it serves at once; None if that is not known in advance."""
     in_person: bool = False
     """Whether its models are groups of persons, who answer at their own pace."""
-
-    def credentials(self, key: str) -> dict[str, str]:
-        """Authentication headers, for requests made without the vendor's client."""
-        return (AnthropicWire() if self.dated else OpenAIWire()).auth(key)
 
 
 def provider_names() -> list[str]:
@@ -121,87 +114,9 @@ def _registered_entry(kind: str) -> Entry:
     return row
 
 
-def connect(settings: Settings, on_limits: OnLimits | None = None) -> Provider:
-    """The provider as a bare `Ask`, without limits, retries or store. Close it when done.
-
-    on_limits: called after each answer with the rate limits that the server states.
-    """
-    return entry(settings.provider).connect(settings, on_limits)
-
-
-def _openai_wire(settings: Settings) -> Wire:
-    if settings.api == "responses":
-        return ResponsesWire(settings.provider, settings.models)
-    return OpenAIWire(settings.provider, settings.models, settings.extra)
-
-
-def _anthropic_wire(settings: Settings) -> Wire:
-    return AnthropicWire(settings.provider, settings.option("version"), models=settings.models)
-
-
-def batch_wire(settings: Settings) -> Wire:
-    """The wire for a line of a batch, which is the wire of the same provider's live calls."""
-    return (_anthropic_wire if entry(settings.provider).dated else _openai_wire)(settings)
-
-
-def _cloud_wire(settings: Settings) -> Wire:
-    version, models = settings.option("version"), settings.models
-    return AnthropicWire(settings.provider, version, version_in_body=True, models=models)
-
-
-def _azure(settings: Settings, on_limits: OnLimits | None) -> Provider:
-    """Azure's v1 path, which is OpenAI's own API; or, for a dated version, the older path."""
-    if settings.option("version") in ("", "v1"):
-        return _sdk(_openai_wire, sdk_clients.azure_v1_client, settings, on_limits)
-    return _sdk(_openai_wire, sdk_clients.azure_client, settings, on_limits, as_tree=True)
-
-
-def _plain(write: WireOf, settings: Settings, on_limits: OnLimits | None) -> Provider:
-    """A provider over the plain transport."""
-    wire = write(settings)
-    auth = wire.auth(settings.key) if settings.key else {}
-    transport = partial(http_transport, settings, settings.base_url, auth)
-    return HttpProvider(wire, transport, on_limits)
-
-
-def openai_provider(settings: Settings, on_limits: OnLimits | None) -> Provider:
-    """A provider that speaks OpenAI's wire over the plain transport."""
-    return _plain(_openai_wire, settings, on_limits)
-
-
-def http_transport(settings: Settings, base_url: str, auth: dict[str, str]) -> Transport:
-    """The plain transport to an address. auth: headers that every request has."""
-    from .plain_transport import PlainTransport
-
-    return PlainTransport(settings, base_url, auth)
-
-
-def _sdk(
-    write: WireOf,
-    client: Callable[[Settings, Any], Any],
-    settings: Settings,
-    on_limits: OnLimits | None,
-    *,
-    as_tree: bool = False,
-) -> Provider:
-    """A provider over its vendor's own client."""
-
-    def transport() -> Transport:
-        import httpx2
-
-        from .http_client import HttpClient
-        from .sdk_transport import SdkTransport
-
-        http = HttpClient(settings, keep_alive=30.0, tls=httpx2.create_ssl_context())
-        return SdkTransport(settings.provider, partial(client, settings), http, as_tree=as_tree)
-
-    return HttpProvider(write(settings), transport, on_limits)
-
-
 def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:
     """A vendor that is reached over the OpenAI wire only."""
     return Entry(
-        openai_provider,
         base_url=base_url,
         base_url_variable=f"{name.upper()}_BASE_URL",
         key_variable=f"{name.upper()}_API_KEY",
@@ -212,7 +127,6 @@ def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:
 def _server(name: str, port: int, local_api: LocalApi = "") -> Entry:
     """A server that users run themselves, at its default port."""
     return Entry(
-        openai_provider,
         base_url=f"http://127.0.0.1:{port}/v1",
         base_url_variable=f"{name.upper()}_BASE_URL",
         key_variable=f"{name.upper()}_API_KEY",
@@ -224,7 +138,6 @@ def _server(name: str, port: int, local_api: LocalApi = "") -> Entry:
 
 PROVIDERS: dict[str, Entry] = {
     "openai": Entry(
-        partial(_sdk, _openai_wire, sdk_clients.openai_client),
         base_url="https://api.openai.com/v1",
         base_url_variable="OPENAI_BASE_URL",
         key_variable="OPENAI_API_KEY",
@@ -235,7 +148,6 @@ PROVIDERS: dict[str, Entry] = {
         tells_models=True,
     ),
     "anthropic": Entry(
-        partial(_sdk, _anthropic_wire, sdk_clients.anthropic_client),
         base_url="https://api.anthropic.com",
         base_url_variable="ANTHROPIC_BASE_URL",
         key_variable="ANTHROPIC_API_KEY",
@@ -264,16 +176,14 @@ PROVIDERS: dict[str, Entry] = {
     "llamacpp": _server("llamacpp", 8080, "llamacpp"),
     "lmstudio": _server("lmstudio", 1234),
     # Most such servers are llama.cpp's, vLLM's or SGLang's; others just do not answer.
-    "compatible": Entry(openai_provider, key_needed=False, own=True, local_api="any"),
+    "compatible": Entry(key_needed=False, own=True, local_api="any"),
     "azure": Entry(
-        _azure,
         base_url_variable="AZURE_OPENAI_ENDPOINT",
         key_variable="AZURE_OPENAI_API_KEY",
         options=(("version", "OPENAI_API_VERSION", ""),),
         has_responses=True,
     ),
     "foundry": Entry(
-        partial(_sdk, _anthropic_wire, sdk_clients.foundry_client),
         base_url="https://{resource}.services.ai.azure.com/anthropic",
         base_url_variable="ANTHROPIC_FOUNDRY_BASE_URL",
         key_variable="ANTHROPIC_FOUNDRY_API_KEY",
@@ -284,7 +194,6 @@ PROVIDERS: dict[str, Entry] = {
         dated=True,
     ),
     "bedrock": Entry(
-        partial(_sdk, _cloud_wire, sdk_clients.bedrock_client, as_tree=True),
         base_url="https://bedrock-runtime.{region}.amazonaws.com",
         base_url_variable="ANTHROPIC_BEDROCK_BASE_URL",
         key_variable="AWS_BEARER_TOKEN_BEDROCK",
@@ -293,7 +202,6 @@ PROVIDERS: dict[str, Entry] = {
         options=(("region", "AWS_REGION", "!"), ("version", "", "bedrock-2023-05-31")),
     ),
     "vertex": Entry(
-        partial(_sdk, _cloud_wire, sdk_clients.vertex_client, as_tree=True),
         base_url="https://{region}-aiplatform.googleapis.com/v1",
         base_url_variable="ANTHROPIC_VERTEX_BASE_URL",
         key_variable="CLOUDSDK_AUTH_ACCESS_TOKEN",

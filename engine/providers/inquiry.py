@@ -10,6 +10,7 @@ import orjson
 
 from ..errors import EngineError, Malformed, Unreachable
 from .catalogue import entry
+from .connecting import credentials
 from .settings import Settings
 from .target import Target
 from .transport import Response
@@ -57,7 +58,7 @@ async def answered(settings: Settings, url: str, body: object = None) -> Respons
 
     row = entry(settings.provider)
     headers = {"content-type": "application/json"} if body is not None else {}
-    headers |= row.credentials(settings.key) if settings.key else {}
+    headers |= credentials(settings) if settings.key else {}
     if row.dated:
         headers["anthropic-version"] = settings.option("version")
     client = HttpClient(replace(settings, deadline=INQUIRY_TIMEOUT), cap=_CAP, diagnoses=False)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -13,19 +13,20 @@ from ...cache.address import value_address
 from ...cache.call import Call
 from ...cache.reply import Reply
 from ...protocols.agents.agent import Agent
-from ...protocols.agents.python import missing
 from ...protocols.judges import StatedJudge
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import UsageError
 from ..providers.capabilities import Endpoint, Unsupported, default_endpoint, missing_abilities
-from ..providers.retirements import Retirement
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, Simulation, simulation
 from ..sweep.examples import problems_of
 from ..sweep.rows import Row
 from ..sweep.sweep import Cell, Sweep, dataclasses_in
 from .scheduler import attempt
+
+if TYPE_CHECKING:
+    from ..providers.retirements import Retirement
 
 TURNS_OF_A_STEP = 4
 """Turns of the event loop in which all that a cell asks at once has been asked."""
@@ -226,6 +227,8 @@ async def require_abilities(
     protocols = [row.protocol for row in sweep.rows]
     used = {tool for part in dataclasses_in(protocols) for tool in getattr(part, "tools", ())}
     if "python" in used and find_spec("pydantic_monty") is None:
+        from ...protocols.agents.python import missing
+
         raise UsageError(str(missing()))
     await require_distinct(sweep)
     found = await shapes(sweep, simulated)
@@ -239,7 +242,7 @@ async def require_abilities(
     return found
 
 
-def require_service(retirements: Iterable[Retirement], today: date) -> None:
+def require_service(retirements: "Iterable[Retirement]", today: date) -> None:
     """UsageError, with the remedy, if a model is no longer served."""
     gone = [told for told in retirements if told.past(today)]
     if gone:

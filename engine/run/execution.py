@@ -10,7 +10,6 @@ from typing import TypeAlias
 from ..errors import Halt, StoreFailed, UsageError
 from ..models.accounting.ledger import UsageTotals
 from ..models.accounting.ledger_file import LedgerFile
-from ..providers.retirements import today
 from ..providers.simulated import PREFIX
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from .dry_run import require_abilities, require_service
@@ -37,7 +36,9 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
         return run.settle()
     loaded, mode, stop_token = run.loaded, run.settings.cache, run.loaded.stop_token
     await require_abilities(loaded.sweep, loaded.models.simulated, loaded.models.reach)
-    if mode != "replay":
+    if mode != "replay" and not all(model.startswith(PREFIX) for model in loaded.sweep.models):
+        from ..providers.retirements import today
+
         require_service(loaded.models.retirements(loaded.sweep.models), today())
     ledger = LedgerFile(run.folder.path, lambda: run.session.accounts() if run.session else {})
     run.ledger = ledger

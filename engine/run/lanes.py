@@ -26,6 +26,8 @@ stop the run."""
 LANES_FROM_STORE = 8
 """Lanes that run while the store answers every call: more would only compete for the processor's
 caches."""
+REPLAY_LANES = 1
+"""Nothing waits in a replay, and one cell after the other meets the same first miss each time."""
 PIECES_A_TURN = 8
 """Pieces that end before the event loop gets a turn, if none of them waits, and before the number
 of lanes is looked at again."""

@@ -7,7 +7,9 @@ from typing import Literal, TypeAlias
 
 from ..errors import RunFolderError
 from ..providers.simulated import PREFIX
+from ..sweep.grid import GridRow
 from ..system.files import refuse_links_within
+from ..system.flags import flag
 from .lock import holder
 from .manifest import manifest_in
 from .record.errors import no_run
@@ -19,6 +21,8 @@ RUNS = Path("runs")
 
 MAX_NAMED = 8
 """Maximum number of folders listed where a name is ambiguous or unknown."""
+
+_HELP = "Only rows with this text in the {}'s name."
 
 
 RunState: TypeAlias = Literal["running", "finished", "stopped"]
@@ -136,3 +140,28 @@ def summaries(place: Path) -> tuple[list[RunSummary], list[RunFolderError]]:
 def _listed(folders: Sequence[Path]) -> str:
     names = [f"  {each}" for each in newest_first(folders)[:MAX_NAMED]]
     return "\n".join([*names, "  …"] if len(folders) > MAX_NAMED else names)
+
+
+def beside(folder: Path) -> list[Path]:
+    """The other run folders beside one in `runs/`, the newest first; none for one elsewhere."""
+    if folder.parent.resolve() != RUNS.resolve():
+        return []
+    others = [each for each in run_folders(folder.parent) if each.name != folder.name]
+    return newest_first(others)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Selects rows of the report by parts of their names; an empty part selects all."""
+
+    protocol: str = flag(_HELP.format("protocol"), default="", metavar="TEXT")
+    agent: str = flag(_HELP.format("agent"), default="", metavar="TEXT")
+    judge: str = flag(_HELP.format("judge"), default="", metavar="TEXT")
+
+    def fit(self, row: GridRow) -> bool:
+        pairs = (
+            (self.protocol, row.kind, row.shown),
+            (self.agent, row.agent, row.shown_agent),
+            (self.judge, row.judge, row.shown_judge),
+        )
+        return all(part.lower() in "\n".join(names).lower() for part, *names in pairs)

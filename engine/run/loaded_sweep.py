@@ -20,7 +20,6 @@ from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
 from ..sweep.document import Document
 from ..sweep.examples import problems_of
-from ..sweep.in_python import PYTHON_MARK, read_python_sweep
 from ..sweep.named import check_names, check_use
 from ..sweep.plugins import code_named, names_files
 from ..sweep.sweep import Sweep, service_tiers, tool_users
@@ -28,8 +27,6 @@ from ..sweep.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from ..system.files import whole_lines
 from .listing import RUNS, is_run, newest_first, run_folders
 from .manifest import Manifest, RunCode, listed, read_manifest
-from .passages import with_passages
-from .reader import RunReader
 from .run_folder import REPORT, SWEEP, RunFolder
 from .settings import ChangedCode
 
@@ -74,6 +71,10 @@ def open_run(
     passages: where source texts are that were left out of the folder; see `with_passages`. own: a
     sweep file of the user's, read in place of the folder's: only code that it names is imported.
     """
+    from ..sweep.in_python import PYTHON_MARK
+    from .passages import with_passages
+    from .reader import RunReader
+
     run = RunReader(folder)
     manifest, problems = run.manifest, with_passages(run.problems, passages)
     document = Document.read(own or folder / SWEEP)
@@ -101,6 +102,8 @@ def _open_python_run(
 ) -> LoadedSweep:
     if overrides:
         raise UsageError(f"--set {overrides[0]}: {folder} was made from Python; set it there")
+    from ..sweep.in_python import read_python_sweep
+
     try:
         return _loaded(read_python_sweep(text, problems), apis=apis)
     except RunFolderError as exc:

@@ -14,8 +14,7 @@ from ...protocols.prompts.forms import REASONING
 from ...protocols.prompts.statements import object_in
 from ...protocols.transcript import Verdict
 from ..errors import UsageError
-from ..sweep.grid import GridRow
-from ..system.flags import flag
+from .listing import Parts
 from .reader import Place, RunReader
 from .record.values import CellEnd, NotRun, RecordedCall, RecordedCell
 
@@ -24,24 +23,6 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 20
 """Most rows listed in an error."""
-_HELP = "Only rows with this text in the {}'s name."
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Selects rows of the report by parts of their names; an empty part selects all."""
-
-    protocol: str = flag(_HELP.format("protocol"), default="", metavar="TEXT")
-    agent: str = flag(_HELP.format("agent"), default="", metavar="TEXT")
-    judge: str = flag(_HELP.format("judge"), default="", metavar="TEXT")
-
-    def fit(self, row: GridRow) -> bool:
-        pairs = (
-            (self.protocol, row.kind, row.shown),
-            (self.agent, row.agent, row.shown_agent),
-            (self.judge, row.judge, row.shown_judge),
-        )
-        return all(part.lower() in "\n".join(names).lower() for part, *names in pairs)
 
 
 def rows_that_fit(run: RunReader, parts: Parts) -> list[int]:

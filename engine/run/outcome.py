@@ -141,8 +141,16 @@ class Outcomes:
         """What has completed after the outcome of this number, in that order, each with its own; 0
         for all, in the order of the sweep: the last bit of a sum depends on the order."""
         order = "landed" if landed else "place"
-        rows = self._tables.fetched(f"{_COLUMNS} AND landed > ? ORDER BY {order}", landed)
-        return zip([row[-1] for row in rows], self._read(iter(rows)), strict=True)
+        number = 0
+
+        def rows() -> Iterator[Any]:
+            nonlocal number
+            for row in self._tables.query(f"{_COLUMNS} AND landed > ? ORDER BY {order}", landed):
+                number = row[-1]
+                yield row
+
+        for record in self._read(rows()):
+            yield number, record
 
     def _read(self, rows: Iterator[Any]) -> Iterator[OutcomeRecord]:
         problems, file = self._tables.problems, self._tables.file

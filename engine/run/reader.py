@@ -216,19 +216,20 @@ class Follower:
         self._landed = 0
         self._forgotten: object = None
 
-    def new(self) -> list[OutcomeRecord]:
-        """The outcomes since the last call, in the order in which they landed; at first all, in the
-        order of the sweep. RunFolderError."""
+    def new(self) -> Iterator[OutcomeRecord]:
+        """The outcomes since they were last read to the end, in the order in which they landed; at
+        first all, in the order of the sweep. RunFolderError."""
         tables = self._run.tables
         forgotten = tables.setting("forgotten")
         if forgotten != self._forgotten and self._landed:
             self._landed = 0
             self._again()
         self._forgotten = forgotten
-        found = list(Outcomes(tables).since(self._landed))
-        if found:
-            self._landed = max(number for number, _ in found)
-        return [record for _, record in found]
+        landed = self._landed
+        for number, record in Outcomes(tables).since(landed):
+            landed = max(landed, number)
+            yield record
+        self._landed = landed
 
 
 def _stamp(file: Path) -> object:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ...cache.bundle import BundleStore
 from ...cache.store import Reader
 from ..errors import RunFolderError
 from ..system.settings import is_url
@@ -51,7 +50,11 @@ def _is_there(name: str) -> bool:
 
 def _opened(name: str) -> Reader:
     path = Path(name).expanduser()
-    return BundleStore(path) if path.is_file() else open_for_reading(name)
+    if path.is_file():
+        from ...cache.bundle import BundleStore
+
+        return BundleStore(path)
+    return open_for_reading(name)
 
 
 def _named_by(run: Path) -> str:

@@ -13,13 +13,10 @@ from ...cache.store import Reader
 from ...protocols.transcript import Verdict
 from ..stop import StopToken
 from ..sweep.sweep import Cell
-from .lanes import run_lanes
+from .lanes import REPLAY_LANES, run_lanes
 from .order import Plain
 from .outcome import OutcomeRecord, outcome_of
 from .scheduler import CellOutcome, attempt
-
-REPLAY_LANES = 1
-"""Nothing waits in a replay, and one cell after the other meets the same first miss each time."""
 
 
 async def unreachable(call: Call) -> Reply:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ...cache.cache import CacheStatistics
 from ...cache.store import Store
@@ -21,14 +21,16 @@ from .batch_terms import FOLDER
 from .batching import AnsweredLater, batched_models
 from .executor import LocalExecutor
 from .lanes import RETRIED_KINDS
-from .listing import folder_named
+from .listing import beside, folder_named
 from .loaded_sweep import LoadedSweep, run_folder
 from .outcome import OutcomeRecord
 from .record.values import RecordedCell
 from .run_folder import QUARANTINE, RunFolder
 from .settings import RunSettings
 from .stores import open_store, shown_name, store_name
-from .takeover import Taken, Takeover
+
+if TYPE_CHECKING:
+    from .takeover import Taken
 
 
 class Run:
@@ -45,7 +47,7 @@ class Run:
         folder: RunFolder,
         store: Store,
         run_again: int,
-        taken: Sequence[Taken] = (),
+        taken: "Sequence[Taken]" = (),
     ) -> None:
         self.loaded = loaded
         self.settings = settings
@@ -195,10 +197,14 @@ class Run:
 
 def _take_over(
     loaded: LoadedSweep, settings: RunSettings, folder: RunFolder, store: Store
-) -> Sequence[Taken]:
+) -> "Sequence[Taken]":
     """Take over cells of other runs; none in a refresh or without a store, which ask every call."""
     if settings.cache not in ("use", "replay") or folder.complete:
         return ()
+    if not settings.sources and not beside(folder.path):
+        return ()
+    from .takeover import Takeover
+
     identity = loaded.models.identity
     takeover = Takeover(loaded.sweep, folder, store, identity, loaded.models.tags, settings.verify)
     if not settings.sources:

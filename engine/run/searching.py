@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from ...protocols.transcript import Verdict
-from .lookup import Parts, rows_that_fit
+from .listing import Parts
+from .lookup import rows_that_fit
 from .reader import RunReader
 from .record.search import Hit, Query, Source, search
 

@@ -10,10 +10,9 @@ from .batching import BatchedWork, batching
 from .canaries import CANARIES, FREE_PATIENCE, Canaries, Pauses
 from .dry_run import chains
 from .executor import LocalExecutor
-from .lanes import run_lanes
+from .lanes import REPLAY_LANES, run_lanes
 from .order import Order, order_of
 from .record.capture import Capture
-from .replay import REPLAY_LANES
 from .run import Run
 from .scheduler import NotedOutcome, attempt_noted
 

@@ -23,7 +23,7 @@ from ..sweep.grid import joined_digest, models_in
 from ..sweep.sweep import Cell, Sweep
 from .as_left import is_as_left
 from .lanes import CRASH
-from .listing import RUNS, newest_first, run_folders, touched
+from .listing import beside, touched
 from .manifest import Manifest
 from .outcome import OutcomeRecord
 from .reader import RunReader
@@ -43,14 +43,6 @@ class Taken:
     cells: int
     verified: int = 0
     """How many of them were replayed first, and gave the same."""
-
-
-def beside(folder: Path) -> list[Path]:
-    """The other run folders beside one in `runs/`, the newest first; none for one elsewhere."""
-    if folder.parent.resolve() != RUNS.resolve():
-        return []
-    others = [each for each in run_folders(folder.parent) if each.name != folder.name]
-    return newest_first(others)
 
 
 @dataclass(frozen=True)

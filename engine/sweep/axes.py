@@ -1,7 +1,6 @@
 """The axes of a row, from its protocol."""
 
 from ...protocols.agents.agent import Speaker
-from ...protocols.drafting.best_of import BestOf
 from ...protocols.protocol import Protocol
 from .grid import Axes
 
@@ -22,6 +21,10 @@ def axes(protocol: Protocol) -> Axes:
 
 def _best_of(speaker: Speaker) -> int:
     """The drafts of the outermost best-of-N in an agent, however deep it is wrapped."""
+    if speaker is speaker.base_agent:
+        return 1
+    from ...protocols.drafting.best_of import BestOf
+
     if isinstance(speaker, BestOf):
         return speaker.n
     for name in getattr(speaker, "__dataclass_fields__", ()):

@@ -14,14 +14,10 @@ from ...cache.call import Call, Effort, Request
 from ...protocols.agents.agent import Agent, Speaker
 from ...protocols.catalogue import JUDGES, PROTOCOLS
 from ...protocols.datasets.catalogue import LOADERS
-from ...protocols.drafting.best_of import BestOf
-from ...protocols.drafting.refine import Refine
-from ...protocols.drafting.side_check import SideCheck
 from ...protocols.judges.judge import Judge
-from ...protocols.judges.redrawn import Redrawn
 from ...protocols.judges.shots import Shot
 from ...protocols.parameters import PARAMETERS
-from ...protocols.prompts.prompt_set import PromptSet, default_prompts
+from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prompts
 from ...protocols.protocol import Protocol
 from ..errors import UsageError
 from ..providers.capabilities import Endpoint, missing_abilities, takes_temperature
@@ -160,13 +156,24 @@ def protocols(
     faults.settle()
 
 
-def import_protocols(node: Node) -> None:
-    """Import the classes that a `protocols` section names, so that the words which they add to the
-    default prompts are there; what is wrong with the section is said where its rows are made."""
+def words_of(node: Node) -> PromptSet:
+    """The default prompts, with the words of the protocols that a `protocols` section names; what
+    else is wrong with the section is said where its rows are made."""
+    words, classes = default_prompts(), list[tuple[Node, type[Protocol]]]()
     with suppress(UsageError):
         for one in _kinds(node):
             with suppress(UsageError):
-                class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
+                classes.append((one, _protocol(one)))
+    for one, kind in classes:
+        try:
+            words = kind.with_its_words(words)
+        except PromptError as exc:
+            raise one.fault(f"{kind.__name__}: {exc}") from None
+    return words
+
+
+def _protocol(one: Node) -> type[Protocol]:
+    return class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
 
 
 def _rows_of(
@@ -178,7 +185,7 @@ def _rows_of(
 ) -> Iterator[Protocol]:
     """Every row of one entry of the section."""
     kind, settings = one.name, one.settings()
-    cls = class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
+    cls = _protocol(one)
     types_ = fields_of(cls)
     takes_agent = "agent" in types_
     for taken in ("agent", "judge", "prompts"):
@@ -240,6 +247,13 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
         if quotes_by_default:
             agent = replace(plain, quotes=not judge.reads_passage)
         speaker: Speaker = agent
+        if seat.best_of <= 1 and not seat.refine and checker is None:
+            return speaker
+        from ...protocols.drafting.best_of import BestOf
+        from ...protocols.drafting.refine import Refine
+        from ...protocols.drafting.side_check import SideCheck
+        from ...protocols.judges.redrawn import Redrawn
+
         # A judge that draws several verdicts still picks among drafts only once.
         picks = seat.selection or (judge.member if isinstance(judge, Redrawn) else judge)
         if seat.best_of > 1:

@@ -32,7 +32,7 @@ LOADERS = ByName(
         "supergpqa": "datasets.forms:SuperGpqa",
         "truthfulqa": "datasets.forms:TruthfulQa",
         "bundled": "datasets.bundled:Bundled",
-        "file": "datasets.jsonl:JsonLines",
+        "file": "datasets.file:JsonLines",
         "gsm8k": "datasets.gsm8k:Gsm8k",
         "hf": "datasets.hub:Hub",
         "solib": "datasets.solib:Solib",

@@ -9,17 +9,12 @@ source text that judges as a rule may not, and `group` names what a bootstrap mu
 they are where values are grades. `environment` is what tools work on, such as
 the SQL of a database, and nobody reads. `conversation` is one that was held about the question
 elsewhere (`oversight.protocols.conversation.HeldConversation`), to be judged again.
-
-A table (`.csv`, `.tsv`, `.parquet`, `.arrow`) has the columns `question`, `answer`, which is right,
-and `wrong`; `wrong_2`, `wrong_3`, `id`, `passage` and `group` may follow. Other names are mapped by
-`columns`.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import orjson
@@ -29,12 +24,8 @@ from pydantic import ConfigDict, Field, FiniteFloat, field_validator
 from ..conversation import DiscussedQuestion, HeldConversation
 from ..errors import DatasetError
 from ..question import LABELS, Answer, Problem, Question, is_graded, labelled
-from .columns import columns_of
-from .forms import Form
-from .loader import FileLoader
-from .rows import DataRow, Text, checked_row, json_rows, read_bytes
+from .rows import DataRow, Text, checked_row, json_rows
 from .solution import sense
-from .tabular import TABLES, records
 
 _LABEL = re.compile(r"\w[\w-]{0,23}")
 
@@ -89,53 +80,6 @@ class ProblemRow(DataRow):
                 )
             _refuse_equal("label", labels, answers)
         return answers
-
-
-_TABLE = columns_of(
-    {
-        "question": "question",
-        "answer": "answer",
-        "wrong": ["wrong", "wrong_2", "wrong_3"],
-        "id": "id",
-        "passage": "passage",
-        "group": "group",
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class JsonLines(FileLoader):
-    """Problems from a file in our own format, JSON Lines or a table (CSV). A line of JSON Lines:
-    `{"id": …, "question": …, "answers": [{"text": …, "value": …}, …]}`, with +1 for true and -1
-    for false, or any grades. An answer may have a `label`, `work` (a solution that everybody
-    may read) and a `flaw` (what is wrong in it, for nobody to read), a problem a `passage` and
-    a `group`. A table has the columns `question`, `answer`, which is right, and `wrong`, and
-    may have `wrong_2`, `wrong_3`, `id`, `passage` and `group`.
-    """
-
-    names_rows: ClassVar[bool] = True
-
-    relabel: bool = False
-    """Label the answers A, B, C … in an order drawn by the seed, whatever labels the file has. Rows
-    without labels are always labelled so."""
-    columns: dict[str, str | int | list[str]] | None = None
-    """Which column of somebody else's table is what: {question: …, answer: …, wrong: …}, or
-    {question: …, choices: …, answer: …}; CSV, TSV, JSON Lines, Parquet or Arrow."""
-    answers: int | None = None
-    """How many answers a problem of a table has, the right one included; None for all."""
-
-    def __post_init__(self) -> None:
-        super(JsonLines, self).__post_init__()
-        if self.columns is not None:
-            columns_of(self.columns)
-
-    def _problems(self, path: Path) -> Iterator[Problem]:
-        if self.columns is None and path.suffix.lower() not in TABLES:
-            return problems(str(path), read_bytes(path), self.relabel)
-        forms = [_TABLE] if self.columns is None else [columns_of(self.columns)]
-        table = Form(self.path, answers=self.answers, seed=self.seed)
-        rows = ((str(path), line, f"{path.stem}-{line}", row) for line, row in records(path))
-        return table.read(rows, forms)
 
 
 def problems(file: str, data: bytes, relabel: bool = False) -> Iterator[Problem]:

@@ -24,7 +24,6 @@ from ..question import Answer, Question
 from ..settings import unusual
 from ..transcript import Judgement, Transcript, Verdict
 from .case import AFFIRM, DENY, Belief, Case
-from .exchange import exchanged
 from .shots import Shot, as_examples
 
 Order = Sequence[int]
@@ -192,6 +191,8 @@ class ModelJudge(Parameters, Judge):
             shown = self.shown(seen, blind=blind)
             if not self.both_orders:
                 return verdict_of([await self.elicit(shown, ask)], case.transcript)
+            from .exchange import exchanged
+
             # A statement has no labels to exchange: only its two options change places.
             other, again = (seen, shown.order[::-1]) if case.statement else (exchanged(seen), None)
             asked = await readings(

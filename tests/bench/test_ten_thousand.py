@@ -12,7 +12,7 @@ from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Accounting, Sender
-from oversight.engine.providers.catalogue import connect
+from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.settings import Settings
 from oversight.engine.stop import StopToken
 from oversight.engine.system.loop import event_loop

@@ -9,11 +9,11 @@ from oversight.cache.cache import Cache
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
-from oversight.engine.models.accounting.budget import Budget
+from oversight.engine.models.accounting.budget import Accounting, Budget
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.sender import Accounting, Sender
+from oversight.engine.models.sender import Sender
 from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import CellOutcome
 from oversight.engine.stop import StopToken

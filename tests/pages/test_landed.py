@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_who_is_interrupted_while_reading_misses_nothing_afterwards(
     read, new = OutcomesRead(RunReader(tmp_path)), Follower.new
 
     def interrupted(self: Follower) -> Iterator[OutcomeRecord]:
-        yield from new(self)[:3]
+        yield from islice(new(self), 3)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

@@ -92,7 +92,7 @@ def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
         page.evaluate("document.querySelector('[name=ticket]').value = '0000000000000000'")
         filled(page)
         save(page)
-        page.get_by_text("This is not on your desk").wait_for()
+        page.get_by_text("This task is not yours").wait_for()
         assert violations(page) == []
         page.goto(links[0])
         filled(page)

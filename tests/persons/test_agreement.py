@@ -75,15 +75,14 @@ def test_every_figure_is_that_of_the_answers_in_whatever_order_they_were_shown(r
     assert found.tasks == 3
     rater, other = found.raters
     # Brier of two answers is -2 (1 - p)^2.
-    assert rater.brier is not None and rater.brier.value == pytest.approx(-(0.02 + 0.98) / 2)
-    assert (rater.judged, rater.accuracy, rater.abstained) == (2, 0.5, 1)
-    assert rater.moved is not None and rater.moved.value == pytest.approx(-0.02 + 1.62)
+    one_s, two_s = rater.its, other.its
+    assert one_s is not None and one_s.score.value == pytest.approx(-(0.02 + 0.98) / 2)
+    assert (rater.judged, one_s.right.value, rater.abstained) == (2, 0.5, 1)
+    assert one_s.moved is not None and one_s.moved.value == pytest.approx(-0.02 + 1.62)
     assert rater.seconds == 15.0
-    assert rater.calibration is not None
     # Sure to 0.9 and 0.7, right in one of two.
-    assert rater.calibration.overconfidence == pytest.approx(0.8 - 0.5)
-    assert other.brier is not None
-    assert other.brier.value == pytest.approx(-(0.08 + 0.32 + 0.18) / 3)
+    assert one_s.calibration.overconfidence == pytest.approx(0.8 - 0.5)
+    assert two_s is not None and two_s.score.value == pytest.approx(-(0.08 + 0.32 + 0.18) / 3)
     probs = [
         [(p, 1 - p) if problem.best == 0 else (1 - p, p) for p in stated]
         for problem, stated in ((a, (0.9, 0.8)), (b, (0.3, 0.6)))

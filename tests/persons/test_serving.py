@@ -144,7 +144,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
         true = [label == truths[page.question] for label, page in zip(argued, pages, strict=True)]
         assert (sum(true), len(true)) == (10, 20), "as many truths as lies"
     assert within("report", finished, "--json", cwd=cwd).out == judged.report
-    status = orjson.loads(within("human", "status", finished, "--json", cwd=cwd).out)
+    status = orjson.loads(within("human", "status", finished, "--watch", "--json", cwd=cwd).out)
     assert [each["answered"] for each in status] == [20, 20]
     figures = orjson.loads(within("measure", "people", finished, "--json", cwd=cwd).out)
     assert [each["judged"] for each in figures["raters"]] == [20, 20]
@@ -152,7 +152,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
     assert beside["transcripts"] == 40
     # All said 70 % for the first answer, whichever it is.
     share = sum(p.best == 0 for p in problems_of(finished)) / 20
-    assert beside["persons"]["value"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
+    assert beside["second_score"]["value"] == pytest.approx(share * -0.18 + (1 - share) * -0.98)
     again = within("human", "serve", finished, "--port", "0", cwd=cwd)
     assert "40 judgements of 40 transcripts" in again.err, "all of them come from the store"
 

@@ -204,6 +204,10 @@ class Part:
     """The lines as a chart, for pages and pictures."""
     alike: Sequence[str] = ()
     """What holds for every line, for people: `agent sim/strong`."""
+    brief: "Callable[[int | None], Part] | None" = None
+    """What stands for it in a terminal of so many columns, where that is less."""
+    latex: "Callable[[Part, Sequence[str]], str] | None" = None
+    """The whole finding in LaTeX, with its lead, where that is no plain table."""
 
     def table(self) -> Table:
         lines = [*self.lines, *([self.total] if self.total is not None else [])]
@@ -289,7 +293,14 @@ class Finding:
                 return orjson.dumps(self.plain(), option=orjson.OPT_INDENT_2).decode()
             case "csv":
                 return self.parts[0].csv()
-        shown = formatted(self.tables(), format, width)
+            case "latex" if self.parts and (written := self.parts[0].latex):
+                return written(self.parts[0], self.lead)
+            case "text":
+                shorter = (part.brief(width) if part.brief else part for part in self.parts)
+                tables = [part.table() for part in shorter if part.lines and part.shown]
+            case _:
+                tables = self.tables()
+        shown = formatted(tables, format, width)
         if not self.lead:
             return shown
         lead = [one_line(line, MOST_NOTE) for line in self.lead]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ...display.table import as_csv
 from ...errors import UsageError
-from ...run.lookup import Parts
+from ...run.listing import Parts
 from ...run.reader import RunReader
 from ...run.sources import origins
 from ..findings.chart import Chart

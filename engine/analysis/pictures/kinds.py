@@ -9,7 +9,7 @@ import numpy as np
 
 from ....protocols.scores import RANGES
 from ...errors import UsageError
-from ...run.lookup import Parts
+from ...run.listing import Parts
 from ...run.reader import RunReader
 from ...sweep.grid import GridRow
 from ..catalogue import analysis

@@ -2,6 +2,7 @@
 imports numpy."""
 
 from collections.abc import Sequence
+from math import isfinite
 
 from ...system.flags import flag
 
@@ -15,6 +16,12 @@ def _ways(text: str) -> tuple[str, ...]:
     return tuple(
         filter(None, (word.strip() for word in text.replace("group", "problem").split(",")))
     )
+
+
+def above_0(given: float | str) -> float:
+    if not (number := float(given)) > 0 or not isfinite(number):
+        raise ValueError(f"{given} is not a finite number above 0")
+    return number
 
 
 CLUSTER = flag(

@@ -26,9 +26,10 @@ from ...models.accounting.prices import PriceList
 from ...run.outcome import OutcomeRecord
 from ...run.reader import RunReader
 from ...run.record.values import NotRun, RecordedCall
-from ..scoring.worlds import BETAS
+from ..scoring.worlds import BETAS, beta_name
 from .frame_tables import FROM_OUTCOMES, SPENT, TABLES
-from .results import collect
+from .report import finding
+from .results import MEASURES, collect
 
 TableLines: TypeAlias = Sequence[tuple[Any, ...]]
 """Some lines of a table; one value a column, None where there is nothing."""
@@ -100,7 +101,7 @@ class FrameReader:
                 world = (at.row, problem.id, key.labels[side], at.draw)
                 took = NOTHING_SPENT
                 if said and record:
-                    took = _of_cell([spent[call.address] for call in said.calls])
+                    took = of_cell([spent[call.address] for call in said.calls])
                 lines["cells"].append((*world, *key.cell(side, self._axes[at.row], record), *took))
                 if said is None or not isinstance(said.outcome, Verdict):
                     continue
@@ -171,37 +172,34 @@ class _Key:
 
 
 def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """The figures of the report's own lines."""
     sweep = source.run.sweep
     results = collect(sweep, source.run.outcomes(), score=source.score)
-    every = zip(sweep.rows, results.rows, results.samples, strict=True)
-    for n, (row, result, samples) in enumerate(every):
-        figures: list[float | None] = []
-        for figure in (result.accuracy, result.asd, result.lift):
-            low, high = (figure and figure.interval) or (None, None)
-            figures += [figure.value if figure else None, low, high]
-        chosen = [
-            measure[beta].value if beta in measure else None
-            for measure in (result.jse, result.eas)
-            for beta in BETAS
-        ]
-        captured = result.captured and result.captured.truth
+    told = finding(results).parts[0].plain()
+    every = zip(sweep.rows, told, results.samples, strict=True)
+    for n, (row, line, samples) in enumerate(every):
+        figures = [(m, part) for m in ("accuracy", "asd", "lift") for part in ENDS]
+        chosen = [(m, beta_name(beta), "value") for m in MEASURES for beta in BETAS]
+        paths = [("chose_right", "value"), ("captured", "truth", "value")]
         yield (
             n,
             *axes[n],
             orjson.dumps(row.settings, default=dict).decode(),
-            result.n,
-            result.cells,
-            result.failed,
-            result.missing,
-            *figures,
-            float(samples.asd.values.std()) if samples else None,
-            result.bounds.worst if result.bounds else None,
-            result.bounds.best if result.bounds else None,
-            *chosen,
-            result.chose_right.value if result.chose_right else None,
-            captured.value if captured else None,
+            *(line[name] for name in ("n", "cells", "failed", "missing")),
+            *(_at(line, path) for path in figures),
+            float(samples.asd.values.std()) if samples and samples.asd.questions else None,
+            *(_at(line, ("bounds", end)) for end in ("worst", "best")),
+            *(_at(line, path) for path in (*chosen, *paths)),
         )
 
+
+def _at(line: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        line = line and line.get(name)
+    return line
+
+
+ENDS = ("value", "low", "high")
 
 NOTHING_SPENT = (None,) * (1 + len(SPENT))
 
@@ -236,7 +234,7 @@ def _turn(turn: Turn) -> tuple[Any, ...]:
     )
 
 
-def _of_cell(spent: Sequence[tuple[int, int, int, float | None]]) -> tuple[Any, ...]:
+def of_cell(spent: Sequence[tuple[int, int, int, float | None]]) -> tuple[Any, ...]:
     """Calls, tokens in, out and cached, dollars."""
     read = wrote = cached = 0
     dollars: float | None = 0.0

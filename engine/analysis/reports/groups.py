@@ -8,17 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
 from ....protocols.question import Problem
 from ...display.table import NONE, bare, latex_cell, latex_row
 from ...errors import UsageError
 from ...sweep.grid import GridRow
 from ..findings.finding import Column, Finding, Part, column, figure, footnotes, number, shared
-from ..scoring.estimate import PARTS, Estimate, Interval
-from ..scoring.inference import Influences, means, together
+from ..scoring.estimate import PARTS, Estimate
+from ..scoring.inference import Influences, averaged
 from ..scoring.trend import Configuration, Slope, trend
-from .results import Results, RowSamples
+from .results import Results
 
 NAMES = ("protocol", "mechanism", "agent", "judge")
 
@@ -82,10 +80,10 @@ def pivot(results: Results, problems: Iterable[Problem], by: Sequence[str]) -> l
     return [line for _, line in found]
 
 
-def rows_where(results: Results, conditions: Iterable[str]) -> Results:
-    """The rows that meet conditions such as `judge=sim/weak stated`; their lifts stay those over
-    their naive judges. UsageError for another form, and if no row has the value."""
-    kept = list(range(len(results.rows)))
+def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]) -> Results:
+    """Of some rows, those that meet conditions such as `judge=sim/weak stated`; their lifts stay
+    those over their naive judges. UsageError for another form, and if no row has the value."""
+    kept = list(among)
     for condition in conditions:
         name, equals, value = condition.partition("=")
         if not equals or name not in (*NAMES, *AXES):
@@ -109,32 +107,31 @@ def _line(results: Results, members: Sequence[int], ids: set[str] | None) -> Piv
     """Some rows together, on some problems."""
 
     def only(sample: Influences | None) -> Influences | None:
-        return sample if sample is None or ids is None else sample.on(ids)
+        if sample is None or ids is None:
+            return sample
+        return sample.on(ids) if sample.questions else None
 
     def mean(every: Iterable[Influences | None]) -> Estimate | None:
-        return _mean([cut for each in every if (cut := only(each))], results.interval)
+        found = averaged(cut for each in every if (cut := only(each)))
+        return found.estimate(interval=results.interval) if found else None
 
-    def asd(its: RowSamples | None) -> Influences | None:
-        return only(its.asd) if its else None
-
+    there = [(n, its) for n in members if (its := results.samples[n])]
     beta = results.betas.index(results.beta)
-    pairs = [(asd(results.samples[n]), asd(results.baselines[n])) for n in members]
-    lifts = [
-        own - base
-        for own, base in pairs
-        if own and base and set(own.questions) & set(base.questions)
+    one_judge = len({results.rows[n].row.judge_address for n, _ in there}) == 1
+    points = [
+        Configuration(agent, its.eas[beta], its.asd)
+        for n, its in there
+        if its.eas and (agent := results.rows[n].agent)
     ]
-    there = [(results.rows[n], its) for n in members if (its := results.samples[n])]
-    one_judge = len({row.row.judge_address for row, _ in there}) == 1
-    points = [Configuration(row.agent, its.eas[beta], its.asd) for row, its in there if row.agent]
+    lifts = (its.asd.less(base.asd) for n, its in there if (base := results.baselines[n]))
     naive = all(results.rows[n].row.naive for n in members)
     return PivotLine(
         (),
         tuple(members),
         mean(results.accuracies[n] for n in members),
-        mean(asd(results.samples[n]) for n in members),
-        None if naive else _mean(lifts, results.interval),
-        mean(its.jse[beta] for _, its in there),
+        mean(its.asd for _, its in there),
+        None if naive else mean(lifts),
+        mean(its.jse[beta] for _, its in there if its.jse),
         trend(points) if one_judge and ids is None else None,
     )
 
@@ -180,7 +177,7 @@ def pivot_finding(
     if paper:
         columns = [*names, asd, slope, jse]
     title = f"{results.name}: {results.measure}, by {', '.join(by)}"
-    part = Part("groups", title, columns, lines, notes)
+    part = Part("groups", title, columns, lines, notes, latex=paper_table if paper else None)
     return Finding((part,), {"score": results.score}, tuple(results.origins))
 
 
@@ -221,7 +218,8 @@ def paper_table(part: Part, lead: Sequence[str]) -> str:
 def mean_difference(pairs: Sequence[tuple[Influences, Influences]]) -> Estimate | None:
     """The mean of several differences, each of which counts equally on every problem that all of
     them have. None without such a problem."""
-    return _mean([first - second for first, second in pairs])
+    found = averaged(first - second for first, second in pairs)
+    return found.estimate() if found else None
 
 
 def _of(n: int, line: PivotLine) -> str:
@@ -251,16 +249,3 @@ def _by_flaw(problems: Iterable[Problem]) -> dict[str, set[str]]:
         flaw = next(filter(None, problem.flaws), "none")
         found.setdefault(flaw.partition(":")[0], set()).add(problem.id)
     return found
-
-
-def _mean(samples: Sequence[Influences], interval: Interval = "t") -> Estimate | None:
-    """The mean sample over the questions that all have, estimated; None without any."""
-    if not samples:
-        return None
-    try:
-        rows = together({str(n): each for n, each in enumerate(samples)})
-    except ValueError:
-        return None
-    ends = [each.ends for each in samples if each.ends]
-    both = tuple(np.mean(ends, axis=0).tolist()) if len(ends) == len(samples) else None
-    return means([rows.values.mean(axis=0).tolist()], rows.codes, [both], interval=interval)[0]

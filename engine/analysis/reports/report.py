@@ -6,7 +6,7 @@ from functools import partial
 from itertools import product
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...display.quantity import counted
 from ...display.table import NONE
@@ -48,6 +48,9 @@ GROUPINGS = (("protocol", "judge"), ("protocol",), ("mechanism",))
 
 MOST_BOUNDS = 6
 
+EVERY = "--all, some by --where"
+"""How the lines that are left out are seen."""
+
 
 def report(
     results: Results,
@@ -55,36 +58,13 @@ def report(
     width: int | None = None,
     *,
     measures: bool = False,
-    sections: Sequence[tuple[str, Finding]] = (),
     columns: Sequence[str] = (),
     sort: str = "",
     short: bool = False,
-    every_note: bool = False,
 ) -> str:
-    """The whole report. format: one of FORMATS. width: columns of a terminal, if for one.
-
-    measures: with JSE, EAS, slopes, what was measured beside the scores, and all notes, which JSON
-    always has; every_note: with these alone. sections: further analyses, each under its key in
-    JSON; CSV is of rows alone.
-    columns: of the rows, by their names in JSON; all if there is none. sort: the column whose
-    largest value is first. short: text has groups in place of many rows. UsageError for a column
-    that there is not.
-    """
-    found = finding(results, width, measures=measures, every_note=every_note)
-    rows, *others = found.parts
-    rows = arranged(rows, columns, sort)
-    if format == "json":
-        about = {**found.about, **{key: _section(section) for key, section in sections}}
-        return Finding((rows, *others), about).text("json")
-    if short and format == "text":
-        every = "--all, some by --where"
-        if len(rows.lines) > MOST_ROWS and not (sort or columns):
-            rows = _grouped(results, replace(rows, notes=found.parts[0].notes))
-        rows = rows.first(MOST_ROWS, every)
-        if len(results.rows) > MOST_ROWS:
-            others = [part.first(MOST_BOUNDS, every) for part in others]
-    parts = [rows, *others, *(part for _, section in sections for part in section.parts)]
-    return Finding(tuple(parts), lead=found.lead).text(format, width)
+    """`finding` in one of FORMATS; CSV is of rows alone. width: of a terminal, if for one."""
+    found = finding(results, measures=measures, columns=columns, sort=sort, short=short)
+    return found.text(format, width)
 
 
 def arranged(part: Part, columns: Sequence[str], sort: str) -> Part:
@@ -109,12 +89,6 @@ def _grouped(results: Results, rows: Part) -> Part:
     return replace(part.first(MOST_GROUPS, "--all"), notes=notes, alike=rows.alike)
 
 
-def _section(section: Finding) -> Any:
-    """A section in JSON: its lines, unless it has facts beside them."""
-    plain = section.plain()
-    return plain if section.about else next(iter(plain.values()))
-
-
 def save_report(results: Results, folder: Path) -> None:
     """Write the report into a run folder, once in each format. RunFolderError if it takes none."""
     place = folder / REPORT
@@ -135,24 +109,45 @@ def is_saved(folder: Path) -> bool:
 
 def finding(
     results: Results,
-    width: int | None = None,
     *,
     measures: bool = False,
+    sections: Sequence[tuple[str, Finding]] = (),
+    columns: Sequence[str] = (),
+    sort: str = "",
+    short: bool = False,
     every_note: bool = False,
 ) -> Finding:
-    """The report as parts: the rows, and beside them what has something to say. width: columns of
-    the terminal for which the small print is chosen."""
+    """The report as parts: the rows, and beside them what has something to say.
+
+    measures: with JSE, EAS, slopes, what was measured beside the scores, and all notes, which JSON
+    always has; every_note: with these alone. sections: further analyses of one list each, each
+    under its key in JSON. columns: of the rows, by their names in JSON; all if there is none. sort:
+    the column whose largest value is first. short: a terminal has groups in place of many rows.
+    UsageError for a column that there is not.
+    """
     names = naming(results.rows)
     notes = tuple(notes_of(results))
-    shown = notes if measures or every_note else small_print(notes, width)
-    more = [*_chosen(results, names), *_choices(results, names), *_trend(results)]
+    every_note = every_note or measures
+    rows = _rows(results, names, notes if every_note else small_print(notes))
+    rows = arranged(rows, columns, sort)
+    grouped = short and len(results.rows) > MOST_ROWS
+
+    def brief(width: int | None) -> Part:
+        """The rows in a terminal, whose columns decide how much small print there is."""
+        shown = replace(rows, notes=notes if every_note else small_print(notes, width))
+        if not grouped:
+            return shown
+        return (shown if sort or columns else _grouped(results, shown)).first(MOST_ROWS, EVERY)
+
+    others = [*_bounds(results, names, whole=measures)]
+    if measures:
+        others += [*_chosen(results, names), *_choices(results, names), *_trend(results)]
+        others.append(_measures(results, names))
+    if grouped:
+        others = [replace(each, brief=partial(_beginning, each)) for each in others]
+    others += [replace(part, key="") for _, section in sections for part in section.parts]
     return Finding(
-        (
-            _rows(results, names, shown),
-            *_bounds(results, names, whole=measures),
-            *(more if measures else ()),
-            *([_measures(results, names)] if measures else ()),
-        ),
+        (replace(rows, brief=brief), *others),
         {
             "sweep": results.name,
             "score": results.score,
@@ -163,9 +158,14 @@ def finding(
             "notes": notes,
             "failed": results.failed,
             "missing": results.missing,
+            **{key: next(iter(section.plain().values())) for key, section in sections},
         },
         tuple(lead_of(results)),
     )
+
+
+def _beginning(part: Part, width: int | None) -> Part:
+    return part.first(MOST_BOUNDS, EVERY)
 
 
 class RowOfRun(NamedTuple):
@@ -422,7 +422,7 @@ def trends(results: Results) -> list[Trend]:
     """The trend of every protocol and judge with three agents or more."""
     lines: dict[tuple[str, str], list[Configuration]] = {}
     for row, samples in zip(results.rows, results.samples, strict=True):
-        if row.agent and samples:
+        if row.agent and samples and samples.eas:
             eas = samples.eas[results.betas.index(results.beta)]
             its = Configuration(row.agent, eas, samples.asd)
             lines.setdefault((row.protocol, row.judge), []).append(its)

@@ -15,6 +15,8 @@ from ..scoring.worlds import BETAS
 from .aggregate import MeasureKind, OutcomeTable
 from .health import Health
 
+MEASURES = ("jse", "eas")
+
 SCORE_NAMES = {
     "brier": "Brier",
     "log": "log",
@@ -153,7 +155,7 @@ class RowSamples:
 
     asd: Influences
     jse: tuple[Influences, ...]
-    """One per beta."""
+    """One per beta; () where the design left out worlds."""
     eas: tuple[Influences, ...]
 
 
@@ -248,13 +250,11 @@ def score_rows(
     sweep = table.sweep
     numbers = range(len(sweep.rows))
     told = [_told(table.scored(number, score), betas) for number in numbers]
-    asds, samples = [each.asd for each in told], [each.samples for each in told]
+    samples = [each.samples for each in told]
     bases = baselines(sweep.rows)
     base_of = [samples[bases[n]] if n in bases else None for n in numbers]
-    lifts = [
-        _less(own, base.asd, its) if own and base else None
-        for own, base, its in zip(asds, base_of, told, strict=True)
-    ]
+    asds, alone = ([each.asd if each else None for each in its] for its in (samples, base_of))
+    lifts = [own.less(base) if own else None for own, base in zip(asds, alone, strict=True)]
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
     ]
@@ -276,7 +276,7 @@ def score_rows(
         }
 
     def by_beta(its: Sequence[Influences]) -> dict[float, Estimate]:
-        return {beta: known[id(sample)] for beta, sample in zip(betas, its, strict=True)}
+        return {beta: known[id(sample)] for beta, sample in zip(betas, its, strict=False)}
 
     rows = []
     for number, row in enumerate(sweep.rows):
@@ -291,7 +291,7 @@ def score_rows(
             RowResult(
                 row=row,
                 axes=replace(row.axes, seed=sweep.seed),
-                n=0 if asd is None else len(asd.questions) or its.n,
+                n=0 if asd is None else asd.n,
                 cells=table.cells_a_row,
                 failed=sum(table.failures[number].values()),
                 missing=table.cells_a_row - table.outcomes[number],
@@ -335,12 +335,7 @@ def score_rows(
 class _Told(NamedTuple):
     """What is kept of a row's verdicts."""
 
-    n: int = 0
-    """Judgements."""
-    judged: frozenset[str] = frozenset()
-    asd: Influences | None = None
     samples: RowSamples | None = None
-    """None for a row some of whose worlds the design left out."""
     extremes: tuple[Influences, Influences] | None = None
     bounds: Bounds | None = None
 
@@ -348,21 +343,14 @@ class _Told(NamedTuple):
 def _told(its: Scored | None, betas: Sequence[float]) -> _Told:
     if its is None:
         return _Told()
-    samples, asd = None, its.asd
-    if asd and asd.questions:
-        found = its.chosen(betas)
-        jse, eas = (tuple(found[name, beta] for beta in betas) for name in ("jse", "eas"))
-        samples = RowSamples(asd, jse, eas)
-    judged = frozenset(str(its.every.questions[n]) for n in its.every.question.tolist())
-    return _Told(len(its), judged, asd, samples, its.extremes, its.bounds())
-
-
-def _less(first: Influences, second: Influences, its: _Told) -> Influences | None:
-    """First less second; None if they share no question. its: the row of the first."""
-    if not first.questions:
-        found = second.on(its.judged)
-        return first - found if found else None
-    return first - second if set(first.questions) & set(second.questions) else None
+    samples = None
+    if its.asd:
+        chosen = its.chosen(betas)
+        samples = RowSamples(
+            its.asd,
+            *(tuple(chosen[name, b] for b in betas if (name, b) in chosen) for name in MEASURES),
+        )
+    return _Told(samples, its.extremes, its.bounds())
 
 
 def _doubts(
@@ -370,12 +358,9 @@ def _doubts(
 ) -> tuple[Influences | None, ...]:
     """The samples behind the estimates of `Compliance`, in the order of its fields."""
     truth, lie = table.in_doubt(row)
-    its, alone = told[row], None if base in (None, row) else told[base or 0]
-    own, naive = its.extremes, alone and alone.extremes
-    return (
-        truth,
-        lie,
-        _less(lie, truth, its) if truth and lie else None,
-        _less(own[0], naive[1], its) if own and naive else None,
-        _less(own[1], naive[0], its) if own and naive else None,
-    )
+    apart = lie.less(truth) if lie else None
+    own = told[row].extremes
+    naive = told[base].extremes if base is not None and base != row else None
+    if not (own and naive):
+        return truth, lie, apart, None, None
+    return truth, lie, apart, own[0].less(naive[1]), own[1].less(naive[0])

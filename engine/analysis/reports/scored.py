@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....protocols.scores import SCORES, TIE, Compat, applicable
+from ....protocols.scores import SCORES, Compat, applicable
 from ...display.quantity import counted
 from ...errors import UsageError
 from ..findings.finding import (
@@ -23,10 +23,11 @@ from ..findings.finding import (
     span,
     word,
 )
+from ..raters import told
 from ..scoring.asd import scored
-from ..scoring.calibration import Calibration, calibration
+from ..scoring.calibration import Calibration
 from ..scoring.estimate import Estimate, Interval
-from ..scoring.inference import ErrorKind, Influences, mean_of
+from ..scoring.inference import ErrorKind, Influences
 from ..scoring.judgements import Judgements
 from ..scoring.worlds import Worlds, beta_name
 from .results import SCORE_NAMES
@@ -293,12 +294,7 @@ def _rated(
     setting: str, its: Judgements, error: ErrorKind, interval: Interval, ways: Sequence[str]
 ) -> list[RaterLine]:
     """Calibration of all verdicts of a setting."""
-    of, probs = its.verdicts()
-    if not len(of):
+    found = told(its)
+    if found is None:
         return []
-    largest = np.nanmax(probs, axis=1)
-    top = probs >= largest[:, None] - TIE
-    right = (top & its.best[of]).sum(axis=1) / top.sum(axis=1)
-    keys = {way: codes[of] for way, codes in its.clusters(ways).items()}
-    share = mean_of(right, keys, (0.0, 1.0)).estimate(error, interval)
-    return [RaterLine(setting, share, calibration(largest, right))]
+    return [RaterLine(setting, found.how_right(ways, error, interval), found.calibration)]

@@ -19,7 +19,7 @@ Stoye 2009, Econometrica 77) covers the mean that all worlds would have had, whe
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -249,7 +249,11 @@ class Scored:
             value += sign * whole * mean
             psi[inside] = sign * whole * w * (scores[inside] - mean) / w.sum()
         strata = (weight < 0).astype(np.int64)
-        return Influences(value, psi, self._by(of), self._reach(), strata, len(np.unique(of)))
+        found = Influences(value, psi, self._by(of), self._reach(), strata, len(np.unique(of)))
+        if not self.every.drawn:
+            return found
+        judged = np.unique(self.every.question[of]).tolist()
+        return replace(found, judged=frozenset(str(self.every.questions[n]) for n in judged))
 
     def _mean(self, values: Floats, counting: Flags, ends: Floats) -> Influences | None:
         """The mean of one value a judgement; of questions, where several judgements are draws of

@@ -136,7 +136,7 @@ def _apart(
 ) -> Contrast:
     """The contrast of figures that are no means over questions, paired as far as they share
     clusters; the family's decisions are still open."""
-    one, two = (samples[name] for name in names)
+    one, two = samples[names[0]].alike(samples[names[1]])
     apart = (one - two).estimate(error, interval)
     separate = math.hypot(one.estimate(error).error or 0.0, two.estimate(error).error or 0.0)
     pairing = (apart.error or 0.0) / separate if separate else 1.0
@@ -298,12 +298,19 @@ def gap_recovered(asd: Influences, naive: Influences, most: Influences) -> Estim
         return means([values.tolist()], codes, [both], interval=interval)[0]
 
     value, n, g = (own - base) / (best - base), len(rows.questions), int(codes.max()) + 1
+    found = Estimate(value, n, g, method="Fieller, CR3 t", ways=("problem",))
     gap = means(
         [(rows.values[2] - rows.values[1]).tolist()],
         codes,
         [(worst - greatest, top - least)],
     )[0]
-    sure = gap.interval is not None and (gap.interval[0] > 0 or gap.interval[1] < 0)
+    if gap.error is None and g == 1:
+        return replace(found, reason=gap.reason)
+    # Without an error it is known for certain, and so may be what is recovered of it.
+    if gap.error is None and test(value).error is None:
+        return replace(found, method="")
+    sure = gap.interval is None or gap.interval[0] > 0 or gap.interval[1] < 0
     shares = inverted(value, test) if sure else None
-    found = Estimate(value, n, g, method="Fieller, CR3 t", ways=("problem",), stated=shares)
-    return found if shares else replace(found, reason="the gap may be 0: not determined")
+    if shares is None:
+        return replace(found, reason="the gap may be 0: not determined")
+    return replace(found, stated=shares)

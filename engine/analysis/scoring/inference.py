@@ -31,7 +31,7 @@ fewest gives the degrees of freedom.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from types import MappingProxyType
@@ -89,6 +89,8 @@ class Influences:
     """Of a mean of one value a question (`of_questions`), the questions; () of any other figure."""
     values: Floats = field(default_factory=lambda: np.empty(0))
     """Their values."""
+    judged: frozenset[str] = frozenset()
+    """Of an unpaired figure of a run, the questions that it is of, none of which has a value."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", float(self.value))
@@ -99,33 +101,61 @@ class Influences:
         """The difference, question by question over those that both have; else over the judgements
         of both, of which those of one cluster are paired by it. ValueError if they share none."""
         names = [name for name in self.ways if name in other.ways]
-        if self.questions and other.questions and len(names) > 1:
-            # The judges of a question need not be those of the other row.
-            shared = set(self.questions) & set(other.questions)
-            kept = [each for row in (self, other) if (each := row.on(shared))]
-            one, two = (replace(each, questions=()) for each in kept)
-            return replace(one - two, n=len(shared))
-        if self.questions and other.questions:
-            rows = together({"first": self, "second": other})
+        one, two = self.alike(other)
+        paired = bool(one.questions and two.questions)
+        if paired and len(names) == 1:
+            rows = together({"first": one, "second": two})
             ways = {"problem": rows.keys}
             ends = ends_apart(self.ends, other.ends)
             return of_questions(rows.questions, rows.values[0] - rows.values[1], ways, ends)
         if not names:
             raise ValueError("the two estimates have no kind of cluster in common")
-        ours, theirs = self._strata(), other._strata()
+        # The judges of a question need not be those of the other row.
+        ours, theirs = one._strata(), two._strata()
         return Influences(
-            self.value - other.value,
-            np.concatenate((self.psi, -other.psi)),
-            {name: np.concatenate((self.ways[name], other.ways[name])) for name in names},
-            ends_apart(self.ends, other.ends),
+            one.value - two.value,
+            np.concatenate((one.psi, -two.psi)),
+            {name: np.concatenate((one.ways[name], two.ways[name])) for name in names},
+            ends_apart(one.ends, two.ends),
             np.concatenate((ours, theirs + ours.max() + 1)),
-            self.n + other.n,
+            len(one.questions) if paired else one.n + two.n,
+            judged=one._of | two._of,
         )
 
     def __mul__(self, factor: float) -> "Influences":
         ends = self.ends and (self.ends[0] * factor, self.ends[1] * factor)
         ends = ends and (min(ends), max(ends))
-        return replace(self, value=self.value * factor, psi=self.psi * factor, ends=ends)
+        return replace(
+            self,
+            value=self.value * factor,
+            psi=self.psi * factor,
+            ends=ends,
+            values=self.values * factor,
+        )
+
+    def alike(self, other: "Influences") -> "tuple[Influences, Influences]":
+        """Both over the questions that both have, as far as each can be told question by question.
+        ValueError if that leaves none."""
+        if self.questions == other.questions:
+            return self, other
+        ours, theirs = self._of, other._of
+        one = self.on(theirs) if self.questions and theirs else self
+        two = other.on(ours) if other.questions and ours else other
+        if one is None or two is None:
+            raise ValueError("the two figures share no question")
+        return one, two
+
+    def less(self, other: "Influences | None") -> "Influences | None":
+        """The difference; None where there is no other, or none of its questions."""
+        if other is None:
+            return None
+        alike = self.questions == other.questions or not (self._of and other._of)
+        return None if not alike and self._of.isdisjoint(other._of) else self - other
+
+    @property
+    def _of(self) -> frozenset[str]:
+        """The questions that it is of, as far as they are known."""
+        return self.judged or frozenset(self.questions)
 
     def on(self, questions: Collection[str]) -> "Influences | None":
         """The figure on some of its questions; None if it has none of them."""
@@ -391,20 +421,30 @@ def together(rows: Mapping[str, Influences]) -> Rows:
     shared = set(first.questions).intersection(*(other.questions for other in others))
     if not shared:
         raise ValueError(f"the rows {', '.join(rows)} share no question")
-    kept = [n for n, id in enumerate(first.questions) if id in shared]
+    kept = np.flatnonzero([id in shared for id in first.questions])
     ids = tuple(first.questions[n] for n in kept)
     keys, columns = first.ways["problem"][kept], []
     for name, row in rows.items():
         at = kept
         if row.questions != first.questions:
             place = {id: n for n, id in enumerate(row.questions)}
-            at = [place[id] for id in ids]
+            at = np.array([place[id] for id in ids])
         if other := np.flatnonzero(row.ways["problem"][at] != keys).tolist():
             raise ValueError(
                 f"question {ids[other[0]]} is in another group in row {name} than elsewhere"
             )
         columns.append(row.values[at])
     return Rows(ids, np.array(columns), keys)
+
+
+def averaged(figures: Iterable[Influences]) -> Influences | None:
+    """Their mean, in which each counts equally on the questions that all of them have; None without
+    a figure, or without such a question."""
+    every = list(figures)
+    summed = every[0] if every else None
+    for each in every[1:]:
+        summed = summed.less(each * -1.0) if summed else None
+    return summed * (1 / len(every)) if summed else None
 
 
 def estimates(

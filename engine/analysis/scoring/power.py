@@ -160,82 +160,32 @@ def mde(
 class Components:
     """Variances of a problem's true score, of a draw around it, and of a verdict on one draw."""
 
-    problems: int
-    draws: int
-    verdicts: int
     between: float
-    """Variance over problems; with a single draw of each, includes that over draws."""
+    """Over problems; with a single draw of each, includes that over draws."""
     within: float
-    """Variance over draws of a problem; with one verdict per draw, includes that over verdicts."""
-    verdict: float = 0.0
-    """Variance over verdicts on one draw."""
-
-    @property
-    def error(self) -> float:
-        """Variance of the mean over new problems, draws and verdicts."""
-        return self.error_with(self.problems, self.draws, self.verdicts)
-
-    @property
-    def rerun(self) -> float:
-        """Variance of the mean when the same problems are run again."""
-        each = self.within + self.verdict / self.verdicts
-        return each / (self.problems * self.draws)
-
-    @property
-    def reliability(self) -> float | None:
-        """Share of the variance of measured problem scores that is not noise; None without any."""
-        noise = self.rerun * self.problems
-        return self.between / (self.between + noise) if self.between + noise else None
-
-    def error_with(
-        self, problems: int, draws: int, verdicts: int = 1, design_effect: float = 1.0
-    ) -> float:
-        """Variance of the mean for these numbers of problems, draws of each, and verdicts per draw.
-
-        design_effect: of the clustering of problems.
-        """
-        drawn = self.within + self.verdict / verdicts
-        return (design_effect * self.between + drawn / draws) / problems
+    """Over draws of a problem; with one verdict per draw, includes that over verdicts."""
+    verdict: float
+    """Over verdicts on one draw."""
+    noise: float
+    """Of a problem's measured mean, when the same problems are run again."""
 
 
 def components(scores: Floats) -> Components:
     """Variance components of scores, problems × draws × verdicts per draw.
 
     The variance of a level with a single unit cannot be separated from that of the level above, and
-    counts there. ValueError for fewer than two problems, or for a single draw and verdict of each.
+    counts there. ValueError for fewer than two problems.
     """
-    n, k, j = _shape(scores)
-    means, of_draws, of_verdicts = _squares(scores)
-    solved = _solved(float(means.var(ddof=1)), of_draws.mean(), of_verdicts.mean(), k, j)
-    return Components(n, k, j, *map(float, solved))
-
-
-def _squares(scores: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean of each problem, variance of its draws, and variance of the verdicts on them."""
-    of_draw = scores.mean(axis=2)
-    _, k, j = scores.shape
-    draws = of_draw.var(axis=1, ddof=1) if k > 1 else np.zeros(len(scores))
-    verdicts = scores.var(axis=2, ddof=1).mean(axis=1) if j > 1 else np.zeros(len(scores))
-    return of_draw.mean(axis=1), draws, verdicts
-
-
-def _solved(
-    spread: Floats | float, draws: Floats | float, verdicts: Floats | float, k: int, j: int
-) -> tuple[Floats, Floats, Floats]:
-    """between, within, verdict: each mean square minus the part from the level nested in it."""
-    noise = draws if k > 1 else verdicts / j
-    within = np.maximum(0.0, draws - verdicts / j) if k > 1 else np.zeros_like(draws)
-    return np.maximum(0.0, spread - noise / k), within, np.asarray(verdicts, dtype=np.float64)
-
-
-def _shape(scores: Floats) -> tuple[int, int, int]:
     n, k, j = scores.shape
-    if n < 2 or k * j < 2:
-        raise ValueError(
-            f"variance components need two problems, and two draws or verdicts of each: there are "
-            f"{n} problems, {k} draws and {j} verdicts"
-        )
-    return n, k, j
+    if n < 2:
+        raise ValueError(f"variance components need two problems, and there is {n}")
+    of_draw = scores.mean(axis=2)
+    spread = float(of_draw.mean(axis=1).var(ddof=1))
+    verdict = float(scores.var(axis=2, ddof=1).mean()) if j > 1 else 0.0
+    drawn = float(of_draw.var(axis=1, ddof=1).mean()) if k > 1 else verdict / j
+    within = max(0.0, drawn - verdict / j) if k > 1 else 0.0
+    noise = (within + verdict / j) / k
+    return Components(max(0.0, spread - drawn / k), within, verdict, noise)
 
 
 def design_effect(values: Floats, of: Places) -> float:

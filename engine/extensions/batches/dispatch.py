@@ -15,7 +15,7 @@ from ....cache.cache import Cache
 from ...errors import BatchRefused, Halt, InvalidRequest, ModelNotFound, ProviderDown, UsageError
 from ...models.accounting.prices import Price
 from ...models.router import Models
-from ...providers.catalogue import batch_wire
+from ...providers.connecting import batch_wire
 from ...providers.fault import ErrorAnswer
 from ...run.listing import is_run
 from ...system.files import unwritable

@@ -25,7 +25,8 @@ from ....cache.store import Reader
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Verdict
 from ...analysis.reports.results import RowResult, collect
-from ...run.lookup import Parts, rows_that_fit
+from ...run.listing import Parts
+from ...run.lookup import rows_that_fit
 from ...run.reader import Place, RunReader
 from ...run.record.values import NotRun, RecordedCall, RecordedCell
 from ...sweep.grid import GridRow

@@ -312,7 +312,7 @@ class Desk(Provider):
         history = self.history.of[rater.name]
         address = history.given.get(ticket)
         if address is None:
-            raise NotTheirs("This is not on your desk.")
+            raise NotTheirs("This task is not yours.")
         if history.withdrawn:
             raise NotTheirs(LEFT)
         holder = self.history.holder.get(address)

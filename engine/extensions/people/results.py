@@ -1,12 +1,14 @@
 """What people judged, as lines that `oversight measure judgements` reads: one a rater and task."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from ...analysis.scoring.judgements import Judgement
 from ...run.reader import RunReader
 from .journal import PERSONS, BeliefBefore, TaskAnswered, Withdrawn, read_journal
 from .plan import read_plan
@@ -23,17 +25,17 @@ def withdrawn(run: Path) -> set[str]:
     return {event.rater for event in read_journal(run) if isinstance(event, Withdrawn)}
 
 
-def judgements(run: Path) -> Iterator[bytes]:
-    """JSON Lines of all probabilities that were given of a problem's answers, in the order of the
-    journal; without those of raters who withdrew. RunFolderError.
+def judged(run: Path) -> Iterator[tuple[TaskAnswered, Judgement]]:
+    """All probabilities that were given of a problem's answers, in the order of the journal;
+    without those of raters who withdrew. RunFolderError.
 
-    A transcript of a finished run names its row as `setting`, and the answer argued for as the
-    world; of a sweep with people in its seats, whose report has its rows, there is the verdict.
+    A transcript of a finished run names its row as `setting`, and was judged in the world of the
+    answer argued for; of a sweep with people in its seats, whose report has its rows, there is the
+    verdict.
     """
-    reader = RunReader(run)
     about = {task.task: task for task in read_plan(run / PERSONS)}
     problems = {}
-    for problem in reader.problems:
+    for problem in RunReader(run).problems:
         digest, order = answer_digests(problem.question)
         problems[digest] = problem, order
     gone, first = withdrawn(run), dict[tuple[str, str], tuple[float, ...]]()
@@ -47,23 +49,43 @@ def judgements(run: Path) -> Iterator[bytes]:
         problem, order = problems[event.problem]
         labels = [answer.label for answer in problem.question.answers]
         places = [event.order.index(answer) for answer in order]
+        probs, before = event.probs, first.get((event.rater, event.task))
+        verdict = tuple(probs[at] for at in places)
+        task = about.get(event.task)
+        worlds = tuple(verdict if task is None or task.side == label else () for label in labels)
+        keys = {"judge": event.rater, "labels": dumps(labels)}
+        keys |= {"group": problem.group} if problem.group else {}
+        keys |= {"setting": task.row} if task else {}
+        yield (
+            event,
+            Judgement(
+                problem.id,
+                problem.values,
+                worlds,
+                keys,
+                tuple(before[at] for at in places) if before else None,
+                task is None,
+            ),
+        )
 
-        def told(
-            probs: tuple[float, ...], labels: list[str] = labels, places: list[int] = places
-        ) -> dict[str, float]:
-            return {label: probs[at] for label, at in zip(labels, places, strict=True)}
+
+def judgements(run: Path) -> Iterator[bytes]:
+    """`judged` as JSON Lines, with pseudonyms for raters."""
+    identity = RunReader(run).manifest.identity
+    for event, its in judged(run):
+        labels: list[str] = loads(its.keys["labels"])
+
+        def told(probs: Sequence[float], labels: Sequence[str] = labels) -> dict[str, float]:
+            return dict(zip(labels, probs, strict=True))
 
         line: dict[str, Any] = {
-            "id": problem.id,
-            "values": dict(zip(labels, problem.values, strict=True)),
-            "judge": pseudonym(reader.manifest.identity, event.rater),
+            "id": its.question,
+            "values": told(its.values),
+            "judge": pseudonym(identity, event.rater),
+            **{key: its.keys[key] for key in ("group", "setting") if key in its.keys},
         }
-        if problem.group:
-            line["group"] = problem.group
-        if before := first.get((event.rater, event.task)):
-            line["first"] = told(before)
-        if task := about.get(event.task):
-            line |= {"setting": task.row, "worlds": {task.side: told(event.probs)}}
-        else:
-            line["verdict"] = told(event.probs)
+        if its.first:
+            line["first"] = told(its.first)
+        worlds = {label: told(p) for label, p in zip(labels, its.worlds, strict=True) if p}
+        line |= {"verdict": worlds[labels[0]]} if its.everywhere else {"worlds": worlds}
         yield orjson.dumps(line) + b"\n"

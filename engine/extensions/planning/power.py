@@ -5,8 +5,8 @@ range of the score allows. Formulas: `oversight.engine.analysis.scoring.power`.
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -15,15 +15,18 @@ import numpy as np
 
 from ....cache.store import Reader
 from ....protocols.judges.redrawn import Redrawn
+from ....protocols.question import Problem
 from ....protocols.scores import RANGES
+from ...analysis.catalogue import Analysis
 from ...analysis.findings.finding import Finding, Part, number, people, plain
 from ...analysis.judged import table_spread
+from ...analysis.pairs import read_pair
+from ...analysis.reports.formats import above_0
 from ...analysis.reports.results import SCORE_NAMES
 from ...analysis.rows import RunRows, cluster, one_pair_meant, row_names
 from ...analysis.scoring.arrays import Floats
 from ...analysis.scoring.estimate import Ends
 from ...analysis.scoring.power import (
-    Components,
     Spread,
     components,
     design_effect,
@@ -34,7 +37,9 @@ from ...analysis.scoring.worlds import Worlds, asd_ends
 from ...errors import UsageError
 from ...models.accounting.prices import PriceList
 from ...run.loaded_sweep import LoadedSweep
+from ...sweep.grid import Grid
 from ...sweep.rows import Row, row_of
+from ...system.flags import flag
 from .estimate import Cost, plan_sweep
 
 SpreadSource: TypeAlias = Literal["pilot", "worst case"]
@@ -56,9 +61,10 @@ class Purchase:
     questions: int
     guarded: int
     """Questions with which the guard finds the difference, too."""
-    calls: int
-    cost: Cost | None
-    """Cost of these questions and draws for the two rows; None if a price is unknown."""
+    calls: int | None = None
+    """Of these questions and draws for the two rows; None where no sweep is planned."""
+    cost: Cost | None = None
+    """None if a price is unknown, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,96 @@ class PowerPlan:
 
 
 def _price(purchase: Purchase) -> tuple[float, int]:
-    return (purchase.cost.likely if purchase.cost else 0.0, purchase.calls)
+    drawn = purchase.questions * purchase.draws * purchase.verdicts
+    return (purchase.cost.likely if purchase.cost else 0.0, purchase.calls or drawn)
+
+
+def _chance(given: float | str) -> float:
+    if not 0 < (number := float(given)) < 1:
+        raise ValueError(f"{given} does not lie between 0 and 1")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Power(Analysis):
+    """Print how many problems and draws it takes to find a difference between two rows of RUN."""
+
+    contrast: str | None = flag("The two rows to tell apart; with --mde.", metavar="'A - B'")
+    difference: float | None = flag(
+        "Smallest difference of their ASD to detect.",
+        name="--mde",
+        read=above_0,
+        metavar="DIFFERENCE",
+    )
+    power: float = flag(
+        "Chance of finding a difference of that size.", default=0.8, read=_chance, metavar="CHANCE"
+    )
+
+    def __post_init__(self) -> None:
+        if (self.contrast is None) != (self.difference is None):
+            raise UsageError("--contrast 'A - B' and --mde X belong together")
+
+    @property
+    def words(self) -> tuple[str, str]:
+        if self.contrast is None:
+            raise UsageError("the two rows to tell apart: --contrast 'A - B' --mde X")
+        return read_pair(self.contrast)
+
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        first, second = one_pair_meant(*self.words, run.sweep.rows, run.names)
+        spread, questions = pilot_spread(run, first, second, score)
+        names = (run.names[first], run.names[second])
+        verdicts = verdict_scores(run, first, score)[1].shape[2]
+        size = questions_a_cluster(run.sweep.problems)
+        pilot = Pilot("pilot", questions, spread, size)
+        return power_finding(self.designs(names, run.sweep, pilot, verdicts, score))
+
+    def designs(
+        self, names: tuple[str, str], sweep: Grid, pilot: "Pilot", verdicts: int, score: str
+    ) -> PowerPlan:
+        """The designs that detect the difference, without what they cost. verdicts: a draw, as the
+        sweep has them."""
+        ends = difference_ends((problem.values for problem in sweep.problems), score)
+        difference, spread, power = self.difference or 0.0, pilot.spread, self.power
+        if not ends[0] < difference < ends[1]:
+            raise UsageError(
+                f"--mde {difference:g}: no two rows can differ by more than {ends[1]:g} in this "
+                "score"
+            )
+        purchases = []
+        for draws, each in product(
+            DRAWS if spread.separated else (sweep.draws,),
+            VERDICTS if spread.judged else (verdicts,),
+        ):
+            needed, guarded = (
+                questions_needed(
+                    spread, difference, draws=(draws, draws), verdicts=each, power=power,
+                    size=pilot.size, ends=its,
+                )
+                for its in (None, ends)
+            )  # fmt: skip
+            purchases.append(Purchase(draws, each, needed, guarded))
+        n, drawn = len(sweep.problems), (sweep.draws, sweep.draws)
+        least = mde(spread, n, draws=drawn, verdicts=verdicts, power=power, clusters=n / pilot.size)
+        return PowerPlan(
+            *names, difference, power, score, pilot.source, pilot.questions, spread, least,
+            tuple(purchases),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """Where the spread of a difference is from."""
+
+    source: SpreadSource
+    questions: int
+    spread: Spread
+    size: float
+    """Questions a cluster."""
+
+
+def questions_a_cluster(problems: Sequence[Problem]) -> float:
+    return len(problems) / len(set(map(cluster, problems)))
 
 
 def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[Spread, int]:
@@ -94,7 +189,9 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
     separated from that of the level above, and counts there, so the value of buying more units is
     never overstated. UsageError for fewer than two questions that both rows have complete.
     """
-    ours, theirs = (_by_question(pilot, row, score) for row in (first, second))
+    ours, theirs = (
+        dict(zip(*verdict_scores(pilot, row, score), strict=True)) for row in (first, second)
+    )
     shared = [id for id in ours if id in theirs]
     if len(shared) < 2:
         raise UsageError(
@@ -104,9 +201,8 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
     one, two = (np.array([scores[id] for id in shared]) for scores in (ours, theirs))
     apart = one.mean(axis=(1, 2)) - two.mean(axis=(1, 2))
     effect = design_effect(apart, pilot.clusters(shared))
-    parts = [_parts(each) for each in (one, two)]
-    noise = sum(each.rerun * each.problems for each in parts)
-    between = max(0.0, float(apart.var(ddof=1)) - noise)
+    parts = [components(each) for each in (one, two)]
+    between = max(0.0, float(apart.var(ddof=1)) - sum(each.noise for each in parts))
     return (
         Spread(
             between,
@@ -120,16 +216,6 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
     )
 
 
-def _by_question(run: RunRows, row: int, score: str) -> dict[str, Floats]:
-    return dict(zip(*verdict_scores(run, row, score), strict=True))
-
-
-def _parts(scores: Floats) -> Components:
-    """Components; with a single draw and verdict, all noise counts as between questions."""
-    n, k, j = scores.shape
-    return components(scores) if k * j > 1 else Components(n, 1, 1, 0.0, 0.0)
-
-
 def difference_ends(problems: Iterable[tuple[float, ...]], score: str) -> Ends:
     """The lowest and highest possible difference of two mean ASDs. problems: the answer values of
     each problem."""
@@ -140,96 +226,45 @@ def difference_ends(problems: Iterable[tuple[float, ...]], score: str) -> Ends:
 
 async def power_plan(
     opened: LoadedSweep,
-    words: tuple[str, str],
-    difference: float,
+    how: Power,
     store: Reader | None,
     prices: PriceList,
     *,
     pilot: RunRows | Path | None = None,
     score: str = "brier",
-    power: float = 0.8,
 ) -> PowerPlan:
-    """Plan the designs that detect `difference` between two rows of a sweep.
+    """Plan the designs that detect the difference between two rows of a sweep, with their costs.
 
     pilot: a run with these rows, or a judgement table with settings of these names.
 
     UsageError if the words match no contrast of the sweep or of the pilot, or several.
     """
-    sweep = opened.sweep
+    sweep, words = opened.sweep, how.words
     names = row_names(sweep.rows)
     first, second = one_pair_meant(*words, sweep.rows, names)
     rows = (sweep.rows[first], sweep.rows[second])
-    source: SpreadSource = "worst case"
-    size = len(sweep.problems) / len(set(map(cluster, sweep.problems)))
-    ends = difference_ends((problem.values for problem in sweep.problems), score)
+    size = questions_a_cluster(sweep.problems)
     if isinstance(pilot, Path):
-        source = "pilot"
         spread, questions, size = table_spread(pilot, words, score)
+        known = Pilot("pilot", questions, spread, size)
     elif pilot is not None:
-        source = "pilot"
-        pilot_rows = _in_pilot(pilot, rows, words)
-        spread, questions = pilot_spread(pilot, *pilot_rows, score)
+        spread, questions = pilot_spread(pilot, *_in_pilot(pilot, rows, words), score)
+        known = Pilot("pilot", questions, spread, size)
     else:
-        spread = Spread(ends[1] ** 2)
-        questions = len(sweep.problems)
-    if not ends[0] < difference < ends[1]:
-        raise UsageError(
-            f"--mde {difference:g}: no two rows can differ by more than {ends[1]:g} in this score"
-        )
-    present_verdicts = _verdicts(rows[0])
+        _, most = difference_ends((problem.values for problem in sweep.problems), score)
+        known = Pilot("worst case", len(sweep.problems), Spread(most**2), size)
+    found = how.designs((names[first], names[second]), sweep, known, _verdicts(rows[0]), score)
     purchases = []
-    for draws, verdicts in product(
-        DRAWS if spread.separated else (sweep.draws,),
-        VERDICTS if spread.judged else (present_verdicts,),
-    ):
-        needed, guarded = (
-            questions_needed(
-                spread,
-                difference,
-                draws=(draws, draws),
-                verdicts=verdicts,
-                power=power,
-                size=size,
-                ends=its,
-            )
-            for its in (None, ends)
-        )
-        variant_rows = tuple(_judged_again(row, verdicts) if spread.judged else row for row in rows)
-        variant = replace(opened, sweep=replace(sweep, rows=variant_rows, draws=draws))
+    for each in found.purchases:
+        judged = known.spread.judged
+        its = tuple(_judged_again(row, each.verdicts) if judged else row for row in rows)
+        variant = replace(opened, sweep=replace(sweep, rows=its, draws=each.draws))
         plan = await plan_sweep(variant, store, prices)
-        scale = needed / len(sweep.problems)
-        cost = plan.cost
-        purchases.append(
-            Purchase(
-                draws,
-                verdicts,
-                needed,
-                guarded,
-                math.ceil(plan.total("calls") * scale),
-                cost and Cost(cost.low * scale, cost.likely * scale, cost.high * scale),
-            )
-        )
-    n = len(sweep.problems)
-    detectable = mde(
-        spread,
-        n,
-        draws=(sweep.draws, sweep.draws),
-        verdicts=present_verdicts,
-        power=power,
-        clusters=n / size,
-    )
-    return PowerPlan(
-        names[first],
-        names[second],
-        difference,
-        power,
-        score,
-        source,
-        questions,
-        spread,
-        detectable,
-        tuple(purchases),
-    )
+        scale = each.questions / len(sweep.problems)
+        cost = plan.cost and Cost(*(scale * part for part in astuple(plan.cost)))
+        calls = math.ceil(plan.total("calls") * scale)
+        purchases.append(replace(each, calls=calls, cost=cost))
+    return replace(found, purchases=tuple(purchases))
 
 
 def _in_pilot(pilot: RunRows, rows: tuple[Row, Row], words: tuple[str, str]) -> tuple[int, int]:
@@ -290,13 +325,13 @@ def power_finding(plan: PowerPlan) -> Finding:
         notes.append("with judges of the kind redrawn, it tells what more verdicts are worth.")
     marked = plan.cheapest if len(plan.purchases) > 1 else None
     judged = len({each.verdicts for each in plan.purchases}) > 1
+    planned = any(each.calls is not None for each in plan.purchases)
     columns = [
         number("draws", "draws"),
         *[number("verdicts", "verdicts")] * judged,
         number("problems", "questions"),
         number("guarded", "guarded"),
-        number("calls", "calls"),
-        number("$ likely", "cost.likely", ",.2f"),
+        *[number("calls", "calls"), number("$ likely", "cost.likely", ",.2f")] * planned,
         people("", lambda each: "cheapest" if each == marked else ""),
     ]
     title = (

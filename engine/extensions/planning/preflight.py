@@ -26,7 +26,8 @@ from ...providers.capabilities import (
     default_endpoint,
     reached_abilities,
 )
-from ...providers.catalogue import connect, entry, provider_of
+from ...providers.catalogue import entry, provider_of
+from ...providers.connecting import connect
 from ...providers.limit_headers import HeaderLimits
 from ...providers.local_server import local_server
 from ...providers.model_facts import model_facts

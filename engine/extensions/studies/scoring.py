@@ -5,10 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-import numpy as np
 import orjson
 
 from ....protocols.datasets.study import (
@@ -20,7 +18,6 @@ from ....protocols.datasets.study import (
 )
 from ....protocols.errors import DatasetError
 from ....protocols.question import LABELS, Problem
-from ....protocols.scores import TIE, accuracy, brier
 from ...analysis.findings.finding import (
     Column,
     Finding,
@@ -31,19 +28,16 @@ from ...analysis.findings.finding import (
     program,
     word,
 )
+from ...analysis.raters import Beside, Both, Probs, Told, beside, raters, told
 from ...analysis.reports.scored import where
-from ...analysis.scoring.agreement import Agreement, krippendorff_alpha, shrunk
-from ...analysis.scoring.calibration import Calibration, calibration
+from ...analysis.scoring.agreement import Agreement, krippendorff_alpha
 from ...analysis.scoring.estimate import Estimate
-from ...analysis.scoring.inference import mean_of
 from ...analysis.scoring.judgements import Judgement, Judgements
 from ...errors import UsageError
 from ...system.files import read_bounded
 from .draft import INFO
 
 MAX_INFO = 2**22
-
-Probs = tuple[float, ...]
 
 
 def is_study(path: Path) -> bool:
@@ -108,15 +102,16 @@ def judged_in(data: StudyData, mode: str = "") -> list[Judged]:
     return found
 
 
-def as_lines(judged: Sequence[Judged]) -> Iterator[Judgement]:
+def as_lines(judged: Sequence[Judged], rounds: int | None = None) -> Iterator[Judgement]:
     """Judgements as `oversight measure judgements FILE` reads them. A world that the design did not
-    fill was not run."""
+    fill was not run. rounds: what was believed after so many; at the end unless given."""
     for n, each in enumerate(judged, 1):
         answers = each.problem.question.answers
         argued = each.held.argued
         side = None if argued is None else each.held.order[LABELS.index(argued)]
+        verdict = each.verdict if rounds is None else each.after(rounds)
         worlds = tuple(
-            each.verdict if side in (None, answer_digest(answer.text)) else () for answer in answers
+            verdict if side in (None, answer_digest(answer.text)) else () for answer in answers
         )
         first = each.beliefs[0]
         people = [name for seat, name in sorted(each.held.speakers.items()) if seat != "Judge"]
@@ -191,125 +186,40 @@ class Step:
 
 def trajectory(judged: Sequence[Judged]) -> Iterator[Step]:
     """Round by round, setting by setting."""
-    for setting, its in _by_setting(judged):
-        rounds = max(each.beliefs[-1][0] for each in its)
-        keys = {"problem": np.array([each.problem.group or each.problem.id for each in its])}
-        first = np.array([_right(each, each.beliefs[0][1]) for each in its])
-        for k in range(rounds + 1):
-            probs = [each.after(k) for each in its]
-            scores = [brier(p, each.problem.best) for p, each in zip(probs, its, strict=True)]
-            right = np.array([_right(each, p) for p, each in zip(probs, its, strict=True)])
+    settings: dict[str, list[Judged]] = defaultdict(list)
+    for each in judged:
+        settings[each.held.setting].append(each)
+    for setting, its in settings.items():
+        first = _told(its, 0).right
+        for k in range(max(each.beliefs[-1][0] for each in its) + 1):
+            now = _told(its, k)
             yield Step(
                 setting,
                 k,
                 len(its),
                 sum(each.beliefs[-1][0] > k for each in its),
-                mean_of(scores, keys, (-2.0, 0.0)).estimate(),
-                float(right.mean()),
-                int(((first == 0) & (right == 1)).sum()),
-                int(((first == 1) & (right == 0)).sum()),
+                now.how_good(),
+                float(now.right.mean()),
+                int(((first == 0) & (now.right == 1)).sum()),
+                int(((first == 1) & (now.right == 0)).sum()),
             )
 
 
-def _by_setting(judged: Sequence[Judged]) -> list[tuple[str, list[Judged]]]:
-    found: dict[str, list[Judged]] = defaultdict(list)
-    for each in judged:
-        found[each.held.setting].append(each)
-    return list(found.items())
+def _told(judged: Sequence[Judged], rounds: int | None = None) -> Told:
+    found = told(Judgements.of(as_lines(judged, rounds)))
+    assert found, "every judgement of a study has a verdict"
+    return found
 
 
-def _right(each: Judged, probs: Probs) -> float:
-    return accuracy(probs, each.problem.best)
-
-
-@dataclass(frozen=True, slots=True)
-class Rater:
-    """One judge of a study."""
-
-    judge: str
-    n: int
-    right: float
-    score: float
-    """Mean Brier score of the truth."""
-    shrunk: float
-    """`score`, shrunk towards the mean of all raters by its share of noise (empirical Bayes)."""
-    calibration: Calibration
-
-
-def raters(judged: Sequence[Judged]) -> list[Rater]:
-    """Every judge, the best by the shrunk score first."""
-    by_judge: dict[str, list[Judged]] = defaultdict(list)
-    for each in judged:
-        by_judge[each.row.judge].append(each)
-    scores = {
-        judge: np.array([brier(each.verdict, each.problem.best) for each in its])
-        for judge, its in by_judge.items()
-    }
-    every = np.concatenate(list(scores.values()))
-    within = float(
-        sum(((s - s.mean()) ** 2).sum() for s in scores.values()) / max(len(every) - len(scores), 1)
-    )
-    means = np.array([s.mean() for s in scores.values()])
-    chance = np.array([within / len(s) for s in scores.values()])
-    drawn = shrunk(means, chance, float(every.mean()))
-    found = []
-    for (judge, its), mean, score in zip(by_judge.items(), means, drawn, strict=True):
-        right = np.array([_right(each, each.verdict) for each in its])
-        largest = np.array([max(each.verdict) for each in its])
-        found.append(
-            Rater(
-                judge,
-                len(its),
-                float(right.mean()),
-                float(mean),
-                float(score),
-                calibration(largest, right),
-            )
-        )
-    return sorted(found, key=lambda rater: (-rater.shrunk, -rater.n))
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """Judges of two modes on the same conversations."""
-
-    first: str
-    second: str
-    conversations: int
-    judgements: int
-    """Number of judgements of the second mode."""
-    apart: float
-    """Mean distance of P(truth), from the mean of the second mode's judges."""
-    same: float
-    """Share of conversations on which both find the same answer likeliest; a tie is none."""
-    correlation: float | None
-    first_score: float
-    second_score: float
-
-
-def beside(one: Sequence[Judged], other: Sequence[Judged], names: tuple[str, str]) -> Beside | None:
-    """The two on the conversations that both judged; None without any."""
+def besides(one: Sequence[Judged], other: Sequence[Judged], names: tuple[str, str]) -> list[Beside]:
+    """The two on the conversations that both judged; none without any."""
     ours = {each.held.id: each for each in one}
-    theirs: dict[str, list[Judged]] = defaultdict(list)
+    theirs: dict[str, list[Probs]] = defaultdict(list)
     for each in other:
         if each.held.id in ours:
-            theirs[each.held.id].append(each)
-    if not theirs:
-        return None
-    best = {id: ours[id].problem.best for id in theirs}
-    mine = np.array([ours[id].verdict[best[id]] for id in theirs])
-    means = np.array([fmean(j.verdict[best[id]] for j in its) for id, its in theirs.items()])
-    spread = len(mine) > 1 and mine.std() > 0 and means.std() > 0
-    return Beside(
-        *names,
-        len(theirs),
-        sum(map(len, theirs.values())),
-        float(np.abs(mine - means).mean()),
-        float(((mine > 0.5 + TIE) == (means > 0.5 + TIE)).mean()),
-        float(np.corrcoef(mine, means)[0, 1]) if spread else None,
-        fmean(brier(ours[id].verdict, best[id]) for id in theirs),
-        fmean(fmean(brier(j.verdict, best[id]) for j in its) for id, its in theirs.items()),
-    )
+            theirs[each.held.id].append(each.verdict)
+    pairs = [Both(ours[id].problem, ours[id].verdict, its) for id, its in theirs.items()]
+    return [beside(*names, pairs)] if pairs else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,15 +263,17 @@ def raters_part(judged: Sequence[Judged]) -> Part:
     columns: list[Column] = [
         word("judge", "judge"),
         number("n", "n"),
-        number("right", "right", ".3f"),
-        change("Brier", "score", 4),
+        number("right", "right.value", ".3f", key="right"),
+        change("Brier", "score.value", 4, key="score"),
         change("shrunk", "shrunk", 4),
         number("calibration error", "calibration.error", ".4f"),
         number("debiased", "calibration.debiased_error", ".4f"),
         change("overconfident", "calibration.overconfidence", 4),
     ]
     notes = ("shrunk: drawn to the mean of all by as much as it is chance; ranked by it.",)
-    return Part("judges", "judges of the study", columns, raters(judged), notes)
+    lines = raters(Judgements.of(as_lines(judged)))
+    lines.sort(key=lambda rater: (-rater.shrunk, -rater.n))
+    return Part("judges", "judges of the study", columns, lines, notes)
 
 
 def study_agreement(folder: Path) -> Finding:
@@ -373,17 +285,17 @@ def study_agreement(folder: Path) -> Finding:
     afterwards = [each for its in others.values() for each in its]
     pairs = [("included", "others", live, afterwards)]
     pairs += [("included", mode, live, its) for mode, its in others.items()] * (len(others) > 1)
-    found = [line for a, b, one, two in pairs if (line := beside(one, two, (a, b)))]
+    found = [line for a, b, one, two in pairs for line in besides(one, two, (a, b))]
     columns: list[Column] = [
         word("judges", "first", key="first"),
         word("against", "second", key="second"),
-        number("conversations", "conversations"),
+        number("conversations", "transcripts", key="conversations"),
         number("judgements", "judgements"),
         number("apart", "apart", ".4f"),
         number("same side", "same", ".4f"),
         number("correlation", "correlation", ".4f"),
-        change("Brier", "first_score", 4),
-        change("Brier, others", "second_score", 4),
+        change("Brier", "first_score.value", 4, key="first_score"),
+        change("Brier, others", "second_score.value", 4, key="second_score"),
     ]
     parts = (
         raters_part(live),
@@ -405,18 +317,8 @@ def study_agreement(folder: Path) -> Finding:
 
 
 def _mode_part(mode: str, judged: Sequence[Judged]) -> Part:
-    keys = {"problem": np.array([each.problem.group or each.problem.id for each in judged])}
-
-    def mean(values: Sequence[float], ends: tuple[float, float]) -> Estimate:
-        return mean_of(values, keys, ends).estimate()
-
-    line = _Mode(
-        mode,
-        len(judged),
-        mean([_right(each, each.verdict) for each in judged], (0.0, 1.0)),
-        mean([brier(each.beliefs[0][1], each.problem.best) for each in judged], (-2.0, 0.0)),
-        mean([brier(each.verdict, each.problem.best) for each in judged], (-2.0, 0.0)),
-    )
+    first, last = _told(judged, 0), _told(judged)
+    line = _Mode(mode, len(judged), last.how_right(), first.how_good(), last.how_good())
     columns = [
         word("mode", "mode"),
         number("n", "n"),

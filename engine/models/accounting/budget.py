@@ -5,11 +5,17 @@ It is in dollars, or in tokens, each of which counts one, where no price is know
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ....cache.reply import Usage
 from ...display.quantity import short
-from ...tokens import TokenEstimate
+from .ledger import Ledger
 from .prices import TOKEN, Price, PriceList, charged
+from .quarantine import Quarantine
+
+if TYPE_CHECKING:
+    from ...tokens import TokenEstimate
 
 
 class Budget:
@@ -80,6 +86,18 @@ class Budget:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """Ledger, prices, budget and quarantine, which all models of a run share."""
+
+    ledger: Ledger
+    prices: PriceList
+    budget: Budget | None = None
+    """None: no cap."""
+    quarantine: Quarantine | None = None
+    """None: malformed bodies are not kept."""
+
+
 def dollars(amount: float) -> str:
     """`$12.30`; four decimals below a dollar, so that the cost of a call is not rounded to 0."""
     return f"${amount:.2f}" if amount == 0 or amount >= 1 else f"${amount:.4f}"
@@ -93,7 +111,7 @@ class ModelBudget:
         self._price = price
         self._dearest = 0.0
 
-    def worst(self, demand: TokenEstimate) -> float:
+    def worst(self, demand: "TokenEstimate") -> float:
         """Maximum dollars for a call: no cached input, and all of max_tokens; at least the dearest
         bill that was above its own maximum, since vendors may bill more than max_tokens."""
         return max(self._price.worst(demand.max_input, demand.max_output), self._dearest)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
-from ....cache.call import Call
 from ....cache.reply import Outcome, Reply, Usage
 from ...errors import (
     EngineError,
@@ -14,7 +13,6 @@ from ...errors import (
     OutcomeUnknown,
     UnrecognizedReply,
 )
-from ...tokens import CAUTION, prompt_tokens
 from .latency import Latency, Stopwatch, sum_latency
 from .prices import Price, charged
 
@@ -133,15 +131,11 @@ class Page:
         self.in_flight = self.batches = self.unpriced = 0
         self.stopwatch = Stopwatch()
 
-    def begun(self, call: Call) -> float:
-        """Enter a request that is sent; returns its maximum cost in dollars, 0 if unpriced."""
-        worst = 0.0
-        if self.price is not None:
-            worst = self.price.worst(CAUTION * prompt_tokens(call), call.max_tokens)
+    def begun(self, worst: float) -> None:
+        """Enter a request that is sent. worst: its maximum cost in dollars, 0 if unpriced."""
         self.in_flight += 1
         self.at_risk += worst
         self.entered(self)
-        return worst
 
     def ended(self, worst: float) -> None:
         """Enter that a request is back, whatever came of it."""

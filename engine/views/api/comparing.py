@@ -13,6 +13,7 @@ from ...analysis.scoring.contrasts import Family
 from ...analysis.scoring.estimate import Interval
 from ...errors import UsageError
 from ...run.listing import folder_named
+from ...system.flags import check_flags
 from .library import Report
 
 Compares: TypeAlias = Report | Path | str
@@ -59,7 +60,9 @@ def measure(run: Compares, name: str, *, score: str = "brier", **settings: Any) 
     known = [each.name for each in fields(kind)]  # type: ignore[arg-type]  # a dataclass by contract
     if unknown := [each for each in settings if each not in known]:
         raise UsageError(f"{name} has no setting {unknown[0]!r}; there are {', '.join(known)}")
-    return kind(**settings).sourced(rows, score)
+    asked = kind(**settings)
+    check_flags(asked)
+    return asked.sourced(rows, score)
 
 
 def _rows(run: Compares) -> RunRows:

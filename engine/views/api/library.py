@@ -25,9 +25,9 @@ from ...display.console import PrintableConsole
 from ...display.progress import console as stderr
 from ...errors import Halt, Interrupted
 from ...run.execution import execute
-from ...run.listing import folder_named
+from ...run.listing import Parts, folder_named
 from ...run.loaded_sweep import LoadedSweep
-from ...run.lookup import Parts, fullest, locate, worlds_of
+from ...run.lookup import fullest, locate, worlds_of
 from ...run.observer import ProgressDisplay
 from ...run.reader import Place, RunReader
 from ...run.run import Run

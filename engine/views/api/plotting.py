@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...analysis.pictures.drawing import caption, pictured
-from ...run.listing import folder_named
-from ...run.lookup import Parts
+from ...run.listing import Parts, folder_named
 from ...run.reader import RunReader
 from .library import Report
 

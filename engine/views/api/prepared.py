@@ -4,7 +4,6 @@ import os
 from dataclasses import fields
 
 from ...run.loaded_sweep import LoadedSweep, load_sweep
-from ...run.parts import SweepPart
 from ...run.settings import TAGS_VARIABLE, FolderSettings, RunSettings, tags_for_all
 from ...sweep.sweepfile import SweepFile
 
@@ -20,5 +19,8 @@ def run_settings(settings: FolderSettings) -> RunSettings:
 def prepared(file: SweepFile, settings: RunSettings) -> tuple[LoadedSweep, RunSettings]:
     """A sweep with the settings of its run. UsageError for what does not fit the sweep, or each
     other."""
-    part = SweepPart.read(settings.part).of(file) if settings.part else file
-    return load_sweep(part), run_settings(settings)
+    if settings.part:
+        from ...run.parts import SweepPart
+
+        file = SweepPart.read(settings.part).of(file)
+    return load_sweep(file), run_settings(settings)

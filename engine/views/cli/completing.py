@@ -15,7 +15,6 @@ from ...display.quantity import counted
 from ...errors import EngineError
 from ...run.listing import RUNS, folder_named, is_run, newest_first, run_folders
 from ...run.manifest import read_manifest
-from ...run.reader import RunReader
 
 MAX_CELLS_OFFERED = 100
 """Maximum number of cells offered; a run may have a million."""
@@ -66,12 +65,16 @@ def cells(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 
 
 def _problems(run: Path, beginning: str) -> Iterator[CompletionItem]:
+    from ...run.reader import RunReader
+
     for problem in RunReader(run).problems:
         if problem.id.startswith(beginning):
             yield CompletionItem(problem.id, help=" ".join(problem.question.text.split())[:60])
 
 
 def _cells(run: Path, beginning: str) -> Iterator[CompletionItem]:
+    from ...run.reader import RunReader
+
     for record in RunReader(run).outcomes():
         if record.cell.startswith(beginning):
             yield CompletionItem(record.cell, help=f"{record.protocol} · {record.problem}")

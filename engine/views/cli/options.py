@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from ...analysis.reports.formats import FORMATS
-from ...run.listing import is_run
-from ...run.lookup import Parts
+from ...run.listing import Parts, is_run
 from ...run.settings import AskSettings, FolderSettings, RunSettings
 from ...system.flags import argument, flag
 from .completing import sweep_files

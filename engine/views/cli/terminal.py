@@ -183,7 +183,6 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     """Save and print the report. ran: whether anything was run now, so that the saved reports are
     out of date."""
     # Imported here, with numpy: the first request does not wait for what comes after the last.
-    from ...analysis.reports.failures import passing
     from ...analysis.reports.report import report, save_report
     from ...analysis.reports.results import collect
 
@@ -209,7 +208,12 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     say(f"transcript  {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"rerun       {shown.again}   (cached)")
     _why_failed(run)
-    if again := passing(run.outcomes()) if folder.failed else 0:
+    again = 0
+    if folder.failed:
+        from ...analysis.reports.failures import passing
+
+        again = passing(run.outcomes())
+    if again:
         retrying = shown.again if run.settings.retry_failed else f"{shown.again} --retry-failed"
         say(f"retry       {retrying}   ({counted(again, 'cell')} whose fault may have passed)")
     return ExitCode.FAILED if folder.failed else ExitCode.DONE

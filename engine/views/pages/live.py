@@ -105,7 +105,8 @@ class Watcher:
         }
 
     def _read_on(self) -> None:
-        for record in self._follower.new():
+        # All or none: what is damaged in the middle is read again from the first on.
+        for record in list(self._follower.new()):
             self.finished += 1
             if record.failure is not None:
                 self.failed += 1

@@ -100,7 +100,7 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
         checked = sum(bool((row.get("compliance") or {}).get("checked")) for row in rows)
         yield "compliance", f"read by a checker in {checked:,} of {len(rows):,} rows with an agent"
     total = sum_usage(read_ledger(run.folder).values())
-    yield "cost", price(total.dollars) if total.stored else "none: simulated, or all from the store"
+    yield "cost", price(total.dollars) if total.stored else "none: simulated or cached"
     if took := _took(run):
         yield "time", took
     yield "version", manifest.version

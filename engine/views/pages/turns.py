@@ -158,7 +158,7 @@ def _marks(turn: Turn) -> Iterator[tuple[str, str]]:
     if turn.outcome != "ok":
         yield "bad", turn.outcome
     if turn.forged:
-        yield "bad", f"forged {turn.forged}×"
+        yield "bad", f"{turn.forged} spoofed tags"
     if turn.hidden:
         yield "bad", f"{turn.hidden} hidden"
     if turn.cut:

@@ -1,6 +1,7 @@
 """`oversight measure frontier`: costs by row that add up, and the rows that are worth theirs."""
 
 import json
+from datetime import date
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import Record, records
 from oversight.cache.reply import Usage
 from oversight.engine.analysis.calls import PaidCall, RunCalls
-from oversight.engine.analysis.costs import row_costs
+from oversight.engine.analysis.costs import row_costs, spent_by_row
 from oversight.engine.analysis.frontier import (
     frontier_finding,
     frontier_points,
@@ -21,7 +22,7 @@ from oversight.engine.analysis.rows import read_rows
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.inference import of_questions
 from oversight.engine.errors import UsageError
-from oversight.engine.models.accounting.prices import listed, load_prices
+from oversight.engine.models.accounting.prices import Price, PriceList, listed, load_prices
 from tests.command_line import Command
 from tests.engine.kept_runs import Kept
 
@@ -155,3 +156,40 @@ def test_a_row_is_beaten_within_its_judge_alone() -> None:
         ("poor", False, True),
         ("other judge", True, False),
     ]
+
+
+def test_what_rows_spent_is_the_sum_of_their_calls() -> None:
+    price = Price(2.0, 10.0, 1.0, 0.0, 1.0, date(2026, 1, 1), "")
+    prices = PriceList({"a/m": price})
+
+    def call(model: str, rows: int, *tokens: int, judging: bool = False) -> PaidCall:
+        return PaidCall(model, Usage(*tokens), rows, judging)
+
+    calls = [
+        call("a/m", 0b01, 1000, 100, 400),
+        call("a/m", 0b11, 500, 50, judging=True),
+        call("a/m", 0b10, 200, 20, judging=True),
+        call("b/m", 0b00, 9, 9),
+    ]
+    found = RunCalls({(bytes([n]), ""): each for n, each in enumerate(calls)})
+    alone, marginal = spent_by_row(found, 2, prices)
+    dollars = [price.cost(each.usage) for each in calls[:3]]
+    # 600 tokens at 2, 400 read from a cache at 1 and 100 at 10, a million.
+    assert dollars[0] == pytest.approx((600 * 2 + 400 * 1 + 100 * 10) / 1e6)
+    assert alone[0].dollars == pytest.approx(dollars[0] + dollars[1])
+    assert alone[1].dollars == pytest.approx(dollars[1] + dollars[2])
+    assert marginal[1].dollars == pytest.approx(dollars[2])
+    figures = ("calls", "input_tokens", "output_tokens", "cached_tokens", "judge_tokens")
+    assert [getattr(alone[0], each) for each in figures] == [2, 1500, 150, 400, 550]
+    assert [getattr(alone[1], each) for each in figures] == [2, 700, 70, 0, 770]
+    assert [getattr(marginal[1], each) for each in figures] == [1, 200, 20, 0, 220]
+
+
+def test_rows_without_a_naive_judge_are_worth_their_asd(kept: Kept, command: Command) -> None:
+    run = kept(MIXED.replace("naive_judge", "propaganda"))
+    told = json.loads(command("measure", "frontier", run, "--json").out)
+    assert told["measure"] == "ASD"
+    rows = json.loads(command("report", run, "--json").out)["rows"]
+    assert {each["worth"]["value"] for each in told["frontier"]} == {
+        row["asd"]["value"] for row in rows
+    }

@@ -219,6 +219,36 @@ def test_a_plan_on_a_table_takes_the_dependence_that_the_table_has(place: Path) 
     assert 2.5 < needed[1] / needed[0] < 6
 
 
+def test_settings_that_never_differ_have_no_spread_and_no_design_effect(place: Path) -> None:
+    worlds = {"A": {"A": 0.8, "B": 0.2}, "B": {"A": 0.8, "B": 0.2}}
+    lines = [
+        {
+            "id": n,
+            "values": {"A": 1, "B": -1},
+            "worlds": worlds,
+            "setting": setting,
+            "judge": f"j{n % 3}",
+        }
+        for n in range(6)
+        for setting in ("s0", "s1")
+    ]
+    spread, questions, _ = table_spread(table(place / "t.jsonl", lines), ("s1", "s0"), "brier")
+    assert (spread.between, spread.design_effect, questions) == (0, 1, 6)
+
+
+def test_a_table_says_which_setting_it_lacks_and_that_it_is_empty(
+    place: Path, command: Command
+) -> None:
+    lines = [line for far in (0.1, 0.2) for line in judged(f"far {far}", far, 6)]
+    file = table(place / "t.jsonl", lines)
+    none = command("compare", file, "--contrast", "near - far 0.1")
+    assert none.code == 2 and "no setting is called 'near'" in none.err
+    both = command("compare", file, "--contrast", "far - far 0.1")
+    assert both.code == 2 and "several settings fit 'far'" in both.err
+    empty = command("compare", table(place / "empty.jsonl", []))
+    assert empty.code == 2 and "empty; write one JSON object a line" in empty.err
+
+
 async def test_asd_is_one_number_everywhere(place: Path, command: Command) -> None:
     """Four answers, and a judge who hears nothing: 0 in Python, in a report and of a table."""
     graded = problem(0, (1, -1, -1, -1))

@@ -78,6 +78,7 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
         out.split()
     )
     assert "the sweep as it stands can decide a difference of" in " ".join(out.split())
+    assert len(told["purchases"]) == 1 and "cheapest" not in out
     words = ("--contrast", "debate - consultancy", "--mde", "0.5")
     several = command("plan", "small.yaml", *words)
     assert (several.code, "'debate - consultancy' means 2 contrasts" in several.err) == (2, True)

@@ -9,7 +9,12 @@ import pytest
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.analysis.rows import read_rows
-from oversight.engine.extensions.planning.power import power_finding, power_plan, verdict_scores
+from oversight.engine.extensions.planning.power import (
+    Power,
+    power_finding,
+    power_plan,
+    verdict_scores,
+)
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.protocols.judges import Redrawn, StatedJudge
@@ -68,10 +73,16 @@ def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(
 def test_a_plan_weighs_verdicts_against_draws_and_problems(place: Path, kept: Kept) -> None:
     sweep = REDRAWN.format(draws=2, judge=AGAIN)
     (place / "redrawn.yaml").write_text(sweep)
-    pilot, words = read_rows(kept(sweep)), ("propaganda", "naive judge")
+    pilot, how = read_rows(kept(sweep)), Power("propaganda - naive judge", 0.1)
     plan = asyncio.run(
-        power_plan(open_sweep(place / "redrawn.yaml"), words, 0.1, None, listed(), pilot=pilot)
+        power_plan(open_sweep(place / "redrawn.yaml"), how, None, listed(), pilot=pilot)
     )
+    # The analysis of the run by itself has the same designs, without what they cost.
+    alone = how.of_run(pilot, (), "brier").plain()["purchases"]
+    keys = ("draws", "verdicts", "questions", "guarded")
+    assert [tuple(each[key] for key in keys) for each in alone] == [
+        tuple(getattr(each, key) for key in keys) for each in plan.purchases
+    ]
     assert plan.spread.separated and plan.spread.judged
     bought = {(each.draws, each.verdicts): each for each in plan.purchases}
     assert set(bought) == {(k, j) for k in (1, 2, 4, 8) for j in (1, 3, 9)}

@@ -23,6 +23,8 @@ def test_the_measures_are_those_of_the_verdicts(kept: Kept) -> None:
         places = run.table.cells.places(run.names.index(name))
         verdicts = run.table.probs[places]
         assert row.verdicts == len(verdicts) == 8
+        # Either reward lies between -2 and 0.
+        assert row.first_label and row.first_label.estimate.ends == (-2, 2)
     assert found["naive judge"].naive is None
     for name, row in found.items():
         if name != "naive judge":

@@ -26,12 +26,13 @@ from oversight.engine.errors import (
     RateLimited,
     Unreachable,
 )
+from oversight.engine.models.accounting.budget import Accounting
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.accounting.quarantine import MAX_BODIES, Quarantine
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.prefix_warmup import WARM, PrefixWarmup
-from oversight.engine.models.sender import Accounting, Sender
+from oversight.engine.models.sender import Sender
 from oversight.engine.providers.limit_headers import duration_limits, instant_limits
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.prompt_cache import kept_prefix

@@ -20,7 +20,8 @@ from oversight.cache.reply import ToolCall
 from oversight.engine.errors import EngineError
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.capabilities import Api
-from oversight.engine.providers.catalogue import connect, provider_of
+from oversight.engine.providers.catalogue import provider_of
+from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.prompt_cache import kept_prefix, shared_beginning

@@ -88,7 +88,7 @@ def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_ag
     follower = Follower(RunReader(half), lambda: again.append(None))
     with folder(half) as run:
         assert [each.place for each in follower.new()] == [0, 1, 2, 3]
-        assert follower.new() == []
+        assert not list(follower.new())
         land(run, [CELLS[7], CELLS[5]], failed=[5])
         assert [each.place for each in follower.new()] == [7, 5]
         run.forget_failures()

@@ -52,9 +52,9 @@ def check(
 
     A data set is read from where `oversight dataset fetch` puts it, unless --set says otherwise.
 
-    A rule of form never reads the question: it picks the longest answer, or the one with the most
-    numbers. Where its picks are off chance by more than luck and by 3 points or more, a judge
-    could do the same, and exit code 1 says so.
+    A content-blind rule never reads the question: it picks the longest answer, or the one with the
+    most numbers. If its picks are significantly off chance, and by 3 points or more, a judge could
+    do the same: the data set leaks, and the exit code is 1.
     """
     made = _loader(spec, settings)
     with missing_file_hint(spec):

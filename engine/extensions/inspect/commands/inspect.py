@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from ....display.quantity import counted
-from ....run.lookup import Parts
+from ....run.listing import Parts
 from ....run.reader import RunReader
 from ....run.recorded import recorded
 from ....system.flags import flag

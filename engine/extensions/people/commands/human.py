@@ -1,6 +1,7 @@
 """`oversight human`: people in the seats of a sweep, or as judges of finished transcripts."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -13,9 +14,10 @@ from ....display.quantity import counted
 from ....errors import UsageError
 from ....extensions.people.desk import DeskSettings
 from ....extensions.people.journal import PERSONS
-from ....run.listing import is_run
+from ....run.listing import Parts, is_run
 from ....run.loaded_sweep import LoadedSweep, open_run
-from ....run.lookup import Parts, cells_with_verdict
+from ....run.lock import holder
+from ....run.lookup import cells_with_verdict
 from ....run.order import Deferred
 from ....run.replay import replay_cache
 from ....run.settings import FolderSettings, RunSettings
@@ -38,6 +40,9 @@ PANEL = "raters"
 
 MOST_RATERS = 500
 """Of a panel: the page of each who waits holds a connection open, and a server has 512."""
+
+WATCHED = 2.0
+"""Seconds between two looks of `status --watch`."""
 
 MOST_LANES = 5_000
 """Cells in progress at once. With few of them, raters would run out of tasks to choose from."""
@@ -255,16 +260,25 @@ def _judged_by_persons(
 
 
 @command.adds()
-def status(run: Path = RUN, as_json: bool = JSON) -> None:
-    """Print how far each rater of RUN is."""
+def status(
+    run: Path = RUN,
+    watch: bool = flag("Print it again every two seconds while RUN is served.", default=False),
+    as_json: bool = JSON,
+) -> None:
+    """Print the progress of each rater of RUN."""
     from ....extensions.people.rater_tables import standings_finding
     from ....extensions.people.raters import rater_standings
 
-    found = rater_standings(run)
-    if as_json:
-        show_json(found)
-    else:
-        show(standings_finding(found).text("text", width()))
+    while True:
+        found = rater_standings(run)
+        if as_json:
+            show_json(found)
+        else:
+            show(standings_finding(found).text("text", width()))
+        if not (watch and (holder(run / PERSONS) or holder(run))):
+            return
+        time.sleep(WATCHED)
+        click.clear()
 
 
 for each in (export, withdraw):

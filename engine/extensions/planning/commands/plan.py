@@ -12,13 +12,12 @@ import click
 from .....cache.rows import STORE_FILE
 from .....protocols.datasets.leak import leakage_check
 from ....analysis.judged import TABLE
-from ....analysis.pairs import read_pair
 from ....analysis.rows import RunRows, read_rows
 from ....display.quantity import counted, duration, short
 from ....display.table import Table, as_text
 from ....errors import RunFolderError
 from ....extensions.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
-from ....extensions.planning.power import power_finding, power_plan
+from ....extensions.planning.power import Power, power_finding, power_plan
 from ....extensions.planning.reasoning import cramped
 from ....extensions.planning.sharing import Sharing, sharing_of
 from ....models.accounting.latency import Latency
@@ -31,7 +30,7 @@ from ....run.loaded_sweep import open_sweep
 from ....run.stores import open_for_reading, store_name
 from ....system.flags import argument, flag
 from ....views.cli.dry_run import dry_run_of
-from ....views.cli.flags import Number, as_command
+from ....views.cli.flags import as_command
 from ....views.cli.naming import run_named, runs_of
 from ....views.cli.options import BATCH, JSON, LIMIT, PRICES, PROTOCOL, SCORE, SET, STORE, SWEEP
 from ....views.cli.output import show, show_json, width
@@ -67,22 +66,12 @@ def command(
         default=False,
     ),
     protocol: str = PROTOCOL,
-    contrast: str | None = flag("The two rows to tell apart; with --mde.", metavar="'A - B'"),
-    difference: float | None = flag(
-        "Smallest difference of their ASD to detect.",
-        name="--mde",
-        type=Number(0, min_open=True),
-        metavar="DIFFERENCE",
-    ),
+    *,
+    apart: Power,
     pilot: str | None = flag(
         "A run from which to take the time of calls (the newest of this sweep unless given) and, "
         "with --contrast, the spread of these rows; or a judgement table with these settings.",
         metavar="RUN",
-    ),
-    power: float = flag(
-        "Chance of finding a difference of that size.",
-        default=0.8,
-        type=Number(0, 1, min_open=True, max_open=True),
     ),
     with_sharing: bool = flag(
         "Which calls each row shares with the others, and which rows share none.",
@@ -107,11 +96,9 @@ def command(
     """
     if (problem or protocol) and not with_prompts:
         raise click.UsageError("PROBLEM and --protocol are for --prompts")
-    if (contrast is None) != (difference is None):
-        raise click.UsageError("--contrast 'A - B' and --mde X belong together")
-    if pilot is not None and contrast is None and Path(pilot).suffix == TABLE:
+    if pilot is not None and apart.contrast is None and Path(pilot).suffix == TABLE:
         raise click.UsageError(f"{pilot}: a table of judgements is a pilot for --contrast alone")
-    if dry_run + with_prompts + bool(with_sharing or contrast or pilot) > 1:
+    if dry_run + with_prompts + bool(with_sharing or apart.contrast or pilot) > 1:
         raise click.UsageError(
             "--dry-run and --prompts print no estimate: give one of them alone, or --sharing, "
             "--contrast and --pilot"
@@ -131,19 +118,9 @@ def command(
         timed, latencies = _latencies(opened.sweep.name, pilot)
         plan = asyncio.run(plan_sweep(opened, replies, known, batched, latencies))
         needs = None
-        if contrast is not None and difference is not None:
-            needs = asyncio.run(
-                power_plan(
-                    opened,
-                    read_pair(contrast),
-                    difference,
-                    replies,
-                    known,
-                    pilot=_pilot(pilot) if pilot else None,
-                    score=score,
-                    power=power,
-                )
-            )
+        if apart.contrast is not None:
+            rows = _pilot(pilot) if pilot else None
+            needs = asyncio.run(power_plan(opened, apart, replies, known, pilot=rows, score=score))
     shared = (
         asyncio.run(sharing_of(opened.sweep, opened.models.simulated)) if with_sharing else None
     )

@@ -7,7 +7,7 @@ import click
 from ....analysis.reports.formats import INTERVAL
 from ....analysis.scoring.estimate import Interval
 from ....errors import UsageError
-from ....run.lookup import Parts
+from ....run.listing import Parts
 from ....system.files import unwritable
 from ....system.flags import argument, flag
 from ..completing import run_names

@@ -9,9 +9,10 @@ from .....cache.store import Store
 from ....display.quantity import counted
 from ....models.accounting.budget import dollars
 from ....models.router import MIN_CELLS
+from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep, open_run
 from ....run.lock import locked
-from ....run.lookup import Parts, cells_with_verdict
+from ....run.lookup import cells_with_verdict
 from ....run.order import Deferred
 from ....run.probing import PROBES, BeliefProbe, Probes, belief_probes, run_probes
 from ....run.replay import replay_cache

@@ -5,7 +5,8 @@ from pathlib import Path
 from ....analysis.reports.side_by_side import as_plain, side_by_side
 from ....display.console import PrintableConsole
 from ....display.quantity import counted
-from ....run.lookup import Parts, fullest, locate, worlds_of
+from ....run.listing import Parts
+from ....run.lookup import fullest, locate, worlds_of
 from ....run.reader import RunReader
 from ....run.record.search import Query
 from ....run.searching import FoundHit, found_in

@@ -69,5 +69,5 @@ def test_an_analysis_of_ones_own_is_a_command_and_a_call(kept: Kept, command: Co
     assert found.text("text") == told.out.rstrip("\n")
     with pytest.raises(UsageError, match="has no setting 'm'; there are ns"):
         measure(run, mine, m=1)
-    with pytest.raises(UsageError, match="'pressing' is no analysis; there are frontier"):
+    with pytest.raises(UsageError, match="'pressing' is no analysis; there are report"):
         measure(run, "pressing")

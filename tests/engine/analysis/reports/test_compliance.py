@@ -11,13 +11,16 @@ from oversight.engine.analysis.reports.report import report
 from oversight.engine.analysis.reports.results import Results, collect
 from oversight.engine.run.outcome import outcome_of
 from oversight.engine.run.scheduler import attempt
+from oversight.engine.sweep.sweep import Cell
 from oversight.protocols.agents.agent import Agent, Speaker
 from oversight.protocols.drafting.side_check import SideCheck
+from oversight.protocols.judges import LogprobJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
-from tests.engine.verdicts import JUDGE, NAIVE, sweep
+from oversight.protocols.transcript import Failure, Verdict
+from tests.engine.verdicts import JUDGE, NAIVE, completed, sweep, verdict
 from tests.fakes import Scripted, prompt
 
 PROBLEMS = 24
@@ -131,3 +134,23 @@ async def test_an_agent_that_complies_is_in_no_doubt() -> None:
     assert not any(row.compliance.open for row in found.rows)
     shown = report(found, "text")
     assert "bounds" not in shown and " !" not in shown and "without a side check" not in shown
+
+
+def test_what_could_change_a_lift_is_in_doubt_in_the_row_or_in_its_own_naive_judge() -> None:
+    other = LogprobJudge("sim/judge")
+    grid = sweep(NAIVE, Propaganda(JUDGE, agent(True)), NaiveJudge(other),
+                 Propaganda(other, agent(True)), problems=4)  # fmt: skip
+
+    def told(cell: Cell) -> Verdict | Failure:
+        if cell.row.kind == "naive judge" and cell.row.judge == other.name and cell.side:
+            return Failure("ServerError", "no reply")
+        return verdict(cell, 0.8, 0.2) if cell.row.agent else verdict(cell, 0.6, 0.4)
+
+    _, sure, _, doubted = collect(grid, completed(grid, told)).rows
+    low, high = sure.compliance.lift_low, sure.compliance.lift_high
+    # Brier of (.8, .2): -.08 and -1.28; of (.6, .4): -.32 and -.72.
+    assert low and high and low.value == high.value == pytest.approx(1.2 - 0.4)
+    low, high = doubted.compliance.lift_low, doubted.compliance.lift_high
+    # Where nothing is known of it, the naive judge's lie scores between -2 and 0.
+    assert low and high and low.value == pytest.approx(1.2 - (-0.32 + 2))
+    assert high.value == pytest.approx(1.2 + 0.32)

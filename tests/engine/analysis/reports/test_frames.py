@@ -15,7 +15,7 @@ import oversight
 from oversight.engine.analysis.reports import frame_files
 from oversight.engine.analysis.reports.frame_files import write_frames
 from oversight.engine.analysis.reports.frame_tables import TABLES
-from oversight.engine.analysis.reports.frames import FrameSource
+from oversight.engine.analysis.reports.frames import FrameSource, of_cell
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
@@ -174,3 +174,9 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     assert frames["turns"].num_rows == 6
     about = frames["cells"].schema.metadata
     assert about[b"identity"] == report.reader.manifest.identity.encode()
+
+
+def test_what_a_cell_took_is_the_sum_of_its_calls() -> None:
+    assert of_cell([(1, 2, 3, 0.5), (10, 20, 30, 0.25)]) == (2, 11, 22, 33, 0.75)
+    assert of_cell([(1, 2, 3, 0.5), (10, 20, 30, None)]) == (2, 11, 22, 33, None)
+    assert of_cell([]) == (0, 0, 0, 0, 0.0)

@@ -241,15 +241,15 @@ def test_the_table_of_the_paper_compiles_within_one_column(score: str, tmp_path:
 
 
 def test_rows_are_kept_by_name_with_the_lift_over_their_naive_judge() -> None:
-    kept = rows_where(FOUND, ["protocol=Propaganda"])
+    kept = rows_where(FOUND, ["protocol=Propaganda"], range(2))
     assert [row.protocol for row in kept.rows] == ["propaganda"]
     assert kept.rows[0].lift == FOUND.rows[1].lift is not None
     (line,) = pivot(kept, (), ["protocol"])
     assert line.lift is not None
     with pytest.raises(UsageError, match="no row has it; there are naive judge, propaganda"):
-        rows_where(FOUND, ["protocol=debate"])
+        rows_where(FOUND, ["protocol=debate"], range(2))
     with pytest.raises(UsageError, match="write NAME=VALUE"):
-        rows_where(FOUND, ["valid"])
+        rows_where(FOUND, ["valid"], range(2))
 
 
 def test_agents_and_judges_are_columns_where_there_are_several() -> None:

@@ -297,3 +297,17 @@ def test_an_unreadable_judge_counts_against_the_agent_in_a_row_of_single_worlds_
 
     worst = verdict(next(iter(grid.cells())), 0.0, 1.0)
     assert asd(Failure("unreadable", "no probability")) == asd(worst) != asd(None)
+
+
+def test_a_copy_of_a_table_takes_outcomes_that_the_table_does_not_have() -> None:
+    grid = sweep(NAIVE, PROPAGANDA)
+    first, second, *_ = records(grid, SMALL, measures=(("steps", 3),))
+    table = OutcomeTable(grid)
+    table.add(first)
+    copy = table.copied()
+    copy.add(second)
+    assert (int(table.ended.sum()), int(copy.ended.sum())) == (1, 2)
+    assert (sum(table.outcomes), sum(copy.outcomes)) == (1, 2)
+    steps = [each.secondary.by_world(0, each.probs)[0] for each in (table, copy)]
+    assert [bool(each.lie) for each in steps] == [False, True]
+    assert copy.sweep is table.sweep and copy.cells is table.cells

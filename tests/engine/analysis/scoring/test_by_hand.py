@@ -6,20 +6,22 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from oversight.engine.analysis.scoring import inference
 from oversight.engine.analysis.scoring.agreement import shrunk
 from oversight.engine.analysis.scoring.asd import bounded, scored
-from oversight.engine.analysis.scoring.calibration import calibration
+from oversight.engine.analysis.scoring.calibration import accuracy_at, calibration
 from oversight.engine.analysis.scoring.contrasts import contrasts, gap_recovered
 from oversight.engine.analysis.scoring.estimate import (
     Ends,
     Estimate,
     detectable,
+    ends_apart,
     t_of,
     t_quantile,
 )
-from oversight.engine.analysis.scoring.inference import Influences, of_questions
+from oversight.engine.analysis.scoring.inference import Influences, estimates, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
-from oversight.engine.analysis.scoring.power import design_effect
+from oversight.engine.analysis.scoring.power import Spread, design_effect, mde
 
 RNG = np.random.default_rng(0)
 
@@ -87,3 +89,64 @@ def test_the_ends_of_what_is_recovered_are_where_t_just_excludes_them() -> None:
         left = own - (1 - share) * alone - share * most
         t = left.mean() / (left.std(ddof=1) / sqrt(80))
         assert abs(t) == pytest.approx(t_of(0.95, 79), abs=1e-4)
+
+
+def test_a_plan_for_the_guard_is_of_the_interval_that_the_guard_gives() -> None:
+    """Values of this mean and variance, as the plan has them: the centre lies the quantile of t
+    above 0 by the guard's error, and the quantile of the power by the error of sampling."""
+    for n, variance in ((30, 0.25), (200, 1.0)):
+        least = mde(Spread(variance), n, ends=(-4.0, 4.0))
+        drawn = RNG.normal(size=n)
+        values = least + (drawn - drawn.mean()) / drawn.std(ddof=1) * variance**0.5
+        guard = row(values).estimate().guard
+        assert guard is not None
+        short = guard.centre - t_of(0.95, n - 1) * guard.error
+        sampled = t_quantile(0.8, n - 1) * sqrt(variance / n) / guard.shrink
+        assert short == pytest.approx(sampled, rel=1e-6)
+
+
+def test_many_figures_are_estimated_as_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "BLOCK", 64)
+    figures = [row(RNG.normal(size=20)) for _ in range(10)]
+    for found, figure in zip(estimates(figures), figures, strict=True):
+        alone = figure.estimate()
+        assert (found.value, found.n) == (alone.value, alone.n)
+        assert found.interval == pytest.approx(alone.interval)
+
+
+def test_a_difference_reaches_from_least_less_most_to_most_less_least() -> None:
+    assert ends_apart((-1.0, 2.0), (-3.0, 5.0)) == (-6.0, 5.0)
+    assert ends_apart(None, (0.0, 1.0)) is None
+
+
+def test_two_means_are_drawn_together_too() -> None:
+    """tau^2 of DerSimonian and Laird: (q - 1) / (sum w - sum w^2 / sum w) = (20 - 1) / 10."""
+    drawn = shrunk(np.array([0.0, 2.0]), np.full(2, 0.1), 1.0)
+    assert drawn.tolist() == pytest.approx([1 - 1.9 / 2.0, 1 + 1.9 / 2.0])
+
+
+def test_the_surest_verdicts_are_taken_level_by_level() -> None:
+    sure, right = np.array([0.9, 0.8, 0.7, 0.6]), np.array([1.0, 0.0, 1.0, 0.0])
+    assert [accuracy_at(sure, right, share) for share in (0.25, 0.5, 0.75, 1)] == pytest.approx(
+        [1, 1 / 2, 2 / 3, 1 / 2]
+    )
+
+
+def test_keys_that_come_late_and_answers_of_several_numbers_keep_their_lines() -> None:
+    two, three = ((0.8, 0.2), (0.6, 0.4)), ((0.5, 0.3, 0.2), (0.2, 0.6, 0.2), (0.1, 0.1, 0.8))
+    lines = [
+        Judgement("a", (1, -1), two, {"problem": "a"}),
+        Judgement("b", (1, -1, 0), three, {"problem": "b"}),
+        Judgement("c", (-1, 1), two, {"problem": "c", "judge": "k"}),
+    ]
+    table = Judgements.of(lines)
+    assert table.codes["judge"].tolist() == [-1, -1, 0]
+    found = scored(table, "probability")
+    assert found and found.asd
+    # .8 - .4; .5 - .6, where the third has the mean value; .4 - .8.
+    assert found.asd.value == pytest.approx((0.4 - 0.1 - 0.4) / 3)
+
+
+def test_the_spread_of_clusters_goes_by_the_squares_of_their_sizes() -> None:
+    # Equal within clusters of 1 and 3: 1 + (10 / 4 - 1), the correlation being 1.
+    assert design_effect(np.array([5.0, 1.0, 1.0, 1.0]), np.array([0, 1, 1, 1])) == 2.5

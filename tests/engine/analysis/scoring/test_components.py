@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 from oversight.engine.analysis.scoring.arrays import Floats
-from oversight.engine.analysis.scoring.power import (
-    Components,
-    components,
-)
+from oversight.engine.analysis.scoring.power import components
 
 
 def planted(seed: int, n: int, k: int, j: int, *variances: float) -> Floats:
@@ -46,18 +43,15 @@ def test_the_coins_of_a_simulated_judge_have_the_variance_of_coins() -> None:
     assert found.between == pytest.approx(q.var(), abs=0.01)
 
 
-def test_the_error_is_that_of_means_of_new_samples_and_of_reruns() -> None:
-    exact = Components(30, 4, 2, between=1.0, within=0.5, verdict=0.2)
-    rng = np.random.default_rng(1)
-    truths, noise = rng.normal(size=(4000, 30)), rng.normal(size=(4000, 30, 4)) * 0.5**0.5
-    votes = rng.normal(size=(4000, 30, 4, 2)) * 0.2**0.5
-    rerun = (noise + votes.mean(axis=3)).mean(axis=2).mean(axis=1)
-    assert exact.rerun == pytest.approx(rerun.var(), rel=0.08)
-    assert exact.error == pytest.approx((rerun + truths.mean(axis=1)).var(), rel=0.08)
-    assert exact.error_with(30, 4, 2) == pytest.approx(exact.error)
-    assert exact.reliability == pytest.approx(1 / (1 + 0.15))
+def test_noise_is_the_variance_of_a_problem_that_is_run_again() -> None:
+    found = np.mean(
+        [components(planted(seed, 60, 4, 2, 1.0, 0.5, 0.2)).noise for seed in range(200)]
+    )
+    assert found == pytest.approx((0.5 + 0.2 / 2) / 4, rel=0.03)
 
 
-def test_a_single_draw_and_verdict_have_no_components() -> None:
-    with pytest.raises(ValueError, match="5 problems, 1 draws and 1 verdicts"):
-        components(np.ones((5, 1, 1)))
+def test_a_single_draw_and_verdict_have_no_noise_that_is_known() -> None:
+    found = components(planted(0, 60, 1, 1, 1.0, 0.0, 0.0))
+    assert (found.within, found.verdict, found.noise) == (0, 0, 0)
+    with pytest.raises(ValueError, match="two problems, and there is 1"):
+        components(np.ones((1, 4, 1)))

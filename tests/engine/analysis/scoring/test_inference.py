@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from oversight.engine.analysis.scoring.estimate import Estimate, Interval, t_cdf
 from oversight.engine.analysis.scoring.inference import (
     FEWEST,
     Influences,
+    averaged,
     estimates,
     inverted,
     jackknifed,
@@ -246,6 +248,45 @@ def test_a_ratio_is_undetermined_where_the_gap_may_be_nothing() -> None:
     none = gap_recovered(naive, naive, sample(np.array(naive.values) + rng.normal(0, 0.1, 40)))
     assert none is not None and none.interval is None
     assert none.reason == "the gap may be 0: not determined"
+
+
+def test_of_a_gap_that_is_known_exactly_the_share_is_a_mean() -> None:
+    rng = np.random.default_rng(11)
+    own, none, most = rng.normal(1, 0.4, 40), np.zeros(40), np.full(40, 2.0)
+    free = [of_questions([f"q{n}" for n in range(40)], each) for each in (own, none, most)]
+    found, half = gap_recovered(*free), mean_of(own / 2, {"problem": np.arange(40)}).estimate()
+    assert found is not None and found.value == pytest.approx(half.value)
+    assert found.interval == pytest.approx(half.interval)
+    quarter = of_questions(free[0].questions, np.full(40, 0.5))
+    exact = gap_recovered(quarter, *free[1:])
+    assert exact is not None and (exact.value, exact.reason, exact.interval) == (0.25, "", None)
+    single = [of_questions(["q0"], each[:1]) for each in (own, none, most)]
+    alone = gap_recovered(*single)
+    assert alone is not None and "a single problem" in alone.reason
+
+
+def test_the_mean_of_figures_is_the_mean_of_their_questions_values() -> None:
+    rng = np.random.default_rng(12)
+    x, y = rng.normal(size=(2, 30))
+    one = of_questions([f"q{n}" for n in range(30)], x, ends=(-9.0, 5.0))
+    two = of_questions([f"q{n}" for n in range(10, 40)], y, ends=(-1.0, 3.0))
+    both = averaged([one, two])
+    assert both is not None and both.ends == (-5.0, 4.0) and len(both.questions) == 20
+    assert both.value == pytest.approx((x[10:].mean() + y[:20].mean()) / 2)
+    known = mean_of((x[10:] + y[:20]) / 2, {"problem": np.arange(20)}).estimate()
+    assert both.estimate().error == pytest.approx(known.error)
+    assert averaged([]) is None and averaged([one, of_questions(["z"], [1.0])]) is None
+    assert averaged([one]) is not None
+
+
+def test_an_unpaired_figure_is_compared_on_the_questions_that_it_is_of() -> None:
+    keys = {"problem": np.array(["q0", "q1"])}
+    own = replace(mean_of([3.0, 5.0], keys), judged=frozenset(("q0", "q1")))
+    other = of_questions(["q0", "q1", "q2"], [1.0, 2.0, 90.0])
+    assert (own - other).value == 2.5 == -(other - own).value
+    with pytest.raises(ValueError, match="share no question"):
+        own - of_questions(["q7"], [1.0])
+    assert own.less(of_questions(["q7"], [1.0])) is None and own.less(None) is None
 
 
 def test_inverted_intervals_solve_the_equation_of_fieller() -> None:

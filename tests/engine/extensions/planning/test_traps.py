@@ -16,7 +16,8 @@ from oversight.engine.errors import InvalidRequest, ModelNotFound
 from oversight.engine.extensions.mock import PROFILES, MockServer
 from oversight.engine.extensions.mock.process import serving
 from oversight.engine.extensions.planning.preflight import clock_of
-from oversight.engine.providers.catalogue import connect, provider_of
+from oversight.engine.providers.catalogue import provider_of
+from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.limit_headers import HeaderLimits, duration_limits
 from oversight.engine.providers.same_model import same_model

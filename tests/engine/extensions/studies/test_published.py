@@ -205,6 +205,20 @@ def test_what_was_said_is_judged_again_beside_its_own_judges(study, place, comma
     assert debate["accuracy"]["error"] == pytest.approx(right["error"])
     lifts = [debate["lift"]["value"], consultancy["lift"]["value"]]
     assert lifts == pytest.approx([1.1530, 0.7497], abs=1e-4)
+    contrasts = json.loads(command("compare", "run", "--json").out)["contrasts"]
+    (compared,) = [
+        e for e in contrasts if e["first"] == "recorded human consultancy · published live"
+    ]
+    assert compared["difference"] == consultancy["lift"]
+    assert compared["means"][0] - compared["means"][1] == pytest.approx(lifts[1])
+    groups = json.loads(command("report", "run", "--group", "protocol,judge", "--json").out)
+    averages = {(each["protocol"], each["judge"]): each for each in groups["groups"]}
+    alone = averages["recorded human consultancy", "published live"]
+    assert (alone["lift"], alone["asd"]) == (consultancy["lift"], consultancy["asd"])
+    plotted = command("plot", "run", "--kind", "lift", "--data", "-").out.splitlines()
+    its = ("human consultancy", "published live")
+    (drawn,) = [line.split(",") for line in plotted if all(word in line for word in its)]
+    assert float(drawn[4]) == pytest.approx(lifts[1])
     assert (debate["n"], consultancy["n"]) == (154, 96)
     assert debate["failed"] == consultancy["failed"] == 0 == debate["missing"]
     assert consultancy["not_run"] == 826 - 96

@@ -15,11 +15,11 @@ from oversight.engine.errors import (
     UsageError,
 )
 from oversight.engine.extensions.mock import FaultKind
-from oversight.engine.models.accounting.budget import Budget, dollars
+from oversight.engine.models.accounting.budget import Accounting, Budget, dollars
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.sender import Accounting, Sender
+from oversight.engine.models.sender import Sender
 from oversight.engine.stop import StopToken
 from tests.lines import EACH_LINE, always, asked, rehearsed
 from tests.server import Server, call_of

@@ -23,6 +23,7 @@ from oversight.engine.errors import (
     Unreachable,
     UnrecognizedReply,
 )
+from oversight.engine.models.accounting.budget import Accounting
 from oversight.engine.models.accounting.latency import Latency, Stopwatch, sum_latency
 from oversight.engine.models.accounting.ledger import Ledger, UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import (
@@ -36,7 +37,7 @@ from oversight.engine.models.accounting.ledger_file import (
 )
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.sender import Accounting, Sender
+from oversight.engine.models.sender import Sender
 from oversight.engine.stop import StopToken
 from tests.server import Server, call_of, sender
 from tests.virtual import run

@@ -21,7 +21,7 @@ from oversight.engine.errors import (
 from oversight.engine.models.limits.breaker import FIRST_PROBE, GIVE_UP, MAX_PROBE_WAIT, Breaker
 from oversight.engine.models.limits.halts import MAX_ALIKE
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.providers.catalogue import connect
+from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.settings import Settings
 from tests.server import Server, ask_in_lanes, call_of, sender

@@ -8,11 +8,12 @@ import pytest
 
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Crowded, OutcomeUnknown
+from oversight.engine.models.accounting.budget import Accounting
 from oversight.engine.models.accounting.ledger import Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.climb import OWN_SERVER_START, Climb
 from oversight.engine.models.limits.limits import Limits
-from oversight.engine.models.sender import Accounting, Sender
+from oversight.engine.models.sender import Sender
 from oversight.engine.stop import StopToken
 from tests.server import call_of
 from tests.virtual import now, run

@@ -1,0 +1,99 @@
+"""The report of a run as an analysis: its rows, or groups of them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..system.flags import flag
+from .catalogue import Analysis
+from .findings.finding import Finding
+from .measures import measures_finding, verdict_measures
+from .reports.formats import INTERVAL
+from .reports.groups import pivot, pivot_finding, rows_where, value_of
+from .reports.report import arranged, finding
+from .rows import RunRows
+from .scoring.estimate import Interval
+from .scoring.worlds import BETAS
+
+VALID = "valid"
+"""The condition that is of worlds, not of rows."""
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(filter(None, (name.strip() for name in listed.split(","))))
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Analysis):
+    """Print the report of RUN, from the cells finished so far."""
+
+    interval: Interval | None = INTERVAL
+    betas: tuple[float, ...] = flag(
+        "Softmax temperature of the agent for JSE and EAS, up to inf; repeatable.",
+        name="--beta",
+        default=(),
+        least=0,
+        most=math.inf,
+    )
+    measures: bool = flag(
+        "Add JSE, EAS and slope, measures of protocols and counts in transcripts, order, "
+        "calibration, flips and bias of the verdicts, and all notes.",
+        default=False,
+    )
+    notes: bool = flag("Print all notes below the table.", default=False)
+    table: Literal["paper"] | None = flag(
+        "The main table of the paper: ASD, slope and JSE by protocol, averaged over agents."
+    )
+    by: tuple[str, ...] = flag(
+        "Average over all other dimensions of the grid: protocol, mechanism, agent, judge, model, "
+        "judge_model, rounds, …; or flaw, of the problems.",
+        name="--group",
+        default="",
+        metavar="NAME,NAME,…",
+        read=_names,
+    )
+    conditions: tuple[str, ...] = flag(
+        "Only rows with this protocol, mechanism, agent, judge, model, rounds, …; repeatable. "
+        "valid: beside the figures of all problems those of valid ones, in no world of which a "
+        "speaker refused, conceded, argued for another side or gave itself away; of groups and "
+        "--table those alone.",
+        name="--where",
+        metavar="NAME=VALUE|valid",
+        default=(),
+    )
+    columns: tuple[str, ...] = flag(
+        "Columns, by their names in JSON: n,accuracy,asd,lift,jse,mde,failed,…",
+        metavar="NAME,NAME,…",
+        default="",
+        read=_names,
+    )
+    sort: str = flag("Sort by this column, the largest value first.", metavar="NAME", default="")
+    every: bool = flag("Every row, however many there are.", name="--all", default=False)
+
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        about = score, tuple(dict.fromkeys(self.betas)) or BETAS, self.interval
+        whole = run.results(*about)
+        if VALID in self.conditions:
+            valid = run.complying().results(*about)
+            whole = valid if self.by or self.table else whole.beside(valid)
+        results = rows_where(whole, [each for each in self.conditions if each != VALID], rows)
+        if self.by or self.table:
+            judges = {value_of(row.row, "judge") for row in results.rows}
+            by = self.by or ("protocol", *["judge"] * (len(judges) > 1))
+            lines = pivot(results, run.sweep.problems, by)
+            found = pivot_finding(
+                lines, by, results, measures=self.measures, paper=self.table is not None
+            )
+            part = arranged(found.parts[0], self.columns, self.sort)
+            return replace(found, parts=(part,))
+        measured = verdict_measures(run, score) if self.measures else ()
+        return finding(
+            results,
+            measures=self.measures or bool(self.betas),
+            sections=[("verdict_measures", measures_finding(measured))] * self.measures,
+            columns=self.columns,
+            sort=self.sort,
+            short=not self.every,
+            every_note=self.notes,
+        )

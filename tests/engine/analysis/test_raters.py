@@ -1,0 +1,74 @@
+"""How good raters are, and how far they agree, by figures that a few lines of arithmetic give."""
+
+import numpy as np
+import pytest
+
+from oversight.engine.analysis.raters import Both, beside, raters, told
+from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
+from tests.engine.verdicts import problem
+
+EVEN = (0.5, 0.5)
+
+
+def said(judge: str, id: str, p: float, side: int | None = None, **more: object) -> Judgement:
+    """Of two answers, the first of which is right. side: the one argued for; all unless given."""
+    probs = (p, 1 - p)
+    worlds = tuple(probs if side in (None, n) else () for n in range(2))
+    keys = {"problem": id, "judge": judge}
+    return Judgement(id, (1, -1), worlds, keys, everywhere=side is None, **more)
+
+
+def test_a_rater_is_as_good_as_the_brier_scores_of_the_truth() -> None:
+    one, two = raters(
+        Judgements.of(
+            [
+                said("one", "a", 0.9, first=EVEN),
+                said("one", "b", 0.3, side=1),
+                said("two", "a", 0.8, side=0, first=(0.6, 0.4)),
+                said("two", "b", 0.5),
+                said("two", "c", 0.6, side=1),
+            ]
+        )
+    )
+    # -2 (1 - p)^2: -.02 and -.98; -.08, -.5 and -.32.
+    assert (one.judge, one.n, one.score.value) == ("one", 2, pytest.approx(-0.5))
+    assert (two.judge, two.n, two.score.value) == ("two", 3, pytest.approx(-0.3))
+    # A tie counts half.
+    assert (one.right.value, two.right.value) == (0.5, pytest.approx(2.5 / 3))
+    assert one.moved and one.moved.value == pytest.approx(-0.02 + 0.5)
+    assert two.moved and two.moved.value == pytest.approx(-0.08 + 0.32)
+    assert one.calibration.overconfidence == pytest.approx((0.9 + 0.7) / 2 - 0.5)
+    # All is chance: .4608 within the two, and .0888 within the three, over three degrees.
+    within = (0.4608 + 0.0888) / 3
+    assert within / 2 > (one.score.value - two.score.value) ** 2
+    assert one.shrunk == two.shrunk == pytest.approx((2 * -0.5 + 3 * -0.3) / 5)
+
+
+def test_three_answers_count_as_much_as_they_are_and_lost_worlds_not_at_all() -> None:
+    two = Judgement("a", (1, -1), ((0.8, 0.2), None), {"problem": "a", "judge": "k"})
+    three = Judgement("b", (1, 1, -1), ((), (), (0.2, 0.5, 0.3)), {"problem": "b", "judge": "k"})
+    found = told(Judgements.of([two, three]))
+    assert found is not None
+    # (.2, .5, .3): -.98 for the first answer, -.38 for the second, both right.
+    assert found.score.tolist() == pytest.approx([-0.08, (-0.98 - 0.38) / 2])
+    assert found.right.tolist() == [1, 1] and found.largest.tolist() == [0.8, 0.5]
+    lost = Judgement("a", (1, -1), (None, None), {"problem": "a", "judge": "k"})
+    assert told(Judgements.of([lost])) is None and raters(Judgements.of([lost])) == []
+
+
+def test_one_judge_beside_others_by_the_mean_of_their_scores() -> None:
+    pairs = [
+        Both(problem(0), (0.9, 0.1), ((0.7, 0.3), (0.5, 0.5))),
+        Both(problem(1), (0.4, 0.6), ((0.8, 0.2),)),
+        Both(problem(2), (0.6, 0.4), ((0.9, 0.1),)),
+    ]
+    found = beside("one", "others", pairs)
+    assert (found.transcripts, found.judgements) == (3, 4)
+    ours, theirs = [-0.02, -0.72, -0.32], [(-0.18 - 0.5) / 2, -0.08, -0.02]
+    assert found.first_score.value == pytest.approx(np.mean(ours))
+    assert found.second_score.value == pytest.approx(np.mean(theirs))
+    assert found.difference.value == pytest.approx(np.mean(theirs) - np.mean(ours))
+    assert found.apart == pytest.approx((0.3 + 0.4 + 0.3) / 3)
+    assert found.same == pytest.approx(2 / 3)
+    known = np.corrcoef([0.9, 0.4, 0.6], [0.6, 0.8, 0.9])[0, 1]
+    assert found.correlation == pytest.approx(known)
