@@ -23,11 +23,10 @@ from oversight.engine.errors import UsageError
 from oversight.engine.run.probing import read_probes
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.sources import origins
-from oversight.engine.views.pages.addresses import Served
 from oversight.engine.views.pages.answer import compare_page
 from oversight.engine.views.pages.guard import is_loopback
 from oversight.engine.views.pages.reading import read
-from oversight.engine.views.pages.routes import Asked, page_of
+from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import telling
 from tests.command_line import run_in, within
 from tests.pages.browser import served

@@ -12,10 +12,9 @@ import pytest
 
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.record.database import RunDatabase
-from oversight.engine.views.pages.addresses import Served
 from oversight.engine.views.pages.reader import calls_section
 from oversight.engine.views.pages.reading import read
-from oversight.engine.views.pages.routes import Asked, page_of
+from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import write_bundle
 from oversight.engine.views.pages.text import TextMark, shown
 from tests.pages.speaking import LONG, bad_run

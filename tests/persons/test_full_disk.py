@@ -24,9 +24,8 @@ from oversight.engine.extensions.people.journal import (
 from oversight.engine.extensions.people.pages.rating import RaterServer
 from oversight.engine.run.events import EVENTS
 from oversight.engine.run.reader import RunReader
-from oversight.engine.views.pages.addresses import Served
 from oversight.engine.views.pages.measures import measure_page
-from oversight.engine.views.pages.routes import Asked
+from oversight.engine.views.pages.routes import Asked, Served
 from tests.command_line import Ran, run_in, running, within
 from tests.persons.desks import judgement, what, work
 from tests.persons.raters import ScriptedRater, percents

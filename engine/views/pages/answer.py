@@ -14,10 +14,9 @@ from ...analysis.scoring.estimate import Estimate
 from ...analysis.scoring.inference import Influences
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
-from .addresses import Addresses
 from .environment import page
 from .provenance import provenance, run_page
-from .routes import Asked
+from .routes import Addresses, Asked
 
 MOST_PAIRS = 14
 """Rows of a run up to which a site has the contrasts of all pairs of them."""

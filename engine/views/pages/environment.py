@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from ...display.printable import printable
 from ...display.quantity import counted, short, signed
-from .addresses import Addresses
+from .routes import Addresses
 from .text import shown
 
 PACKAGE = "oversight.engine.views.pages"

@@ -9,9 +9,8 @@ from ...analysis.reports.failures import HINTS, MAX_MESSAGE, called, saying
 from ...analysis.rows import RunRows, read_rows
 from ...run.reader import RunReader
 from ...run.run_folder import SWEEP
-from .addresses import Addresses
 from .findings import Linked, finding_page
-from .routes import Asked
+from .routes import Addresses, Asked
 
 READ = 3
 """Transcripts that are linked for each cause."""

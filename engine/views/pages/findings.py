@@ -12,8 +12,8 @@ from ...analysis.pictures.data import Axis
 from ...analysis.rows import row_names
 from ...analysis.scoring.estimate import Estimate
 from ...run.reader import RunReader
-from .addresses import Addresses
 from .provenance import run_page
+from .routes import Addresses
 
 Linked: TypeAlias = tuple[tuple[str, str], ...]
 """Texts with their links."""

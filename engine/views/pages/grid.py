@@ -14,10 +14,9 @@ from ...analysis.rows import RunRows, read_rows
 from ...display.printable import printable
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow
-from .addresses import Addresses
 from .findings import figure_of
 from .provenance import run_page
-from .routes import Asked, nth
+from .routes import Addresses, Asked, nth
 
 SHADES = [*(f"n{n}" for n in range(4, 0, -1)), "z", *(f"p{n}" for n in range(1, 5))]
 

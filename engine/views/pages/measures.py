@@ -13,11 +13,10 @@ from ...models.accounting.latency import QUANTILES
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.reader import RunReader
-from .addresses import Addresses
 from .environment import price
 from .findings import figure_of, finding_page
 from .provenance import run_page
-from .routes import Asked, one_of
+from .routes import Addresses, Asked, one_of
 
 
 def cost_page(run: RunReader, links: Addresses, asked: Asked) -> str:

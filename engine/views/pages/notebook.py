@@ -7,11 +7,10 @@ from markupsafe import escape
 from ...analysis.comparison import compare_rows
 from ...analysis.rows import read_rows
 from ...run.reader import Place, RunReader
-from .addresses import Addresses
 from .answer import answer_page
 from .overview import overview_page
 from .reader import reader_page
-from .routes import Asked
+from .routes import Addresses, Asked
 
 
 @dataclass(frozen=True, slots=True)

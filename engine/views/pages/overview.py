@@ -22,13 +22,12 @@ from ...run.lock import holder
 from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
 from ...sweep.grid import GridRow
-from .addresses import Addresses
 from .environment import price
 from .failures import causes_part
 from .findings import figure_of, shown_part
 from .live import COLUMNS, TILES, Watcher
 from .provenance import run_page
-from .routes import Asked, one_of
+from .routes import Addresses, Asked, one_of
 
 REPORT_FILES = ("csv", "tex", "json")
 

@@ -14,9 +14,8 @@ from ...run.reader import RunReader
 from ...run.run_folder import OUTCOMES, REPORT, SWEEP
 from ...run.sources import origins
 from ...sweep.document import Document
-from .addresses import Addresses
 from .environment import page, price
-from .routes import Asked
+from .routes import Addresses, Asked
 
 SIMULATED = "sim/"
 """Beginning of the names of models that are simulated."""

@@ -12,11 +12,10 @@ from ....cache.reply import Reply
 from ....protocols.parameters import PARAMETERS
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
-from .addresses import Addresses, anchor
 from .environment import part
 from .provenance import run_page
 from .reading import TURNS_A_PAGE, Reading, read
-from .routes import Asked, NoPage, nth
+from .routes import Addresses, Asked, NoPage, anchor, nth
 from .turns import AskedCall
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000

@@ -10,10 +10,9 @@ from ...analysis.rows import row_names
 from ...errors import UsageError
 from ...run.reader import RunReader
 from ...run.record.search import Query, search
-from .addresses import Addresses, turn_anchor
 from .provenance import run_page
 from .reading import TURNS_A_PAGE, Reading
-from .routes import Asked
+from .routes import Addresses, Asked, turn_anchor
 
 HITS_A_PAGE = 50
 

@@ -11,10 +11,9 @@ from aiohttp import web
 from ...run.listing import is_run, run_folders
 from ...run.reader import RunReader
 from ...run.run_folder import REPORT
-from .addresses import Served
 from .guard import AccessRules
 from .live import Watcher
-from .routes import DEFAULTS, ROUTES, asked, page_of
+from .routes import DEFAULTS, ROUTES, Served, asked, page_of
 from .runs import fault_page, runs_page
 from .serving import Server, html
 

@@ -20,7 +20,6 @@ from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
 from ...system.files import replace_file, unwritable
-from .addresses import SiteAddresses
 from .environment import SHEETS_OF, static
 from .figure import figure_bytes
 from .findings import DRAWN
@@ -28,7 +27,7 @@ from .measures import measures_of
 from .overview import REPORT_FILES
 from .reader import called_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
-from .routes import Asked, page_of
+from .routes import Asked, SiteAddresses, page_of
 from .searched import SearchedTexts, search_page
 
 READINGS_A_FILE = 3

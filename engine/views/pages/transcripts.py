@@ -10,11 +10,10 @@ from ...analysis.reports.aggregate import OPEN_TRUST
 from ...analysis.rows import RunRows, read_rows
 from ...analysis.scoring.arrays import Flags, Floats, Places
 from ...run.reader import Place, RunReader
-from .addresses import Addresses
 from .findings import Linked, shown_part
 from .overview import row_facts
 from .provenance import run_page
-from .routes import Asked, nth, one_of
+from .routes import Addresses, Asked, nth, one_of
 
 LINES_A_PAGE = 100
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from aiohttp import web
 
 from ....errors import EngineError
-from ....views.pages.addresses import AtDesk
 from ....views.pages.environment import page
 from ....views.pages.guard import TOKEN, AccessRules
+from ....views.pages.routes import AtDesk
 from ....views.pages.serving import Server, html
 from ..desk import Desk, NotReady, NotTheirs
 from ..panel import Rater
