@@ -27,7 +27,7 @@ from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.catalogue import entry, provider_names
 from oversight.engine.providers.provider_settings import ProviderSettings
 from oversight.engine.run.settings import RunSettings
-from oversight.engine.sweep.fields import fields_of
+from oversight.engine.sweep.node import fields_of
 from oversight.engine.sweep.roles import SWEEP_AXES, AgentSettings
 from oversight.engine.sweep.sweepfile import Top
 from oversight.engine.system.flags import FLAG

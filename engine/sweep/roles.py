@@ -17,7 +17,7 @@ from ...protocols.datasets.catalogue import LOADERS
 from ...protocols.judges.judge import Judge
 from ...protocols.judges.shots import Shot
 from ...protocols.parameters import PARAMETERS
-from ...protocols.prompts.prompt_set import PromptSet, default_prompts
+from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prompts
 from ...protocols.protocol import Protocol
 from ..errors import UsageError
 from ..providers.capabilities import Endpoint, missing_abilities, takes_temperature
@@ -25,10 +25,8 @@ from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX, presets
 from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from .document import Document
-from .examples import shots
-from .faults import Faults
-from .fields import checked_value, fields_of, made_of, required_of
-from .node import Node
+from .loading import shots
+from .node import Faults, Node, checked_value, fields_of, made_of, required_of
 from .plugins import class_named
 from .prompts import used
 
@@ -156,13 +154,24 @@ def protocols(
     faults.settle()
 
 
-def import_protocols(node: Node) -> None:
-    """Import the classes that a `protocols` section names, so that the words which they add to the
-    default prompts are there; what is wrong with the section is said where its rows are made."""
+def words_of(node: Node) -> PromptSet:
+    """The default prompts, with the words of the protocols that a `protocols` section names; what
+    else is wrong with the section is said where its rows are made."""
+    words, classes = default_prompts(), list[tuple[Node, type[Protocol]]]()
     with suppress(UsageError):
         for one in _kinds(node):
             with suppress(UsageError):
-                class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
+                classes.append((one, _protocol(one)))
+    for one, kind in classes:
+        try:
+            words = kind.with_its_words(words)
+        except PromptError as exc:
+            raise one.fault(f"{kind.__name__}: {exc}") from None
+    return words
+
+
+def _protocol(one: Node) -> type[Protocol]:
+    return class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
 
 
 def _rows_of(
@@ -174,7 +183,7 @@ def _rows_of(
 ) -> Iterator[Protocol]:
     """Every row of one entry of the section."""
     kind, settings = one.name, one.settings()
-    cls = class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
+    cls = _protocol(one)
     types_ = fields_of(cls)
     takes_agent = "agent" in types_
     for taken in ("agent", "judge", "prompts"):
