@@ -15,8 +15,8 @@ from ...models.accounting.ledger import ABANDONED, CUT_OFF, UsageTotals, sum_usa
 from ...models.accounting.ledger_file import read_ledger
 from ...run.listing import state_of
 from ...run.lock import holder
+from ...run.notes import read_progress
 from ...run.outcome import OutcomeRecord
-from ...run.progress_file import read_progress
 from ...run.reader import Follower, RunReader
 from ...throughput import clipped
 from .environment import price
