@@ -28,7 +28,8 @@ def price(model: str, file: str = "") -> str:
     if file:
         Path("mine.toml").write_text(file)
     found = (load_prices(Path("mine.toml")) if file else listed()).need(model)
-    return f"{found.input:g} in, {found.output:g} out, {found.cache_read:g} cached: {found.source or 'nobody says'}"
+    rates = f"{found.input:g} in, {found.output:g} out, {found.cache_read:g} cached"
+    return f"{rates}: {found.source or 'nobody says'}"
 
 
 def said(raw: str) -> list[float | None]:
