@@ -29,6 +29,16 @@ def expressions(names: dict[str, Any]) -> Answer:
     return answer
 
 
+def printed(names: dict[str, Any]) -> Answer:
+    """Answers with an expression of these names as it is printed; of a list each entry."""
+
+    def answer(asked: str) -> list[str]:
+        found = eval(asked, dict(names))
+        return list(map(str, found)) if isinstance(found, list) else [str(found)]
+
+    return answer
+
+
 def _short(found: Any) -> str:
     """Numbers to six digits."""
     match found:

@@ -58,15 +58,10 @@ def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunC
                 for call in asked:
                     rows[call] = rows.get(call, 0) | 1 << row
                 judging.update([each.call for each in body.judgements])
-        for call, address, identity, model, *tokens in tables.among(_CALLS, rows):
+        for call, address, endpoint, *tokens in tables.asked(rows):
+            model, identity, *_ = tables.endpoint(endpoint)
             # The reply of a call may have been recorded twice, in two forms.
-            paid = found.calls.setdefault((address, identity), PaidCall(model, Usage(*tokens)))
+            paid = found.calls.setdefault((address, identity), PaidCall(model, Usage(*tokens[:4])))
             paid.rows |= rows[call]
             paid.judging |= call in judging
     return found
-
-
-_CALLS = (
-    "SELECT call, address, identity, model, tokens_in, tokens_out, cache_read, cache_write"
-    " FROM calls JOIN endpoints USING(endpoint) WHERE call IN ({})"
-)

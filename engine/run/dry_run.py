@@ -20,7 +20,7 @@ from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import UsageError
 from ..providers.capabilities import Endpoint, Unsupported, default_endpoint, missing_abilities
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, Simulation, simulation
-from ..sweep.examples import problems_of
+from ..sweep.loading import problems_of
 from ..sweep.rows import Row
 from ..sweep.sweep import Cell, Sweep, dataclasses_in
 from .scheduler import attempt

@@ -25,10 +25,8 @@ from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX, presets
 from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from .document import Document
-from .examples import shots
-from .faults import Faults
-from .fields import checked_value, fields_of, made_of, required_of
-from .node import Node
+from .loading import shots
+from .node import Faults, Node, checked_value, fields_of, made_of, required_of
 from .plugins import class_named
 from .prompts import used
 

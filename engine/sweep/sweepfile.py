@@ -14,12 +14,9 @@ from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from .code import with_own_code
 from .document import Document
-from .examples import problems_of
-from .faults import Faults
-from .fields import filled
 from .grid import MAX_CELLS
-from .loading import load_problems
-from .node import Node
+from .loading import load_problems, problems_of
+from .node import Faults, Node, filled
 from .prompts import Changes, prompt_sets
 from .roles import MakeSpeaker, agents, judges, protocols, words_of
 from .rows import Row, report_rows

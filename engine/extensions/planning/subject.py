@@ -19,7 +19,7 @@ from ....protocols.protocol import Protocol
 from ....protocols.spelling import meant
 from ...errors import UsageError
 from ...sweep.document import Document
-from ...sweep.fields import required_of
+from ...sweep.node import required_of
 from ...sweep.plugins import is_elsewhere, module_from_file
 from ...sweep.sweepfile import SECTIONS, SweepFile, checked_sweep
 from .author import AuthorCode, Mistake, line_in

@@ -30,7 +30,7 @@ from oversight.engine.extensions.batches import results, retrying
 from oversight.engine.extensions.mock import rehearsed
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
-from oversight.engine.run.batch_terms import BatchTerms
+from oversight.engine.run.settings import BatchTerms
 from tests.batches import BATCHED, DEPTH, MODELS, NO_WAIT, BatchBench, end_batches, stopped_once_out
 from tests.desk import Desk
 
