@@ -175,7 +175,7 @@ def frontier_finding(
         none = {name: len(its.values) for name, its in worths.items() if naive[name] == name}
         worth |= {name: exact(0.0, n) for name, n in none.items()}
     cost = {row.name: row.each(axis) for row in costs.rows if row.name in shared}
-    judges = {name: row.judge_address for name, row in zip(run.names, rows, strict=True)}
+    judges = {name: row.shown_judge for name, row in zip(run.names, rows, strict=True)}
     points = frontier_points(cost, worth, partial(contrasts, shared), judges)
     problems = len(next(iter(shared.values())).questions)
     measure = "lift" if lifted else "ASD"

@@ -1,8 +1,11 @@
 """Pages for raters while something runs: their links, their desk, and the end of the work."""
 
+import asyncio
+import signal
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from types import FrameType
 
 from ....display.progress import Snapshot
 from ....errors import UsageError
@@ -14,12 +17,13 @@ from ..journal import PERSONS, RaterJournal
 from ..pages.rating import RaterServer
 from ..panel import seated_raters
 
-LINGER = 5.0
-"""Seconds for which waiting pages can still be told that the work is over."""
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals by which the owner of the pages ends them."""
 
 
 class RaterPages(Observer):
-    """Serves a desk as long as a run is watched."""
+    """Serves a desk as long as a run is watched, and then until its owner ends it: whoever looks
+    again after the last answer reads that all is saved."""
 
     def __init__(self, desk: Desk, host: str, port: int, url: str = "") -> None:
         """url: as `RaterServer` has it."""
@@ -46,8 +50,26 @@ class RaterPages(Observer):
                 say(f"{rater.name}  {link}")
             say("send each link to one person; whoever opens it answers in that rater's name")
             yield
-            if not self.desk.stopped:
-                await self._server.tell_the_end(LINGER)
+            if not self.desk.stopped and self._server.visited:
+                self.desk.finish()
+                say("all is answered and saved; the pages stay up until Ctrl-C")
+                await _ended()
+
+
+async def _ended() -> None:
+    """Return at the first signal that is to end the pages; there is nothing left to stop."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(ended.set)
+
+    asked = [each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN]
+    before = [(number, signal.signal(number, heard)) for number in asked]
+    try:
+        await ended.wait()
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 def seated_desk(

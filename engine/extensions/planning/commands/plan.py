@@ -15,7 +15,7 @@ from ....analysis.judged import TABLE
 from ....analysis.rows import RunRows, read_rows
 from ....display.quantity import counted, duration, short
 from ....display.table import Table, as_text
-from ....errors import RunFolderError
+from ....errors import RunFolderError, UsageError
 from ....extensions.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from ....extensions.planning.power import Power, power_finding, power_plan
 from ....extensions.planning.reasoning import cramped
@@ -26,6 +26,7 @@ from ....models.accounting.prices import listed, load_prices
 from ....models.router import RunPolicy
 from ....providers.catalogue import provider_of
 from ....providers.simulated import PREFIX
+from ....run.dry_run import require_abilities
 from ....run.loaded_sweep import open_sweep
 from ....run.stores import open_for_reading, store_name
 from ....system.flags import argument, flag
@@ -148,6 +149,10 @@ def command(
         show("\n".join(_strangers(shared)))
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
+    try:
+        asyncio.run(require_abilities(opened.sweep, opened.models.simulated, opened.models.reach))
+    except UsageError as exc:
+        ending.append(f"run refuses: {exc}")
     notes = (*_notes(sweep, plan, ending, timed), *cramped(opened.sweep), *opened.file.notes)
     show("\n".join(notes))
 

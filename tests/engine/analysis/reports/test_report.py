@@ -248,7 +248,7 @@ def test_rows_are_kept_by_name_with_the_lift_over_their_naive_judge() -> None:
     assert line.lift is not None
     with pytest.raises(UsageError, match="no row has it; there are naive judge, propaganda"):
         rows_where(FOUND, ["protocol=debate"], range(2))
-    with pytest.raises(UsageError, match="write NAME=VALUE"):
+    with pytest.raises(UsageError, match="write valid, or NAME=VALUE"):
         rows_where(FOUND, ["valid"], range(2))
 
 
