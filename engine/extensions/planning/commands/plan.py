@@ -15,7 +15,7 @@ from ....analysis.judged import TABLE
 from ....analysis.rows import RunRows, read_rows
 from ....display.quantity import counted, duration, short
 from ....display.table import Table, as_text
-from ....errors import RunFolderError
+from ....errors import RunFolderError, UsageError
 from ....extensions.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from ....extensions.planning.power import Power, power_finding, power_plan
 from ....extensions.planning.reasoning import cramped
@@ -26,6 +26,7 @@ from ....models.accounting.prices import listed, load_prices
 from ....models.router import RunPolicy
 from ....providers.catalogue import provider_of
 from ....providers.simulated import PREFIX
+from ....run.dry_run import require_abilities
 from ....run.loaded_sweep import open_sweep
 from ....run.stores import open_for_reading, store_name
 from ....system.flags import argument, flag
@@ -148,6 +149,10 @@ def command(
         show("\n".join(_strangers(shared)))
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
+    try:
+        asyncio.run(require_abilities(opened.sweep, opened.models.simulated, opened.models.reach))
+    except UsageError as exc:
+        ending.append(f"run refuses: {exc}")
     notes = (*_notes(sweep, plan, ending, timed), *cramped(opened.sweep), *opened.file.notes)
     show("\n".join(notes))
 
@@ -248,7 +253,9 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
     if plan.learnt:
         notes.append(f"learnt from {plan.learnt:,} stored replies of this sweep")
     else:
-        notes.append("no reply of this sweep is stored: lengths are guessed; run a few first")
+        notes.append(
+            "no reply of this sweep is stored, so lengths are guessed: run a few problems first"
+        )
     for model in plan.models:
         if model.cached_tokens:
             notes.append(
@@ -266,8 +273,8 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
             f"{hours}, and {longest} at most{much if lives else ''}"
         )
     notes.append(
-        f"up to {counted(plan.max_cells, 'cell')} at once (max_cells); the longest asks "
-        f"{counted(plan.chain, 'call')} one after another: {plan.longest}"
+        f"up to {counted(plan.max_cells, 'cell')} at once (max_cells); the longest cell "
+        f"makes {counted(plan.chain, 'call')} in sequence: {plan.longest}"
     )
     if (timing := plan.timing) is not None:
         notes.append(
@@ -277,8 +284,8 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
     unpriced = [model.model for model in plan.models if model.cost is None]
     if unpriced:
         notes.append(
-            f"no price is known of {', '.join(unpriced)}: take over a list that has it, with "
-            "oversight doctor --update-prices, or give a file with --prices"
+            f"no price is known for {', '.join(unpriced)}: load a price list with oversight doctor "
+            "--update-prices FILE|URL, or name a file with --prices"
         )
     if any(model.waits and model.pace is None for model in plan.models):
         notes.append(
