@@ -55,7 +55,6 @@ VARIANTS = {
     "--contrast": 3,  # to be planned for, to be registered, and to be looked at
     "--limit": 2,  # problems, and lines of a list
     "--tag": 2,  # noted, and asked for
-    "--watch": 2,  # raters, and a file
     "--output": 14,  # each default is named
     "--beta": 2,  # instead of the usual ones, and beside them
     "--model": 2,  # of stored replies, and to write answers
