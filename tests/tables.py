@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from oversight import protocols
@@ -17,24 +17,19 @@ PUBLIC = {name: getattr(protocols, name) for name in protocols.__all__}
 def expressions(names: dict[str, Any]) -> Answer:
     """Answers with the value of an expression of these names, of a list each entry in a line of its
     own, or with the fault that it raises."""
+    return printed(names, _short)
+
+
+def printed(names: dict[str, Any], shown: Callable[[Any], str] = str) -> Answer:
+    """The same, as it is printed: texts without quotation marks."""
 
     def answer(asked: str) -> Iterator[str]:
         try:
             found = eval(asked, dict(names))
             found = asyncio.run(found) if inspect.iscoroutine(found) else found
-            yield from map(str, found) if isinstance(found, list) else [_short(found)]
+            yield from map(str, found) if isinstance(found, list) else [shown(found)]
         except (ValueError, TypeError, ProtocolError, EngineError) as fault:
             yield f"{type(fault).__name__}: {fault}"
-
-    return answer
-
-
-def printed(names: dict[str, Any]) -> Answer:
-    """Answers with an expression of these names as it is printed; of a list each entry."""
-
-    def answer(asked: str) -> list[str]:
-        found = eval(asked, dict(names))
-        return list(map(str, found)) if isinstance(found, list) else [str(found)]
 
     return answer
 
