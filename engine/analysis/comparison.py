@@ -345,7 +345,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     every = Part("contrasts", title, columns, lines, (*notes, *_notes(comparison, doubtful)))
     flips = Part(
         "",
-        "flips: worlds that the judge gets right or wrong under the second row, then the first",
+        "flips: worlds that the judge gets right or wrong, second row → first row",
         [
             *names,
             share("right both", "flips.right_right"),
@@ -354,7 +354,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
             share("wrong both", "flips.wrong_wrong"),
         ],
         [line for line in lines if line.flips and not short],
-        ("→: from what the judge thinks under the second row to what it thinks under the first.",),
+        ("wrong → right: wrong under the second row, right under the first.",),
     )
     ranks = Part(
         "ranks",
@@ -438,7 +438,7 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         yield f"one problem or group of them alone moves by more than its error: {where}."
     if doubtful:
         yield "bounds: with every failed or doubtful world at its worst, and at its best."
-    yield "pairing: error of the difference over that of separate problems; below 1 it paid"
+    yield "pairing: error of the paired difference over that of the unpaired; below 1 it helped."
     if len(found) <= NAMED:
         for one in comparison.contrasts:
             if one.apart:
@@ -462,7 +462,7 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Finding:
     UsageError for unknown names, a single setting, or a file that cannot be read.
     """
     if how.baseline or how.pairs:
-        raise UsageError("--baseline and --pairs are of runs; of judgement tables: --contrast")
+        raise UsageError("--baseline and --pairs need a run; a judgement table takes --contrast")
     rows = read_asds(files, score, "setting", how.ways)
     if len(rows) < 2:
         raise UsageError(

@@ -142,7 +142,7 @@ def costs_part(costs: Costs, ledger: float | None) -> Part:
     if ledger is not None:
         notes.append(f"the ledger has ${ledger:,.2f}, with requests that failed or were sent again")
     if costs.unpriced:
-        notes.append(f"no price is known of {', '.join(costs.unpriced)}; give one with --prices")
+        notes.append(f"no price is known for {', '.join(costs.unpriced)}; give one with --prices")
     # Dollars are shown unless everything was free.
     priced = costs.total.dollars is None or costs.total.dollars > 0
     return Part(

@@ -157,8 +157,8 @@ def frontier_finding(
         axis = "tokens" if costs.unpriced or not costs.total.dollars else "dollars"
     if axis == "dollars" and costs.unpriced:
         raise UsageError(
-            f"no price is known of {', '.join(costs.unpriced)}: give a file with --prices, or take "
-            "--unit tokens"
+            f"no price is known for {', '.join(costs.unpriced)}: name a file with --prices, or "
+            "take --unit tokens"
         )
     try:
         shared = shared_samples(run.asd(score))

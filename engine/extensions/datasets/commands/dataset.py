@@ -170,8 +170,8 @@ def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
             return loader(spec, document.value)
         if Path(spec).suffix in (".yaml", ".yml"):
             raise UsageError(
-                f"{spec}: a sweep file, and no data set\n"
-                f"  what the leakage check finds in its problems: oversight plan {spec}"
+                f"{spec}: a sweep file, not a data set\n"
+                f"  to check its problems: oversight plan {spec}"
             )
         if Path(spec).exists():
             return loader("file", {"path": spec} | document.value)
@@ -179,7 +179,7 @@ def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
         raise UsageError(f"{exc}\n  a setting is given as --set NAME=VALUE") from exc
     meant = f"\n  a bundled one: bundled --set name={spec}" if spec in BUNDLED else ""
     raise UsageError(
-        f"{spec}: no such file, and no loader is called so; there are: {', '.join(LOADERS)}{meant}"
+        f"{spec}: neither a file nor a data set; data sets: {', '.join(LOADERS)}{meant}"
     )
 
 

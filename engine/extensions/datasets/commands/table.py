@@ -8,7 +8,7 @@ from .....protocols.errors import DatasetError
 from ....display.quantity import counted
 from ....display.table import Table, as_text
 
-LEAKING = "the form of an answer gives the label away"
+LEAKING = "label leakage"
 TELLS = (5, 10, 15)
 """Leaks, in percentage points off chance, for which the power of the gate is printed."""
 LISTED = 5

@@ -253,7 +253,9 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
     if plan.learnt:
         notes.append(f"learnt from {plan.learnt:,} stored replies of this sweep")
     else:
-        notes.append("no reply of this sweep is stored: lengths are guessed; run a few first")
+        notes.append(
+            "no reply of this sweep is stored, so lengths are guessed: run a few problems first"
+        )
     for model in plan.models:
         if model.cached_tokens:
             notes.append(
@@ -271,8 +273,8 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
             f"{hours}, and {longest} at most{much if lives else ''}"
         )
     notes.append(
-        f"up to {counted(plan.max_cells, 'cell')} at once (max_cells); the longest asks "
-        f"{counted(plan.chain, 'call')} one after another: {plan.longest}"
+        f"up to {counted(plan.max_cells, 'cell')} at once (max_cells); the longest cell "
+        f"makes {counted(plan.chain, 'call')} in sequence: {plan.longest}"
     )
     if (timing := plan.timing) is not None:
         notes.append(
@@ -282,8 +284,8 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
     unpriced = [model.model for model in plan.models if model.cost is None]
     if unpriced:
         notes.append(
-            f"no price is known of {', '.join(unpriced)}: take over a list that has it, with "
-            "oversight doctor --update-prices, or give a file with --prices"
+            f"no price is known for {', '.join(unpriced)}: load a price list with oversight doctor "
+            "--update-prices FILE|URL, or name a file with --prices"
         )
     if any(model.waits and model.pace is None for model in plan.models):
         notes.append(

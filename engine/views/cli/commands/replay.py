@@ -128,6 +128,6 @@ def _tell_code(run: Path, sweep: Sweep, cell: Cell) -> None:
         say(
             "the run went on with other code in between (--adopt-code)"
             if several
-            else "the code of its row is what it was: a reply was replaced, or its code takes "
-            "chance, time or files from elsewhere"
+            else "the code of its row is unchanged: a reply was replaced, or its code reads "
+            "chance, time or files"
         )

@@ -44,7 +44,7 @@ def command(
         say_latency(read_ledger(run))
         return
     if how != Report(how.interval, by=(), columns=()):
-        raise click.UsageError("of several runs: --score, --interval and --format alone")
+        raise click.UsageError("several runs take --score, --interval and --format alone")
     found = [
         (each.name, read_rows(RunReader(each)).results(score, interval=how.interval))
         for each in runs

@@ -89,7 +89,7 @@ def test_the_report_reads_as_a_table_below_what_sums_it_up() -> None:
         "failed cells: 1 failed by the server (12% of all)",
         "Brackets: 95% CI",
         "!: failed or doubtful worlds could turn the sign of 1 lift.",
-        "bounds: what failed or doubtful worlds could change of the ASD",
+        "bounds on the ASD from failed and doubtful worlds",
         "+0.15 +1.15",
     ):
         assert note in text, note
