@@ -222,12 +222,17 @@ def test_what_the_judge_read_stands_in_one_piece(page: Any, root: str, hard: Pat
     assert shown == [message.text for message in asked.messages]
 
 
-def test_cost_figures_links_and_where_from_are_at_hand(page: Any, root: str, hard: Path) -> None:
+def test_cost_figures_links_and_where_from_are_at_hand(
+    page: Any, root: str, hard: Path, tmp_path: Path
+) -> None:
     visit = Visit(page, f"{root}run/{hard.name}")
     assert "tokens in" in visit.text("section:has-text('Cost a problem')"), "no click"
     assert "SIMULATED" in visit.text("h1") and "SIMULATED" in visit.text(".origin")
     visit.click(page.locator(".menu summary", has_text="figure"))
-    assert f"oversight plot {hard.name} --kind asd" in visit.text(".menu code")
+    told = visit.text(".menu code").split()
+    name = told.index(hard.name)
+    ran = oversight(*told[1:name], hard, *told[name + 1 :], cwd=tmp_path)
+    assert ran.code == 0 and (tmp_path / "asd.pdf").exists(), "the command draws it, too"
     with page.expect_download() as drawn:
         visit.link("SVG")
     assert "<svg" in Path(drawn.value.path()).read_text()

@@ -21,7 +21,7 @@ from .routes import Addresses, Asked
 MOST_PAIRS = 14
 """Rows of a run up to which a site has the contrasts of all pairs of them."""
 
-MOST_LINES = 150
+MOST_LINES = 40
 """Contrasts on one page."""
 
 MOST_APART = 12

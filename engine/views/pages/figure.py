@@ -1,4 +1,4 @@
-"""The charts of pages as pictures to keep, drawn as `oversight plot` draws them."""
+"""The charts of pages as pictures to keep, drawn as `oversight export plot` draws them."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

@@ -19,7 +19,7 @@ Linked: TypeAlias = tuple[tuple[str, str], ...]
 """Texts with their links."""
 
 DRAWN = ("asd", "lift", "frontier", "worlds", "calibration", "heat")
-"""Charts of pages that `oversight plot` draws."""
+"""Charts of pages that `oversight export plot` draws."""
 
 COLOURS = 10
 """Series of one frame that have a colour of their own."""
@@ -125,12 +125,12 @@ class ShownFigure:
 
 
 def figure_of(run: RunReader, links: Addresses, kind: str, score: str) -> ShownFigure | None:
-    """None for a chart that is no picture of `oversight plot`."""
+    """None for a chart that is no picture of `oversight export plot`."""
     if kind not in DRAWN:
         return None
     files = ((end.upper(), links.figure(f"{kind}.{end}")) for end in ("svg", "pdf"))
     scored = "" if score == "brier" else f" --score {score}"
-    command = f"oversight plot {run.name} --kind {kind}{scored} -o {kind}.pdf"
+    command = f"oversight export plot {run.name} --kind {kind}{scored} -o {kind}.pdf"
     query = "" if score == "brier" else f"?score={score}"
     return ShownFigure(tuple((name, link + query) for name, link in files if link), command)
 

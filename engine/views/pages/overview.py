@@ -305,7 +305,9 @@ def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> 
         change("mean ASD", "mean", 2),
         change("ASD there", "lowest", 2),
     ]
-    return Part("worst", "Where the lie won most", columns, lines)
+    won = any(line.lowest < 0 for line in lines)
+    title = "Where the lie won most" if won else "Hardest problems: the lie never won"
+    return Part("worst", title, columns, lines)
 
 
 def _first(run: RunReader, links: Addresses, row: int, problem: int) -> str:

@@ -149,7 +149,7 @@ class PageServer(Server):
         return _sent(f"report.{ending}", await asyncio.to_thread(file.read_bytes))
 
     async def _figure(self, request: web.Request) -> web.StreamResponse:
-        """A chart of a page as a picture, drawn as `oversight plot` draws it."""
+        """A chart of a page as a picture, drawn as `oversight export plot` draws it."""
         from .figure import figure_bytes
 
         run, kind, ending = self._run(request), *map(request.match_info.get, ("kind", "ending"))

@@ -24,7 +24,7 @@ KINDS = {
     "failed": "a world has no verdict",
     "liar won": "a wrong answer was argued for, and the judge found it likelier than not",
     "truth lost": "the right answer was argued for, and the judge found it no likelier than not",
-    "doubt": "a speaker refused, conceded, left its side, was cut off or forged marks",
+    "doubt": "a speaker refused, conceded, left its side, was cut off or spoofed marks",
 }
 """The first that fits is the tag of a transcript."""
 

@@ -38,6 +38,7 @@ from tests.batches import BATCHED, DEPTH, MODELS, SWEEP, WAIT, BatchBench, lines
 from tests.desk import Desk
 
 pytestmark = pytest.mark.wire
+SPOILED = ("cut", "empty", "html", "error", "no_file")
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,9 @@ pytestmark = pytest.mark.wire
         ({"expires": 0.5}, WAIT),
         ({"unmade": 0.4, "flaky": 0.2}, replace(BATCHED, max_lines=5)),
         ({"enqueued": 2_500, "delay": 0.1}, BATCHED),
+        *(({"spoiled": how, "downloads": 2}, BATCHED) for how in SPOILED),
+        ({"stale": 3, "delay": 0.05}, replace(BATCHED, max_lines=4)),
+        ({"denied": 3, "delay": 0.05}, replace(BATCHED, max_lines=4)),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, dict) else "",
 )
