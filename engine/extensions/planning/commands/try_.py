@@ -11,7 +11,6 @@ from typing import Any
 
 from .....protocols.datasets.bundled import bundled
 from .....protocols.datasets.loader import Loader
-from ....analysis.reports.side_by_side import as_plain, side_by_side
 from ....display.console import PrintableConsole
 from ....display.quantity import counted
 from ....errors import EngineError
@@ -22,6 +21,7 @@ from ....extensions.planning.trial import Trial, Tried, tried
 from ....models.accounting.prices import listed
 from ....run.loaded_sweep import load_sweep
 from ....system.flags import argument, flag
+from ....views.api.side_by_side import as_plain, side_by_side
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.flags import as_command
 from ....views.cli.options import JSON, SET
