@@ -123,9 +123,7 @@ def abilities(model: str) -> Abilities:
     return Abilities(**served | family)
 
 
-def takes_temperature(
-    model: str, effort: Effort, top_p: float | None, reach: Endpoint = Endpoint()
-) -> bool:
+def takes_temperature(model: str, effort: Effort, top_p: float | None, reach: Endpoint) -> bool:
     """Whether `provider/name` heeds a temperature at that effort, beside that top_p."""
     able = reached_abilities(model, reach)
     alone = top_p is None or able.temperature_with_top_p
@@ -199,12 +197,10 @@ def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:
         yield "effort", f"{call.effort!r} is not taken", fix
     samples = (call.temperature, call.top_p, request.top_k, call.top_logprobs or None)
     if samples != (None,) * 4 and call.effort not in able.sampling_needs:
-        needs = _either(able.sampling_needs)
-        now = _either((call.effort,))
+        needs, now = _either(able.sampling_needs), _either((call.effort,))
+        reason = f"{_SAMPLING} need it {needs}, not {now}"
         if able.sampling_ignored:
             reason = f"at effort {now} {_SAMPLING} are taken and have no effect"
-        else:
-            reason = f"{_SAMPLING} need it {needs}, not {now}"
         yield "effort", reason, f"set {needs}, or leave them out"
 
 
