@@ -19,6 +19,7 @@ from ...analysis.reports.frame_files import arrow_frames
 from ...analysis.reports.frames import FrameSource
 from ...analysis.reports.report import report, save_report
 from ...analysis.reports.results import Results, collect
+from ...analysis.reports.side_by_side import side_by_side
 from ...analysis.rows import read_rows
 from ...display.console import PrintableConsole
 from ...display.progress import console as stderr
@@ -45,7 +46,6 @@ from ..pages.notebook import (
     reading_of,
 )
 from .prepared import prepared
-from .side_by_side import side_by_side
 
 if TYPE_CHECKING:
     import pyarrow as pa

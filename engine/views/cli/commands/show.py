@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from ....analysis.reports.side_by_side import as_plain, side_by_side
 from ....display.console import PrintableConsole
 from ....display.quantity import counted
 from ....run.listing import Parts
@@ -10,7 +11,6 @@ from ....run.reader import RunReader
 from ....run.record.search import Query
 from ....run.searching import FoundHit, found_in
 from ....system.flags import argument, flag
-from ...api.side_by_side import as_plain, side_by_side
 from ..completing import cells
 from ..flags import as_command
 from ..options import JSON, RUN, SCORE

@@ -13,12 +13,12 @@ from ....protocols.question import Problem
 from ....protocols.quotes import marked
 from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Turn, Verdict
-from ...analysis.reports.failures import called
 from ...display.printable import controls, one_line, printable
 from ...display.quantity import counted, signed
 from ...run.lookup import ShownWorld
 from ...run.record.values import CellEnd, NotRun
 from ...sweep.grid import GridRow
+from .failures import called
 
 COLUMN, GAP = 38, 4
 """Characters: the least width of a world that reads well, and the space between two."""
