@@ -98,7 +98,7 @@ def under_way(place: Path) -> Iterator[Callable[[Any], None]]:
             # A terminal that nobody reads from holds back who writes to it.
             reader = Thread(target=sweep.end)
             reader.start()
-            seconds = "#span:text-matches('^([6-9]|[1-9][0-9]+)$')"
+            seconds = "[data-live=rate]:text-matches('^[0-9]')"
             try:
                 yield lambda page: page.locator(seconds).wait_for(timeout=90_000)
             finally:

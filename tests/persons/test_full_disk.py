@@ -21,7 +21,7 @@ from oversight.engine.extensions.people.journal import (
     TaskAnswered,
     read_journal,
 )
-from oversight.engine.extensions.people.pages.rating import RaterServer
+from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.run.events import EVENTS
 from oversight.engine.run.reader import RunReader
 from oversight.engine.views.pages.measures import measure_page

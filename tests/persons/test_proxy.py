@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from oversight.engine.extensions.people.pages.rating import RaterServer
+from oversight.engine.extensions.people.rating import RaterServer
 from tests.persons.desks import work, worlds
 from tests.persons.raters import ScriptedRater
 from tests.waiting import PATIENCE, until

@@ -15,8 +15,8 @@ import pytest
 
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.people.journal import TaskAnswered, TaskGiven, read_journal
-from oversight.engine.extensions.people.pages.rating import RaterServer
 from oversight.engine.extensions.people.raters import rater_agreement
+from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.run.loaded_sweep import open_run
 from oversight.engine.run.record.database import TAKEN_BACK

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 
 from aiohttp import web
 
-from ....errors import EngineError
-from ....views.pages.environment import page
-from ....views.pages.guard import TOKEN, AccessRules
-from ....views.pages.routes import AtDesk
-from ....views.pages.serving import Server, html
-from ..desk import Desk, NotReady, NotTheirs
-from ..panel import Rater
-from ..task import CONFIRMED, DoubtfulPercentage
+from ...errors import EngineError
+from ...views.pages.environment import page
+from ...views.pages.guard import TOKEN, AccessRules
+from ...views.pages.routes import AtDesk
+from ...views.pages.serving import Server, html
+from .desk import Desk, NotReady, NotTheirs
+from .panel import Rater
+from .task import CONFIRMED, DoubtfulPercentage
 
 log = logging.getLogger(__name__)
 
