@@ -1,6 +1,7 @@
 """SQLite files that others may have written: nothing in them is run, and every statement ends."""
 
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ BETWEEN = 10_000
 """Steps of SQLite's machine between two looks at how many there were."""
 STEPS = 10**7
 """Steps that any statement may take; some tenths of a second."""
+ENDLESS = 2**62
 STEPS_A_BYTE = 50
 """Steps beside these, for each byte of the file; one that goes through a sound file takes few."""
 
@@ -38,6 +40,11 @@ class BoundedConnection(sqlite3.Connection):
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
         self.steps.taken = 0
         return super().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        # Each is short, and whoever gives what they are about comes to an end.
+        self.steps.taken = -ENDLESS
+        return super().executemany(sql, parameters)
 
 
 def open_bounded(name: str, file: Path) -> BoundedConnection:

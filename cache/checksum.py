@@ -13,20 +13,13 @@ SIZE = 32
 
 
 def add_checksum(key: str, value: bytes) -> bytes:
-    return _checksum(key, value) + value
+    return hashlib.sha256(b"%b\0%b" % (key.encode(), value)).digest() + value
 
 
 def strip_checksum(key: str, sealed: bytes) -> bytes:
     """The value that was sealed under this key. DamagedEntry if anything of it was altered."""
     value = sealed[SIZE:]
-    if _checksum(key, value) != sealed[:SIZE]:
+    # No key contains a zero byte: where the key ends and the value begins is never in doubt.
+    if hashlib.sha256(b"%b\0%b" % (key.encode(), value)).digest() != sealed[:SIZE]:
         raise DamagedEntry(key, "its checksum does not match")
     return value
-
-
-def _checksum(key: str, value: bytes) -> bytes:
-    checksum = hashlib.sha256(key.encode())
-    # No key contains a zero byte: where the key ends and the value begins is never in doubt.
-    checksum.update(b"\0")
-    checksum.update(value)
-    return checksum.digest()

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, final, get_args
 from msgspec import structs
 
 from ..cache.call import Ask, once
-from ..cache.memo import memoized
+from ..cache.memo import computed_once, memoized
 from .agents.agent import Brief, Speaker
 from .doubts import ANYTHING, Doubt, hull, readings
 from .gather import gather_in_order
 from .judges.judge import Judge
-from .prompts.prompt_set import PromptSet, add_section, default_prompts, is_block, placeholders
+from .prompts.prompt_set import PromptSet, default_prompts
 from .prompts.words import Words
 from .question import Answer, Problem, Question
 from .scores import ALL_SCORES
@@ -61,11 +61,15 @@ class Protocol(ABC):
                 f"{cls.__name__} defines run, which settles what could not be read for every "
                 "protocol: call it play, with the same parameters"
             )
-
         if "blocks" in vars(cls):
             if "sections" not in vars(cls):
                 cls.sections = (kind(cls).replace(" ", "_"),)
-            add_section(cls.sections[0], cls.__qualname__, cls.blocks)
+            cls.with_its_words(default_prompts())
+
+    @classmethod
+    def with_its_words(cls, prompts: PromptSet) -> PromptSet:
+        """A set with the words that this protocol brings. PromptError as in PromptSet.extended."""
+        return prompts.extended(cls.sections[0], cls.blocks) if cls.blocks else prompts
 
     def __post_init__(self) -> None:
         """TypeError for roles in the wrong order; ValueError for a setting out of its range. A
@@ -158,9 +162,10 @@ class Protocol(ABC):
         )
         return [replace(self, **each) for each in roles]
 
-    @property
+    @computed_once
     def words(self) -> PromptSet:
-        return self.prompts or default_prompts()
+        """What its seats read: the set that it was given, with its own words."""
+        return self.with_its_words(self.prompts or default_prompts())
 
     @property
     def read(self) -> PromptSet:
@@ -265,12 +270,12 @@ class Lasting(Protocol):
     def horizon_block(self) -> str:
         """The block of the prompt set that says so: the first that its sections have."""
         named = (f"{section}.horizon" for section in self.sections)
-        return next(filter(is_block, named), "horizon")
+        return next(filter(self.words.__contains__, named), "horizon")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_known("horizon", self.horizon, get_args(Horizon))
-        for name in placeholders(self.horizon_block):
+        for name in self.words.placeholders(self.horizon_block):
             if getattr(self, name) > LONGEST:
                 raise ValueError(f"{name}: {getattr(self, name):,} are more than {LONGEST:,}")
 
@@ -284,7 +289,7 @@ class Lasting(Protocol):
         if self.horizon == "untold":
             return rules
         # Its placeholders are called as the settings that they stand for.
-        told = {name: getattr(self, name) for name in placeholders(self.horizon_block)}
+        told = {name: getattr(self, name) for name in self.words.placeholders(self.horizon_block)}
         return Words.joined(rules, self.words.fill(self.horizon_block, **told))
 
 

@@ -16,13 +16,12 @@ from oversight.engine.extensions.mock.profile import BatchProfile
 from oversight.engine.extensions.mock.rehearsed import actors, staged
 from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
-from oversight.engine.run.batch_terms import FOLDER, BatchTerms
 from oversight.engine.run.events import read_events
 from oversight.engine.run.execution import execute
 from oversight.engine.run.loaded_sweep import LoadedSweep
 from oversight.engine.run.outcome import OutcomeRecord
 from oversight.engine.run.run import Run
-from oversight.engine.run.settings import RunSettings
+from oversight.engine.run.settings import FOLDER, BatchTerms, RunSettings
 from oversight.engine.sweep.sweepfile import SweepFile
 from tests.engine.sweep_files import sweep_file
 from tests.run_folders import outcomes

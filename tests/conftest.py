@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from oversight.protocols.prompts import prompt_set
 from tests.databases import Server, lacking, serving
 from tests.starting import Started
 
@@ -232,14 +231,3 @@ def campaign(request: pytest.FixtureRequest) -> Iterator[Campaign]:
     made = Campaign(asked.getoption("--campaign") == "long", asked.getoption("--campaign-seed"))
     print(f"again with: --campaign-seed={made.seed}")
     yield made
-
-
-@pytest.fixture
-def our_prompts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The default prompts without the words that protocols of other tests have added."""
-    monkeypatch.setattr(prompt_set, "_ADDED", {})
-    for made in (prompt_set.default_prompts, prompt_set._placeholders):
-        made.cache_clear()
-    yield
-    for made in (prompt_set.default_prompts, prompt_set._placeholders):
-        made.cache_clear()

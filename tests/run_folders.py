@@ -15,6 +15,7 @@ from oversight.engine.run.manifest import Manifest, encoded, read_manifest
 from oversight.engine.run.outcome import OutcomeRecord, outcome_of
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
+from oversight.engine.run.record.schema import sealed
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import CellEnd, RecordedCell
 from oversight.engine.run.run_folder import RunFolder
@@ -119,10 +120,10 @@ def noted(folder: Path, **changed: object) -> None:
 
 def edited(folder: Path, statement: str) -> None:
     """Change cells behind the back of their run, with their checksums; its lines are gone."""
-    columns = "place, id, row, problem, side, draw, status, probs, failure, more"
     with closing(RunDatabase(folder)) as database:
         database.db.execute(statement)
-        database.db.execute(f"UPDATE cells SET crc = crc_of({columns})")
+        rows = [sealed(row[:-1]) for row in database.fetched("SELECT * FROM cells")]
+        database.db.executemany(f"REPLACE INTO cells VALUES({','.join('?' * 13)})", rows)
     (folder / "outcomes.jsonl").unlink(missing_ok=True)
 
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from oversight import protocols
+from oversight.cache.errors import CacheError
 from oversight.engine.errors import EngineError
 from oversight.protocols import ProtocolError
 from tests.sessions import Answer
@@ -17,13 +18,18 @@ PUBLIC = {name: getattr(protocols, name) for name in protocols.__all__}
 def expressions(names: dict[str, Any]) -> Answer:
     """Answers with the value of an expression of these names, of a list each entry in a line of its
     own, or with the fault that it raises."""
+    return printed(names, _short)
+
+
+def printed(names: dict[str, Any], shown: Callable[[Any], str] = str) -> Answer:
+    """The same, as it is printed: texts without quotation marks."""
 
     def answer(asked: str) -> Iterator[str]:
         try:
             found = eval(asked, dict(names))
             found = asyncio.run(found) if inspect.iscoroutine(found) else found
-            yield from map(str, found) if isinstance(found, list) else [_short(found)]
-        except (ValueError, TypeError, ProtocolError, EngineError) as fault:
+            yield from map(str, found) if isinstance(found, list) else [shown(found)]
+        except (ValueError, TypeError, CacheError, ProtocolError, EngineError) as fault:
             yield f"{type(fault).__name__}: {fault}"
 
     return answer

@@ -16,7 +16,6 @@ from oversight.protocols.protocol import Protocol
 from tests.world import calls, plain
 from tools.claims import claims_of, formula
 from tools.sharing import shared
-from tools.tried import tried
 
 ROOT = Path(__file__).parents[1]
 TESTS, DOCS = ROOT / "tests", ROOT / "docs" / "protocols.md"
@@ -223,7 +222,6 @@ TABLES = {
     "claimed": claimed,
     "known": known,
 }
-OVER_HTTP = {"tried": tried}
 
 
 def written(name: str) -> str:
@@ -236,9 +234,9 @@ def write(name: str) -> None:
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, _, rest = DOCS.read_text().partition(begin)
     _, _, after = rest.partition(end)
-    DOCS.write_text(f"{before}{begin}\n{(TABLES | OVER_HTTP)[name]()}\n{end}{after}")
+    DOCS.write_text(f"{before}{begin}\n{TABLES[name]()}\n{end}{after}")
 
 
 if __name__ == "__main__":
-    for table in TABLES | OVER_HTTP:
+    for table in TABLES:
         write(table)

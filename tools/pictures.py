@@ -14,15 +14,27 @@ from oversight.engine.analysis.pictures.drawing import ALL_KINDS
 from oversight.engine.extensions.mock.process import serving
 from tests.command_line import oversight, running, within
 from tests.pages.browser import chromium, opened, served
+from tests.pages.conftest import HARD
 from tests.pages.rated import TASKS, at_desk, begin, filled
-from tests.pages.runs import HARD, LIVE
 from tests.persons.desks import PLAIN
 
 DEMO = "data/demo.yaml"
 GRID = Path(__file__).parents[1] / "examples/appendix_a_sim.yaml"
 """290 rows; here with bundled problems."""
 BUNDLED = "bundled: {name: arithmetic, limit: 4}"
-LOOKS = (("light", "light", 1280), ("dark", "dark", 1280), ("narrow", "light", 320))
+LIVE = """\
+name: live
+problems: {bundled: arithmetic}
+agents: {model: [compatible/lab/large, compatible/lab/small]}
+judges: {kind: stated, model: compatible/lab/judge}
+protocols: {naive_judge: , debate: {rounds: 2}, consultancy: {turns: 2}}
+providers: {compatible/lab: {base_url: "http://127.0.0.1:1/v1"}}
+models:
+  compatible/lab/large: {requests: 900}
+  compatible/lab/judge: {concurrency: 6}
+"""
+"""Real requests under limits, to a server of this machine."""
+LOOKS = (("light", "light", 1280), ("dark", "dark", 1280), ("narrow", "light", 390))
 """Name, colour scheme and width of the window."""
 
 
@@ -36,40 +48,40 @@ class Screen(NamedTuple):
 
 SCREENS = (
     Screen("runs", ""),
-    Screen("overview", "run/{demo}"),
-    Screen("overview-hard", "run/{hard}"),
-    Screen("map", "run/{hard}/map"),
-    Screen("map-demo", "run/{demo}/map"),
-    Screen("problem", "run/{demo}/problem/3"),
+    Screen("overview", "run/{demo}", full=True),
+    Screen("overview-hard", "run/{hard}", full=True),
+    Screen("overview-290", "run/{grid}", full=True),
+    Screen("overview-live", "run/{live}"),
+    Screen("transcripts", "run/{demo}/transcripts?show=liar+won"),
+    Screen("transcripts-290", "run/{grid}/transcripts"),
+    Screen("row", "run/{demo}/row/4"),
     Screen("reader-debate", "run/{demo}/row/12/problem/4"),
     Screen("reader-quotes", "run/{hard}/row/30/problem/2", "d", True),
-    Screen("reader-failed", "run/{hard}/row/2/problem/1"),
+    Screen("reader-failed", "run/{hard}/row/2/problem/1", full=True),
     Screen("calls", "run/{demo}/row/12/problem/4/calls"),
+    Screen("problem", "run/{demo}/problem/3"),
+    Screen("map", "run/{hard}/map"),
+    Screen("map-demo", "run/{demo}/map"),
+    Screen("map-290", "run/{grid}/map"),
+    Screen("compare", "run/{demo}/compare"),
+    Screen(
+        "answer", "run/{demo}/compare?first=debate+simultaneous+2+stated&second=propaganda+stated"
+    ),
+    Screen("answers", "run/{demo}/compare?first=debate&second=consultancy"),
+    Screen("answer-290", "run/{grid}/compare?first=debate&second=consultancy"),
+    Screen("two-runs", "compare?a={again}&b={demo}"),
+    Screen("more", "run/{demo}/more"),
     Screen("failures", "run/{hard}/failures"),
     Screen("cost", "run/{demo}/cost"),
+    Screen("cost-live", "run/{live}/cost"),
     *(
         Screen(f"measure-{kind}", f"run/{{demo}}/measure/{kind}", full=True)
         for kind in ("frontier", "worlds", "calibration")
     ),
-    Screen("compare", "compare?a={again}&b={demo}"),
-    Screen(
-        "answer", "run/{demo}/answer?first=debate+simultaneous+2+stated&second=propaganda+stated"
-    ),
-    Screen("answers", "run/{demo}/answer?first=debate&second=consultancy"),
-    Screen("groups", "run/{demo}/pivot"),
-    Screen("transcripts", "run/{demo}/cells?show=liar+won"),
-    Screen("row", "run/{demo}/row/4"),
-    Screen("search", "run/{demo}/search?q=paint"),
-    Screen("people", "run/{demo}/people"),
-    Screen("overview-290", "run/{grid}"),
-    Screen("map-290", "run/{grid}/map"),
-    Screen("answer-290", "run/{grid}/answer?first=debate&second=consultancy"),
-    Screen("groups-290", "run/{grid}/pivot"),
     Screen("frontier-290", "run/{grid}/measure/frontier", full=True),
-    Screen("overview-live", "run/{live}"),
-    Screen("cost-live", "run/{live}/cost"),
+    Screen("search", "run/{demo}/search?q=paint"),
+    Screen("origin", "run/{demo}/origin"),
     Screen("no-such-page", "run/nobody"),
-    Screen("live", "run/{live}/live"),
     Screen("help", "run/{demo}", "?"),
 )
 
@@ -86,7 +98,7 @@ def under_way(place: Path) -> Iterator[Callable[[Any], None]]:
             # A terminal that nobody reads from holds back who writes to it.
             reader = Thread(target=sweep.end)
             reader.start()
-            seconds = "#span:text-matches('^([6-9]|[1-9][0-9]+)$')"
+            seconds = "[data-live=rate]:text-matches('^[0-9]')"
             try:
                 yield lambda page: page.locator(seconds).wait_for(timeout=90_000)
             finally:
@@ -122,7 +134,7 @@ def take(to: Path, only: str = "") -> None:
                     for screen in SCREENS:
                         if only in screen.name:
                             page.goto(root + screen.path.format(**runs))
-                            if screen.name == "live":
+                            if screen.name == "overview-live":
                                 live(page)
                             for key in screen.keys:
                                 page.keyboard.press(key)

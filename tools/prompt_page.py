@@ -5,8 +5,9 @@ Run it with: make docs
 
 import asyncio
 import sys
+from collections.abc import Sequence
 
-from oversight.engine.extensions.planning.prompts import Prompted, prompts_read
+from oversight.engine.extensions.planning.prompts import prompts_read
 from oversight.engine.sweep.rows import report_rows
 from oversight.engine.sweep.sweep import Sweep
 from oversight.protocols.agents.agent import Agent
@@ -21,8 +22,9 @@ HEAD = """\
 
 Debate and consultancy with the prompt set `{name}` (`{digest}`), on the bundled problem
 `{problem}`. The judge reasons in private before it states its probabilities. Speeches in the
-prompts are those of simulated models. For all other protocols and a sweep of your own:
-`oversight plan --prompts SWEEP`. This page is made by `make docs`.
+prompts are those of simulated models. All seats of a protocol begin with its system message; a
+speaker for (B) reads what a speaker for (A) reads, with the other label. For all other protocols
+and a sweep of your own: `oversight plan --prompts SWEEP`. This page is made by `make docs`.
 """
 
 
@@ -34,18 +36,20 @@ def prompt_page() -> str:
     sweep = Sweep("prompts", (problem,), report_rows(protocols))
     words = default_prompts()
     head = HEAD.format(name=words.name, digest=words.digest, problem=problem.id)
-    parts, kind = [head], ""
+    parts, shown = [head], None
     for read in asyncio.run(prompts_read(sweep)):
-        if read.protocol != kind:
-            kind = read.protocol
-            parts.append(f"## {kind.capitalize()}\n")
-        parts.append(_told(read))
+        system, *rest = read.messages
+        if system != shown:
+            shown = system
+            parts += [f"## {read.protocol.capitalize()}\n", _block([system])]
+        if not read.seat.endswith(" B"):
+            parts += [f"### {read.seat} ({read.model})\n", _block(rest)]
     return "\n".join(parts)
 
 
-def _told(read: Prompted) -> str:
-    said = "\n\n".join(f"[{role}]\n{text}" for role, text in read.messages)
-    return f"### {read.seat} ({read.model})\n\n````text\n{said}\n````\n"
+def _block(messages: Sequence[tuple[str, str]]) -> str:
+    said = "\n\n".join(f"[{role}]\n{text}" for role, text in messages)
+    return f"````text\n{said}\n````\n"
 
 
 if __name__ == "__main__":

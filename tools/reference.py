@@ -12,7 +12,7 @@ import sys
 import textwrap
 import types
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from functools import cache
 from itertools import pairwise
@@ -27,7 +27,7 @@ from oversight.engine.models.limits.limits import Limits
 from oversight.engine.providers.catalogue import entry, provider_names
 from oversight.engine.providers.provider_settings import ProviderSettings
 from oversight.engine.run.settings import RunSettings
-from oversight.engine.sweep.fields import fields_of
+from oversight.engine.sweep.node import fields_of
 from oversight.engine.sweep.roles import SWEEP_AXES, AgentSettings
 from oversight.engine.sweep.sweepfile import Top
 from oversight.engine.system.flags import FLAG
@@ -49,6 +49,9 @@ ROLE_WORDS = {
 TYPE_WORDS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 
+Row: TypeAlias = tuple[str, ...]
+"""A setting, what it takes, its default, and what it is."""
+
 MARKED = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 """What is made in a page, between marks that name it; all else is written by hand."""
 
@@ -63,17 +66,27 @@ def _made(name: str) -> str:
 
 
 def _kinds(
-    classes: Mapping[str, type[Any]], heading: str, without: Iterable[str] = ()
+    classes: Mapping[str, type[Any]],
+    heading: str,
+    without: Iterable[str] = (),
+    told: Collection[Row] = (),
 ) -> Iterator[str]:
+    """told: rows that a table above has, which are only named here."""
     rows = {name: _rows(cls, without=without) for name, cls in classes.items()}
     shared = _commonest(row for each in rows.values() for row in each)
     if shared:
         yield "Settings of several of them:\n"
-        yield from _tabled(shared)
+        yield from _tabled(row for row in shared if row not in told)
+        if named := [row[0] for row in shared if row in told]:
+            yield f"As for agents: {', '.join(named)}.\n"
     for name, cls in classes.items():
         yield f"### {heading}{name}\n\n{_first_line(inspect.getdoc(cls))}\n"
         yield from _tabled([row for row in rows[name] if row not in shared])
-        if common := [row[0] for row in rows[name] if row in shared]:
+        common = [row[0] for row in rows[name] if row in shared]
+        lacking = [row[0] for row in shared if row[0] not in common]
+        if common and len(lacking) < len(common):
+            yield f"All of those above{' but ' if lacking else ''}{', '.join(lacking)}.\n"
+        elif common:
             yield f"Of those above: {', '.join(common)}.\n"
 
 
@@ -131,7 +144,8 @@ def _commands() -> Iterator[str]:
     yield ""
     for words, command in every:
         usage = " ".join(command.collect_usage_pieces(click.Context(command)))
-        yield f"## {words}\n\n`{words} {usage}`\n\n{_first_line(command.help)}\n"
+        taken = usage.removeprefix("[OPTIONS]").strip()
+        yield f"## {words}\n\n{f'`{taken}`: ' if taken else ''}{_first_line(command.help)}\n"
         options = list(_options(command))
         yield from (_line(row) for row in options if row not in shared)
         if common := [row[0] for row in options if row in shared]:
@@ -157,7 +171,7 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "top": lambda: _table(Top),
     "problems": _problems,
     "agents": lambda: _table(Agent, AgentSettings),
-    "judges": lambda: _kinds(JUDGES, "kind: "),
+    "judges": lambda: _kinds(JUDGES, "kind: ", told=_rows(Agent, AgentSettings)),
     "protocols": lambda: _kinds(PROTOCOLS, "", SWEEP_AXES),
     "limits": lambda: _table(Limits),
     "simulated": _simulated,
@@ -166,10 +180,6 @@ PARTS: Mapping[str, Callable[[], Iterator[str]]] = {
     "commands": _commands,
 }
 """By the name in the mark, the lines of what is made."""
-
-
-Row: TypeAlias = tuple[str, ...]
-"""A setting, what it takes, its default, and what it is."""
 
 
 def _table(*classes: type[Any], without: Iterable[str] = ()) -> Iterator[str]:

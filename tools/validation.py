@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 
@@ -263,7 +264,8 @@ if __name__ == "__main__":
         traded_finding(trade(SIMULATIONS)),
         validation_finding(found, SIMULATIONS),
     )
-    table = "\n\n".join(each.text("markdown") for each in tables)
+    told = "\n\n".join(each.text("markdown") for each in tables).splitlines()
+    table = "\n".join(line if line.startswith("|") else fill(line, 120) for line in told)
     PAGE.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}")
     if lacking := [line for line in found if not line.holds]:
         raise SystemExit(f"do not hold: {lacking}")

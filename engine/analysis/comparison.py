@@ -6,6 +6,7 @@ the questions on which the two differ most. No call is made.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -311,15 +312,9 @@ MOST_CONTRASTS = 40
 
 def comparison_finding(comparison: Comparison, *, short: bool = False) -> Finding:
     """Contrasts, flips and ranks, those that have content. short: of many contrasts, the largest
-    and the smallest, and no flips."""
+    and the smallest in text, and no flips."""
     lines = comparison.contrasts
     several = len(lines) > 1
-    notes = list(comparison.notes)
-    if short := short and len(lines) > MOST_CONTRASTS:
-        half = MOST_CONTRASTS // 2
-        by_size = sorted(lines, key=lambda line: -line.contrast.estimate.value)
-        notes.insert(0, f"The {half} largest and {half} smallest of {len(lines):,}; all: --all.")
-        lines = (*by_size[:half], *by_size[-half:])
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
     doubtful = any(line.bounds.low < line.bounds.high - 1e-9 for line in lines)
     names = _names(lines)
@@ -342,10 +337,12 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     title = (
         f"{comparison.name}: differences of ASD ({SCORE_NAMES[comparison.score]}), first - second"
     )
-    every = Part("contrasts", title, columns, lines, (*notes, *_notes(comparison, doubtful)))
+    every = Part(
+        "contrasts", title, columns, lines, (*comparison.notes, *_notes(comparison, doubtful))
+    )
     flips = Part(
         "",
-        "flips: worlds that the judge gets right or wrong under the second row, then the first",
+        "flips: worlds that the judge gets right or wrong, second row → first row",
         [
             *names,
             share("right both", "flips.right_right"),
@@ -353,8 +350,8 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
             share("right → wrong", "flips.right_wrong"),
             share("wrong both", "flips.wrong_wrong"),
         ],
-        [line for line in lines if line.flips and not short],
-        ("→: from what the judge thinks under the second row to what it thinks under the first.",),
+        [line for line in lines if line.flips],
+        ("wrong → right: wrong under the second row, right under the first.",),
     )
     ranks = Part(
         "ranks",
@@ -366,6 +363,9 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         ),
         ("1 is the highest ASD; over the problems that all rows have.",),
     )
+    if short and len(lines) > MOST_CONTRASTS:
+        every = replace(every, brief=partial(_ends, every))
+        flips = replace(flips, brief=partial(_none, flips))
     about = {
         "name": comparison.name,
         "score": comparison.score,
@@ -376,6 +376,18 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         "origins": comparison.origins,
     }
     return Finding((every, flips, ranks), about, comparison.origins)
+
+
+def _ends(part: Part, width: int | None) -> Part:
+    """The largest and the smallest differences."""
+    half = MOST_CONTRASTS // 2
+    by_size = sorted(part.lines, key=lambda line: -line.contrast.estimate.value)
+    note = f"The {half} largest and {half} smallest of {len(by_size):,}; all: --all."
+    return replace(part, lines=(*by_size[:half], *by_size[-half:]), notes=(note, *part.notes))
+
+
+def _none(part: Part, width: int | None) -> Part:
+    return replace(part, lines=())
 
 
 def _names(lines: Sequence[Compared]) -> list[Column]:
@@ -438,7 +450,7 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         yield f"one problem or group of them alone moves by more than its error: {where}."
     if doubtful:
         yield "bounds: with every failed or doubtful world at its worst, and at its best."
-    yield "pairing: error of the difference over that of separate problems; below 1 it paid"
+    yield "pairing: error of the paired difference over that of the unpaired; below 1 it helped."
     if len(found) <= NAMED:
         for one in comparison.contrasts:
             if one.apart:
@@ -462,7 +474,7 @@ def compare_tables(files: Sequence[Path], how: Compare, score: str) -> Finding:
     UsageError for unknown names, a single setting, or a file that cannot be read.
     """
     if how.baseline or how.pairs:
-        raise UsageError("--baseline and --pairs are of runs; of judgement tables: --contrast")
+        raise UsageError("--baseline and --pairs need a run; a judgement table takes --contrast")
     rows = read_asds(files, score, "setting", how.ways)
     if len(rows) < 2:
         raise UsageError(

@@ -14,9 +14,8 @@ from ..models.accounting.ledger_file import read_ledger
 from ..models.accounting.prices import listed, load_prices
 from ..sweep.grid import baselines
 from ..system.flags import flag
-from .calls import calls_of_run
 from .catalogue import Analysis
-from .costs import CostAxis, Costs, costs_part, row_costs, sampled_costs
+from .costs import CostAxis, Costs, calls_of_run, costs_part, row_costs, sampled_costs
 from .findings.chart import Chart, Series, by_protocol, point
 from .findings.finding import Column, Finding, Part, figure, number, word
 from .findings.finding import flag as marked
@@ -157,8 +156,8 @@ def frontier_finding(
         axis = "tokens" if costs.unpriced or not costs.total.dollars else "dollars"
     if axis == "dollars" and costs.unpriced:
         raise UsageError(
-            f"no price is known of {', '.join(costs.unpriced)}: give a file with --prices, or take "
-            "--unit tokens"
+            f"no price is known for {', '.join(costs.unpriced)}: name a file with --prices, or "
+            "take --unit tokens"
         )
     try:
         shared = shared_samples(run.asd(score))
@@ -175,7 +174,7 @@ def frontier_finding(
         none = {name: len(its.values) for name, its in worths.items() if naive[name] == name}
         worth |= {name: exact(0.0, n) for name, n in none.items()}
     cost = {row.name: row.each(axis) for row in costs.rows if row.name in shared}
-    judges = {name: row.judge_address for name, row in zip(run.names, rows, strict=True)}
+    judges = {name: row.shown_judge for name, row in zip(run.names, rows, strict=True)}
     points = frontier_points(cost, worth, partial(contrasts, shared), judges)
     problems = len(next(iter(shared.values())).questions)
     measure = "lift" if lifted else "ASD"

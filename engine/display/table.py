@@ -143,7 +143,7 @@ def _fitted(table: Table, width: int, gap: int) -> Table:
             table = _columns(table, range(len(table.head) - 1))
     table = _with_names(table, width, gap, NAME_WIDTH)
     if left_out:
-        note = f"{counted(left_out, 'more column')}: a wider terminal."
+        note = f"{counted(left_out, 'more column')} in a wider terminal."
         return replace(table, notes=(*table.notes, note))
     return table
 

@@ -15,9 +15,8 @@ from ..providers.provider_settings import ProviderSettings
 from ..providers.settings import Settings
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, simulation
 from ..sweep.document import Document
-from ..sweep.fields import filled
 from ..sweep.named import naming
-from ..sweep.node import Node
+from ..sweep.node import Node, filled
 from .accounting.prices import PriceList
 from .limits.limits import Limits
 from .sections import (

@@ -4,8 +4,7 @@ from ...cache.thoughts import Tags
 from ..errors import UsageError
 from ..providers.catalogue import entry, provider_names, provider_of
 from ..providers.provider_settings import ROUTING, ProviderSettings
-from ..sweep.fields import checked_value, filled
-from ..sweep.node import Node
+from ..sweep.node import Node, checked_value, filled
 
 MEANING = "is"
 """The setting that names the underlying model of a name of the user's."""

@@ -321,7 +321,7 @@ class HttpClient(Owner):
             # A server that shows its callers' headers may make an id of the key.
             again = self.secret.hidden_in(again)
             self._distrust(f"repeated its answer {again}")
-            raise self._malformed(f"its answer {again} once more", body)
+            raise self._malformed(f"it repeated its answer {again}", body)
         if not self.secret.guarded:
             return Response(status, headers, body)
         headers = self._without_key(headers)

@@ -102,9 +102,8 @@ def require_keys(uses: Sequence[tuple[str, str]], environment: Mapping[str, str]
     others = [
         f"--set {seat}s.model=ollama/llama3.1:8b" for seat in ("agent", "judge") if seat in affected
     ]
-    lines.append(
-        "  put it in the environment or in .env, or name other models: " + " ".join(others)
-    )
+    instead = f", or name other models: {' '.join(others)}" if others else ""
+    lines.append(f"  put it in the environment or in .env{instead}")
     raise UsageError("\n".join(lines))
 
 

@@ -28,7 +28,8 @@ class Retirement:
         return 0 < (self.day - today).days <= NOTICE
 
     def __str__(self) -> str:
-        return f"{self.model}: its vendor stops serving it on {self.day}"
+        stops = "stopped" if self.past(today()) else "stops"
+        return f"{self.model}: its vendor {stops} serving it on {self.day}"
 
 
 def today() -> date:

@@ -17,8 +17,8 @@ from ..models.directory import ModelDirectory
 from ..models.router import Models
 from ..sweep.sweep import Cell
 from ..system.entry_points import BATCHING_GROUP, load_one, registered
-from .batch_terms import BatchTerms
 from .order import Deferred
+from .settings import BatchTerms
 
 
 class AnsweredLater(ABC):

@@ -20,7 +20,7 @@ from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import UsageError
 from ..providers.capabilities import Endpoint, Unsupported, default_endpoint, missing_abilities
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, Simulation, simulation
-from ..sweep.examples import problems_of
+from ..sweep.loading import problems_of
 from ..sweep.rows import Row
 from ..sweep.sweep import Cell, Sweep, dataclasses_in
 from .scheduler import attempt
@@ -246,9 +246,7 @@ def require_service(retirements: "Iterable[Retirement]", today: date) -> None:
     """UsageError, with the remedy, if a model is no longer served."""
     gone = [told for told in retirements if told.past(today)]
     if gone:
-        lines = "\n".join(
-            f"{told.model}: its vendor stopped serving it on {told.day}" for told in gone
-        )
+        lines = "\n".join(map(str, gone))
         raise UsageError(
             f"{lines}\nname another model; what the store holds of it can still be had with "
             "--cache replay. Nothing was sent."

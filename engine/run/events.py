@@ -22,7 +22,8 @@ import msgspec
 from ..errors import RunFolderError
 from ..system.files import replace_file, sync_folder, unwritable, whole_lines
 from .as_left import kept_as_left
-from .record.schema import RUN_DB, faulty, open_to_read, open_to_write
+from .record.errors import RunDamaged
+from .record.schema import RUN_DB, faulty, open_to_read, open_to_write, put_event, sealed, sound
 
 EVENTS = "events.jsonl"
 T = TypeVar("T")
@@ -47,7 +48,7 @@ def add_event(run: Path, kind: str, event: Any, *, durable: bool = True) -> None
     body = msgspec.json.encode(event)
     with _held(run) as file, _rows(run) if durable else nullcontext() as rows:
         if rows is not None:
-            rows.execute("INSERT INTO events VALUES(NULL,?,?)", (kind, body))
+            put_event(rows, kind, body)
         whole = file.seek(0, os.SEEK_END)
         try:
             line = _line(kind, body)
@@ -85,11 +86,12 @@ def sync_events(run: Path) -> None:
             return
         lines = list(_read_lines(run))
         known = rows.execute(_ROWS).fetchall()
-        for (kind, body), (number, *row) in zip(lines, known, strict=False):
-            if [kind, body] != row:
-                rows.execute("UPDATE events SET kind=?, body=? WHERE event=?", (kind, body, number))
-        rows.executemany("INSERT INTO events VALUES(NULL,?,?)", lines[len(known) :])
-        if lost := [_line(kind, body) for _, kind, body in known[len(lines) :]]:
+        for (kind, body), row in zip(lines, known, strict=False):
+            if row != sealed((row[0], kind, body)):
+                put_event(rows, kind, body, row[0])
+        for kind, body in lines[len(known) :]:
+            put_event(rows, kind, body)
+        if lost := [_line(*each) for each in _sound(run, known[len(lines) :])]:
             file.seek(0, os.SEEK_END)
             file.write(b"".join(lost))
             os.fsync(file.fileno())
@@ -109,7 +111,7 @@ def change_events(run: Path, kind: str, change: Callable[[bytes], bytes]) -> Non
             rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-_ROWS = "SELECT event, kind, body FROM events WHERE kind != 'again' ORDER BY event"
+_ROWS = "SELECT * FROM events WHERE kind != 'again' ORDER BY event"
 """Without how cells had ended that were run again, which stands in the database alone."""
 
 
@@ -121,7 +123,14 @@ def _read(run: Path) -> Iterable[tuple[str, bytes]]:
     if (run / EVENTS).exists() or not (run / RUN_DB).exists():
         return _read_lines(run)
     with closing(open_to_read(run / RUN_DB)) as db:
-        return [(kind, body) for _, kind, body in db.execute(_ROWS)]
+        return _sound(run, db.execute(_ROWS).fetchall())
+
+
+def _sound(run: Path, rows: Iterable[tuple[Any, ...]]) -> list[tuple[str, bytes]]:
+    try:
+        return [(kind, body) for _, kind, body in map(sound, rows)]
+    except ValueError as exc:
+        raise RunDamaged(run / RUN_DB, str(exc)) from exc
 
 
 def _read_lines(run: Path) -> Iterator[tuple[str, bytes]]:

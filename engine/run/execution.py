@@ -14,12 +14,11 @@ from ..providers.simulated import PREFIX
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from .dry_run import require_abilities, require_service
 from .loaded_sweep import LoadedSweep
+from .notes import ProgressNotes, store_watermark
 from .observer import Observer
-from .progress_file import ProgressNotes
 from .record.values import RecordedCell
 from .run import Run
 from .session import RunSession
-from .watermark import store_watermark
 
 MakeSession: TypeAlias = Callable[[Run, Mapping[str, UsageTotals], int], RunSession]
 """(run, what earlier sessions paid by model, number of workers) -> a session."""

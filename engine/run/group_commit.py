@@ -14,7 +14,7 @@ MAX_GROUP = 256
 MAX_SECONDS = 0.25
 """Seconds that the first item of a group waits for others."""
 MAX_GROUPS = 32
-"""Groups that wait for the disk; with more of them the caller waits."""
+"""Groups that may wait for the disk; see `GroupCommit.room`."""
 
 
 class GroupCommit(Generic[Item]):
@@ -48,6 +48,16 @@ class GroupCommit(Generic[Item]):
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(MAX_SECONDS, self._commit)
 
+    @property
+    def full(self) -> bool:
+        """Whether as much waits for the disk as may: whoever goes on then fills the memory."""
+        return len(self._writing) >= MAX_GROUPS
+
+    async def room(self) -> None:
+        """Wait until not as much waits for the disk as may."""
+        while self.full:
+            await asyncio.wait(self._writing, return_when=asyncio.FIRST_COMPLETED)
+
     async def flush(self) -> None:
         """Wait until all that was put is written. Raises whatever a write raised."""
         self._commit()
@@ -70,9 +80,6 @@ class GroupCommit(Generic[Item]):
             return
         group, self._group = self._group, []
         done = self._thread.submit(self._write, group)
-        if len(self._writing) >= MAX_GROUPS:
-            # The disk is slower than the run: hold the run up, not its cells in memory.
-            done.exception()
         task = asyncio.create_task(self._await(asyncio.wrap_future(done), group))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)

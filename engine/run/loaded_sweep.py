@@ -19,7 +19,7 @@ from ..providers.keys import environment
 from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
 from ..sweep.document import Document
-from ..sweep.examples import problems_of
+from ..sweep.loading import problems_of
 from ..sweep.named import check_names, check_use
 from ..sweep.plugins import code_named, names_files
 from ..sweep.sweep import Sweep, service_tiers, tool_users

@@ -1,7 +1,7 @@
 """The outcome of a cell, as figures: a line of `outcomes.jsonl`, and nothing that differs between
 reruns."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,9 +9,9 @@ import orjson
 
 from ...protocols.counts import counted, unread_by_seat
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
-from .record.cells import crc_of, read_figures, unpacked_floats
-from .record.errors import RunDamaged
-from .record.tables import RunTables, damage_named, sound
+from .record.cells import read_figures, unpacked_floats
+from .record.schema import WITHDRAWN
+from .record.tables import AT_ONCE, RunTables, damage_named
 from .record.values import are_probabilities
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..sweep.sweep import Cell
 
 
-class OutcomeRecord(msgspec.Struct, frozen=True, rename={"label": "side", "side": "at"}):
+class OutcomeRecord(msgspec.Struct, frozen=True, gc=False, rename={"label": "side", "side": "at"}):
     """The outcome of a cell. Exactly one of `probs`, `failure` and `not_run` is there."""
 
     place: int
@@ -121,42 +121,41 @@ class Outcomes:
 
     def __init__(self, tables: RunTables) -> None:
         self._tables = tables
-        self._rows: dict[int, tuple[str, str, str]] = {}
-        for *told, crc in tables.query("SELECT row, kind, agent, judge, address, crc FROM rows"):
-            if crc_of(*told) != crc:
-                raise RunDamaged(tables.file, f"row {told[0]} was changed")
-            row, kind, agent, judge, _ = told
-            self._rows[row] = kind, agent, judge
+        self._rows = {
+            row: (kind, agent, judge) for row, kind, agent, judge, _ in tables.table("rows")
+        }
 
     def all(self) -> Iterator[OutcomeRecord]:
         """Every outcome that has completed, in the order of the sweep."""
-        return self._read(self._tables.query(f"{_COLUMNS} AND place >= 0 ORDER BY place"))
+        for rows in self._tables.stored():
+            yield from self._read(rows)
 
     def at(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """Those of these cells that have completed, by place in the sweep."""
-        rows = self._tables.among(f"{_COLUMNS} AND place IN ({{}})", sorted(places))
+        rows = (row for some in self._tables.stored([*places]) for row in some)
         return {each.place: each for each in self._read(rows)}
 
     def since(self, landed: int) -> Iterator[tuple[int, OutcomeRecord]]:
         """What has completed after the outcome of this number, in that order, each with its own; 0
         for all, in the order of the sweep: the last bit of a sum depends on the order."""
         order = "landed" if landed else "place"
-        number = 0
+        query = f"SELECT place, landed FROM cells WHERE landed > ? ORDER BY {order}"
+        listed = self._tables.fetched(query, landed)
+        for first in range(0, len(listed), AT_ONCE):
+            some = listed[first : first + AT_ONCE]
+            stored = self._tables.stored(place for place, _ in some)
+            found = {(row[0], row[7]): row for rows in stored for row in rows}
+            # One that has been written since is told the next time.
+            rows = [row for each in some if (row := found.get(each)) and row[6] < WITHDRAWN]
+            yield from zip([row[7] for row in rows], self._read(rows), strict=True)
 
-        def rows() -> Iterator[Any]:
-            nonlocal number
-            for row in self._tables.query(f"{_COLUMNS} AND landed > ? ORDER BY {order}", landed):
-                number = row[-1]
-                yield row
-
-        for record in self._read(rows()):
-            yield number, record
-
-    def _read(self, rows: Iterator[Any]) -> Iterator[OutcomeRecord]:
+    def _read(self, rows: Iterable[Sequence[Any]]) -> Iterator[OutcomeRecord]:
         problems, file = self._tables.problems, self._tables.file
         with damage_named(file):
-            for read in rows:
-                place, id, row, problem, side, draw, status, probs, failure, more = sound(read)
+            for columns in rows:
+                place, id, row, problem, side, draw, status, _, probs, failure, more, _ = columns
+                if status == WITHDRAWN:
+                    continue
                 asked = problems[problem]
                 label = asked.question.answers[side].label
                 about = (place, id.hex(), *self._rows[row], asked.id, label, side, draw)
@@ -181,12 +180,6 @@ class Outcomes:
                         told.bounds,
                         told.unread,
                     )
-
-
-_COLUMNS = (
-    "SELECT place, id, row, problem, side, draw, status, probs, failure, more, crc, landed"
-    " FROM cells WHERE status < 3"
-)
 
 
 def read_outcome(line: bytes) -> OutcomeRecord:

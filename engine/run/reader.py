@@ -26,7 +26,7 @@ from .record.errors import RunDamaged
 from .record.schema import RUN_DB
 from .record.tables import RunTables, damage_named
 from .record.values import RecordedCall, RecordedCell
-from .recorded import at_hand
+from .stores import at_hand
 
 if TYPE_CHECKING:
     from ...cache.store import Reader
@@ -151,11 +151,8 @@ class RunReader:
         asked = {call for *_, body in tables.bodies() for call in body.calls[1::2]}
         with damage_named(tables.file):
             return {
-                store_key(address.hex(), identity)
-                for call, address, identity in tables.query(
-                    "SELECT call, address, identity FROM calls JOIN endpoints USING(endpoint)"
-                )
-                if call in asked
+                store_key(address.hex(), tables.endpoint(endpoint)[1])
+                for _, address, endpoint, *_ in tables.asked(asked)
             }
 
     def stored(self, call: RecordedCall) -> tuple[Call, Reply] | None:

@@ -17,7 +17,6 @@ from ..models.accounting.prices import PriceList
 from ..models.router import RunPolicy
 from ..sweep.rows import Row
 from ..system.settings import is_url
-from .batch_terms import FOLDER
 from .batching import AnsweredLater, batched_models
 from .executor import LocalExecutor
 from .lanes import RETRIED_KINDS
@@ -26,7 +25,7 @@ from .loaded_sweep import LoadedSweep, run_folder
 from .outcome import OutcomeRecord
 from .record.values import RecordedCell
 from .run_folder import QUARANTINE, RunFolder
-from .settings import RunSettings
+from .settings import FOLDER, RunSettings
 from .stores import open_store, shown_name, store_name
 
 if TYPE_CHECKING:

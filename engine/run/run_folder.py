@@ -186,6 +186,16 @@ class RunFolder:
         assert self._group is not None, "cells are taken while a run is kept"
         self._group.put(cells)
 
+    @property
+    def behind(self) -> bool:
+        """Whether the disk is far behind with what was put."""
+        return self._group is not None and self._group.full
+
+    async def room(self) -> None:
+        """Wait until the disk is not far behind."""
+        if self._group is not None:
+            await self._group.room()
+
     async def flush(self) -> None:
         """Wait until everything that was put is recorded. RunFolderError."""
         if self._group is not None:

@@ -142,6 +142,14 @@ class RunSession(LocalExecutor):
 
     def _attempt(self, cell: Cell) -> Awaitable[NotedOutcome]:
         self._begun += 1
+        return self._delayed(cell) if self._run.folder.behind else self._noted(cell)
+
+    async def _delayed(self, cell: Cell) -> NotedOutcome:
+        """Hold the run up where the disk is slower, and not its cells in memory."""
+        await self._run.folder.room()
+        return await self._noted(cell)
+
+    def _noted(self, cell: Cell) -> Awaitable[NotedOutcome]:
         if (later := self._run.later) is None:
             return attempt_noted(cell, self.cache, self.cache.shared_work)
         return attempt_noted(cell, later.ask_of(cell, self.cache))

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import RunFolderError, UsageError
+from ..errors import UsageError
 from ..providers.catalogue import entry, provider_of
 from ..providers.same_model import same_model
 from ..providers.simulated import PREFIX
@@ -41,13 +41,10 @@ class ReplySource:
 def origins(sweep: Grid, folder: Path) -> tuple[str, ...]:
     """What whoever reads figures of a run must know of where they come from, a line each: models
     that are simulated, replies from elsewhere than the provider's own address, other models that
-    answered. Where the record cannot be read, that is said."""
+    answered. RunFolderError."""
     made_up = [model for model in sweep.models if model.startswith(PREFIX)]
     simulated = [f"SIMULATED models: {', '.join(made_up)}"] if made_up else []
-    try:
-        return (*simulated, *source_lines(read_sources(folder)))
-    except RunFolderError as fault:
-        return (*simulated, f"where replies came from is not known: {fault}")
+    return (*simulated, *source_lines(read_sources(folder)))
 
 
 def read_sources(folder: Path) -> list[ReplySource]:

@@ -74,17 +74,17 @@ class Takeover:
         for source in sources:
             if self.folder.complete:
                 return
-            try:
-                run = RunReader(source)
-                rows = self._rows_of(run)
-                # It may have been elsewhere since: whoever relies on it names it.
-                if not named and not is_as_left(source):
+            with RunReader(source) as run:
+                try:
+                    rows = self._rows_of(run)
+                    # It may have been elsewhere since: whoever relies on it names it.
+                    if not named and not is_as_left(source):
+                        continue
+                    # All are read, so that damage is found before anything is taken.
+                    moved = self._cells(run, rows)
+                except passed_over:
                     continue
-                # All are read, so that damage is found before anything is taken.
-                moved = self._cells(run, rows)
-            except passed_over:
-                continue
-            verified = self._verified(run, moved) if self.verify else 0
+                verified = self._verified(run, moved) if self.verify else 0
             try:
                 if moved:
                     self.folder.take(source, moved)

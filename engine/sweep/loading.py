@@ -1,19 +1,23 @@
-"""Loading of the data sets named in a sweep file, under `problems` or as examples of a judge."""
+"""Loading of the data sets named in a sweep file: its problems, and few-shot examples of judges."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
+
+from msgspec import structs
 
 from ...protocols.datasets.catalogue import LOADERS, loader
 from ...protocols.datasets.loader import Loader
 from ...protocols.errors import DatasetError
+from ...protocols.judges.shots import Shot
 from ...protocols.question import Problem
 from ..errors import UsageError
 from ..system.entry_points import DATASETS_GROUP
-from .fields import fields_of
-from .node import Node
+from .node import Node, fields_of
 from .originals import missing_file_hint
 from .plugins import class_named
+from .sweep import dataclasses_in
 
 RELATIVE = "; a relative path starts at the folder of the sweep file"
 
@@ -86,3 +90,27 @@ def _root(node: Node, made: Loader, folder: Path | None) -> Path:
         if folder is None and path and not Path(path).is_absolute():
             raise ValueError(f"{setting}: {path} is relative; examples need the whole path")
     return folder or Path()
+
+
+def shots(node: Node) -> tuple[Shot, ...]:
+    """Examples from the data sets of a setting, which is written like `problems`.
+
+    Paths must be absolute: a run folder is reopened without the folder of its sweep file.
+    """
+    examples: list[Shot] = []
+    for data_set in node.settings().values():
+        loaded = load_problems(data_set, None)
+        decided = map(Shot.of, loaded.problems)
+        examples += (
+            decided if loaded.names_rows else (structs.replace(each, id="") for each in decided)
+        )
+    return tuple(examples)
+
+
+def problems_of(value: object) -> Iterator[Problem]:
+    """Every example in a tree of roles and settings, as a problem with its answer; simulated models
+    need its truth as well as that of the sweep's problems."""
+    for part in dataclasses_in(value):
+        if isinstance(part, Shot):
+            question = part.floor.question
+            yield Problem(part.id or f"example: {question.text[:60]}", question, part.probs)

@@ -4,13 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...protocols.prompts.prompt_set import (
-    PromptError,
-    PromptSet,
-    check,
-    default_prompts,
-    read_blocks,
-)
+from ...protocols.prompts.prompt_set import PromptError, PromptSet, read_blocks
 from .document import Document, Key
 from .node import Node
 
@@ -21,16 +15,16 @@ KEY: Key = ("prompts",)
 
 
 def prompt_sets(
-    document: Document, folder: Path, kept: Changes | None = None
+    document: Document, folder: Path, default: PromptSet, kept: Changes | None = None
 ) -> tuple[tuple[PromptSet, ...], Changes]:
     """Every prompt set of `prompts` (a list is an axis), and the blocks read from files for them.
 
     A set is `default`, the path of a file, or a mapping of changed sections. The mapping may name
     the file that it changes under `set`; or, under `from` and `folder`, a published study and the
-    folder of a checkout of it. kept: blocks stored in a run folder, used instead of the files.
-    UsageError names file, line, block and remedy.
+    folder of a checkout of it. default: with the words of the protocols here. kept: blocks
+    stored in a run folder, used instead of the files. UsageError names the line and the remedy.
     """
-    reader = _SetReader(document, folder, kept or {})
+    reader = _SetReader(document, folder, default, kept or {})
     sets = tuple(
         map(reader.read, Node(document, KEY, document.value.get(KEY[0], "default")).alternatives())
     )
@@ -40,18 +34,18 @@ def prompt_sets(
 
 
 def used(prompts: PromptSet, sections: Iterable[str]) -> PromptSet | None:
-    """The part of a set that a protocol reads; None if it equals the default set's."""
+    """The part of a set that a protocol reads; None if nothing of it was changed."""
     part = prompts.only(sections)
-    same = part.blocks == default_prompts().only(sections).blocks
-    return None if same else part
+    return None if part.is_unchanged else part
 
 
 class _SetReader:
     """Reads the prompt sets of one sweep file."""
 
-    def __init__(self, document: Document, folder: Path, kept: Changes) -> None:
+    def __init__(self, document: Document, folder: Path, default: PromptSet, kept: Changes) -> None:
         self._document = document
         self._folder = folder
+        self._default = default
         self._kept = kept
         self.blocks: dict[str, Mapping[str, str]] = {}
         """Path of each set that was read so far -> text of its blocks."""
@@ -68,7 +62,7 @@ class _SetReader:
             if not isinstance(path, str):
                 raise self._document.fault((*node.key, "set"), f"{path!r} is not a text")
             base = self._named((*node.key, "set"), path)
-        changes = _blocks(self._document, node.key, sections)
+        changes = self._blocks(self._document, node.key, sections)
         return base.changed(f"{base.name} changed", changes) if changes else base
 
     def _published(self, key: Key, sections: dict[str, Any]) -> PromptSet:
@@ -96,7 +90,7 @@ class _SetReader:
 
     def _named(self, key: Key, path: str) -> PromptSet:
         if path == "default":
-            return default_prompts()
+            return self._default
         if path in self._kept:
             self.blocks[path] = dict(self._kept[path])
         else:
@@ -106,7 +100,7 @@ class _SetReader:
                 remedy = "prompts: default, or a path"
                 raise self._document.fault(key, f"there is no file {file}", remedy)
             written = Document.read(file)
-            self.blocks[path] = _blocks(written, (), written.value)
+            self.blocks[path] = self._blocks(written, (), written.value)
         return self._made(key, Path(path).stem, path)
 
     def _base(self, key: Key) -> Path:
@@ -116,25 +110,26 @@ class _SetReader:
     def _made(self, key: Key, name: str, path: str, place: str = "") -> PromptSet:
         """The default set with the blocks of `path`. place: beginning of an error message."""
         try:
-            return default_prompts().changed(name, self.blocks[path])
+            return self._default.changed(name, self.blocks[path])
         except PromptError as exc:
             raise self._document.fault(key, f"{place}{exc}") from None
 
-
-def _blocks(document: Document, key: Key, sections: Mapping[str, Any]) -> Mapping[str, str]:
-    """The blocks of a mapping of sections; an error names the line of its block."""
-    known = default_prompts().names
-    for section, blocks in sections.items():
-        at = (*key, section)
-        if section not in known:
-            raise document.unknown(at, known, "section of prompts", "sections")
-        for block, text in document.mapping(at, blocks).items():
-            if block not in known[section]:
-                raise document.unknown((*at, block), known[section], "block", f"in {section}")
-            if not isinstance(text, str) or not text.strip():
-                raise document.fault((*at, block), f"{text!r} is not a text")
-            try:
-                check(f"{section}.{block}", text)
-            except PromptError as exc:
-                raise document.fault((*at, block), str(exc)) from None
-    return read_blocks(sections)
+    def _blocks(
+        self, document: Document, key: Key, sections: Mapping[str, Any]
+    ) -> Mapping[str, str]:
+        """The blocks of a mapping of sections; an error names the line of its block."""
+        known = self._default.names
+        for section, blocks in sections.items():
+            at = (*key, section)
+            if section not in known:
+                raise document.unknown(at, known, "section of prompts", "sections")
+            for block, text in document.mapping(at, blocks).items():
+                if block not in known[section]:
+                    raise document.unknown((*at, block), known[section], "block", f"in {section}")
+                if not isinstance(text, str) or not text.strip():
+                    raise document.fault((*at, block), f"{text!r} is not a text")
+                try:
+                    self._default.check(f"{section}.{block}", text)
+                except PromptError as exc:
+                    raise document.fault((*at, block), str(exc)) from None
+        return read_blocks(sections)

@@ -10,14 +10,14 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import orjson
 
-from ...cache.call import Call, Effort, Request
+from ...cache.call import Call, Request
 from ...protocols.agents.agent import Agent, Speaker
 from ...protocols.catalogue import JUDGES, PROTOCOLS
 from ...protocols.datasets.catalogue import LOADERS
 from ...protocols.judges.judge import Judge
 from ...protocols.judges.shots import Shot
 from ...protocols.parameters import PARAMETERS
-from ...protocols.prompts.prompt_set import PromptSet, default_prompts
+from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prompts
 from ...protocols.protocol import Protocol
 from ..errors import UsageError
 from ..providers.capabilities import Endpoint, missing_abilities, takes_temperature
@@ -25,10 +25,8 @@ from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX, presets
 from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from .document import Document
-from .examples import shots
-from .faults import Faults
-from .fields import checked_value, fields_of, made_of, required_of
-from .node import Node
+from .loading import shots
+from .node import Faults, Node, checked_value, fields_of, made_of, required_of
 from .plugins import class_named
 from .prompts import used
 
@@ -125,11 +123,10 @@ def judges(node: Node) -> list[Judge]:
                 for point in _points(role, settings, types_, needs=required_of(cls)):
                     _check_calls(role, point)
                     if "temperature" in types_ and "model" in point:
-                        effort = point.get("effort", "")
-                        point = _tempered(node.document, point, point["model"], effort)
+                        point = _tempered(node.document, point, point)
                     elif "temperature" in types_:
                         member = point["member"].base_agent
-                        point = _tempered(node.document, point, member.model, member.effort)
+                        point = _tempered(node.document, point, vars(member))
                     listed.append(made_of(role, cls, point))
     faults.settle()
     return listed
@@ -156,13 +153,24 @@ def protocols(
     faults.settle()
 
 
-def import_protocols(node: Node) -> None:
-    """Import the classes that a `protocols` section names, so that the words which they add to the
-    default prompts are there; what is wrong with the section is said where its rows are made."""
+def words_of(node: Node) -> PromptSet:
+    """The default prompts, with the words of the protocols that a `protocols` section names; what
+    else is wrong with the section is said where its rows are made."""
+    words, classes = default_prompts(), list[tuple[Node, type[Protocol]]]()
     with suppress(UsageError):
         for one in _kinds(node):
             with suppress(UsageError):
-                class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
+                classes.append((one, _protocol(one)))
+    for one, kind in classes:
+        try:
+            words = kind.with_its_words(words)
+        except PromptError as exc:
+            raise one.fault(f"{kind.__name__}: {exc}") from None
+    return words
+
+
+def _protocol(one: Node) -> type[Protocol]:
+    return class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
 
 
 def _rows_of(
@@ -174,7 +182,7 @@ def _rows_of(
 ) -> Iterator[Protocol]:
     """Every row of one entry of the section."""
     kind, settings = one.name, one.settings()
-    cls = class_named(one, PROTOCOLS, Protocol, PROTOCOLS_GROUP, "protocol", "protocols")
+    cls = _protocol(one)
     types_ = fields_of(cls)
     takes_agent = "agent" in types_
     for taken in ("agent", "judge", "prompts"):
@@ -197,8 +205,7 @@ def _rows_of(
             seated = {k: v(judge) if callable(v) else v for k, v in point.items()}
             settings_ = seated | roles
             if "temperature" in types_:
-                mind = judge.base_agent
-                settings_ = _tempered(one.document, settings_, mind.model, mind.effort)
+                settings_ = _tempered(one.document, settings_, vars(judge.base_agent))
             try:
                 yield made_of(one, cls, settings_)
             except UsageError as exc:
@@ -222,8 +229,7 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
     around, within = fields_of(AgentSettings), fields_of(Agent)
     checker: MakeSpeaker | None = point.pop("side_check", None)
     _check_calls(node, point)
-    model, effort = point["model"], point.get("effort", "")
-    point = _tempered(node.document, point, model, effort, "temperature", "best_of_temperature")
+    point = _tempered(node.document, point, point, "temperature", "best_of_temperature")
     seat = made_of(node, AgentSettings, {k: v for k, v in point.items() if k in around})
     plain = made_of(node, Agent, {k: v for k, v in point.items() if k in within})
 
@@ -248,7 +254,7 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
         if seat.best_of > 1:
             speaker = BestOf(seat.best_of, agent, picks, seat.best_of_temperature)
         if seat.refine:
-            critics = _tempered(node.document, {}, model, effort)
+            critics = _tempered(node.document, {}, point)
             speaker = Refine(speaker, picks, seat.refine, **critics)
         if checker is not None:
             reader = checker(judge).base_agent
@@ -259,16 +265,17 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
 
 
 def _tempered(
-    document: Document, point: RoleSettings, model: str, effort: Effort, *names: str
+    document: Document, point: RoleSettings, asked: Mapping[str, Any], *names: str
 ) -> RoleSettings:
     """`point` without `auto` temperatures, and with None for those that its model does not accept.
 
-    names: the settings to decide; by default `temperature`.
+    asked: with what the model is asked. names: the settings to decide; by default `temperature`.
     """
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
+    model, effort, top_p = asked["model"], asked.get("effort", ""), asked.get("top_p")
     if not model.startswith(PREFIX) and not takes_temperature(
-        model, effort, _reach(document, model)
+        model, effort, top_p, _reach(document, model)
     ):
         for name in names:
             settled.setdefault(name, None)

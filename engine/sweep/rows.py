@@ -9,8 +9,7 @@ from ...cache.address import plain, value_address
 from ...protocols.agents.agent import Speaker
 from ...protocols.judges.judge import Judge
 from ...protocols.protocol import Protocol, kind
-from .axes import axes
-from .grid import GridRow
+from .grid import Axes, GridRow
 
 Names: TypeAlias = tuple[str, str, str]
 """Names of a protocol, its agent (empty if it has none) and its judge."""
@@ -98,3 +97,32 @@ def _shown(value: Any) -> str:
     if value is None:
         return ""
     return value.name if isinstance(value, (Speaker, Judge)) else str(value)
+
+
+def axes(protocol: Protocol) -> Axes:
+    """The axes of a protocol with its roles."""
+    agent = getattr(protocol, "agent", None)
+    speaker = agent if isinstance(agent, Speaker) else None
+    return Axes(
+        speaker.base_agent.model if speaker else None,
+        protocol.judge.base_agent.model,
+        getattr(protocol, "rounds", getattr(protocol, "turns", None)),
+        getattr(protocol, "simultaneous", None),
+        _best_of(speaker) if speaker else None,
+        speaker.base_agent.temperature if speaker else None,
+    )
+
+
+def _best_of(speaker: Speaker) -> int:
+    """The drafts of the outermost best-of-N in an agent, however deep it is wrapped."""
+    if speaker is speaker.base_agent:
+        return 1
+    from ...protocols.drafting.best_of import BestOf
+
+    if isinstance(speaker, BestOf):
+        return speaker.n
+    for name in getattr(speaker, "__dataclass_fields__", ()):
+        inner = getattr(speaker, name)
+        if isinstance(inner, Speaker):
+            return _best_of(inner)
+    return 1

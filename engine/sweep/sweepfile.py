@@ -14,14 +14,11 @@ from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from .code import with_own_code
 from .document import Document
-from .examples import problems_of
-from .faults import Faults
-from .fields import filled
 from .grid import MAX_CELLS
-from .loading import load_problems
-from .node import Node
+from .loading import load_problems, problems_of
+from .node import Faults, Node, filled
 from .prompts import Changes, prompt_sets
-from .roles import MakeSpeaker, agents, import_protocols, judges, protocols
+from .roles import MakeSpeaker, agents, judges, protocols, words_of
 from .rows import Row, report_rows
 from .sweep import Sweep
 
@@ -177,9 +174,9 @@ def checked_sweep(
             problems, pins = _problems(of("problems"), path.parent, top.seed)
     sets: Sequence[PromptSet] = ()
     read: Changes = {}
-    import_protocols(of("protocols"))
     with faults.noted():
-        sets, read = prompt_sets(document, path.parent, prompts)
+        words = words_of(of("protocols"))
+        sets, read = prompt_sets(document, path.parent, words, prompts)
     notes: list[str] = []
     # In place of roles that are wrong, so that the protocols are checked as well.
     seats: list[MakeSpeaker] = [lambda judge: judge.base_agent]

@@ -170,7 +170,7 @@ def _wrong(right: Answer, truth: Decimal | None, reply: Reply, form: ResponseFor
     final = number(said)
     if final is None or not is_apart(truth, final):
         raise unreadable(
-            f"the draft comes to {said[:40]!r}, which is no other number of the kind of "
+            f"the draft comes to {said[:40]!r}: not another number of the kind of "
             f"{number_text(truth)}",
             reply,
         )

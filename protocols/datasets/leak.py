@@ -147,9 +147,9 @@ class LeakageCheck:
         """One line for people: the rules at fault, or else the farthest from chance."""
         if self.leaks:
             named = "; ".join(_in_words(rule) for rule in self.leaks)
-            return f"label leakage: the form of an answer gives its label away: {named} problems"
+            return f"label leakage: content-blind rules tell the right answer: {named} problems"
         return (
-            f"leakage check passed: best content-blind rule {_in_words(self.rules[0])} of "
+            f"no label leakage found; farthest from chance: {_in_words(self.rules[0])} of "
             f"{self.problems:,} problem{'s' * (self.problems != 1)}; leaks under {self.unseen} "
             "points may be missed"
         )
@@ -258,7 +258,5 @@ def _measured(
 
 
 def _in_words(rule: RuleAccuracy) -> str:
-    return (
-        f"'{rule.rule}' {rule.accuracy:.0%} [{100 * rule.low:.0f}, {100 * rule.high:.0f}] on "
-        f"{rule.applicable:,}"
-    )
+    interval = f"[{100 * rule.low:.0f}, {100 * rule.high:.0f}]"
+    return f"'{rule.rule}' right in {rule.accuracy:.0%} {interval} on {rule.applicable:,}"

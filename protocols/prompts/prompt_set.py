@@ -9,13 +9,14 @@ text of a turn or of a statement, and may hold what a participant wrote.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import NamedTuple
 
 import yaml
 
+from ...cache.address import ABSENT
 from ...cache.memo import memoized
 from ..errors import ProtocolError
 from ..question import Answer
@@ -51,6 +52,8 @@ class PromptSet:
     name: str
     blocks: tuple[tuple[str, Words], ...] = field(hash=False)
     """(name, text) of each, sorted by name."""
+    added: tuple[tuple[str, Words], ...] = field(default=(), hash=False, metadata=ABSENT)
+    """The blocks that protocols brought along, as these have them."""
 
     def __str__(self) -> str:
         return self.name
@@ -66,6 +69,22 @@ class PromptSet:
         return dict(self.blocks)
 
     @cached_property
+    def _as_written(self) -> Mapping[str, Words]:
+        return {**_ours(), **dict(self.added)}
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every text of it is as our file, or the protocol that brought it, has it."""
+        return all(self._as_written[block] == text for block, text in self.blocks)
+
+    def __contains__(self, block: str) -> bool:
+        return block in self._as_written
+
+    def placeholders(self, block: str) -> frozenset[str]:
+        """Those that a block may have: all that it has as it was written first."""
+        return _placeholders_in(self._as_written.get(block, ""))
+
+    @cached_property
     def names(self) -> Mapping[str, tuple[str, ...]]:
         """The blocks of every section."""
         sections: dict[str, tuple[str, ...]] = {}
@@ -76,7 +95,7 @@ class PromptSet:
 
     def text(self, block: str) -> Words:
         """A block as it was written. PromptError if the set has none of that name."""
-        text = self._texts.get(block) or default_prompts()._texts.get(block)
+        text = self._texts.get(block) or self._as_written.get(block)
         if text is None:
             raise PromptError(f"the prompt set {self.name} has no block {block!r}")
         return text
@@ -106,7 +125,7 @@ class PromptSet:
         return self._filled(block, values)
 
     def _filled(self, block: str, values: "Mapping[str, int | str | Answer]") -> str:
-        allowed = placeholders(block)
+        allowed = self.placeholders(block)
         told: dict[str, object] = {
             name: value.label if isinstance(value, Answer) else value
             for name, value in values.items()
@@ -122,43 +141,52 @@ class PromptSet:
     def only(self, sections: Iterable[str]) -> "PromptSet":
         """The blocks of some sections, and of those that every mechanism uses."""
         kept = {*sections, *COMMON}
-        texts = sorted({**default_prompts()._texts, **self._texts}.items())
-        blocks = tuple(each for each in texts if each[0].partition(".")[0] in kept)
-        return PromptSet(self.name, blocks)
+        texts = sorted({**self._as_written, **self._texts}.items())
+        return PromptSet(self.name, *(_in(kept, blocks) for blocks in (texts, self.added)))
 
     def changed(self, name: str, texts: Mapping[str, str]) -> "PromptSet":
         """This set with other texts. PromptError as in `check`."""
         for block, text in texts.items():
-            check(block, text)
+            self.check(block, text)
         changed = {block: Words(text) for block, text in texts.items()}
-        return PromptSet(name, tuple(sorted({**self._texts, **changed}.items())))
+        return replace(self, name=name, blocks=tuple(sorted({**self._texts, **changed}.items())))
+
+    def extended(self, section: str, texts: Mapping[str, str]) -> "PromptSet":
+        """This set with the words of a protocol that brings its own.
+
+        PromptError for a section that is another's, or where a text writes our tags.
+        """
+        own = read_blocks({section: texts})
+        if own.items() <= dict(self.added).items():
+            return self
+        if any(block.startswith(f"{section}.") for block in self._as_written):
+            raise PromptError(f"there is a section {section!r} already; take another name")
+        for block, text in own.items():
+            _no_tags(block, text)
+        blocks = tuple(sorted([*self.blocks, *own.items()]))
+        return replace(self, blocks=blocks, added=(*self.added, *own.items()))
+
+    def check(self, block: str, text: str) -> None:
+        """PromptError if there is no such block, if the text has a placeholder that is not its own,
+        if it would put somebody else's words among the instructions, or if it does not say what
+        its reader cannot do without."""
+        if block not in self:
+            raise PromptError(f"there is no block {block!r}")
+        allowed, used = self.placeholders(block), _placeholders_in(text)
+        for name in sorted(used - allowed):
+            if name in UNTRUSTED:
+                raise PromptError(f"{block} has {{{name}}}, {_KEPT_OUT[name == 'answer']}")
+            has = ", ".join(f"{{{each}}}" for each in sorted(allowed)) or "none"
+            raise PromptError(f"{block} has no placeholder {{{name}}}; it has {has}")
+        _no_tags(block, text)
+        if missing := NEEDED & allowed - used:
+            raise PromptError(f"{block} must say {{{min(missing)}}}: its reader cannot do without")
 
 
 @cache
 def default_prompts() -> PromptSet:
-    """The set that is used unless another is named: our words, and those that were added."""
-    blocks = read_blocks(
-        {**_written().sections, **{name: own for name, (_, own) in _ADDED.items()}}
-    )
-    return PromptSet("default", tuple(sorted(blocks.items())))
-
-
-_ADDED: dict[str, tuple[str, Mapping[str, str]]] = {}
-"""Section -> the class that added it, and its blocks."""
-
-
-def add_section(section: str, owner: str, blocks: Mapping[str, str]) -> None:
-    """Add the words of a protocol to the default set. owner: name of its class.
-
-    PromptError for a section of ours or of another class, or where a text writes our tags.
-    """
-    if section in _written().sections or _ADDED.get(section, (owner,))[0] != owner:
-        raise PromptError(f"{owner}: there is a section {section!r} already; take another name")
-    for block, text in blocks.items():
-        _no_tags(f"{section}.{block}", text)
-    _ADDED[section] = (owner, blocks)
-    default_prompts.cache_clear()
-    _placeholders.cache_clear()
+    """The set that is used unless another is named."""
+    return PromptSet("default", tuple(sorted(_ours().items())))
 
 
 def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, Words]:
@@ -170,37 +198,10 @@ def read_blocks(sections: Mapping[str, Mapping[str, str]]) -> dict[str, Words]:
     }
 
 
-def placeholders(block: str) -> frozenset[str]:
-    """The placeholders that a block may have: those that it has in the default set."""
-    return _placeholders().get(block, frozenset())
-
-
-def is_block(block: str) -> bool:
-    return block in _placeholders()
-
-
 @cache
 def data_blocks() -> frozenset[str]:
     """The blocks that are shown as data; all others are instructions."""
     return frozenset(_written().shown_as_data)
-
-
-def check(block: str, text: str) -> None:
-    """PromptError if there is no such block, if the text has a placeholder that is not its own, if
-    it would put somebody else's words among the instructions, or if it does not say what its reader
-    cannot do without."""
-    if not is_block(block):
-        raise PromptError(f"there is no block {block!r}")
-    allowed = placeholders(block)
-    used = set(_PLACEHOLDER.findall(text))
-    for name in sorted(used - allowed):
-        if name in UNTRUSTED:
-            raise PromptError(f"{block} has {{{name}}}, {_KEPT_OUT[name == 'answer']}")
-        has = ", ".join(f"{{{each}}}" for each in sorted(allowed)) or "none"
-        raise PromptError(f"{block} has no placeholder {{{name}}}; it has {has}")
-    _no_tags(block, text)
-    if missing := NEEDED & allowed - used:
-        raise PromptError(f"{block} must say {{{min(missing)}}}: its reader cannot do without")
 
 
 def _no_tags(block: str, text: str) -> None:
@@ -221,9 +222,18 @@ def for_side(text: Words, label: str) -> Words:
     return Words(text.replace(f"{{{LATE}}}", label))
 
 
+def _in(sections: set[str], blocks: Iterable[tuple[str, Words]]) -> tuple[tuple[str, Words], ...]:
+    return tuple(each for each in blocks if each[0].partition(".")[0] in sections)
+
+
 @cache
-def _placeholders() -> Mapping[str, frozenset[str]]:
-    return {name: frozenset(_PLACEHOLDER.findall(text)) for name, text in default_prompts().blocks}
+def _placeholders_in(text: str) -> frozenset[str]:
+    return frozenset(_PLACEHOLDER.findall(text))
+
+
+@cache
+def _ours() -> Mapping[str, Words]:
+    return read_blocks(_written().sections)
 
 
 class _Written(NamedTuple):

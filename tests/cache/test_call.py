@@ -1,11 +1,12 @@
 """Calls: one address for equal ones, another for every difference; frozen; what they keep. Replies:
-thoughts are no speech, however a server gives them; what nobody sees is dropped.
+thoughts are no speech, however a server gives them: `thoughts.md`; what nobody sees is dropped.
 """
 
 import inspect
 import math
 import pickle
 from dataclasses import dataclass
+from pathlib import Path
 from unicodedata import is_normalized, normalize
 
 import orjson
@@ -21,11 +22,13 @@ from oversight.cache.errors import AddressError
 from oversight.cache.folding import MAX_MARKS, folded
 from oversight.cache.memo import MAX_RESULTS, computed_once, memoized
 from oversight.cache.record import new_record, read_record
-from oversight.cache.reply import Reply, Token, ToolCall
+from oversight.cache.reply import Outcome, Reply, Token, ToolCall
 from oversight.cache.thoughts import TAGS, Tags
 from oversight.protocols.transcript import Judgement, Transcript, Turn, Verdict
 from tests.calls import FIRST, FULL, calls, texts
 from tests.conftest import examples
+from tests.sessions import sessions
+from tests.tables import printed
 
 SMALL = Call(Request("m", (Message("user", "hi"),)))
 
@@ -280,95 +283,22 @@ def test_no_more_than_so_many_results_are_kept():
 HARMONY = "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}"
 
 
-@pytest.mark.parametrize("opening, closing", TAGS.pairs)
-def test_thoughts_at_the_beginning_are_no_part_of_the_text(opening, closing):
-    reply = Reply(f"\n{opening}\nAm I right?\n{closing}\n\nIt is (A).\n")
-    assert (reply.text, reply.reasoning, reply.outcome) == ("It is (A).\n", "Am I right?", "ok")
+def read(text: str, outcome: Outcome = "ok", opaque: object = "", wish: bool = False) -> str:
+    """How a reply ended, what it says, and what was thought."""
+    calls = (ToolCall("t", "calculator", "{}"),) * wish
+    reply = Reply(text, calls, outcome, opaque=opaque and orjson.dumps(opaque).decode())
+    return f"{reply.outcome} {reply.text!r}, thought {reply.reasoning!r}"
 
 
-@pytest.mark.parametrize("opening, closing", TAGS.pairs)
-def test_a_reply_that_ends_in_its_thoughts_says_nothing(opening, closing):
-    for outcome in ("ok", "truncated"):
-        reply = Reply(f"{opening}It is (A), or", outcome=outcome)
-        assert (reply.text, reply.outcome) == ("", "truncated")
-        assert reply.reasoning == "It is (A), or"
+def scored(text: str, *given: str, reasoning: str = "") -> str:
+    """The tokens that are left of those with logprobs."""
+    reply = Reply(text, logprobs=tokens(*given), reasoning=reasoning)
+    return " | ".join(token.text for token in reply.logprobs) or "none"
 
 
-@pytest.mark.parametrize("opening, closing", TAGS.pairs)
-def test_the_beginning_of_thoughts_may_stand_in_the_prompt(opening, closing):
-    reply = Reply(f"Am I right?\nI am.\n{closing}\n\nIt is (A).")
-    assert (reply.text, reply.reasoning) == ("It is (A).", "Am I right?\nI am.")
-    assert Reply(f"{closing}It is (A).").text == "It is (A)."
-
-
-@pytest.mark.parametrize(
-    "text, speech, thoughts",
-    [
-        ("<think>a</think><think>b</think>c", "c", "a\n\nb"),
-        ("<think>a<think>b</think>c</think>d", "d", "a<think>b</think>c"),
-        ("<think>I open <think> now</think>d", "d", "I open <think> now"),
-        ("<think>\n\n</think>\n\nd", "d", ""),
-        ("<think>a</think>\n</think>\n\nd", "d", "a"),
-        ("<think>a</think>the tag </think> ends it", "the tag </think> ends it", "a"),
-        (HARMONY.format("a", "d<|return|>"), "d", "a"),
-        ("<|channel|>commentary<|message|>x<|end|>" + HARMONY.format("a", "d"), "d", None),
-        ("<|channel|>final<|message|>d", "d", ""),
-    ],
-)
-def test_blocks_of_thoughts(text, speech, thoughts):
-    reply = Reply(text)
-    assert reply.text == speech
-    assert thoughts is None or reply.reasoning == thoughts
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "My opponent wrote <think>this</think> in the middle.",
-        "A model ends its thoughts by `</think>`, and begins them by `<think>`.",
-        "They say “</think>” and go on.",
-        "<quote>a</quote> is what <thinkers> say | a > b [THINKING]",
-        " I think, therefore I am. ",
-    ],
-)
-def test_a_text_that_mentions_a_tag_stays_as_it_is(text):
-    assert (Reply(text).text, Reply(text).reasoning) == (text, "")
-
-
-def test_a_reply_that_only_thought_is_empty_unless_it_asks_for_a_tool():
-    assert Reply("<think>a</think>\n").outcome == "empty"
-    assert Reply("<think>a</think>", outcome="truncated").outcome == "truncated"
-    wish = ToolCall("t", "calculator", "{}")
-    assert Reply("<think>a</think>", (wish,)).outcome == "ok"
-    assert Reply("<think>a", (wish,)).outcome == "ok"
-
-
-@pytest.mark.parametrize(
-    "opaque",
-    [
-        {"reasoning_content": "a"},
-        {"reasoning": "a", "reasoning_details": [{"type": "reasoning.text", "text": "a"}]},
-        {"reasoning_details": [{"type": "reasoning.summary", "summary": "a"}]},
-        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}]},
-        [{"type": "thinking", "thinking": "a", "signature": "s"}, {"type": "text", "text": "d"}],
-        [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "a"}]}],
-        [
-            {
-                "type": "reasoning",
-                "summary": [],
-                "content": [{"type": "reasoning_text", "text": "a"}],
-            }
-        ],
-    ],
-)
-def test_thoughts_beside_the_text_are_read_from_the_blocks(opaque):
-    reply = Reply("d", opaque=orjson.dumps(opaque).decode())
-    assert (reply.text, reply.reasoning) == ("d", "a")
-
-
-def test_hidden_thoughts_are_none():
-    hidden = '[{"type":"redacted_thinking","data":"x"},{"type":"text","text":"d"}]'
-    assert Reply("d", opaque=hidden).reasoning == ""
+@sessions(Path(__file__).with_name("thoughts.md"))
+def test_thoughts_are_no_part_of_what_is_said(session, request):
+    session.check(request, printed(globals()))
 
 
 pieces = st.sampled_from([*TAGS.either, "`", " ", "\n", "a", "It is (A).", "<|return|>"])
@@ -413,30 +343,6 @@ def test_a_cut_reply_of_a_model_with_tags_is_all_thoughts_where_its_prompt_opens
 
 def tokens(*texts: str) -> tuple[Token, ...]:
     return tuple(Token(text, -0.1) for text in texts)
-
-
-@pytest.mark.parametrize(
-    "text, given, left",
-    [
-        ("<think>hm A</think>\n\nB", ("<think>", "hm", " A", "</think>", "\n\n", "B"), ("B",)),
-        ("<think>A</think>B", ("<think>", "A", "</think>", "ĠB", "<|end|>"), ("ĠB", "<|end|>")),
-        ("A</think> It is B", ("A", "</think>", " It", " is", " B"), (" It", " is", " B")),
-        # A token of both, and tokens of another text: nobody can tell.
-        ("<think>A</think>B", ("<think>", "A", "</think>B"), ()),
-        ("<think>A</think>B", ("<think>", "A"), ()),
-        ("<think>A", ("<think>", "A"), ()),
-        # Thoughts elsewhere do not matter.
-        ("B", ("B",), ("B",)),
-    ],
-)  # fmt: skip
-def test_logprobs_are_those_of_the_text(text, given, left):
-    reply = Reply(text, logprobs=tokens(*given))
-    assert tuple(token.text for token in reply.logprobs) == left
-
-
-def test_logprobs_of_thoughts_that_came_apart_are_left_out():
-    reply = Reply("B", logprobs=tokens("A", "?", "B"), reasoning="A?")
-    assert [token.text for token in reply.logprobs] == ["B"]
 
 
 def test_characters_that_nobody_sees_are_dropped_and_counted():

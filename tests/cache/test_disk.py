@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from oversight.cache import bounded
 from oversight.cache.address import store_key
 from oversight.cache.cache import Cache
 from oversight.cache.call import Call, Message
@@ -451,3 +452,18 @@ def test_a_closed_read_only_store_stays_closed(folder):
     filled(folder, {"b": b"2"})
     with pytest.raises(StoreError, match="closed"):
         reading.get("a")
+
+
+@pytest.mark.unit
+def test_a_statement_that_goes_on_for_ever_is_ended_and_many_short_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded, "STEPS", 2 * bounded.BETWEEN)
+    file = tmp_path / "some.db"
+    with closing(bounded.open_bounded(str(file), file)) as db:
+        db.execute("CREATE TABLE numbers(n)")
+        db.execute("BEGIN")
+        db.executemany("INSERT INTO numbers VALUES(?)", ((n,) for n in range(50_000)))
+        assert db.execute("SELECT count(*) FROM numbers").fetchone() == (50_000,)
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            db.execute("SELECT count(*) FROM numbers, numbers AS n, numbers AS m").fetchone()

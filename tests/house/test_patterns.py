@@ -58,7 +58,7 @@ MAY = {
         "engine/run/as_left.py",
         "engine/run/parts.py",
         "engine/run/settings.py",
-        "engine/extensions/people/pages/rating.py",
+        "engine/extensions/people/rating.py",
     ),
 }
 """By reason, the modules that may."""

@@ -2,14 +2,17 @@
 
 import asyncio
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from gzip import decompress
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.views.pages.site import write_bundle
 from tests.command_line import oversight
 from tests.pages.browser import asked_by, faults_in, served, violations
@@ -18,7 +21,15 @@ from tests.pages.speaking import bad_run
 SCREENS = (
     "",
     "run/{hard}",
+    "run/{hard}?plot=lift&by=judge",
+    "run/{hard}/transcripts?show=liar+won",
+    "run/{hard}/row/30",
     "run/{hard}/map",
+    "run/{hard}/compare",
+    "run/{hard}/compare?first=debate+1&second=propaganda",
+    "compare?a={hard}&b={hard}",
+    "run/{hard}/more",
+    "run/{hard}/origin",
     "run/{hard}/problem/2",
     "run/{hard}/row/30/problem/2",
     "run/{hard}/row/30/problem/2/calls",
@@ -27,15 +38,7 @@ SCREENS = (
     "run/{hard}/measure/frontier",
     "run/{hard}/measure/worlds",
     "run/{hard}/measure/calibration",
-    "run/{hard}/live",
-    "compare?a={hard}&b={hard}",
-    "run/{hard}/answer",
-    "run/{hard}/answer?first=debate+1&second=propaganda",
-    "run/{hard}/pivot?by=protocol",
-    "run/{hard}/cells?show=liar+won",
-    "run/{hard}/row/30",
     "run/{hard}/search?q=simulated",
-    "run/{hard}/measure/calibration",
     "run/nobody",
 )
 
@@ -83,13 +86,17 @@ def test_a_screen_is_accessible_whole_and_fits_a_narrow_window(
     assert violations(page) == []
     page.set_viewport_size({"width": 320, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    strips = page.locator("td.plot:visible svg").evaluate_all(
+        "all => all.map(each => each.getBoundingClientRect().width)"
+    )
+    assert all(width >= 200 for width in strips)
 
 
 def test_every_page_of_a_bundle_opens_from_its_file(page: Any, site: Path) -> None:
     faults, asked = faults_in(page), asked_by(page)
     pages = sorted(site.glob("*.html"))
     kinds = {each.stem.partition("-")[0] for each in pages}
-    tables = {"answer", "pivot", "cells", "search", "measure", "calls"}
+    tables = {"compare", "transcripts", "search", "measure", "calls", "more", "origin"}
     assert kinds == {"index", "map", "problem", "row", "failures", "cost"} | tables
     firsts = [next(each for each in pages if each.stem.startswith(kind)) for kind in sorted(kinds)]
     for each in [*firsts, next(site.glob("calls-*.html"))]:
@@ -100,12 +107,20 @@ def test_every_page_of_a_bundle_opens_from_its_file(page: Any, site: Path) -> No
     page.goto(many.as_uri())
     assert page.locator(".reading").count() > 1
     assert violations(page) == []
+    page.goto(next(site.glob("calls-*.html")).as_uri())
+    page.locator(".call").first.wait_for()
     assert faults == []
     assert all(url.startswith(("file:", "data:")) for url in asked)
 
 
+def unpacked(text: str) -> str:
+    """A page with its requests and replies as its script unpacks them."""
+    found = re.search(r'id="packed" hidden>([^<]+)<', text)
+    return text + decompress(b64decode(found[1])).decode() if found else text
+
+
 def test_no_link_of_a_bundle_leads_nowhere(site: Path) -> None:
-    texts = {file.name: file.read_text() for file in site.glob("*.html")}
+    texts = {file.name: unpacked(file.read_text()) for file in site.glob("*.html")}
     anchors = {name: set(re.findall(r'id="([^"]+)"', text)) for name, text in texts.items()}
     for name, text in texts.items():
         links = {unescape(link) for link in re.findall(r'<a [^>]*?href="([^"]+)"', text)}
@@ -126,10 +141,10 @@ def test_a_site_is_searched_from_its_files_and_opens_the_turn(page: Any, site: P
     page.locator(".turn:target").wait_for()
     assert "simulated" in page.locator(".turn:target").inner_text()
     assert page.locator(".reading:visible").count() == 1, "others of the file are hidden"
-    page.goto((site / "cells.html").as_uri())
-    every = page.locator("#cells tbody tr:visible").count()
+    page.goto((site / "transcripts.html").as_uri())
+    every = page.locator("#list tbody tr:visible").count()
     page.get_by_role("link", name="liar won", exact=True).first.click()
-    assert 0 < page.locator("#cells tbody tr:visible").count() < every
+    assert 0 < page.locator("#list tbody tr:visible").count() < every
     assert faults == [] and all(url.startswith(("file:", "data:")) for url in asked)
 
 
@@ -143,42 +158,95 @@ def test_worlds_are_tabs_where_they_do_not_fit(page: Any, root: str, hard: Path)
     assert len(set(second)) == 1 and set(first) != set(second)
 
 
-def test_five_questions_are_answered_in_three_clicks_each(page: Any, root: str, hard: Path) -> None:
-    """What people come with. Typing a word counts as no click; pressing a button or a link does."""
-    first = f"{root}run/{hard.name}"
+class Visit:
+    """What somebody does to find something out. Typing counts as no click; pressing does."""
 
-    def button(name: str) -> Any:
-        return page.get_by_role("button", name=name, exact=True)
+    def __init__(self, page: Any, address: str) -> None:
+        self.page, self.clicks = page, 0
+        page.goto(address)
 
-    def link(name: str) -> Any:
-        return page.get_by_role("link", name=name).first
+    def click(self, found: Any) -> None:
+        self.clicks += 1
+        assert self.clicks <= 3
+        found.first.click()
 
-    page.goto(first)
+    def link(self, name: str) -> None:
+        self.click(self.page.get_by_role("link", name=name))
+
+    def text(self, within: str = "main") -> str:
+        return str(self.page.locator(within).first.inner_text())
+
+
+def test_a_problem_where_the_lie_won_is_a_click_away(page: Any, root: str, hard: Path) -> None:
+    visit = Visit(page, f"{root}run/{hard.name}")
+    visit.click(page.locator("section", has_text="Where the lie won most").locator("tbody td a"))
+    assert page.locator(".world-head.false").count() and "−" in visit.text(".verdict b")
+
+
+def test_whether_one_is_better_than_another_is_answered(page: Any, root: str, hard: Path) -> None:
+    visit = Visit(page, f"{root}run/{hard.name}")
     page.fill("[name=first]", "debate")
     page.fill("[name=second]", "consultancy")
-    button("Answer").click()
-    assert "better than consultancy in" in page.locator(".verdict-box").inner_text()
-    page.locator("#pairs tbody a").first.click()
-    assert "Problems on which they differ most" in page.inner_text("main"), "where it loses"
-    link("under the first row").click()
-    assert page.locator(".turn").count(), "and how: the third click"
+    visit.click(page.get_by_role("button", name="Answer", exact=True))
+    assert "better than consultancy in" in visit.text(".verdict-box")
+    visit.click(page.locator("#pairs tbody a"))
+    assert "Problems on which they differ most" in visit.text(), "where it loses"
+    visit.link("under the first row")
+    assert page.locator(".turn").count(), "and how"
 
-    page.goto(first)
-    link("transcripts").click()
-    link("liar won").click()
-    page.locator("#cells tbody a").first.click()
-    assert page.locator(".world-head.false").count(), "a liar who won"
 
-    page.goto(first)
+def test_why_a_cell_failed_stands_where_its_next_turn_would(
+    page: Any, root: str, hard: Path
+) -> None:
+    visit = Visit(page, f"{root}run/{hard.name}")
+    visit.click(page.locator("section", has_text="cells failed, by cause").locator("tbody td a"))
+    assert "Failed: " in visit.text(".turn.failure")
+    world = page.locator(".turn.failure").first.get_attribute("data-w")
+    turns = page.locator(f".turn[data-w={world}]").evaluate_all("all => all.map(e => e.className)")
+    assert ["failure" in name for name in turns].index(True) == len(turns) - 2
+    visit = Visit(page, f"{root}run/{hard.name}")
+    visit.link("more")
+    visit.link("Failures and doubts")
+    assert "--retry-failed" in visit.text() and page.locator("#table1 tbody tr").count() > 1
+
+
+def test_what_the_judge_read_stands_in_one_piece(page: Any, root: str, hard: Path) -> None:
+    with RunReader(hard) as run:
+        cell = run.cells([run.worlds(Place(30, 2))[0]]).popitem()[1]
+        call = next(each for each in reversed(cell.calls) if each.role == "judge")
+        asked, _ = run.stored(call) or (None, None)
+    assert asked
+    visit = Visit(page, f"{root}run/{hard.name}/row/30/problem/2")
+    visit.link("what the judge read, whole")
+    shown = page.locator(".call details:not(.reply details) .raw").all_text_contents()
+    assert shown == [message.text for message in asked.messages]
+
+
+def test_cost_figures_links_and_where_from_are_at_hand(
+    page: Any, root: str, hard: Path, tmp_path: Path
+) -> None:
+    visit = Visit(page, f"{root}run/{hard.name}")
+    assert "tokens in" in visit.text("section:has-text('Cost a problem')"), "no click"
+    assert "SIMULATED" in visit.text("h1") and "SIMULATED" in visit.text(".origin")
+    visit.click(page.locator(".menu summary", has_text="figure"))
+    told = visit.text(".menu code").split()
+    name = told.index(hard.name)
+    ran = oversight(*told[1:name], hard, *told[name + 1 :], cwd=tmp_path)
+    assert ran.code == 0 and (tmp_path / "asd.pdf").exists(), "the command draws it, too"
+    with page.expect_download() as drawn:
+        visit.link("SVG")
+    assert "<svg" in Path(drawn.value.path()).read_text()
+    visit = Visit(page, f"{root}run/{hard.name}/row/30/problem/2")
+    visit.link("world B · turn 1")
+    assert page.url.endswith("-B1") and page.locator(".turn:target").count() == 1
+
+
+def test_a_search_leads_to_the_turn(page: Any, root: str, hard: Path) -> None:
+    visit = Visit(page, f"{root}run/{hard.name}")
     page.fill(".find input", "simulated case")
     page.keyboard.press("Enter")
-    page.locator("#hits a").first.click()
-    assert "simulated" in page.locator(".turn:target").inner_text(), "a word in a speech"
-
-    page.goto(first)
-    assert "cost" in page.locator(".origin").inner_text().lower(), "what it cost: no click"
-    link("cost").click()
-    assert "The ledger is empty" in page.inner_text("main")
+    visit.click(page.locator("#hits a"))
+    assert "simulated" in visit.text(".turn:target")
 
 
 def test_a_reader_is_walked_by_keys_alone(page: Any, root: str, hard: Path) -> None:
@@ -207,30 +275,53 @@ def test_a_reader_is_walked_by_keys_alone(page: Any, root: str, hard: Path) -> N
     page.wait_for_url("**/map")
 
 
-def test_a_map_is_walked_by_keys_and_opened(page: Any, root: str, hard: Path) -> None:
+def test_a_map_names_its_fields_enlarges_them_and_opens_them(
+    page: Any, root: str, hard: Path
+) -> None:
     page.goto(f"{root}run/{hard.name}/map")
-    for key in "jlljlhk":
+    box = page.locator("#map").bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    assert " under " in page.locator("#field").inner_text()
+    page.mouse.down()
+    page.mouse.move(box["x"] + 60, box["y"] + 30)
+    page.mouse.up()
+    assert page.locator("#map").bounding_box()["width"] < box["width"]
+    page.locator("#map").focus()
+    page.keyboard.press("Escape")
+    assert page.locator("#map").bounding_box() == box
+    for key in ("ArrowDown", "l", "Enter"):
         page.keyboard.press(key)
-    assert page.evaluate("document.activeElement.closest('td') !== null")
-    page.keyboard.press("Enter")
     page.wait_for_url("**/row/*/problem/*")
+
+
+def test_a_filter_that_nothing_passes_says_so_and_is_taken_off(
+    page: Any, root: str, hard: Path
+) -> None:
+    page.goto(f"{root}run/{hard.name}")
+    every = page.locator("#forest tbody tr:visible").count()
+    page.fill("#filter", "nobody")
+    assert "No line has all of these words" in page.locator(".no-row").inner_text()
+    page.get_by_role("button", name="Show all").click()
+    assert page.locator("#forest tbody tr:visible").count() == every
+    page.get_by_role("button", name="Open all rows").click()
+    assert page.locator("#forest tbody tr:visible").count() > every
 
 
 def test_a_list_keeps_its_order_and_filter_in_the_address(page: Any, root: str, hard: Path) -> None:
     page.goto(f"{root}run/{hard.name}")
     page.keyboard.press("/")
     page.keyboard.type("debate strong")
-    page.get_by_role("button", name="ASD").click()
-    shown = page.locator("#forest tbody tr:visible")
-    rows = shown.all_inner_texts()
-    assert rows and all("debate" in row and "sim/strong" in row for row in rows)
+    page.get_by_role("button", name="ASD", exact=True).click()
+    rows = page.locator("#forest tbody tr:visible").all_inner_texts()
+    members = page.locator("#forest tr.member:visible").all_inner_texts()
+    assert members and all("sim/strong" in row for row in members)
     again = page.context.new_page()
     again.goto(page.url)
     assert again.locator("#forest tbody tr:visible").all_inner_texts() == rows
-    values = again.locator("#forest tbody tr:visible td[data-label=ASD]").evaluate_all(
+    values = again.locator("#forest tr.group:visible td[data-label=ASD]").evaluate_all(
         "all => all.map(td => Number(td.dataset.value))"
     )
-    assert values == sorted(values, reverse=True)
+    assert len(values) > 1 and values == sorted(values, reverse=True)
 
 
 def test_print_leaves_out_what_only_a_screen_can_do(page: Any, root: str, hard: Path) -> None:

@@ -21,11 +21,12 @@ from oversight.engine.analysis.pictures.drawing import ALL_KINDS, caption, data_
 from oversight.engine.analysis.pictures.figures import draw, save
 from oversight.engine.errors import UsageError
 from oversight.engine.run.probing import read_probes
-from oversight.engine.run.reader import RunReader
+from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.sources import origins
-from oversight.engine.views.pages.addresses import Served
-from oversight.engine.views.pages.answer import answer_page
+from oversight.engine.views.pages.answer import compare_page
 from oversight.engine.views.pages.guard import is_loopback
+from oversight.engine.views.pages.reading import read
+from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import telling
 from tests.command_line import run_in, within
 from tests.pages.browser import served
@@ -206,7 +207,7 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
     opened: RunReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def page() -> tuple[str, list[float]]:
-        shown = answer_page((opened,), (Served("a"),), ("debate", "o"), "brier")
+        shown = compare_page(opened, Served("a"), Asked(first="debate", second="o"))
         differences = re.findall(r'<td class="num" data-value="([^"]+)"><b>', shown)
         return shown, [float(each) for each in differences]
 
@@ -226,6 +227,26 @@ def test_what_cannot_be_drawn_says_what_it_takes(small: Path, place: Path) -> No
         plot(small, "pie")
     with pytest.raises(UsageError, match="no row"):
         plot(small, protocol="nobody")
+
+
+def test_reader_show_and_report_tell_one_asd_of_four_answers(tmp_path: Path) -> None:
+    answers = [{"text": f"It is {n}.", "value": 1 if n == 4 else -1} for n in (4, 5, 6, 7)]
+    line = {"id": "sum", "question": "What is 2 + 2?", "answers": answers}
+    (tmp_path / "four.jsonl").write_bytes(orjson.dumps(line))
+    sweep = (
+        "name: four\nproblems: {file: four.jsonl}\nagents: sim/strong\njudges: sim/judge\n"
+        "protocols: {propaganda: }\n"
+    )
+    assert run_in(tmp_path, "four.yaml", sweep).code == 0
+    folder = next((tmp_path / "runs").glob("four-*"))
+    (row,) = orjson.loads(within("report", folder, "--json", cwd=tmp_path).out)["rows"]
+    with RunReader(folder) as run:
+        read_page = page_of("reading")(run, Served("four"), Asked())
+        one = read(run, Place(0, 0))
+    assert len(one.worlds) == 4 and one.asd == pytest.approx(row["asd"]["value"])
+    told = f"{one.asd:+.2f}"
+    assert told.replace("-", "−") in read_page
+    assert told in within("show", folder, "sum", cwd=tmp_path).out
 
 
 def test_a_run_compared_with_itself_has_no_difference(small: Path, place: Path) -> None:

@@ -2,24 +2,19 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from shutil import copytree, rmtree
+from typing import Any
 
 import pytest
 
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.record.database import RunDatabase
-from oversight.engine.views.pages.addresses import Served
-from oversight.engine.views.pages.answer import answer_page
-from oversight.engine.views.pages.cells import Choice, cells_page
-from oversight.engine.views.pages.failures import failures_page
-from oversight.engine.views.pages.measures import groups_page, measure_page
-from oversight.engine.views.pages.overview import overview
-from oversight.engine.views.pages.reader import calls_section, reader_page
+from oversight.engine.views.pages.reader import calls_section
 from oversight.engine.views.pages.reading import read
-from oversight.engine.views.pages.searched import search_page
+from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import write_bundle
 from oversight.engine.views.pages.text import TextMark, shown
 from tests.pages.speaking import LONG, bad_run
@@ -40,10 +35,15 @@ def run(made: RunReader) -> Iterator[RunReader]:
         yield opened
 
 
+def made_page(run: RunReader, name: str, **asked: object) -> str:
+    values: dict[str, Any] = asked
+    return page_of(name)(run, Served("run"), Asked(**values))
+
+
 @pytest.fixture
 async def page(run: RunReader) -> str:
     """The page of the hostile transcript."""
-    return reader_page(run, Served("run"), read(run, Place(0, 0)))
+    return made_page(run, "reading")
 
 
 async def test_markup_in_a_transcript_stays_text(page: str) -> None:
@@ -61,7 +61,7 @@ async def test_characters_that_turn_text_round_are_shown_by_their_numbers(page: 
 
 
 async def test_a_line_of_a_million_characters_is_cut_to_a_page_that_opens(run: RunReader) -> None:
-    page = reader_page(run, Served("run"), read(run, Place(0, 0)))
+    page = made_page(run, "reading")
     assert len(page.encode()) < MOST_BYTES
     assert "more characters" in page
 
@@ -82,7 +82,8 @@ async def test_ten_thousand_turns_are_read_by_the_hundred(tmp_path: Path) -> Non
     assert (first.pages, first.lines[0][0].number, last.lines[-1][0].number) == (100, 1, 10_000)
     for one in (first, last):
         assert len(one.lines) == 100
-        assert len(reader_page(run, Served("run"), one).encode()) < MOST_BYTES
+        at = {"row": 1, "turns": one.page}
+        assert len(made_page(run, "reading", **at).encode()) < MOST_BYTES
     assert len(calls_section(first, Served("run")).encode()) < MOST_BYTES
 
 
@@ -105,29 +106,32 @@ def test_a_text_is_cut_by_the_size_that_it_takes_in_the_page() -> None:
     assert shown("short", most=2_000) == "short"
 
 
-LISTS: dict[str, Callable[[RunReader], str]] = {
-    "answer": lambda run: answer_page((run,), (Served("run"),), (), "brier"),
-    "asked": lambda run: answer_page(
-        (run,), (Served("run"),), (), "brier", ("<script>", "</title><img src=x>")
-    ),
-    "groups": lambda run: groups_page(run, Served("run"), "brier"),
-    "frontier": lambda run: measure_page(run, Served("run"), "frontier", "brier"),
-    "worlds": lambda run: measure_page(run, Served("run"), "worlds", "brier"),
-    "calibration": lambda run: measure_page(run, Served("run"), "calibration", "brier"),
-    "cells": lambda run: cells_page(run, Served("run"), Choice(words="<script>")),
-    "row": lambda run: cells_page(run, Served("run"), Choice(row=0)),
-    "search": lambda run: search_page(run, Served("run"), "script window*"),
-    "failures": lambda run: failures_page(run, Served("run")),
-    "overview": lambda run: overview(run, Served("run"), "brier", run.scores),
+LISTS: dict[str, tuple[str, dict[str, object]]] = {
+    "compare": ("compare", {}),
+    "asked": ("compare", {"first": "<script>", "second": "</title><img src=x>"}),
+    "map": ("map", {}),
+    "more": ("more", {}),
+    "origin": ("origin", {}),
+    "problem": ("problem", {}),
+    "frontier": ("measure", {"kind": "frontier"}),
+    "worlds": ("measure", {"kind": "worlds"}),
+    "calibration": ("measure", {"kind": "calibration"}),
+    "transcripts": ("transcripts", {"words": "<script>"}),
+    "row": ("row", {"row": 0}),
+    "search": ("search", {"q": "script window*"}),
+    "failures": ("failures", {}),
+    "overview": ("overview", {}),
 }
 
 
 @pytest.mark.parametrize("name", LISTS)
 async def test_no_list_of_a_hostile_run_lets_markup_through(name: str, run: RunReader) -> None:
-    page = LISTS[name](run)
+    page = made_page(run, LISTS[name][0], **LISTS[name][1])
     body = page.partition("<main")[2].partition("</main>")[0]
+    body = body.replace('<script type="application/json" id="map-data">', "", 1)
     for live in ("<script", "<img", "<iframe", "<style", "<meta"):
         assert live not in body
+    assert not set("\u202e\u2066\x1b\x00\u2028\ufeff") & set(page)
     assert len(page.encode()) < MOST_BYTES
 
 
@@ -141,7 +145,7 @@ async def test_a_run_without_verdicts_has_all_lists_and_they_grow(
     cut(folder, 0)
     rmtree(folder / "report", ignore_errors=True)
     with RunReader(folder, made.store) as run:
-        assert "</html>" in LISTS[name](run)
+        assert "</html>" in made_page(run, LISTS[name][0], **LISTS[name][1])
         with closing(RunDatabase(folder)) as database:
             database.write([first])
-        assert "</html>" in LISTS[name](run)
+        assert "</html>" in made_page(run, LISTS[name][0], **LISTS[name][1])

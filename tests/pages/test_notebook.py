@@ -95,7 +95,7 @@ async def test_every_cell_of_the_tour_runs_and_shows_what_it_promises(
     code = {cell["id"]: "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}
     names: dict[str, object] = {}
     shown = {id: await executed(source, id, names) for id, source in code.items()}
-    assert "Agent score difference by row" in inner(shown["run"]._repr_html_())
+    assert "Agent score difference" in inner(shown["run"]._repr_html_())
     assert "Debater A" in inner(shown["read"]._repr_html_())
     assert "| debate" in shown["contrast"]._repr_markdown_()
     assert "run less other</h2>" in inner(shown["again"]._repr_html_())

@@ -92,7 +92,7 @@ def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
         page.evaluate("document.querySelector('[name=ticket]').value = '0000000000000000'")
         filled(page)
         save(page)
-        page.get_by_text("This is not on your desk").wait_for()
+        page.get_by_text("This task is not yours").wait_for()
         assert violations(page) == []
         page.goto(links[0])
         filled(page)
@@ -266,10 +266,13 @@ def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
         page.locator("#p0").fill("17")
         save(page)
         page.get_by_text("That was the last one").wait_for()
+        page.reload()
+        assert "That was the last one" in page.inner_text("main"), "whoever looks again is told so"
+        server.hear(signal.SIGINT)
         told = server.end()
     assert told.code == 0, told.err
     run = next((tmp_path / "runs").glob("one-*"))
-    assert [each.posted["p0"] for each in answered(run / "persons")] == ["83", "17"]
+    assert [each.posted["p0"] for each in answered(run)] == ["83", "17"]
 
 
 def test_hostile_transcripts_do_nothing(page: Any, tmp_path: Path) -> None:

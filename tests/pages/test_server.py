@@ -179,7 +179,7 @@ async def test_a_run_under_way_is_told_again_and_again_until_it_ends(
         run = next((tmp_path / "runs").iterdir())
         async with PageServer(run).serving(0) as root:
             told = []
-            async with client.get(f"{root}run/{run.name}/live/events") as answer:
+            async with client.get(f"{root}run/{run.name}/events") as answer:
                 assert answer.content_type == "text/event-stream"
                 ended = asyncio.create_task(asyncio.to_thread(sweep.end))
                 async for line in answer.content:

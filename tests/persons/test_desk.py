@@ -11,10 +11,10 @@ import pytest
 
 from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, RunFolderError
-from oversight.engine.extensions.people.assignment import TaskKind, balanced_assignment
 from oversight.engine.extensions.people.desk import DeskSettings, NotReady, NotTheirs
 from oversight.engine.extensions.people.journal import ConsentGiven, RaterJournal, read_journal
 from oversight.engine.extensions.people.panel import PANEL, read_raters, seated_raters
+from oversight.engine.extensions.people.pool import TaskKind, balanced_assignment
 from oversight.engine.extensions.people.task import PersonTask
 from oversight.engine.run.events import EVENTS
 from oversight.protocols.question import randomness

@@ -5,6 +5,7 @@ consent to an export that scores, and one of them takes it all back.
 import asyncio
 import re
 import resource
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +21,11 @@ from oversight.engine.extensions.people.journal import (
     TaskAnswered,
     read_journal,
 )
-from oversight.engine.extensions.people.pages.rating import RaterServer
+from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.run.events import EVENTS
 from oversight.engine.run.reader import RunReader
-from oversight.engine.views.pages.addresses import Served
 from oversight.engine.views.pages.measures import measure_page
+from oversight.engine.views.pages.routes import Asked, Served
 from tests.command_line import Ran, run_in, running, within
 from tests.persons.desks import judgement, what, work
 from tests.persons.raters import ScriptedRater, percents
@@ -105,6 +106,8 @@ async def judge(place: Path, run: Path) -> Ran:
             raters = [ScriptedRater(link, session) for link in links]
             assert "I agree to &lt;b&gt;this" in (await raters[0].get()).text
             assert await asyncio.gather(*(rater.work() for rater in raters)) == [20, 20, 20]
+            await asyncio.to_thread(server.until, "until Ctrl-C")
+            server.hear(signal.SIGINT)
             return await asyncio.to_thread(server.end)
 
 
@@ -119,7 +122,7 @@ def test_three_raters_judge_twenty_items_each_and_the_export_scores(tmp_path):
     assert not any("raters-" in line["judge"] for line in lines)
     scored = within("measure", "judgements", "people.jsonl", cwd=tmp_path)
     assert scored.code == 0 and "60 judgements" in scored.out, scored.err
-    page = measure_page(RunReader(run), Served(run.name), "people", "brier")
+    page = measure_page(RunReader(run), Served(run.name), Asked(kind="people"))
     assert "The same transcripts before persons and before the judge" in page
 
     gone = within("human", "withdraw", run, "raters-2", "--erase", cwd=tmp_path)

@@ -1,5 +1,6 @@
 """Raters behind a reverse proxy that ends TLS, as nginx does it."""
 
+import asyncio
 import shutil
 import socket
 import ssl
@@ -11,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from oversight.engine.extensions.people.pages.rating import RaterServer
+from oversight.engine.extensions.people.rating import RaterServer
 from tests.persons.desks import work, worlds
 from tests.persons.raters import ScriptedRater
 from tests.waiting import PATIENCE, until
@@ -85,14 +86,21 @@ async def test_raters_get_in_through_a_proxy_that_ends_tls(host, tmp_path):
         work(tmp_path) as at_work,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session,
     ):
-        await at_work.put(worlds(1))
+        await at_work.put(worlds(2))
         server = RaterServer(at_work.desk, url=url)
         async with server.serving(0) as root:
             assert root == f"{url}/"
             with nginx(tmp_path, port, server.port, host):
-                rater = next(ScriptedRater(link, session) for _, link in server.links(root))
-                await rater.post("begin", {})
-                assert (await rater.answer(await rater.get()))[0] == 303
+                rater, other = (
+                    ScriptedRater(link, session) for _, link in list(server.links(root))[:2]
+                )
+                for each in (rater, other):
+                    await each.post("begin", {})
+                pages = await asyncio.gather(rater.get(), other.get())
+                sent = (rater.answer(pages[0]), other.answer(pages[1]))
+                assert [status for status, _ in await asyncio.gather(*sent)] == [303, 303]
+                at_work.desk.finish()
+                assert "That was the last one" in (await rater.get()).text, "and again"
                 elsewhere = {**await rater.headers(), "Origin": "https://evil.example"}
                 async with session.post(f"{root}answer", headers=elsewhere) as refused:
                     assert refused.status == 403

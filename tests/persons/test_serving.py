@@ -15,8 +15,8 @@ import pytest
 
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.people.journal import TaskAnswered, TaskGiven, read_journal
-from oversight.engine.extensions.people.pages.rating import RaterServer
 from oversight.engine.extensions.people.raters import rater_agreement
+from oversight.engine.extensions.people.rating import RaterServer
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.run.loaded_sweep import open_run
 from oversight.engine.run.record.database import TAKEN_BACK
@@ -117,7 +117,15 @@ def served(
 
 
 async def ended(server: Running) -> Ran:
-    return await asyncio.to_thread(server.end)
+    """The end of a server whose work is done, by its owner."""
+
+    def end() -> Ran:
+        if "until Ctrl-C" not in server.err:
+            server.until("until Ctrl-C")
+        server.hear(signal.SIGINT)
+        return server.end()
+
+    return await asyncio.to_thread(end)
 
 
 def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged):
@@ -136,7 +144,7 @@ def test_two_raters_judge_forty_transcripts_of_a_run_and_its_score_stays(judged)
         true = [label == truths[page.question] for label, page in zip(argued, pages, strict=True)]
         assert (sum(true), len(true)) == (10, 20), "as many truths as lies"
     assert within("report", finished, "--json", cwd=cwd).out == judged.report
-    status = orjson.loads(within("human", "status", finished, "--json", cwd=cwd).out)
+    status = orjson.loads(within("human", "status", finished, "--watch", "--json", cwd=cwd).out)
     assert [each["answered"] for each in status] == [20, 20]
     figures = orjson.loads(within("measure", "people", finished, "--json", cwd=cwd).out)
     assert [each["judged"] for each in figures["raters"]] == [20, 20]
@@ -213,7 +221,7 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session
                     break
                 up.clear()
                 server.process.send_signal(signal.SIGKILL)
-                await ended(server)
+                await asyncio.to_thread(server.end)
         await asyncio.gather(*workers)
     assert told.code == 0, told.err
     kept = [e for e in read_journal(finished) if isinstance(e, TaskAnswered)]
@@ -242,6 +250,7 @@ def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_
                     for rater in raters:
                         await rater.work(how, most)
                     server.hear(signal.SIGINT)
+                    return await asyncio.to_thread(server.end)
             return await ended(server)
 
     def command(*words: str | Path) -> Ran:
@@ -402,6 +411,7 @@ def test_people_judge_while_batches_are_out(tmp_path):
                 await asyncio.gather(*(rater.work(percents, most or 10**6) for rater in raters))
                 if most is not None:
                     server.hear(signal.SIGINT)
+                    return await asyncio.to_thread(server.end)
             return await ended(server)
 
     with serving(["--profile", str(profile), "--sweep", str(sweep)]) as url:

@@ -108,7 +108,7 @@ def test_hostile_transcripts_forge_nothing_and_move_no_cursor(campaign, tmp_path
     for id in ids[: campaign.size(2, 20)]:
         shown = _on_a_terminal(bench, "show", str(bench.run), "--", id)
         assert not UNSHOWN.search(shown), repr(UNSHOWN.search(shown))
-        assert "forged tags" in shown
+        assert "spoofed tags" in shown
         assert "control characters are shown escaped" in shown
     for command in (("cache", "list"), ("report", str(bench.run)), ("status", str(bench.run))):
         shown = _on_a_terminal(bench, *command)

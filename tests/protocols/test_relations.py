@@ -210,7 +210,6 @@ async def test_what_is_set_is_what_is_sent_and_recorded(name):
                 assert {each: each in blocks for each in conditions} == conditions
 
 
-@pytest.mark.usefixtures("our_prompts")
 async def test_every_block_of_the_prompts_is_read_by_somebody():
     """The known truth: a prompt set has no block that nobody reads."""
     unread = {block for block, _ in default_prompts().blocks}

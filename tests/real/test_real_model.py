@@ -240,7 +240,7 @@ def test_the_demo_says_what_it_is_and_stops_and_goes_on(place):
         ran = process.end()
     assert ran.code == 130, ran.err
     assert "all completed cells are saved" in ran.err
-    assert "go on with: oversight demo --real" in ran.err
+    assert "resume with: oversight demo --real" in ran.err
     (run,) = (place / "runs").iterdir()
     assert usage(run).stored == usage(run).sent == len_of(place / "store")
 

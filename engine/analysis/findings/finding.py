@@ -124,7 +124,7 @@ def footnotes(estimates: Iterable[Estimate | None]) -> Iterator[str]:
     """What the marks of these estimates say."""
     there = [each for each in estimates if each]
     if any(each.guarded for each in there):
-        yield "‡ guarded, since asked for or since too few problems differ for t."
+        yield "‡ guarded interval: as requested, or because too few problems differ for t."
     if undone := [each for each in there if each.undone]:
         first = span(undone[0].by("guarded").interval or (0.0, 0.0), 2)
         it, more = (f"these {len(undone)}", ", …") if undone[1:] else ("this", "")

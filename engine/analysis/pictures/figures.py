@@ -14,6 +14,7 @@ from .data import Forest, Heat, Picture
 from .painting import (
     MAX_LINES,
     MAX_TOGETHER,
+    SHADES,
     chart_axes,
     facet_axes,
     facets,
@@ -185,9 +186,7 @@ def _heat(heat: Heat, figure: "FigureBase") -> None:
         first = {row.split(" · ")[0]: n for n, row in reversed(list(enumerate(names)))}
         order = sorted(range(len(names)), key=lambda n: (first[names[n].split(" · ")[0]], n))
         table, names = table[:, order], [names[n] for n in order]
-    shades = LinearSegmentedColormap.from_list(
-        "orange-blue", ["#b84a00", "#efb07a", "#f6f6f3", "#8dbbdb", "#00588f"]
-    ).with_extremes(bad="#ffffff")
+    shades = LinearSegmentedColormap.from_list("orange-blue", SHADES).with_extremes(bad="#ffffff")
     image = axes.pcolormesh(
         np.ma.masked_invalid(table)[::-1], cmap=shades, vmin=-heat.most, vmax=heat.most,
         edgecolors="white", linewidth=0.4 if len(names) <= MAX_COLUMNS else 0,

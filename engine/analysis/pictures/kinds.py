@@ -25,7 +25,14 @@ from ..scoring.contrasts import gap_recovered
 from ..scoring.estimate import Interval
 from ..scoring.inference import Influences, estimates
 from ..scoring.worlds import BETAS
-from .data import Forest, ForestLine, Heat, Picture, forest_of
+from .data import Forest, ForestLine, Heat, Picture
+
+MEASURES = {
+    "frontier": "what a problem costs, and what it is worth",
+    "worlds": "the judge where the truth is argued, and where a lie is",
+    "calibration": "calibration of the judge",
+}
+"""Titles of charts of more than what stands at their axes."""
 
 INCOMPLETE = "no problem has a verdict in every world yet"
 
@@ -71,8 +78,8 @@ class ScoredRun:
         """UsageError, with `why`, if there is nothing to draw."""
         if not series:
             raise UsageError(f"{kind}: there is nothing to draw: {why}")
-        title = f"{self.run.name}: {kind} ({SCORE_NAMES[self.score]})"
-        return Chart(title, x, y, tuple(series), zero=zero, log_x=log_x)
+        title = f"{MEASURES.get(kind, y)} ({SCORE_NAMES[self.score]})"
+        return Chart(title[:1].upper() + title[1:], x, y, tuple(series), zero=zero, log_x=log_x)
 
 
 def _analysis(kind: str, run: ScoredRun) -> Chart:
@@ -95,15 +102,27 @@ def _analysis(kind: str, run: ScoredRun) -> Chart:
 
 
 def asd(run: ScoredRun) -> Forest:
-    forest = forest_of(run.results)
-    return replace(forest, lines=tuple(forest.lines[n] for n in run.numbers))
+    rows = [(n, run.results.rows[n]) for n in run.numbers]
+    lines = (
+        ForestLine(
+            n,
+            *row.row.shown_names,
+            row.n,
+            row.asd,
+            (row.bounds.worst, row.bounds.best) if row.bounds and row.bounds.doubtful else None,
+            row.asd.value - row.lift.value if row.asd and row.lift else None,
+        )
+        for n, row in rows
+    )
+    return Forest("agent score difference", run.score, tuple(lines))
 
 
 def lift(run: ScoredRun) -> Forest:
+    rows = [(n, run.results.rows[n]) for n in run.numbers]
     lines = tuple(
-        ForestLine(each.row, each.protocol, each.agent, each.judge, each.n, each.lift)
-        for each in asd(run).lines
-        if each.lift is not None and not run.run.sweep.rows[each.row].naive
+        ForestLine(n, *row.row.shown_names, row.n, row.lift)
+        for n, row in rows
+        if row.lift is not None and not row.row.naive
     )
     if not lines:
         raise UsageError("lift: no row has a naive judge beside it; add naive_judge to the sweep")
@@ -176,10 +195,13 @@ def trend_chart(run: ScoredRun) -> Chart:
         points = [point(each.agent, *estimates((each.eas, each.asd))) for each in its.agents]
         points.sort(key=lambda each: each.x)
         slope = its.whole
+        if slope.estimate.interval is None:
+            # A line through so few agents would say more than is known.
+            continue
         note = f"slope {estimated(slope.estimate, 2)}"
         fit = slope.slope, slope.intercept
         series.append(Series(f"{its.protocol} · {its.judge}", tuple(points), note=note, fit=fit))
-    why = "it takes three agents or more under one protocol and judge"
+    why = "it takes three agents or more under one protocol and judge, and a slope with an interval"
     x = f"expected agent score (beta {results.beta:g})"
     return run.chart("trend", x, "agent score difference", series, why)
 
@@ -232,7 +254,7 @@ def heat(run: ScoredRun) -> Heat:
     down, across = ordered_by_mean(values)
     low, high = RANGES[run.score]
     return Heat(
-        f"{run.run.name}: agent score difference by problem and row",
+        "Agent score difference by problem and row",
         tuple(problems[n].id for n in down),
         tuple(names[n] for n in across),
         tuple(

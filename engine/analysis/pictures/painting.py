@@ -9,6 +9,7 @@ from statistics import fmean
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from ...display.printable import printable
 from ..findings.chart import Chart, Series
 from ..reports.results import SCORE_NAMES
 from .data import Forest, ForestLine, Span
@@ -17,11 +18,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
-OKABE_ITO = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B8A800",
+PALETTE = (
+    "#0067a5", "#a84300", "#00694a", "#8a3a9c", "#7a5200", "#b02a6e", "#3f6b00", "#5a52b8",
+    "#006d77", "#59626b",
 )  # fmt: skip
-"""Palette for all kinds of colour vision (Okabe and Ito 2008), with a darker yellow for white
-backgrounds."""
+"""Colours of series, as the pages have them in the light: told apart by all kinds of colour vision,
+and dark enough for text on white."""
+SHADES = (
+    "#b84a00", "#dc7d2e", "#efb07a", "#f8dcc2", "#f3f3f0", "#cfe2f0", "#8dbbdb", "#3f8abd",
+    "#00588f",
+)  # fmt: skip
+"""Shades of the map from the worst to the best, likewise."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
@@ -72,7 +79,7 @@ def forest_axes(forest: Forest, figure: "FigureBase") -> None:
         if line.interval:
             axes.plot(line.interval, (place, place), color="#222222", linewidth=1.2, zorder=3)
         if line.mean is not None:
-            axes.plot(line.mean, place, "o", color=OKABE_ITO[0], markersize=4, zorder=4)
+            axes.plot(line.mean, place, "o", color=PALETTE[0], markersize=4, zorder=4)
     _on_lines(axes, places, [label for label, _ in lines])
     for tick, (_, line) in zip(axes.get_yticklabels(), lines, strict=True):
         if line is None:
@@ -101,7 +108,7 @@ def _beside(axes: "Axes", place: int, line: ForestLine) -> None:
     if line.naive is not None:
         ends = (place - 0.45, place + 0.45)
         dashed = (0, (2, 1.5))
-        axes.plot([line.naive] * 2, ends, color=OKABE_ITO[1], lw=1, ls=dashed, zorder=2)
+        axes.plot([line.naive] * 2, ends, color=PALETTE[1], lw=1, ls=dashed, zorder=2)
 
 
 def _key(figure: "FigureBase", lines: Sequence[ForestLine]) -> None:
@@ -112,7 +119,7 @@ def _key(figure: "FigureBase", lines: Sequence[ForestLine]) -> None:
     if any(line.bounds for line in lines):
         keys.append(Patch(color="#d4d9dc", label="bounds"))
     if any(line.naive is not None for line in lines):
-        keys.append(Line2D([], [], color=OKABE_ITO[1], ls=(0, (2, 1.5)), label="naive judge"))
+        keys.append(Line2D([], [], color=PALETTE[1], ls=(0, (2, 1.5)), label="naive judge"))
     if keys:
         figure.legend(handles=keys, loc="outside upper right", ncols=3, frameon=False)
 
@@ -120,7 +127,7 @@ def _key(figure: "FigureBase", lines: Sequence[ForestLine]) -> None:
 def _looks() -> "Iterator[tuple[str, str]]":
     """A colour and a marker for each series, different for the first 64."""
     for turn in range(8):
-        for n, colour in enumerate(OKABE_ITO):
+        for n, colour in enumerate(PALETTE):
             yield colour, MARKERS[(n + turn) % 8]
 
 
@@ -169,7 +176,7 @@ def _drawn(
     x = [point.x for point in series.points]
     y = [point.y for point in series.points]
     name = f"{series.name} ({series.note})" if series.note else series.name
-    hull = series.name == "frontier"
+    hull = series.name.startswith("frontier")
     crowded = len(x) > FEW and not series.joined
     if chart.square and crowded and len(_heaps([series])) < 0.9 * len(x):
         _heaped(axes, [series], colour, label=_named(name))
@@ -265,9 +272,9 @@ def facet_axes(
                 x, y = [p.x for p in series.points], [p.y for p in series.points]
                 axes.plot(x, y, color="#9aa3a9", linewidth=0.5, alpha=0.6, zorder=1)
             mean = _mean_line(several)
-            axes.plot(*zip(*mean, strict=True), "o-", color=OKABE_ITO[0], ms=3, lw=1.4, zorder=3)
+            axes.plot(*zip(*mean, strict=True), "o-", color=PALETTE[0], ms=3, lw=1.4, zorder=3)
         else:
-            _heaped(axes, several, OKABE_ITO[0])
+            _heaped(axes, several, PALETTE[0])
         rows = f"\n{len(several)} rows" if len(several) > 1 and not coloured else ""
         axes.set_title(_named(name, FACET_NAME) + rows, fontsize="small", loc="left")
         _limits(axes, chart)
@@ -289,7 +296,7 @@ def facet_axes(
 def is_coloured(groups: Mapping[str, Sequence[Series]]) -> bool:
     """Whether the series of every protocol are told apart by colour."""
     rests = {_rest(each) for several in groups.values() for each in several}
-    return max(map(len, groups.values())) <= MAX_COLOURED and len(rests) <= len(OKABE_ITO)
+    return max(map(len, groups.values())) <= MAX_COLOURED and len(rests) <= len(PALETTE)
 
 
 def has_intervals(chart: Chart) -> bool:
@@ -331,20 +338,17 @@ def strip_axes(forest: Forest, width: float, figure: "FigureBase") -> None:
     """A line for each protocol: a dot for every row, in its judge's colour, and their mean."""
     axes = figure.add_subplot()
     groups = protocols(forest)
-    judges = list(dict.fromkeys(line.judge for line in forest.lines if line.judge))
-    colour = dict(zip([*judges, ""], cycle(OKABE_ITO), strict=False))
+    judges = list(dict.fromkeys(line.judge for line in forest.lines))
+    colour = dict(zip(judges, cycle(PALETTE), strict=False))
     few = judges if len(judges) < 5 else ()
     for place, lines in enumerate(groups.values()):
-        for judge in [*judges, ""]:
+        for judge in judges:
             mine = [line.mean for line in lines if line.judge == judge and line.mean is not None]
             shift = 0.16 * (judges.index(judge) - (len(judges) - 1) / 2) if judge in few else 0
             axes.plot(
                 mine, [place + shift] * len(mine), "o", color=colour[judge], ms=3, alpha=0.5, mew=0
             )
         mean = fmean(line.mean for line in lines if line.mean is not None)
-        if any(not line.judge for line in lines):
-            # Ratings of judges and of agents have no mean that says anything.
-            continue
         axes.plot([mean] * 2, [place - 0.38, place + 0.38], color="#111111", lw=1.6, zorder=4)
     _on_lines(axes, range(len(groups)), [f"{n} ({len(g)})" for n, g in groups.items()])
     name = f"{_measured(forest)}; a dot for each row, a bar at the mean"
@@ -353,17 +357,14 @@ def strip_axes(forest: Forest, width: float, figure: "FigureBase") -> None:
         from matplotlib.lines import Line2D
 
         keys = [
-            Line2D(
-                [], [], ls="", marker="o", ms=4, color=colour[each], label=_named(each or "agents")
-            )
-            for each in [*judges, *[""] * any(not line.judge for line in forest.lines)]
+            Line2D([], [], ls="", marker="o", ms=4, color=colour[each], label=_named(each))
+            for each in judges
         ]
         figure.legend(handles=keys, loc="outside upper right", ncols=4, frameon=False)
 
 
 def _measured(forest: Forest) -> str:
-    """What a forest's axis says. Ratings name their worlds where others name a score."""
-    return f"{forest.measure} ({SCORE_NAMES.get(forest.score, forest.score)})"
+    return f"{forest.measure} ({SCORE_NAMES[forest.score]})"
 
 
 def _log(axes: "Axes", x: Sequence[float]) -> None:
@@ -408,5 +409,6 @@ def _named(text: str, width: int = NAME_WIDTH) -> str:
 
 
 def plain_name(text: str) -> str:
-    """A name with the dollar signs escaped that matplotlib would take for formulas."""
-    return text.replace("$", r"\$")
+    """A name as it can be painted: without controls, for which no font has a glyph, and with the
+    dollar signs escaped that matplotlib would take for formulas."""
+    return printable(text).replace("$", r"\$")

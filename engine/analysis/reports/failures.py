@@ -70,6 +70,12 @@ def called(kind: str) -> str:
     return WORDS.get(kind, kind)
 
 
+def saying(failure: Failure) -> str:
+    """What failures that are counted together say: whose, without figures and quotations."""
+    alike = re.sub(r"'[^']*'|\"[^\"]*\"|\(\w\)|\d[\d.,]*", "…", _uncut(failure.message))
+    return f"{failure.seat} {alike}"
+
+
 @dataclass(slots=True)
 class Cause:
     """Failures of one kind that say the same, but for the figures and quotations in it."""
@@ -99,12 +105,10 @@ class JudgeFailures:
     def add(self, record: OutcomeRecord) -> None:
         self.cells += 1
         if record.failure is not None:
-            said = _uncut(record.failure.message)
-            alike = re.sub(r"'[^']*'|\"[^\"]*\"|\(\w\)|\d[\d.,]*", "…", said)
-            alike = f"{record.failure.seat} {alike}"
-            cause = self.causes.setdefault((record.failure.kind, alike), Cause(record.failure))
+            key = record.failure.kind, saying(record.failure)
+            cause = self.causes.setdefault(key, Cause(record.failure))
             cause.count += 1
-            cause.cut += said != record.failure.message
+            cause.cut += _uncut(record.failure.message) != record.failure.message
             cause.thought += record.failure.message.endswith(THOUGHT_TO_THE_END)
 
     @property

@@ -88,7 +88,9 @@ def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]
         name, equals, value = condition.partition("=")
         if not equals or name not in (*NAMES, *AXES):
             dims = ", ".join((*NAMES, *AXES))
-            raise UsageError(f"--where {condition!r}: write NAME=VALUE, with a name of {dims}")
+            raise UsageError(
+                f"--where {condition!r}: write valid, or NAME=VALUE with a name of {dims}"
+            )
         there = {n: value_of(results.rows[n].row, name) for n in kept}
         kept = [n for n in kept if there[n].lower() == value.lower()]
         if not kept:

@@ -372,7 +372,7 @@ def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterab
         "lowers, or raises, ASD the most. 95% CI, lift: of all worlds (Stoye 2009).",
     )
     if rows:
-        title = "bounds: what failed or doubtful worlds could change of the ASD"
+        title = "bounds on the ASD from failed and doubtful worlds"
         yield Part("", title, columns, rows, notes if whole else ())
 
 

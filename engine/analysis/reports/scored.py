@@ -155,7 +155,7 @@ def score_finding(
     ]
     bounds = Part(
         "bounds",
-        "bounds: what missing verdicts could change of the ASD",
+        "bounds on the ASD from missing verdicts",
         [
             *head,
             column("score", "score", lambda score: SCORE_NAMES[score], words=True),
@@ -165,11 +165,11 @@ def score_finding(
             column("95%", "bounds", lambda ends: span(ends) if ends else "–"),
         ],
         [line for line in found if line.worst is not None],
-        ("every missing verdict being the worst or the best for ASD.",),
+        ("worst, best: every missing verdict at its worst, and at its best, for the ASD.",),
     )
     right = Part(
         "raters",
-        "how often right, and how well calibrated",
+        "accuracy and calibration",
         [
             *head,
             figure("right", "right", sign=False),
@@ -207,7 +207,8 @@ def _title(name: str, every: Judgements, lost: int, compat: Compat) -> str:
 def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
     figures = [line.asd for line in found if line.asd]
     if first := next((each for each in figures if each.method), None):
-        yield f"[ ] 95%, {first.how} ({' × '.join(first.ways)}; {first.clusters} of the fewest)."
+        ways = " × ".join(first.ways)
+        yield f"Brackets: 95% CI, {first.how}; clusters: {first.clusters} ({ways})."
         yield from footnotes(figures)
         if len(first.ways) > 1:
             alone = "; ".join(f"{way} {value:.4f}" for way, value in first.errors.items())
@@ -221,7 +222,7 @@ def _notes(every: Judgements, found: Sequence[ScoredLine]) -> Iterable[str]:
         )
         yield "JSE and EAS need all worlds of a question in one line, and are left out."
     if any(line.gain for line in found):
-        yield "gained: ASD less that of the first belief, within judgements."
+        yield "gained: ASD of the last belief less that of the first, within judgements."
 
 
 def _if_any(found: Sequence[ScoredLine], shown: Column, name: str) -> list[Column]:

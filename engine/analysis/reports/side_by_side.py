@@ -136,7 +136,7 @@ def _hidden(problem: Problem, worlds: Sequence[ShownWorld]) -> list[Text]:
     escaped = sum(map(controls, texts))
     counts = (
         (escaped, "control characters are shown escaped"),
-        (forged, "forged tags are opened by ‹"),
+        (forged, "spoofed tags open with ‹"),
     )
     return [Text(f"{count:,} {what}", style="red") for count, what in counts if count]
 

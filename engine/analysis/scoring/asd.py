@@ -21,6 +21,7 @@ Stoye 2009, Econometrica 77) covers the mean that all worlds would have had, whe
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,6 +87,17 @@ def scored(
     return Scored(judgements if there.all() else judgements[there], score, compat, ways)
 
 
+class _Drawn(NamedTuple):
+    """The questions of which some judgements are draws."""
+
+    ids: tuple[str, ...]
+    first: Places
+    """The first judgement of each."""
+    of: Places
+    """The question of each judgement."""
+    ways: Mapping[str, Keys]
+
+
 class Scored:
     """Judgements under one score. A figure is None where the judgements do not determine it."""
 
@@ -116,6 +128,7 @@ class Scored:
         self.full: Flags = every.ran.sum(axis=1) == every.answers
         """Judgements of all worlds."""
         self.complete = bool(self.full.all())
+        self._questions: dict[bytes, _Drawn] = {}
 
     def __len__(self) -> int:
         return len(self.every)
@@ -263,15 +276,22 @@ class Scored:
             return None
         if not self.every.drawn:
             return mean_of(values[at], self._by(at), _mean_ends(ends[at]))
-        names, first, of = np.unique(
-            self.every.question[at], return_index=True, return_inverse=True
-        )
+        its = self._drawn(at)
         # Draw d pairs the d-th sample of every world and is measured by itself: averaging verdicts
         # first would measure a less certain judge than any that was asked.
-        means = np.bincount(of, values[at]) / np.bincount(of)
-        ids = [str(self.every.questions[n]) for n in names.tolist()]
-        found = of_questions(ids, means, self._by(at[first]), _mean_ends(ends[at[first]]))
+        means = np.bincount(its.of, values[at]) / np.bincount(its.of)
+        found = of_questions(its.ids, means, its.ways, _mean_ends(ends[its.first]))
         return found.settled() if self.every.certain else found
+
+    def _drawn(self, at: Places) -> "_Drawn":
+        """The questions of these judgements, held once for all figures."""
+        if (key := at.tobytes()) not in self._questions:
+            numbers, first, of = np.unique(
+                self.every.question[at], return_index=True, return_inverse=True
+            )
+            ids = tuple(str(self.every.questions[n]) for n in numbers.tolist())
+            self._questions[key] = _Drawn(ids, at[first], of, self._by(at[first]))
+        return self._questions[key]
 
     def _shares(self, counting: Flags) -> Floats:
         """What each judgement that counts weighs: draws of a question share its weight."""

@@ -188,8 +188,11 @@ def _paired(
         ends = [ends_apart(samples[a].ends, samples[b].ends) for a, b in block]
         figures = means(apart, codes, ends, error, interval)
         t = np.array([each.t() for each in figures])
-        sure = np.array([each.error is None for each in figures])
-        p = np.where(sure, 1.0, t_tails(t, max(each.degrees for each in figures))).tolist()
+        tails = t_tails(t, max(each.degrees for each in figures)).tolist()
+        # All tails of t at once, since the few others can be had one by one.
+        by_t = (each.error and not each.at_end for each in figures)
+        p = [tail if of_t else each.p()
+             for tail, of_t, each in zip(tails, by_t, figures, strict=True)]  # fmt: skip
         product = sd[one] * sd[two]
         common = (np.square(sd[one]) + np.square(sd[two]) - apart.var(axis=1)) / 2
         alike = np.divide(common, product, out=np.zeros(len(block)), where=product > 0)

@@ -91,7 +91,7 @@ class Estimate:
             return self.stated
         if self.error is None:
             return None
-        if self._at_end:
+        if self.at_end:
             return self._exact(level)
         centre, error, _ = self._statistic
         reach = t_of(level, self.degrees) * error
@@ -101,7 +101,7 @@ class Estimate:
         )
 
     @property
-    def _at_end(self) -> bool:
+    def at_end(self) -> bool:
         """Whether all clusters are equal, and lie where the figure can go no further."""
         return self.guarded and self.error == 0 and self.value in (self.ends or ())
 
@@ -134,7 +134,7 @@ class Estimate:
         """Two-sided p of the value being `null`: 1 minus the level whose interval ends there."""
         if self.error is None:
             return 1.0
-        if self._at_end and self.ends:
+        if self.at_end and self.ends:
             away = abs(null - self.value) / (self.ends[1] - self.ends[0])
             return min(1.0, 2 * max(0.0, 1 - away) ** self.effective) or 1e-300
         return min(1.0, 2 * t_cdf(-abs(self.t(null)), self.degrees)) or 1e-300

@@ -63,7 +63,7 @@ FEW_CLUSTERS = 20
 
 WAY = ("problem",)
 
-BLOCK = 2**20
+BLOCK = 2**17
 """Judgements × values that are estimated at once."""
 
 NOTHING = 1e-12

@@ -31,8 +31,8 @@ import msgspec
 from ...errors import RunFolderError
 from ...models.accounting.ledger import UsageTotals
 from ...models.accounting.ledger_file import write_owed
-from ...run.batch_terms import FOLDER
 from ...run.events import EVENTS, add_event, read_events, sync_events
+from ...run.settings import FOLDER
 from ...system.files import refuse_links, unwritable
 
 _EVENT = msgspec.json.Decoder(dict[str, Any])

@@ -221,6 +221,7 @@ class RaySession(RunSession):
         self._told(standing)
         try:
             self._run.keep(landed)
+            await self._run.folder.room()
         except RunFolderError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
         ends = {each.place: _end(each) for each in landed}

@@ -90,9 +90,9 @@ class BatchProfile:
     """Maximum number of tokens in OpenAI's queue; 0: no limit."""
     lines: Count = 0
     """Maximum number of calls in a batch; 0: no limit."""
-    spoiled: Literal["cut", "empty", "html", "error", "no_file", "bomb"] = "cut"
+    spoiled: Literal["cut", "empty", "html", "error", "no_file"] = "cut"
     """What is wrong with a spoiled download: cut at a line, nothing, a web page or a JSON error in
-    a 200, the name of the file not known yet, 600 MB in 600 KB."""
+    a 200, the name of the file not known yet."""
     downloads: Count = 0
     """Downloads of each batch that are spoiled, from the first on."""
     unlisted: Seconds = 0.0
@@ -101,8 +101,6 @@ class BatchProfile:
     """Requests about each batch that are answered with a 404, from the first on."""
     stale: Count = 0
     """Requests about each batch that are answered with another's state, from the first on."""
-    endless: bool = False
-    """Whether the list never ends."""
     ahead: float = 0.0
     """Seconds by which the server's clock is ahead of this machine's."""
 

@@ -1,13 +1,11 @@
 """Both vendors' batch endpoints from the server's side, with their faults."""
 
 import asyncio
-import gzip
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from random import Random
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qs
@@ -199,10 +197,6 @@ class ServerDesk:
         page = ids[start : start + min(int(query.get("limit", ["20"])[0]), 5)]
         shown = [self._shown(self._batches[id], vendor) for id in page]
         listed = {"data": shown, "has_more": start + len(page) < len(ids)}
-        if self.profile.endless:
-            self.counts["pages"] += 1
-            listed = {"data": [{"id": f"x{self.counts['pages']}"} | each for each in shown]}
-            listed["has_more"] = True
         connection.answer(200, orjson.dumps(listed))
 
     def _about(
@@ -247,8 +241,6 @@ class ServerDesk:
                 body = b"<html><body>come back later</body></html>"
             case "error":
                 body = dialect.bad_request("the file is not ready")
-            case "bomb":
-                return connection.answer(200, _bomb(), "content-encoding: gzip\r\n")
         connection.answer(200, body)
 
     def _shown(self, batch: _Batch, vendor: Vendor) -> dict[str, Any]:
@@ -376,11 +368,6 @@ class ServerDesk:
 def _call_of(custom_id: str) -> str:
     """What custom ids of one call have in common, whichever batch it is in."""
     return custom_id.rpartition("-")[0] or custom_id
-
-
-@cache
-def _bomb() -> bytes:
-    return gzip.compress(bytes(600 * 2**20), 9)
 
 
 def _openai_line(custom: str, fate: LineFate, status: int, body: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ....cache.call import Call
 from ....cache.reply import Reply
 from ...providers.provider import Provider
 from ...stop import StopToken
-from .history import RaterHistory
+from .history import RaterHistory, Roster
 from .journal import (
     BeliefBefore,
     RaterEvent,
@@ -25,7 +25,6 @@ from .journal import (
 from .panel import Rater
 from .pool import TaskPool, WaitingTask
 from .repeats import Repeats
-from .roster import Roster
 from .task import PersonTask
 
 LEFT = "You have left this study; nothing more is kept of you."
@@ -312,7 +311,7 @@ class Desk(Provider):
         history = self.history.of[rater.name]
         address = history.given.get(ticket)
         if address is None:
-            raise NotTheirs("This is not on your desk.")
+            raise NotTheirs("This task is not yours.")
         if history.withdrawn:
             raise NotTheirs(LEFT)
         holder = self.history.holder.get(address)

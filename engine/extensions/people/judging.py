@@ -20,8 +20,8 @@ from ...run.record.capture import JUDGE
 from ...run.scheduler import attempt_noted
 from ...stop import StopToken
 from ...sweep.sweep import Cell
-from .assignment import TaskKind
 from .plan import PlannedTask
+from .pool import TaskKind
 from .task import PersonTask
 
 

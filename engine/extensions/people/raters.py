@@ -1,4 +1,4 @@
-"""Quality and agreement of the human raters of a run, and a comparison with its own judge."""
+"""The people who judged a run: their progress, quality and agreement, beside the run's judges."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,6 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
+from ...analysis.catalogue import Analysis
+from ...analysis.findings.finding import (
+    Finding,
+    Part,
+    change,
+    figure,
+    number,
+    plain,
+    share,
+    word,
+)
 from ...analysis.raters import (
     Beside,
     Both,
@@ -16,9 +27,10 @@ from ...analysis.raters import (
     likeliest,
     raters,
 )
+from ...analysis.rows import RunRows
 from ...analysis.scoring.agreement import Agreement
 from ...analysis.scoring.judgements import Judgements
-from ...errors import UsageError
+from ...errors import EngineError, UsageError
 from ...run.reader import RunReader
 from .journal import (
     PERSONS,
@@ -33,6 +45,10 @@ from .journal import (
 from .panel import read_raters
 from .plan import read_plan
 from .results import judged, withdrawn
+
+NO_PAIRS = (
+    "no task has probabilities of two raters, or all are one: oversight human serve RUN --each 2"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +207,111 @@ def _beside(run: Path, units: Mapping[str, Sequence[Probs]]) -> Iterable[Beside]
             both = Both(problems[task.problem], task.probs, units[task.request])
             by_judge[task.judge].setdefault(task.request, both)
     return (beside(judge, "persons", list(its.values())) for judge, its in by_judge.items())
+
+
+def standings_finding(found: Sequence[RaterStanding]) -> Finding:
+    """One line per rater: how far it is."""
+    columns = [
+        word("rater", "rater"),
+        number("answered", "answered"),
+        number("no answer", "abstained"),
+        number("under way", "under_way"),
+        number("let lie", "let_lie"),
+    ]
+    return Finding((Part("standings", "Progress", columns, found),))
+
+
+def agreement_finding(found: RaterAgreement) -> Finding:
+    """Raters, their agreement, the judge of the run beside them, and each with itself."""
+    raters = [
+        word("rater", "rater"),
+        number("judged", "judged"),
+        number("no answer", "abstained"),
+        figure("Brier", "its.score"),
+        change("shrunk", "its.shrunk"),
+        share("right", "its.right.value"),
+        number("calibration error", "its.calibration.debiased_error", "z.2f"),
+        change("overconfident", "its.calibration.overconfidence", 2),
+        figure("moved by what was said", "its.moved"),
+        number("median s", "seconds", ".0f"),
+    ]
+    beside = [
+        word("judge", "first"),
+        number("transcripts", "transcripts"),
+        figure("persons", "second_score"),
+        figure("judge", "first_score"),
+        figure("persons less judge", "difference"),
+        number("apart", "apart", ".2f"),
+        share("same", "same"),
+        figure("alpha", "alpha.alpha", 2),
+    ]
+    again = [
+        word("rater", "rater"),
+        number("repeated", "repeated"),
+        number("apart", "apart", ".2f"),
+        share("same", "same"),
+        figure("alpha", "alpha.alpha", 2),
+    ]
+    alphas = (
+        _Alpha("the answer found likeliest (nominal)", found.nominal),
+        _Alpha("probabilities (interval)", found.interval),
+    )
+    agreement = [
+        word("of", "of"),
+        figure("alpha", "agreement.alpha"),
+        number("tasks", "agreement.units"),
+        number("answers", "agreement.values"),
+    ]
+    title = f"Agreement on {found.tasks:,} tasks (Krippendorff's alpha)"
+    same = "The same transcripts before persons and before the judge of the run (Brier score)"
+    twice = "Self-agreement: transcripts that a rater judged twice"
+    return Finding(
+        (
+            Part("", "Raters", raters, found.raters),
+            Part("", title, agreement, alphas, () if found.interval else (NO_PAIRS,)),
+            Part("", same, beside, found.beside),
+            Part("", twice, again, found.again),
+        ),
+        plain(found),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Alpha:
+    of: str
+    agreement: Agreement | None
+
+
+@dataclass(frozen=True, slots=True)
+class People(Analysis):
+    """Print the progress of the raters of RUN, their agreement, and the score of each.
+
+    Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
+    each rater, Brier score, accuracy and calibration, and what the transcript changed. Where they
+    judged finished transcripts, the judge of the run on the same ones. RUN may be a study's folder:
+    then its judges, and those of one conversation beside each other.
+    """
+
+    title = "People"
+    lead = (
+        "People who judged transcripts of this run, beside its models. Raters are pseudonyms; of a "
+        "person nothing else is kept."
+    )
+
+    def of_run(self, run: RunRows, rows: Sequence[int], score: str) -> Finding:
+        parts = standings_finding(rater_standings(run.folder)).parts
+        try:
+            found = agreement_finding(rater_agreement(run.folder))
+            return Finding((*parts, *found.parts), found.about)
+        except EngineError as exc:
+            return Finding(parts, lead=(str(exc),))
+
+    def of_table(self, file: Path, score: str) -> Finding:
+        from ..studies.scoring import is_study, study_agreement
+
+        if not is_study(file):
+            raise UsageError(f"{file}: neither a run nor a study's folder")
+        return study_agreement(file)
+
+    def suits(self, run: RunReader) -> bool:
+        return any(True for _ in read_journal(run.folder))

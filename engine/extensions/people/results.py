@@ -1,4 +1,4 @@
-"""What people judged, as lines that `oversight measure judgements` reads: one a rater and task."""
+"""What people judged, as lines for `oversight measure judgements`, and what they take back."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -10,6 +10,7 @@ import orjson
 
 from ...analysis.scoring.judgements import Judgement
 from ...run.reader import RunReader
+from ...run.withdrawal import Withdrawal, withdraw_replies
 from .journal import PERSONS, BeliefBefore, TaskAnswered, Withdrawn, read_journal
 from .plan import read_plan
 from .task import answer_digests
@@ -89,3 +90,21 @@ def judgements(run: Path) -> Iterator[bytes]:
         worlds = {label: told(p) for label, p in zip(labels, its.worlds, strict=True) if p}
         line |= {"verdict": worlds[labels[0]]} if its.everywhere else {"worlds": worlds}
         yield orjson.dumps(line) + b"\n"
+
+
+def delete_withdrawn(run: Path) -> Withdrawal:
+    """Delete from record, outcomes and store what the journal says was erased.
+
+    The run's lock must be free: erased by a rater while the pages are served, answers go from the
+    journal at once, and from here when it ends. A task that another rater has answered since then
+    is theirs. RunFolderError; StoreError.
+    """
+    answered: dict[str, str] = {}
+    erased = set()
+    for event in read_journal(run):
+        if isinstance(event, TaskAnswered):
+            answered[event.task] = event.rater
+        elif isinstance(event, Withdrawn) and event.erased:
+            erased.add(event.rater)
+    tasks = {task for task, rater in answered.items() if rater in erased}
+    return withdraw_replies(run, tasks) if tasks else Withdrawal(0, 0)

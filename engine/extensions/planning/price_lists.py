@@ -116,8 +116,9 @@ def _models(content: Any) -> Iterator[tuple[str, dict[str, Any]]]:
                 long = {ours: f"{key}_above_{steps[0]}k_tokens" for ours, key in RATES.items()}
                 beyond = _entry(row, long)
                 entry |= {"above": steps[0] * 1000, "beyond": beyond} if beyond else {}
-            if batched := row.get("input_cost_per_token_batches"):
-                entry["batch"] = min(round(batched / row[RATES["input"]], 6), 1.0)
+            for part, key in {"batch": "batches", "flex": "flex"}.items():
+                if cheaper := row.get(f"{RATES['input']}_{key}"):
+                    entry[part] = min(round(cheaper / row[RATES["input"]], 6), 1.0)
             yield f"{VENDORS[vendor]}/{name.removeprefix(f'{vendor}/')}", entry
 
 

@@ -255,7 +255,7 @@ def trajectory_part(judged: Sequence[Judged]) -> Part:
         number("wrong → right", "to_right", key="to_right"),
         number("right → wrong", "to_wrong", key="to_wrong"),
     ]
-    notes = ("rounds heard; a belief is carried forward once its judge stopped.",)
+    notes = ("rounds: rounds heard; the last belief of a judge who stopped is carried forward.",)
     return Part("trajectory", "beliefs round by round", columns, list(trajectory(judged)), notes)
 
 
@@ -270,7 +270,7 @@ def raters_part(judged: Sequence[Judged]) -> Part:
         number("debiased", "calibration.debiased_error", ".4f"),
         change("overconfident", "calibration.overconfidence", 4),
     ]
-    notes = ("shrunk: drawn to the mean of all by as much as it is chance; ranked by it.",)
+    notes = ("shrunk: Brier score, shrunk toward the mean of all judges by its noise; the order.",)
     lines = raters(Judgements.of(as_lines(judged)))
     lines.sort(key=lambda rater: (-rater.shrunk, -rater.n))
     return Part("judges", "judges of the study", columns, lines, notes)

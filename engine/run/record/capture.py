@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import attrgetter, itemgetter
 from typing import Any, TypeAlias, get_type_hints
 
 import orjson
@@ -24,8 +25,8 @@ PERSON = "person/"
 JUDGE = "judge"
 """Role of a judge's reply that the protocol itself asks for, and no layer such as best of N."""
 
-MAX_MADE = 20_000
-"""Calls whose cost is kept, for the cells that share them."""
+MAX_MADE = 8192
+"""Calls and beliefs that are kept, for the cells that share them: some more than one problem's."""
 
 Noted: TypeAlias = tuple[Part, Call, Reply]
 
@@ -59,18 +60,25 @@ class Capture:
         self._sources: dict[tuple[str, str], tuple[str, bool]] = {}
         self._run = run
         self._stored_at = stored_at
-        self._made: dict[str, tuple[Reply, CallCost]] = {}
+        self._costs: dict[str, tuple[Reply, CallCost]] = {}
         """By address, a reply and what it cost."""
+        self._calls: dict[tuple[Part, str], tuple[tuple[object, ...], RecordedCall, Reply]] = {}
+        """Where a call stands among those of a cell, by its part and address; it, and its reply."""
+        self._beliefs: dict[int, tuple[Reading, RecordedJudgement]] = {}
+        """By identity of a reading."""
 
     def cell(
         self, cell: Cell, outcome: Verdict | Failure | NotRun, notes: Sequence[Any] = ()
     ) -> RecordedCell:
         """A cell that has ended. notes: of its `RecordingAsk`."""
-        asked: dict[str, Noted] = {}
-        for each in sorted([each for each in notes if type(each) is tuple], key=_order):
-            asked.setdefault(each[1].address, each)
-        if len(self._made) > MAX_MADE:
-            self._made.clear()
+        for kept in (self._costs, self._calls, self._beliefs):
+            if len(kept) > MAX_MADE:
+                kept.clear()
+        asked = [self._asked(each) for each in notes if type(each) is tuple]
+        asked.sort(key=_PLACE)
+        calls: dict[str, RecordedCall] = {}
+        for _, call, _ in asked:
+            calls.setdefault(call.address, call)
         return RecordedCell(
             cell.place,
             cell.id,
@@ -79,29 +87,34 @@ class Capture:
             cell.side,
             cell.draw,
             outcome,
-            tuple([self._call(each) for each in asked.values()]),
-            _judgements(outcome, notes),
+            tuple(calls.values()),
+            self._judgements(outcome, notes),
             counted(outcome) if isinstance(outcome, Verdict) else {},
             unread_by_seat(outcome) if isinstance(outcome, Verdict) else {},
         )
 
-    def _call(self, noted: Noted) -> RecordedCall:
+    def _asked(self, noted: Noted) -> tuple[tuple[object, ...], RecordedCall, Reply]:
         part, call, reply = noted
-        made = self._made.get(call.address)
-        if made is None or (made[0] is not reply and made[0].text != reply.text):
-            made = self._made[call.address] = reply, self._cost(call, reply)
-        return RecordedCall(
-            call.address,
-            call.request.model,
-            *part,
-            call.draw,
-            reply.text,
-            reply.outcome,
-            reply.tool_calls,
-            made[1],
-            reply.reasoning,
-            _settings(call.request),
-        )
+        address = call.address
+        made = self._calls.get((part, address))
+        if made is None or made[2] is not reply:
+            cost = self._costs.get(address)
+            if cost is None or (cost[0] is not reply and cost[0].text != reply.text):
+                cost = self._costs[address] = reply, self._cost(call, reply)
+            recorded = RecordedCall(
+                address,
+                call.request.model,
+                *part,
+                call.draw,
+                reply.text,
+                reply.outcome,
+                reply.tool_calls,
+                cost[1],
+                reply.reasoning,
+                _settings(call.request),
+            )
+            made = self._calls[part, address] = _order(noted), recorded, reply
+        return made
 
     def _cost(self, call: Call, reply: Reply) -> CallCost:
         model, usage = call.request.model, reply.usage
@@ -145,30 +158,36 @@ class Capture:
             known = self._sources[model, origin] = came, elsewhere
         return known
 
+    def _judgements(
+        self, outcome: Verdict | Failure | NotRun, notes: Sequence[Any]
+    ) -> tuple[RecordedJudgement, ...]:
+        """What judges believed before the verdict, each belief once."""
+        readings = [each for each in notes if type(each) is Reading]
+        if isinstance(outcome, Verdict):
+            calls = [each.call for each in outcome.judgements]
+            # What the verdict is made of stands in the verdict.
+            readings = [
+                each
+                for each in readings
+                if each.verdict is None
+                or each.role != JUDGE
+                or each.case.statement
+                or each.verdict.probs != outcome.probs
+                or [part.call for part in each.verdict.judgements] != calls
+            ]
+        return tuple(sorted(dict.fromkeys(map(self._belief, readings)), key=_order_of_beliefs))
 
-def _judgements(
-    outcome: Verdict | Failure | NotRun, notes: Sequence[Any]
-) -> tuple[RecordedJudgement, ...]:
-    """What judges believed before the verdict, each belief once."""
-    readings = [each for each in notes if type(each) is Reading]
-    if isinstance(outcome, Verdict):
-        calls = [each.call for each in outcome.judgements]
-        # What the verdict is made of stands in the verdict.
-        readings = [
-            each
-            for each in readings
-            if each.verdict is None
-            or each.role != JUDGE
-            or each.case.statement
-            or each.verdict.probs != outcome.probs
-            or [part.call for part in each.verdict.judgements] != calls
-        ]
-    return tuple(sorted({_belief(each) for each in readings}, key=_order_of_beliefs))
+    def _belief(self, reading: Reading) -> RecordedJudgement:
+        known = self._beliefs.get(id(reading))
+        if known is None:
+            # It is kept, so that nothing else gets its address.
+            known = self._beliefs[id(reading)] = reading, _belief(reading)
+        return known[1]
 
 
 def _settings(request: Request) -> str:
     """How a model was asked, as JSON: what the request states beside the words."""
-    return _json(tuple([getattr(request, name) for name in _STATED]))
+    return _json(_stated(request))
 
 
 @lru_cache(1024)
@@ -178,11 +197,13 @@ def _json(values: tuple[Any, ...]) -> str:
     return orjson.dumps(told).decode()
 
 
+_PLACE: Callable[[tuple[Any, ...]], Any] = itemgetter(0)
 _STATED = [
     name
     for name in get_type_hints(Request)
     if name not in ("model", "messages", "tools", "response_format")
 ]
+_stated = attrgetter(*_STATED)
 
 
 def _order(noted: Noted) -> tuple[object, ...]:

@@ -6,8 +6,8 @@ reply names the call alone.
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import Any, TypeAlias, get_type_hints
-from zlib import crc32
 
 import msgspec
 import orjson
@@ -17,20 +17,19 @@ from ....cache.reply import Outcome, ToolCall
 from ....protocols.doubts import Doubt
 from ....protocols.question import Answer, Question
 from ....protocols.transcript import NOT_RUN, Failure, Judgement, Scalar, Transcript, Turn, Verdict
-from .values import CallCost, NotRun, RecordedCall, RecordedCell, RecordedJudgement
+from .values import NotRun, RecordedCall, RecordedCell, RecordedJudgement
 
 LEVEL = 3
 LARGEST = 64 << 20
 """Bytes; a value that claims to be larger is refused, not unpacked."""
 DICTIONARY_BYTES = 16_384
-CRC = 4
-"""Bytes of a checksum."""
-
+Numbers: TypeAlias = Mapping[str, tuple[int, RecordedCall]]
+"""By address, the number of a call, and what was answered."""
 CallKey: TypeAlias = int | str
 """The number of a call; of one that the cell did not ask itself, its address, or nothing."""
 
 
-class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
+class Figures(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What the column `more` says of a cell with a verdict."""
 
     measures: Mapping[str, Scalar] = {}
@@ -41,7 +40,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
     unread: Mapping[str, int] = {}
 
 
-class Replied(msgspec.Struct, array_like=True, omit_defaults=True, frozen=True):
+class Replied(msgspec.Struct, array_like=True, omit_defaults=True, frozen=True, gc=False):
     """What a model answered; equal for equal answers."""
 
     text: str
@@ -51,7 +50,7 @@ class Replied(msgspec.Struct, array_like=True, omit_defaults=True, frozen=True):
     reasoning: str = ""
 
 
-class _Said(msgspec.Struct, array_like=True, omit_defaults=True):
+class _Said(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     """A turn."""
 
     speaker: str
@@ -64,7 +63,7 @@ class _Said(msgspec.Struct, array_like=True, omit_defaults=True):
     """By field of a turn, what is not as it is by default."""
 
 
-class _Judged(msgspec.Struct, array_like=True, omit_defaults=True):
+class _Judged(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     """A judgement that a verdict is made of."""
 
     probs: tuple[float, ...]
@@ -73,7 +72,7 @@ class _Judged(msgspec.Struct, array_like=True, omit_defaults=True):
     captured: float = 1.0
 
 
-class _Believed(msgspec.Struct, array_like=True, omit_defaults=True):
+class _Believed(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     """A `RecordedJudgement`."""
 
     role: str
@@ -89,7 +88,7 @@ class _Believed(msgspec.Struct, array_like=True, omit_defaults=True):
     error: str = ""
 
 
-class Body(msgspec.Struct, array_like=True, omit_defaults=True):
+class Body(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     calls: tuple[int, ...]
     """(part, call) of each call, one pair after the other."""
     turns: tuple[_Said, ...] = ()
@@ -98,13 +97,21 @@ class Body(msgspec.Struct, array_like=True, omit_defaults=True):
     doubts: tuple[Doubt, ...] = ()
 
 
+class NotTrained(Exception):
+    """A value was packed with a dictionary that has been made since."""
+
+
 class Packing:
-    """Packs values, with a dictionary once there is one."""
+    """Packs values, with a dictionary once there is one; in any thread."""
 
     def __init__(self, dictionary: bytes | None = None) -> None:
         made = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
         settings = zstandard.ZstdCompressionParameters.from_level(
-            LEVEL, format=_FORMAT, write_content_size=True, write_dict_id=False
+            LEVEL,
+            format=_FORMAT,
+            write_checksum=True,
+            write_content_size=True,
+            write_dict_id=False,
         )
         self._mark = b"\1" if made is None else b"\2"
         if made is not None:
@@ -116,32 +123,30 @@ class Packing:
         if made is not None:
             self._unpackers[b"\2"] = zstandard.ZstdDecompressor(dict_data=made, format=_FORMAT)
         self.trained = made is not None
+        # What packs and unpacks may be used by one thread at a time.
+        self._lock = Lock()
 
     def pack(self, raw: bytes) -> bytes:
-        packed, check = self._compress(raw), crc32(raw).to_bytes(CRC, "little")
-        return self._mark + check + packed if len(packed) < len(raw) else b"\0" + check + raw
-
-    def knows(self, packed: bytes) -> bool:
-        """Whether the dictionary of a value is at hand."""
-        return packed[:1] != b"\2" or self.trained
+        with self._lock:
+            packed = self._compress(raw)
+        return self._mark + packed if len(packed) < len(raw) else b"\0" + raw
 
     def unpack(self, packed: bytes) -> bytes:
-        """ValueError for what is no packed value."""
-        way, check, frame = packed[:1], packed[1 : 1 + CRC], packed[1 + CRC :]
-        raw = frame if way == b"\0" else self._unframed(way, frame)
-        if crc32(raw).to_bytes(CRC, "little") != check:
-            raise ValueError("a value that was changed")
-        return raw
-
-    def _unframed(self, way: bytes, frame: bytes) -> bytes:
+        """NotTrained for a value whose dictionary is not at hand; ValueError for what is none."""
+        way, frame = packed[:1], packed[1:]
+        if way == b"\0":
+            return frame
         unpacker = self._unpackers.get(way)
         if unpacker is None:
+            if way == b"\2":
+                raise NotTrained("its dictionary is missing")
             raise ValueError(f"a value packed in a way, {way!r}, that is not known")
         try:
             size = zstandard.get_frame_parameters(frame, format=_FORMAT).content_size
             if size > LARGEST:
                 raise ValueError(f"a value that claims to have {size:,} bytes")
-            return unpacker.decompress(frame, max_output_size=LARGEST)
+            with self._lock:
+                return unpacker.decompress(frame, max_output_size=LARGEST)
         except zstandard.ZstdError as exc:
             raise ValueError(f"a value that cannot be unpacked: {exc}") from exc
 
@@ -158,12 +163,8 @@ def trained(samples: Sequence[bytes]) -> bytes | None:
 
 
 def replied(call: RecordedCall) -> Replied:
+    """The answer to a call, apart from who gave it."""
     return Replied(call.text, call.outcome, call.draw, call.tool_calls, call.reasoning)
-
-
-def crc_of(*columns: object) -> int:
-    """Checksum of the columns of a row."""
-    return crc32(_encode(columns))
 
 
 def packed_floats(values: Sequence[float]) -> bytes:
@@ -198,11 +199,10 @@ def figures_of(cell: RecordedCell) -> tuple[int, bytes | None, str | None, str |
 def body_of(
     cell: RecordedCell,
     question: Question,
-    parts: Sequence[int],
-    numbers: Mapping[str, tuple[int, str]],
+    asked: Sequence[int],
+    numbers: Numbers,
 ) -> bytes:
-    """What was said in a cell, not packed yet. parts: by call. numbers: number and text of the
-    reply, by address of the call."""
+    """What was said in a cell, not packed yet. asked: `Body.calls`."""
     end = cell.outcome
     turns: tuple[_Said, ...] = ()
     judged: tuple[_Judged, ...] = ()
@@ -217,11 +217,6 @@ def body_of(
         )
         doubts = end.doubts
     beliefs = tuple([_believed(each, numbers) for each in cell.judgements])
-    asked = [
-        number
-        for part, call in zip(parts, cell.calls, strict=True)
-        for number in (part, numbers[call.address][0])
-    ]
     return _encode(Body(tuple(asked), turns, judged, beliefs, doubts))
 
 
@@ -314,22 +309,25 @@ def without(body: Body, calls: set[int], placeholder: str) -> bytes:
     return _encode(Body(body.calls, turns, judged, beliefs))
 
 
-def _said(turn: Turn, answers: Sequence[Answer], numbers: Mapping[str, tuple[int, str]]) -> _Said:
+def _said(turn: Turn, answers: Sequence[Answer], numbers: Numbers) -> _Said:
     side: int | tuple[str, str, str] | None = None
     if turn.side is not None:
         argued = turn.side
         own = argued in answers
         side = answers.index(argued) if own else (argued.label, argued.text, argued.work)
+    call, text = _worded(turn.call, turn.text, numbers)
+    plain = Turn(turn.speaker, turn.text, turn.side, turn.call, drafts=turn.drafts)
+    if turn == plain:
+        return _Said(turn.speaker, text, side, call)
     rest = {
         name: value
         for name, default in _DEFAULTS.items()
         if (value := getattr(turn, name)) != default
     }
-    call, text = _worded(turn.call, turn.text, numbers)
     return _Said(turn.speaker, text, side, call, rest)
 
 
-def _believed(each: RecordedJudgement, numbers: Mapping[str, tuple[int, str]]) -> _Believed:
+def _believed(each: RecordedJudgement, numbers: Numbers) -> _Believed:
     _, text = _worded(next(iter(each.calls), ""), each.text, numbers)
     about = numbers.get(each.about)
     return _Believed(
@@ -347,14 +345,12 @@ def _believed(each: RecordedJudgement, numbers: Mapping[str, tuple[int, str]]) -
     )
 
 
-def _worded(
-    call: str, text: str, numbers: Mapping[str, tuple[int, str]]
-) -> tuple[CallKey, str | None]:
+def _worded(call: str, text: str, numbers: Numbers) -> tuple[CallKey, str | None]:
     """A call and the words said with it, as they are kept."""
     known = numbers.get(call)
     if known is None:
         return call, text
-    return known[0], None if known[1] == text else text
+    return known[0], None if known[1].text == text else text
 
 
 def _turn(said: _Said, answers: Sequence[Answer], calls: Mapping[int, RecordedCall]) -> Turn:
@@ -395,31 +391,3 @@ _body = msgspec.msgpack.Decoder(Body)
 _figures = msgspec.json.Decoder(Figures)
 encoded_reply = _encode
 read_reply: Callable[[bytes], Replied] = msgspec.msgpack.Decoder(Replied).decode
-CALL_COLUMNS = (
-    "call, address, endpoint, tokens_in, tokens_out, cache_read, cache_write, dollars, at, reply,"
-    " crc, model, identity, served, stop, origin, came, elsewhere, settings"
-)
-
-
-def call_read(row: Sequence[Any], packing: Packing) -> RecordedCall:
-    """A call without its part in a cell. row: of CALL_COLUMNS. ValueError for one whose checksum
-    is another."""
-    columns, (reply, crc, model, *served, settings) = row[:9], row[9:]
-    if crc_of(*columns) != crc:
-        raise ValueError(f"call {columns[0]} was changed")
-    _, address, _, sent, back, read, written, dollars, at = columns
-    said = read_reply(packing.unpack(reply))
-    identity, name, stop, origin, came, elsewhere = served
-    tokens = (sent, back, read, written)
-    cost = CallCost(identity, name, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
-    return RecordedCall(
-        address.hex(),
-        model,
-        draw=said.draw,
-        text=said.text,
-        outcome=said.outcome,
-        tool_calls=said.tool_calls,
-        cost=cost,
-        reasoning=said.reasoning,
-        settings=settings,
-    )

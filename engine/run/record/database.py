@@ -20,7 +20,6 @@ from .cells import (
     Packing,
     Replied,
     body_of,
-    crc_of,
     encoded_reply,
     figures_of,
     read_body,
@@ -28,24 +27,28 @@ from .cells import (
     trained,
     without,
 )
-from .errors import RunDamaged
 from .schema import (
+    BEGINNING,
+    CALLS_BEGINNING,
     RUN_DB,
     STATUSES,
     WITHDRAWN,
     faulty,
+    logged,
     make_tables,
     open_to_write,
-    read_only,
+    put_event,
+    sealed,
     use_log,
+    use_no_log,
 )
 from .search import documents, drop_words, make_words
 from .tables import AT_ONCE, RunTables
 from .values import RecordedCall, RecordedCell
 
-MAX_HELD = 32 << 20
-"""Characters of replies whose numbers are kept in memory."""
-TRAINED_ON = 512 << 10
+MAX_NUMBERED = 20_000
+"""Calls whose numbers are kept in memory."""
+TRAINED_ON = 128 << 10
 """Bytes that a dictionary is trained on."""
 MAX_COMPACTED = 256 << 20
 """Bytes; a larger run is not rewritten for the few per cent that it would save."""
@@ -64,29 +67,35 @@ class RunDatabase(RunTables):
         """Open the run in a folder that this process has locked; there need be none yet."""
         super().__init__(open_to_write(folder / RUN_DB), folder / RUN_DB)
         self._lock = RLock()
-        self.db.create_function("crc_of", -1, crc_of, deterministic=True)
-        self._numbers: dict[str, list[tuple[int, str, Replied]]] = {}
-        self._held = self._newest = self._landed = self._sampled = 0
-        self._samples: list[tuple[str, int, bytes]] = []
-        self._shared_numbers: dict[str, dict[tuple[Any, ...], int]] = {}
-        self._indexed = False
+        self._numbers: dict[str, list[tuple[int, RecordedCall]]] = {}
+        self._newest = self._landed = 0
+        self._samples: list[bytes] = []
+        self._pack = self._sampled
+        self._numbers_of: dict[str, dict[tuple[Any, ...], int]] = {}
+        self._indexed = self._failed = self._logs = False
         try:
             self.empty = not self.fetched("SELECT count(*) FROM sqlite_schema")[0][0]
             """Whether there is no run in it yet, so that `begin` is to be called."""
             if not self.empty:
-                self._log()
                 self._restore()
+            if logged(self.file):
+                # Of a writer that was killed: closing empties it.
+                with self._transaction():
+                    pass
         except BaseException:
             self.db.close()
             raise
 
     def close(self) -> None:
         """Close it, with all that was written in the one file."""
-        try:
-            if not self.empty:
-                self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            self.db.close()
+        with self._lock:
+            try:
+                if self._logs:
+                    use_no_log(self.db)
+            except sqlite3.Error as exc:
+                raise faulty(self.file, exc) from exc
+            finally:
+                self.db.close()
 
     def begin(
         self, problems: Sequence[Problem], rows: Sequence[GridRow], meta: Mapping[str, bytes]
@@ -99,131 +108,94 @@ class RunDatabase(RunTables):
             if problem.question.passage:
                 passages.setdefault(problem.question.passage, len(passages))
         bare = [replace(each, question=each.question.without_passage()) for each in problems]
-        described = [
-            (n, each.id, passages.get(each.question.passage), self._packing.pack(line))
-            for n, (each, line) in enumerate(zip(problems, jsonl(bare), strict=True))
-        ]
+        lines = zip(problems, jsonl(bare), strict=True)
+        tables: dict[str, list[tuple[Any, ...]]] = {
+            "meta": [(name, self._packing.pack(told)) for name, told in meta.items()],
+            "passages": [(n, self._packing.pack(text.encode())) for text, n in passages.items()],
+            "problems": [
+                (n, each.id, passages.get(each.question.passage), self._packing.pack(line))
+                for n, (each, line) in enumerate(lines)
+            ],
+            "rows": [
+                (n, row.kind, row.agent, row.judge, bytes.fromhex(row.address))
+                for n, row in enumerate(rows)
+            ],
+        }
         with self._transaction():
             make_tables(self.db)
             self._restore()
-            self.db.executemany(
-                "INSERT INTO meta VALUES(?,?)",
-                [(name, self._packing.pack(told)) for name, told in meta.items()],
-            )
-            self.db.executemany(
-                "INSERT INTO passages VALUES(?,?)",
-                [(n, self._packing.pack(text.encode())) for text, n in passages.items()],
-            )
-            self.db.executemany("INSERT INTO problems VALUES(?,?,?,?)", described)
-            self.db.executemany(
-                "INSERT INTO rows VALUES(?,?,?,?,?,?)",
-                [
-                    (*told, crc_of(*told))
-                    for n, row in enumerate(rows)
-                    for told in [(n, row.kind, row.agent, row.judge, bytes.fromhex(row.address))]
-                ],
-            )
+            for table, columns in tables.items():
+                self._put(table, columns, "INSERT")
         self.empty = False
-        self._log()
 
     def tell(self, name: str, value: bytes) -> None:
         """Keep something about the run under a name, in place of what it was."""
         with self._transaction():
-            packed = Packing().pack(value)
-            self.db.execute("INSERT OR REPLACE INTO meta VALUES(?,?)", (name, packed))
+            self._put("meta", [(name, Packing().pack(value))])
 
     def write(self, cells: Iterable[RecordedCell]) -> None:
         """Record cells, each in place of what was known of it, in one transaction."""
+        listed = list(cells)
         with self._transaction():
             self._forget_words()
+            if len(self._numbers) > MAX_NUMBERED:
+                self._numbers = {}
+            self._look_up({call.address for cell in listed for call in cell.calls})
             calls: list[tuple[Any, ...]] = []
-            rows = [self._row(cell, calls) for cell in cells]
-            self.db.executemany("INSERT INTO calls VALUES(?,?,?,?,?,?,?,?,?,?,?)", calls)
-            self.db.executemany(
-                "INSERT OR REPLACE INTO cells VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)", rows
-            )
+            rows = [self._row(cell, calls) for cell in listed]
+            self._put("calls", calls)
+            self._put("cells", rows)
             self._train()
-        if self._held > MAX_HELD:
-            self._numbers, self._held = {}, 0
 
     def take(self, source: Path, moved: Mapping[int, tuple[int, int, int]]) -> None:
         """Record cells of another run as this run's. source: its folder. moved: by place in it,
         the place, row and problem in this run. RunFolderError."""
-        if self._newest or self._shared_numbers["parts"]:
-            with RunTables.open(source) as theirs:
+        with RunTables.open(source) as theirs:
+            if self._newest or self._numbers_of["parts"]:
                 cells = theirs.cells(moved)
                 while some := list(islice(cells, AT_ONCE)):
                     self.write([_moved(cell, *moved[cell.place]) for cell in some])
-            return
-        with self._lock:
-            self._alone(f"ATTACH '{read_only(source / RUN_DB)}' AS source")
-            try:
-                with self._transaction():
-                    self._forget_words()
-                    self._copy(moved)
+                return
+            with self._transaction():
+                self._forget_words()
+                self._copy(theirs, moved)
                 self._restore()
-            finally:
-                self._alone("DETACH source")
 
-    def _copy(self, moved: Mapping[int, tuple[int, int, int]]) -> None:
-        """Copy cells of the attached run, row by row: this run has no calls yet, so that theirs
-        keep their numbers."""
-        columns = _CALL.replace("ours", "endpoint")
-        ((changed,),) = self.db.execute(
-            f"SELECT count(*) FROM source.calls WHERE crc <> crc_of({columns})"
-        ).fetchall()
-        if changed:
-            raise RunDamaged(self.file, f"{changed} calls of the run to take over were changed")
-        ends = []
-        for number, *end in self.db.execute("SELECT * FROM source.endpoints").fetchall():
-            end[_ORIGIN] = "taken over"
-            ends.append((number, self._shared("endpoints", tuple(end))))
-        for statement, rows in (
-            ("CREATE TEMP TABLE ends(endpoint INTEGER PRIMARY KEY, ours INTEGER)", ()),
-            ("INSERT INTO ends VALUES(?,?)", ends),
-            ("CREATE TEMP TABLE moved(place INTEGER PRIMARY KEY, new, new_row, new_problem)", ()),
-            ("INSERT INTO moved VALUES(?,?,?,?)", ((at, *new) for at, new in moved.items())),
-            ("INSERT INTO parts SELECT * FROM source.parts", ()),
-            (
-                "INSERT OR REPLACE INTO meta SELECT * FROM source.meta WHERE name = 'zdict'",
-                (),
-            ),
-            (
-                f"INSERT INTO calls SELECT {_CALL}, reply, crc_of({_CALL})"
-                " FROM source.calls JOIN ends USING(endpoint)",
-                (),
-            ),
-            (
-                f"INSERT INTO cells SELECT {_CELL}, row_number() OVER (ORDER BY new), {_END}, body,"
-                f" crc_of({_CELL}, {_END}) FROM source.cells JOIN moved USING(place) ORDER BY new",
-                (),
-            ),
-            ("DROP TABLE moved", ()),
-            ("DROP TABLE ends", ()),
-        ):
-            if rows:
-                self.db.executemany(statement, rows)
-            else:
-                self.db.execute(statement)
-        ((left,),) = self.fetched("SELECT count(*) > ? FROM source.cells", len(moved))
-        if left:
-            self._restore()
-            asked = {call for *_, body in self.bodies() for call in body.calls[1::2]}
-            others = {call for (call,) in self.query("SELECT call FROM calls")} - asked
-            self.db.executemany("DELETE FROM calls WHERE call=?", ((call,) for call in others))
+    def _copy(self, theirs: RunTables, moved: Mapping[int, tuple[int, int, int]]) -> None:
+        """Copy cells of another run, row by row: this run has no calls yet, so that theirs keep
+        their numbers."""
+        if dictionary := theirs.setting("zdict"):
+            self._put("meta", [("zdict", dictionary)])
+        self._put("parts", theirs.table("parts"))
+        for row in theirs.table("endpoints"):
+            self._put("endpoints", [(*row[:_ORIGIN], "taken over", *row[_ORIGIN + 1 :])])
+        ((count,),) = theirs.fetched("SELECT count(*) FROM cells")
+        asked, some = set[int](), len(moved) < count
+        for rows in theirs.stored(moved if some else None):
+            for row in rows if some else ():
+                asked.update(read_body(theirs.unpacked(row[-1])).calls[1::2])
+            self._put("cells", [self._landing(row, *moved[row[0]]) for row in rows])
+        # Made once all are there, it takes a sixth of the time.
+        self.db.execute("DROP INDEX calls_beginning")
+        for calls in theirs.batches("calls", "call"):
+            self._put("calls", [row for row in calls if row[0] in asked] if some else calls)
+        self.db.execute(CALLS_BEGINNING)
+
+    def _landing(self, cell: Sequence[Any], place: int, row: int, problem: int) -> tuple[Any, ...]:
+        """A cell of another run, as it lands in this one."""
+        self._landed += 1
+        return (place, cell[1], row, problem, *cell[4:7], self._landed, *cell[8:])
 
     def forget(self, places: Iterable[int], why: str) -> None:
         """Delete cells, which are run again; how each ended stays, as an event."""
         with self._transaction():
             self._forget_words()
             for place in places:
-                for status, failure in self.db.execute(
-                    "SELECT status, failure FROM cells WHERE place=?", (place,)
-                ):
+                for row in self.sound(self.among("SELECT * FROM cells WHERE place={}", [place])):
                     # Without what was said, which may have to be taken back.
-                    told = {"place": place, "status": STATUSES[status], "why": why}
-                    told |= {"failure": failure}
-                    self._event("again", orjson.dumps(told).decode())
+                    told = {"place": place, "status": STATUSES[row[6]], "why": why}
+                    told |= {"failure": row[9]}
+                    put_event(self.db, "again", orjson.dumps(told))
                 self.db.execute("DELETE FROM cells WHERE place=?", (place,))
             self._forgotten()
 
@@ -232,7 +204,7 @@ class RunDatabase(RunTables):
         if not self.setting("indexed"):
             with self._transaction():
                 make_words(self.db, documents(self))
-                self.db.execute("INSERT OR REPLACE INTO meta VALUES('indexed', 1)")
+                self._put("meta", [("indexed", 1)])
             self._indexed = True
             if self.file.stat().st_size < MAX_COMPACTED:
                 self._alone("VACUUM")
@@ -246,35 +218,34 @@ class RunDatabase(RunTables):
         outcome. No byte of it is left in the file: not in the index, not in the dictionary, not in
         free pages.
         """
-        calls = {
-            number
-            for address in addresses
-            for (number,) in self.fetched(
-                "SELECT call FROM calls WHERE address=?", bytes.fromhex(address)
-            )
-        }
+        calls = {row[0] for row in self._under(addresses)}
         if not calls:
             return 0
+        # A dictionary is made of what people wrote.
+        plain, gone = Packing(), 0
+        nothing = plain.pack(encoded_reply(Replied(TAKEN_BACK)))
         with self._transaction():
-            changed, gone = self._without(calls)
             self._forget_words()
-            # A dictionary is made of what people wrote.
-            bodies = {
-                row[0]: changed.get(row[0]) or self.unpacked(row[1])
-                for row in self.db.execute("SELECT place, body FROM cells")
-            }
-            replies = {
-                row[0]: encoded_reply(Replied(TAKEN_BACK))
-                if row[0] in calls
-                else self.unpacked(row[1])
-                for row in self.db.execute("SELECT call, reply FROM calls")
-            }
+            for cells in self.stored():
+                left = []
+                for cell in cells:
+                    raw = self.unpacked(cell[-1])
+                    body, end = read_body(raw), cell[6:-1]
+                    if _names(body, calls):
+                        raw = without(body, calls, TAKEN_BACK)
+                        if end[0] == FAILED or any(said.call in calls for said in body.judgements):
+                            gone += 1
+                            end = (WITHDRAWN, end[1], None, None, "withdrawn")
+                    left.append((*cell[:6], *end, plain.pack(raw)))
+                self._put("cells", left)
+            for rows in self.batches("calls", "call"):
+                said = [
+                    nothing if row[0] in calls else plain.pack(self.unpacked(row[-1]))
+                    for row in rows
+                ]
+                put = [(*row[:-1], reply) for row, reply in zip(rows, said, strict=True)]
+                self._put("calls", put)
             self.db.execute("DELETE FROM meta WHERE name='zdict'")
-            self._packing, self._samples, self._sampled = Packing(), [], 0
-            self._repack(
-                [("calls", number, raw) for number, raw in replies.items()]
-                + [("cells", place, raw) for place, raw in bodies.items()]
-            )
             self._forgotten()
         self._restore()
         self._alone("PRAGMA secure_delete=ON")
@@ -283,122 +254,99 @@ class RunDatabase(RunTables):
         self.settle()
         return gone
 
-    def _without(self, calls: set[int]) -> tuple[dict[int, bytes], int]:
-        """Mark the cells that rest on a reply; (what is left of every cell that has one, by place;
-        how many were marked)."""
-        changed, marked = {}, 0
-        for place, status, packed in self.db.execute(
-            "SELECT place, status, body FROM cells"
-        ).fetchall():
-            body = read_body(self.unpacked(packed))
-            if not _names(body, calls):
-                continue
-            changed[place] = without(body, calls, TAKEN_BACK)
-            rests = any(each.call in calls for each in body.judgements)
-            if rests or status == 1:
-                marked += 1
-                self.db.execute(
-                    "UPDATE cells SET status=?1, probs=NULL, failure=NULL, more='withdrawn', crc="
-                    "crc_of(place, id, row, problem, side, draw, ?1, NULL, NULL, 'withdrawn')"
-                    " WHERE place=?2",
-                    (WITHDRAWN, place),
-                )
-        return changed, marked
+    def _put(self, table: str, rows: Sequence[Sequence[Any]], how: str = "REPLACE") -> None:
+        """Write rows with their checksums, each in place of the one under its key."""
+        if rows:
+            marks = ",".join("?" * (len(rows[0]) + 1))
+            self.db.executemany(f"{how} INTO {table} VALUES({marks})", map(sealed, rows))
+
+    def _look_up(self, addresses: Collection[str]) -> None:
+        """Find the numbers of calls that are in the file, and not in memory."""
+        new = [address for address in addresses if address not in self._numbers]
+        self._numbers |= {address: [] for address in new}
+        for row in self._under(new):
+            call = self._call(row)
+            self._numbers[call.address].append((row[0], call))
+
+    def _under(self, addresses: Iterable[str]) -> list[Sequence[Any]]:
+        """The columns of the calls under these addresses."""
+        wanted = {bytes.fromhex(address) for address in addresses}
+        query = f"SELECT * FROM calls WHERE {BEGINNING} IN ({{}})"
+        found = self.sound(self.among(query, {address[:8] for address in wanted}))
+        return [row for row in found if row[1] in wanted]
 
     def _row(self, cell: RecordedCell, calls: list[tuple[Any, ...]]) -> tuple[Any, ...]:
         """The row of a cell; those of its calls that are new are added to `calls`."""
-        numbers = {each.address: self._number(each, calls) for each in cell.calls}
-        parts = [self._shared("parts", (each.role, each.seat, each.heard)) for each in cell.calls]
+        numbers, asked = dict[str, tuple[int, RecordedCall]](), list[int]()
+        parts = self._numbers_of["parts"]
+        for call in cell.calls:
+            for known in self._numbers[call.address]:
+                if known[1] is call or _same(known[1], call):
+                    break
+            else:
+                # One that differs from what is known under its address is another row.
+                known = self._new(call, calls)
+            numbers[call.address] = known
+            part = call.role, call.seat, call.heard
+            asked += parts.get(part) or self._number("parts", part), known[0]
         self._landed += 1
-        question = self.problems[cell.problem].question
         status, probs, failure, more = figures_of(cell)
-        body = self._packed("cells", cell.place, body_of(cell, question, parts, numbers))
-        where = (cell.place, bytes.fromhex(cell.id), cell.row, cell.problem, cell.side, cell.draw)
-        crc = crc_of(*where, status, probs, failure, more)
-        return (*where, status, self._landed, probs, failure, more, body, crc)
+        body = body_of(cell, self.problems[cell.problem].question, asked, numbers)
+        return (
+            *(cell.place, bytes.fromhex(cell.id), cell.row, cell.problem, cell.side, cell.draw),
+            *(status, self._landed, probs, failure, more, self._pack(body)),
+        )
 
-    def _number(self, call: RecordedCall, calls: list[tuple[Any, ...]]) -> tuple[int, str]:
-        """The number of a call, and its reply's text. A reply that differs from the one that is
-        known under the same address is another row."""
-        said, cost = replied(call), call.cost
-        known = self._numbers.get(call.address)
-        if known is None:
-            known = self._numbers[call.address] = [
-                (number, identity, self.reply(packed))
-                for number, identity, packed in self.db.execute(
-                    "SELECT call, identity, reply FROM calls JOIN endpoints USING(endpoint)"
-                    " WHERE address=?",
-                    (bytes.fromhex(call.address),),
-                )
-            ]
-        for number, identity, other in known:
-            if other == said and identity == cost.identity:
-                return number, said.text
-        self._newest += 1
-        known.append((self._newest, cost.identity, said))
-        self._held += len(said.text) + len(said.reasoning)
-        served = (
+    def _new(self, call: RecordedCall, calls: list[tuple[Any, ...]]) -> tuple[int, RecordedCall]:
+        cost = call.cost
+        endpoint = (
             *(call.model, cost.identity, cost.served, cost.stop_reason, cost.origin, cost.came),
             *(int(cost.elsewhere), call.settings),
         )
-        columns = (
-            self._newest,
-            bytes.fromhex(call.address),
-            self._shared("endpoints", served),
-            *(cost.input_tokens, cost.output_tokens),
-            *(cost.cache_read_tokens, cost.cache_write_tokens, cost.dollars, cost.at),
+        self._newest += 1
+        calls.append(
+            (
+                self._newest,
+                bytes.fromhex(call.address),
+                self._numbers_of["endpoints"].get(endpoint) or self._number("endpoints", endpoint),
+                cost.input_tokens,
+                cost.output_tokens,
+                cost.cache_read_tokens,
+                cost.cache_write_tokens,
+                cost.dollars,
+                cost.at,
+                self._pack(encoded_reply(replied(call))),
+            )
         )
-        reply = self._packed("calls", self._newest, encoded_reply(said))
-        calls.append((*columns, reply, crc_of(*columns)))
-        return self._newest, said.text
+        known = self._newest, call
+        self._numbers[call.address].append(known)
+        return known
 
-    def _shared(self, table: str, values: tuple[Any, ...]) -> int:
-        """The number of a part or an endpoint, which is given with its first use."""
-        known = self._shared_numbers[table]
-        number = known.get(values)
-        if number is None:
-            number = known[values] = len(known) + 1
-            marks = ",".join("?" * len(values))
-            self.db.execute(f"INSERT INTO {table} VALUES(?,{marks})", (number, *values))
+    def _number(self, table: str, values: tuple[Any, ...]) -> int:
+        """Give a part or an endpoint its number, with its first use."""
+        known = self._numbers_of[table]
+        number = known[values] = len(known) + 1
+        self._put(table, [(number, *values)])
         return number
 
-    def _packed(self, table: str, key: int, raw: bytes) -> bytes:
-        if not self._packing.trained:
-            self._samples.append((table, key, raw))
-            self._sampled += len(raw)
+    def _sampled(self, raw: bytes) -> bytes:
+        """A value, packed without a dictionary, which is trained on it."""
+        self._samples.append(raw)
         return self._packing.pack(raw)
 
     def _train(self) -> None:
-        """Train a dictionary once there is enough to do so, and pack all of it again."""
-        if self._packing.trained or self._sampled < TRAINED_ON:
+        """Train a dictionary once there is enough to do so, for what is packed from then on."""
+        if sum(map(len, self._samples)) < TRAINED_ON:
             return
-        samples, self._samples, self._sampled = self._samples, [], 0
-        dictionary = trained([raw for _, _, raw in samples])
+        dictionary, self._samples = trained(self._samples), []
         if dictionary is not None:
-            self.db.execute("INSERT OR REPLACE INTO meta VALUES('zdict', ?)", (dictionary,))
+            self._put("meta", [("zdict", dictionary)])
             self._packing = Packing(dictionary)
-            self._repack(samples)
-
-    def _repack(self, values: Iterable[tuple[str, int, bytes]]) -> None:
-        pack = self._packing.pack
-        for table, key, raw in values:
-            # Two statements: each is compiled once.
-            sql = (
-                "UPDATE calls SET reply=? WHERE call=?"
-                if table == "calls"
-                else "UPDATE cells SET body=? WHERE place=?"
-            )
-            self.db.execute(sql, (pack(raw), key))
-
-    def _event(self, kind: str, body: str) -> None:
-        self.db.execute("INSERT INTO events VALUES(NULL,?,?)", (kind, body))
+            self._pack = self._packing.pack
 
     def _forgotten(self) -> None:
         """Have those who follow the run begin again."""
-        self.db.execute(
-            "INSERT INTO meta VALUES('forgotten', 1)"
-            " ON CONFLICT(name) DO UPDATE SET value = value + 1"
-        )
+        self._put("meta", [("forgotten", (self.setting("forgotten") or 0) + 1)])
 
     def _forget_words(self) -> None:
         """What is written now is in no index."""
@@ -415,51 +363,52 @@ class RunDatabase(RunTables):
             except sqlite3.Error as exc:
                 raise faulty(self.file, exc) from exc
 
-    def _log(self) -> None:
-        try:
-            use_log(self.db, self.file)
-        except sqlite3.Error as exc:
-            raise faulty(self.file, exc) from exc
-
     def _restore(self) -> None:
         """Begin from what is in the file: nothing is remembered as written that is not there."""
-        self._known = {}
-        for name in ("_packing", "_parts"):
-            self.__dict__.pop(name, None)
-        self._numbers, self._held = {}, 0
+        self._known, self._named, self._numbers = {}, {}, {}
         self._newest = self.fetched("SELECT coalesce(max(call), 0) FROM calls")[0][0]
         self._landed = self.fetched("SELECT coalesce(max(landed), 0) FROM cells")[0][0]
         self._indexed = bool(self.setting("indexed"))
-        self._shared_numbers = {
-            table: {
-                tuple(values): number for number, *values in self.query(f"SELECT * FROM {table}")
-            }
+        self._numbers_of = {
+            table: {tuple(values): number for number, *values in self.table(table)}
             for table in ("parts", "endpoints")
         }
-        self._samples, self._sampled = [], 0
+        self._packing = Packing(self.setting("zdict"))
+        self._samples, self._failed = [], False
+        self._pack = self._packing.pack
         if not self._packing.trained:
-            for table, key, column in (("calls", "call", "reply"), ("cells", "place", "body")):
-                for number, packed in self.query(f"SELECT {key}, {column} FROM {table}"):
-                    if self._sampled >= TRAINED_ON:
-                        return
-                    self._samples.append((table, number, self.unpacked(packed)))
-                    self._sampled += len(self._samples[-1][2])
+            self._pack = self._sampled
+            for rows in self.batches("calls", "call", range(TRAINED_ON >> 8)):
+                self._samples += [self.unpacked(row[-1]) for row in rows]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         with self._lock:
+            if self._failed:
+                self._restore()
             try:
+                if not self._logs and not self.empty:
+                    # Not before: who only looks at what has settled leaves it as it is.
+                    use_log(self.db, self.file)
+                    self._logs = True
                 self.db.execute("BEGIN IMMEDIATE")
                 yield
                 self.db.execute("COMMIT")
             except BaseException as exc:
+                # What is remembered need not be in the file: it is read again before the next one.
+                self._failed = not self.empty
                 if self.db.in_transaction:
-                    self.db.execute("ROLLBACK")
-                if not self.empty:
-                    self._restore()
+                    self._undo(exc)
                 if isinstance(exc, sqlite3.Error):
                     raise faulty(self.file, exc) from exc
                 raise
+
+    def _undo(self, fault: BaseException) -> None:
+        try:
+            self.db.execute("ROLLBACK")
+        except sqlite3.Error as exc:
+            # What went wrong first is told.
+            fault.add_note(f"it could not be undone: {exc}")
 
 
 def _moved(cell: RecordedCell, place: int, row: int, problem: int) -> RecordedCell:
@@ -470,10 +419,21 @@ def _moved(cell: RecordedCell, place: int, row: int, problem: int) -> RecordedCe
     return changed(cell, place=place, row=row, problem=problem, calls=calls)
 
 
-_CALL = "call, address, ours, tokens_in, tokens_out, cache_read, cache_write, dollars, at"
-_CELL, _END = "new, id, new_row, new_problem, side, draw, status", "probs, failure, more"
-_ORIGIN = 4
-"""Where the origin stands among the values of an endpoint."""
+_ORIGIN = 5
+"""Where the origin stands among the columns of an endpoint."""
+FAILED = STATUSES.index("failed")
+
+
+def _same(known: RecordedCall, call: RecordedCall) -> bool:
+    """Whether two calls under one address have one answer, of one endpoint."""
+    return (
+        known.text == call.text
+        and known.outcome == call.outcome
+        and known.cost.identity == call.cost.identity
+        and known.draw == call.draw
+        and known.tool_calls == call.tool_calls
+        and known.reasoning == call.reasoning
+    )
 
 
 def _names(body: Body, calls: set[int]) -> bool:

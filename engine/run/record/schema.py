@@ -10,16 +10,23 @@
     events     how cells had ended that were run again; what batches, people and probes did
     words      an index (FTS5) of what was said, by the call; made when the run settles
 
-Probabilities are little-endian float64 in question order. A packed value begins with a byte that
-says how (0, as it stands; 1, a Zstandard frame; 2, a frame made with the dictionary `zdict` of
-`meta`) and the CRC-32 of what was packed; `crc` is that of the other columns of its row, so that a
-changed byte is told.
+Every row of every table ends with the CRC-32 of its other columns, made by `sealed` and checked by
+`sound`, so that a changed byte is told, wherever it falls; `words` alone has none, and what it
+names is read. Probabilities are little-endian float64 in question order. A packed value begins
+with a byte that says how: 0, as it stands; 1, a Zstandard frame; 2, a frame made with the
+dictionary `zdict` of `meta`.
 """
 
+import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import msgspec
 
 from ....cache.bounded import open_bounded
 from ...errors import DiskFull, RunFolderError
@@ -28,7 +35,7 @@ from ...system.mounts import is_network
 from .errors import NotOfThisFormat, RunDamaged, no_run
 
 RUN_DB = "run.db"
-FORMAT = 1
+FORMAT = 2
 """Version of the tables, in `PRAGMA user_version`."""
 APPLICATION_ID = 0x6F767372
 """`ovsr`: tells a run from any other SQLite file, in `PRAGMA application_id`."""
@@ -37,32 +44,52 @@ STATUSES = ("verdict", "failed", "not run", "withdrawn")
 """What became of a cell, by its number in `cells.status`; a withdrawn one has no outcome."""
 WITHDRAWN = STATUSES.index("withdrawn")
 
+BEGINNING = "substr(address, 1, 8)"
+"""How an address begins: an index of this is a third of one of the whole."""
+CALLS_BEGINNING = f"CREATE INDEX calls_beginning ON calls({BEGINNING})"
 TABLES = (
-    "CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    "CREATE TABLE passages(passage INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE meta(name TEXT PRIMARY KEY, value, crc INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE passages(passage INTEGER PRIMARY KEY, body BLOB NOT NULL, crc INTEGER NOT NULL)",
     "CREATE TABLE problems(problem INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
-    " passage INTEGER, body BLOB NOT NULL)",
+    " passage INTEGER, body BLOB NOT NULL, crc INTEGER NOT NULL)",
     "CREATE TABLE rows(row INTEGER PRIMARY KEY, kind TEXT NOT NULL, agent TEXT NOT NULL,"
     " judge TEXT NOT NULL, address BLOB NOT NULL, crc INTEGER NOT NULL)",
     "CREATE TABLE parts(part INTEGER PRIMARY KEY, role TEXT NOT NULL, seat TEXT NOT NULL,"
-    " heard INTEGER NOT NULL, UNIQUE(role, seat, heard))",
+    " heard INTEGER NOT NULL, crc INTEGER NOT NULL)",
     "CREATE TABLE endpoints(endpoint INTEGER PRIMARY KEY, model TEXT NOT NULL,"
     " identity TEXT NOT NULL, served TEXT NOT NULL, stop TEXT NOT NULL, origin TEXT NOT NULL,"
     " came TEXT NOT NULL, elsewhere INTEGER NOT NULL, settings TEXT NOT NULL,"
-    " UNIQUE(model, identity, served, stop, origin, came, elsewhere, settings))",
+    " crc INTEGER NOT NULL)",
     "CREATE TABLE calls(call INTEGER PRIMARY KEY, address BLOB NOT NULL,"
     " endpoint INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,"
     " cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, dollars REAL, at INTEGER,"
     " reply BLOB NOT NULL, crc INTEGER NOT NULL)",
-    "CREATE INDEX calls_address ON calls(address)",
+    CALLS_BEGINNING,
     "CREATE TABLE cells(place INTEGER PRIMARY KEY, id BLOB NOT NULL, row INTEGER NOT NULL,"
     " problem INTEGER NOT NULL, side INTEGER NOT NULL, draw INTEGER NOT NULL,"
     " status INTEGER NOT NULL, landed INTEGER NOT NULL, probs BLOB, failure TEXT, more TEXT,"
     " body BLOB NOT NULL, crc INTEGER NOT NULL)",
-    "CREATE INDEX cells_landed ON cells(landed, place, status)",
-    "CREATE TABLE events(event INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL)",
+    "CREATE INDEX cells_landed ON cells(landed)",
+    "CREATE TABLE events(event INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL,"
+    " crc INTEGER NOT NULL)",
 )
 WORDS = "CREATE VIRTUAL TABLE words USING fts5(said, thought, content='', detail=column)"
+
+
+def sealed(columns: Sequence[Any]) -> tuple[Any, ...]:
+    """A row of these columns, as it is written."""
+    return *columns, crc32(_encode(columns))
+
+
+def sound(row: Sequence[Any]) -> Sequence[Any]:
+    """The columns of a row, all of which was read. ValueError where one of them was changed."""
+    columns = row[:-1]
+    if crc32(_encode(columns)) != row[-1]:
+        raise ValueError(f"the row of {row[0]!r:.60} was changed")
+    return columns
+
+
+_encode = msgspec.msgpack.Encoder().encode
 
 
 def open_to_write(file: Path) -> sqlite3.Connection:
@@ -94,10 +121,26 @@ def make_tables(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+def put_event(db: sqlite3.Connection, kind: str, body: bytes, number: int | None = None) -> None:
+    """Write an event, in the caller's transaction. number: of the one in whose place it is."""
+    if number is None:
+        ((number,),) = db.execute("SELECT coalesce(max(event), 0) + 1 FROM events").fetchall()
+    db.execute("REPLACE INTO events VALUES(?,?,?,?)", sealed((number, kind, body)))
+
+
 def use_log(db: sqlite3.Connection, file: Path) -> None:
     """Write through a log, as readers beside a writer need it. A log in shared memory needs one
     machine: over a network the older journal is safe."""
     db.execute(f"PRAGMA journal_mode={'truncate' if is_network(file.parent) else 'wal'}")
+
+
+def use_no_log(db: sqlite3.Connection) -> None:
+    """Put all into the one file, which is then read under SQLite's locks, and without a file beside
+    it; where somebody reads just now, the log stays."""
+    db.execute("PRAGMA busy_timeout=0")
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with suppress(sqlite3.OperationalError):
+        db.execute("PRAGMA journal_mode=delete")
 
 
 def open_to_read(file: Path) -> sqlite3.Connection:
@@ -124,9 +167,9 @@ def open_to_read(file: Path) -> sqlite3.Connection:
 
 def read_only(file: Path) -> str:
     """The URI under which a run is opened to be read."""
-    # Beside a log there may be a writer; else the file stands still, and needs no lock files.
-    ends = "mode=ro" if _logged(file) else "mode=ro&immutable=1"
-    return f"{file.resolve().as_uri()}?{ends}"
+    # What was copied from under its writer expects a log, which cannot be made beside it.
+    stands_still = not logged(file) and not os.access(file.parent, os.W_OK)
+    return f"{file.resolve().as_uri()}?mode=ro{'&immutable=1' * stands_still}"
 
 
 def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
@@ -149,7 +192,7 @@ def _connected(name: Path | str, file: Path) -> sqlite3.Connection:
         raise faulty(file, exc) from exc
 
 
-def _logged(file: Path) -> bool:
+def logged(file: Path) -> bool:
     """Whether a writer is at work, or was killed."""
     return any(file.with_name(file.name + end).exists() for end in ("-wal", "-journal"))
 
@@ -161,7 +204,7 @@ def _check_header(file: Path) -> None:
     """
     with open_plain(file) as opened:
         header = opened.read(100)
-    if _logged(file):
+    if logged(file):
         return
     if header and not header.startswith(b"SQLite format 3\0"):
         raise NotOfThisFormat(file, "is no database of a run")

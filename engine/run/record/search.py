@@ -7,12 +7,10 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 from typing import TypeAlias
 
 from ...errors import UsageError
-from .cells import Body, spoken
+from .cells import spoken
 from .schema import WORDS
 from .tables import RunTables
 
@@ -73,32 +71,21 @@ class Query:
 
 
 def documents(tables: RunTables) -> Iterator[tuple[int, str, str]]:
-    """(number, what others read, what they did not) for every call whose reply was heard; for what
-    was said without a call, -1 - the place of its cell."""
-    seen = set[int]()
-    for _, cells in groupby(tables.bodies(), itemgetter(2)):
-        said: dict[int, tuple[list[str], list[str]]] = {}
-        for place, _, _, body in cells:
-            for key, heard, thought in _texts(place, body, tables):
-                if key not in seen:
-                    words, private = said.setdefault(key, ([], []))
-                    words += [heard] if heard and heard not in words else []
-                    private += [thought] if thought and thought not in private else []
-        seen |= said.keys()
-        for key, (words, private) in said.items():
-            yield key, "\n".join(words), "\n".join(private)
-
-
-def _texts(place: int, body: Body, tables: RunTables) -> Iterator[tuple[int, str, str]]:
-    said = spoken(body)
-    calls = tables.calls(call for _, call, _, _ in said if isinstance(call, int))
-    for _, call, text, thought in said:
-        if isinstance(call, int):
-            reply = calls[call]
-            yield call, reply.text if text is None else text, thought
-            yield call, "", reply.reasoning
-        else:
-            yield -1 - place, text or "", thought
+    """(number, what was said, what was thought) for every call whose reply was heard; for what was
+    said in other words than a reply's, -1 - the place of its cell."""
+    heard = set[int]()
+    for place, _, _, body in tables.bodies():
+        said = spoken(body)
+        heard.update([call for _, call, _, _ in said if isinstance(call, int)])
+        own = [(text or "", thought) for _, _, text, thought in said if text or thought]
+        if own:
+            words, thoughts = ("\n".join(dict.fromkeys(each)) for each in zip(*own, strict=True))
+            yield -1 - place, words, thoughts
+    for rows in tables.batches("calls", "call"):
+        for row in rows:
+            if row[0] in heard:
+                reply = tables.reply(row[-1])
+                yield row[0], reply.text, reply.reasoning
 
 
 def make_words(db: sqlite3.Connection, texts: Iterable[tuple[int, str, str]]) -> None:
@@ -131,7 +118,7 @@ def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
             continue
         for turn, call, text, thought in spoken(body):
             key = call if isinstance(call, int) else -1 - place
-            if named is not None and key not in named:
+            if named is not None and named.isdisjoint((key, -1 - place)):
                 continue
             reply = tables.calls([call])[call] if isinstance(call, int) else None
             heard = reply.text if reply and text is None else text or ""

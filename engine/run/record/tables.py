@@ -2,10 +2,10 @@
 
 import sqlite3
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,30 +15,27 @@ from msgspec.structs import replace
 from ....protocols.datasets.jsonl import problems as read_problems
 from ....protocols.question import Problem
 from .cells import (
-    CALL_COLUMNS,
     Body,
+    NotTrained,
     Packing,
     Replied,
     beliefs_of,
-    call_read,
     cell_end,
-    crc_of,
     read_body,
     read_figures,
     read_reply,
 )
 from .errors import RunDamaged
-from .schema import RUN_DB, STATUSES, WITHDRAWN, faulty, open_to_read
-from .values import RecordedCall, RecordedCell
+from .schema import RUN_DB, STATUSES, WITHDRAWN, faulty, open_to_read, sound
+from .values import CallCost, RecordedCall, RecordedCell
 
 AT_ONCE = 256
 """Cells that are read at a time, and numbers in one query."""
 MAX_KNOWN = 20_000
 """Calls that are kept, for the cells that share them."""
 
-_CELLS = (
-    "SELECT place, id, row, problem, side, draw, status, probs, failure, more, crc, body FROM cells"
-)
+ALL = range(-(2**62), 2**62)
+"""Every place that a row can have."""
 
 
 class RunTables:
@@ -49,11 +46,20 @@ class RunTables:
         self.db = db
         self.file = file
         self._known: dict[int, RecordedCall] = {}
+        self._named: dict[str, dict[int, Sequence[Any]]] = {}
+        self._packing = Packing()
 
     @classmethod
     def open(cls, folder: Path) -> Self:
         """The run in a folder, to be read; a context manager that closes it. RunFolderError."""
-        return cls(open_to_read(folder / RUN_DB), folder / RUN_DB)
+        tables = cls(open_to_read(folder / RUN_DB), folder / RUN_DB)
+        try:
+            # Queries join them, of which there are few.
+            tables.table("endpoints")
+        except BaseException:
+            tables.db.close()
+            raise
+        return tables
 
     def __enter__(self) -> Self:
         return self
@@ -63,8 +69,8 @@ class RunTables:
 
     def setting(self, name: str) -> Any:
         """What is known of the run under a name; None if nothing is."""
-        found = self.fetched("SELECT value FROM meta WHERE name=?", name)
-        return found[0][0] if found else None
+        found = self.fetched("SELECT * FROM meta WHERE name=?", name)
+        return self.sound(found)[0][1] if found else None
 
     def told(self, name: str) -> bytes:
         """What was kept about the run under a name; empty if nothing was. RunDamaged."""
@@ -76,11 +82,10 @@ class RunTables:
         """By number. DatasetError for one that is none."""
         with damage_named(self.file):
             passages = {
-                number: self._packing.unpack(body).decode()
-                for number, body in self.query("SELECT passage, body FROM passages")
+                number: self.unpacked(body).decode() for number, body in self.table("passages")
             }
-            rows = self.fetched("SELECT passage, body FROM problems ORDER BY problem")
-            lines = b"".join(self._packing.unpack(body) for _, body in rows)
+            rows = [(passage, body) for _, _, passage, body in self.table("problems")]
+            lines = b"".join(self.unpacked(body) for _, body in rows)
             read = read_problems(f"{self.file}: problems", lines)
             return tuple(
                 problem
@@ -90,20 +95,18 @@ class RunTables:
             )
 
     def statuses(self) -> Iterator[tuple[int, int]]:
-        """(place, status as a number of `STATUSES`) of every cell, in no order."""
-        return self.query("SELECT place, status FROM cells INDEXED BY cells_landed")
+        """(place, status as a number of `STATUSES`) of every cell, in the order of the sweep."""
+        for rows in self.stored():
+            yield from ((row[0], row[6]) for row in rows)
 
     def count(self) -> tuple[int, int]:
         """(cells with an outcome, failures among them)."""
-        counts = dict(
-            self.query("SELECT status, count(*) FROM cells INDEXED BY cells_landed GROUP BY status")
-        )
-        failed = counts.get(STATUSES.index("failed"), 0)
-        return sum(counts.values()) - counts.get(WITHDRAWN, 0), failed
+        counts = Counter(status for _, status in self.statuses())
+        return counts.total() - counts[WITHDRAWN], counts[STATUSES.index("failed")]
 
     def cells(self, places: Iterable[int] | None = None) -> Iterator[RecordedCell]:
         """The cells at these places that are recorded, or all, in the order of the sweep."""
-        for rows in self._rows(_CELLS, places):
+        for rows in self.stored(places):
             with damage_named(self.file):
                 bodies = [read_body(self.unpacked(row[-1])) for row in rows]
                 calls = self.calls(call for body in bodies for call in body.calls[1::2])
@@ -115,15 +118,14 @@ class RunTables:
     def bodies(self, places: range | None = None) -> Iterator[tuple[int, int, int, Body]]:
         """(place, row, problem, what was said) of the cells that have an outcome, in the order of
         the sweep. places: None for all."""
-        first, last = (places.start, places.stop) if places else (0, 2**62)
-        for place, row, problem, body in self.query(
-            "SELECT place, row, problem, body FROM cells WHERE status < 2 AND place >= ?"
-            " AND place < ? ORDER BY place",
-            *(first, last),
-        ):
+        for rows in self.stored(places):
             with damage_named(self.file):
-                read = read_body(self.unpacked(body))
-            yield place, row, problem, read
+                read = [
+                    (row[0], row[2], row[3], read_body(self.unpacked(row[-1])))
+                    for row in rows
+                    if row[6] < 2
+                ]
+            yield from read
 
     def calls(self, numbers: Iterable[int]) -> dict[int, RecordedCall]:
         """Calls by number, without their parts in a cell."""
@@ -132,23 +134,61 @@ class RunTables:
             self._known = {}
         known = self._known
         missing = [number for number in wanted if number not in known]
-        for row in self.among(
-            f"SELECT {CALL_COLUMNS} FROM calls JOIN endpoints USING(endpoint) WHERE call IN ({{}})",
-            missing,
-        ):
-            with damage_named(self.file):
-                known[row[0]] = call_read(row, self._packing_of(row[9]))
+        with damage_named(self.file):
+            for columns in self.asked(missing):
+                known[columns[0]] = self._call(columns)
         for number in missing:
             if number not in known:
                 raise RunDamaged(self.file, f"call {number} is missing")
         return known
 
+    def asked(self, numbers: Iterable[int]) -> list[Sequence[Any]]:
+        """The columns of calls, by number."""
+        return self.sound(self.among("SELECT * FROM calls WHERE call IN ({})", numbers))
+
+    def endpoint(self, number: int) -> Sequence[Any]:
+        """The columns of an endpoint but for its number."""
+        return self._about("endpoints", number)
+
+    def table(self, name: str) -> list[Sequence[Any]]:
+        """The columns of every row of a table, in the order of their numbers."""
+        return self.sound(self.fetched(f"SELECT * FROM {name} ORDER BY 1"))
+
+    def stored(self, places: Iterable[int] | None = None) -> Iterator[list[Sequence[Any]]]:
+        """The columns of cells as the table has them, some cells at a time, in the order of the
+        sweep; in between nothing is locked. places: None for all."""
+        between = ALL if places is None else places
+        if not isinstance(between, range) or between.step != 1:
+            listed = sorted(between)
+            for at in range(0, len(listed), AT_ONCE):
+                query = "SELECT * FROM cells WHERE place IN ({}) ORDER BY place"
+                yield self.sound(self.among(query, listed[at : at + AT_ONCE]))
+            return
+        yield from self.batches("cells", "place", between)
+
+    def batches(self, table: str, key: str, between: range = ALL) -> Iterator[list[Sequence[Any]]]:
+        """The columns of rows, some rows at a time, in the order of their key."""
+        first, last = between.start, between.stop
+        query = f"SELECT * FROM {table} WHERE {key} >= ? AND {key} < ? ORDER BY {key} LIMIT ?"
+        while rows := self.fetched(query, first, last, AT_ONCE):
+            yield self.sound(rows)
+            if rows[-1][0] < first:
+                raise RunDamaged(self.file, f"its {table} are out of order")
+            first = rows[-1][0] + 1
+
+    def sound(self, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+        """The columns of rows, all of which was read. RunDamaged where one was changed."""
+        try:
+            return [sound(row) for row in rows]
+        except ValueError as exc:
+            raise RunDamaged(self.file, str(exc)) from exc
+
     def reply(self, packed: bytes) -> Replied:
         return read_reply(self.unpacked(packed))
 
-    def among(self, sql: str, numbers: Iterable[int]) -> Iterator[Any]:
-        """Rows of a query over a list of numbers, which stands as {} in it."""
-        listed = list(numbers)
+    def among(self, sql: str, values: Iterable[int | bytes]) -> Iterator[Any]:
+        """Rows of a query over a list of values, which stands as {} in it."""
+        listed = list(values)
         for first in range(0, len(listed), AT_ONCE):
             some = listed[first : first + AT_ONCE]
             yield from self.fetched(sql.format(",".join("?" * len(some))), *some)
@@ -170,50 +210,46 @@ class RunTables:
     def unpacked(self, packed: bytes) -> bytes:
         """A packed value. RunDamaged."""
         try:
-            return self._packing_of(packed).unpack(packed)
-        except ValueError as exc:
+            try:
+                return self._packing.unpack(packed)
+            except NotTrained:
+                self._packing = Packing(self.setting("zdict"))
+                return self._packing.unpack(packed)
+        except (ValueError, NotTrained) as exc:
             raise RunDamaged(self.file, str(exc)) from exc
 
-    def _packing_of(self, packed: bytes) -> Packing:
-        if not self._packing.knows(packed):
-            # The writer may have trained a dictionary since.
-            del self._packing
-        return self._packing
-
-    @cached_property
-    def _packing(self) -> Packing:
-        return Packing(self.setting("zdict"))
-
-    @cached_property
-    def _parts(self) -> dict[int, tuple[str, str, int]]:
-        return {n: (*part,) for n, *part in self.query("SELECT part, role, seat, heard FROM parts")}
-
-    def _part(self, number: int) -> tuple[str, str, int]:
-        if number not in self._parts:
+    def _about(self, table: str, number: int) -> Sequence[Any]:
+        """A part or an endpoint, by its number."""
+        known = self._named.get(table)
+        if known is None or number not in known:
             # The writer goes on while somebody reads.
-            del self._parts
-        return self._parts[number]
+            known = self._named[table] = {row[0]: row[1:] for row in self.table(table)}
+        return known[number]
 
-    def _rows(self, query: str, places: Iterable[int] | None) -> Iterator[Sequence[Any]]:
-        """Some rows of a query over cells at a time, in the order of the sweep."""
-        if places is None:
-            rows = self.query(f"{query} ORDER BY place")
-            while some := list(islice(rows, AT_ONCE)):
-                yield some
-            return
-        listed = sorted(places)
-        for first in range(0, len(listed), AT_ONCE):
-            some = listed[first : first + AT_ONCE]
-            marks = ",".join("?" * len(some))
-            if found := self.fetched(f"{query} WHERE place IN ({marks}) ORDER BY place", *some):
-                yield found
+    def _call(self, columns: Sequence[Any]) -> RecordedCall:
+        _, address, endpoint, sent, back, read, written, dollars, at, reply = columns
+        model, identity, served, stop, origin, came, elsewhere, settings = self.endpoint(endpoint)
+        said = self.reply(reply)
+        tokens = (sent, back, read, written)
+        cost = CallCost(identity, served, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
+        return RecordedCall(
+            address.hex(),
+            model,
+            draw=said.draw,
+            text=said.text,
+            outcome=said.outcome,
+            tool_calls=said.tool_calls,
+            cost=cost,
+            reasoning=said.reasoning,
+            settings=settings,
+        )
 
     def _cell(self, row: Sequence[Any], body: Body, calls: dict[int, RecordedCall]) -> RecordedCell:
-        place, id, number, problem, side, draw, status, probs, failure, more = sound(row)
+        place, id, number, problem, side, draw, status, _, probs, failure, more, _ = row
         question = self.problems[problem].question
         asked = []
         for part, call in zip(body.calls[::2], body.calls[1::2], strict=True):
-            known, (role, seat, heard) = calls[call], self._part(part)
+            known, (role, seat, heard) = calls[call], self._about("parts", part)
             asked.append(
                 RecordedCall(
                     known.address,
@@ -245,18 +281,6 @@ class RunTables:
             told.counts,
             told.unread,
         )
-
-
-def sound(row: Sequence[Any]) -> Sequence[Any]:
-    """The columns of a cell, from its place to `more`. ValueError where the checksum behind them is
-    another."""
-    columns = row[:_COLUMNS]
-    if crc_of(*columns) != row[_COLUMNS]:
-        raise ValueError(f"cell {row[0]} was changed")
-    return columns
-
-
-_COLUMNS = 10
 
 
 @contextmanager

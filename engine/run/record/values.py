@@ -15,7 +15,7 @@ ROUNDING = 1e-6
 """By how much probabilities may be off."""
 
 
-class CallCost(msgspec.Struct, frozen=True):
+class CallCost(msgspec.Struct, frozen=True, gc=False):
     """What a call took. It may differ between two runs of one sweep."""
 
     identity: str = ""
@@ -48,7 +48,7 @@ class CallCost(msgspec.Struct, frozen=True):
 NOT_KNOWN = CallCost()
 
 
-class RecordedCall(msgspec.Struct, frozen=True):
+class RecordedCall(msgspec.Struct, frozen=True, gc=False):
     """A call that a cell asked, and its reply."""
 
     address: str
@@ -71,7 +71,7 @@ class RecordedCall(msgspec.Struct, frozen=True):
     where that is not known."""
 
 
-class RecordedJudgement(msgspec.Struct, frozen=True):
+class RecordedJudgement(msgspec.Struct, frozen=True, gc=False):
     """What a judge believed on the way to a verdict: after a draft, after a round, of a statement.
 
     What the verdict itself was made of stands in `Verdict.judgements`.
@@ -110,7 +110,7 @@ CellEnd: TypeAlias = Verdict | Failure | NotRun
 """What became of a cell."""
 
 
-class RecordedCell(msgspec.Struct, frozen=True):
+class RecordedCell(msgspec.Struct, frozen=True, gc=False):
     """One world of one problem in one row, with all that was asked, said and believed in it."""
 
     place: int

@@ -35,7 +35,7 @@ def statistics_text(store: str, size: int, statistics: StoreStatistics) -> str:
         return " · ".join(parts)
     came = ", ".join(f"{count:,} {origin}" for origin, count in statistics.origins.items())
     tables = (_counts("model", statistics.models), _counts("month", statistics.months))
-    return "\n\n".join([" · ".join(parts), *map(as_text, tables), f"came from: {came}"])
+    return "\n\n".join([" · ".join(parts), *map(as_text, tables), f"origins: {came}"])
 
 
 def list_text(listed: Sequence[Record], width: int | None) -> str:

@@ -22,7 +22,7 @@ class SiteSettings:
         least=0,
     )
     whole: bool = flag("Include every transcript.", default=False)
-    no_calls: bool = flag("Leave out requests and replies: half the size.", default=False)
+    no_calls: bool = flag("Leave out requests and replies.", default=False)
     zip: bool = flag("Also pack the folder into a zip file beside it.", default=False)
 
 

@@ -176,7 +176,7 @@ def _when(halt: Halt) -> str:
             return "in a while"
         case StoreFailed() | AllRefused() | OutOfMemory() | RowsPaused():
             return "when that is put right"
-    return "go on with"
+    return "resume with"
 
 
 def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:

@@ -14,14 +14,14 @@ from ...analysis.scoring.estimate import Estimate
 from ...analysis.scoring.inference import Influences
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
-from .addresses import Addresses
 from .environment import page
 from .provenance import provenance, run_page
+from .routes import Addresses, Asked
 
 MOST_PAIRS = 14
 """Rows of a run up to which a site has the contrasts of all pairs of them."""
 
-MOST_LINES = 150
+MOST_LINES = 40
 """Contrasts on one page."""
 
 MOST_APART = 12
@@ -68,19 +68,22 @@ class AnswerLine:
         return {"first better": "good", "second better": "bad"}.get(verdict, "warn")
 
 
+def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+    """Rows of one run."""
+    return answer_page((run,), (links,), (), asked)
+
+
 def answer_page(
-    runs: Sequence[RunReader],
-    links: Sequence[Addresses],
-    names: Sequence[str],
-    score: str,
-    asked: tuple[str, str] = ("", ""),
+    runs: Sequence[RunReader], links: Sequence[Addresses], names: Sequence[str], told: Asked
 ) -> str:
     """The contrasts that two words mean; by default of each row with the naive judge.
 
     runs: one, or two of which the second's rows are subtracted. links: of each. names: of all runs
-    that may be chosen. asked: names of rows, or parts of them, as `oversight compare` takes them.
+    that may be chosen. told: has names of rows, or parts of them, as `oversight compare` takes
+    them.
     """
     one, *others = runs
+    asked, score = (told.first, told.second), told.score
     two = others[0] if others else None
     fault, comparison, lines = "", None, list[AnswerLine]()
     rows = [read_rows(run) for run in runs]
@@ -127,7 +130,7 @@ def answer_page(
         "score": score,
     }
     if two is None:
-        return run_page("answer", one, links[0], title="answer", here="answer", **values)
+        return run_page("answer", one, links[0], title="compare", here="compare", **values)
     return page(
         "answer", links[0], title="compare", run_name=one.name, here="compare",
         origin=provenance(one), **values,
@@ -137,9 +140,9 @@ def answer_page(
 def _line(found: Compared, links: Sequence[Addresses], rows: Sequence[RunRows]) -> AnswerLine:
     (i, one), (j, two) = found.places
     names = rows[i].names[one], rows[j].names[two]
-    link = links[0].answer(*names) if len(rows) == 1 else ""
+    link = links[0].to("compare", first=names[0], second=names[1]) if len(rows) == 1 else ""
     return AnswerLine(
-        found, link, (links[i].row(one, names[0]), links[j].row(two, names[1])), names
+        found, link, (links[i].to("row", row=one), links[j].to("row", row=two)), names
     )
 
 
@@ -171,11 +174,12 @@ def _apart(
         every = read_rows(opened).asd_by_problem(score)[:, row]
         ids = [problem.id for problem in opened.sweep.problems]
         values.append({id: (n, float(v)) for n, (id, v) in enumerate(zip(ids, every, strict=True))})
-    told = []
+    apart = []
     for id, (n, a) in values[0].items():
         m, b = values[1].get(id, (0, float("nan")))
         if not isnan(a) and not isnan(b) and abs(a - b) > TIE:
             both = links[i].reading(Place(one, n)), links[j].reading(Place(two, m))
-            told.append(ApartProblem(id, links[i].problem(n), a - b, a, b, both))
-    told.sort(key=lambda each: (-abs(each.difference), each.id))
-    return told[:MOST_APART]
+            to = links[i].to("problem", problem=n)
+            apart.append(ApartProblem(id, to, a - b, a, b, both))
+    apart.sort(key=lambda each: (-abs(each.difference), each.id))
+    return apart[:MOST_APART]

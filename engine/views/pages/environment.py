@@ -11,25 +11,41 @@ from markupsafe import Markup
 
 from ...display.printable import printable
 from ...display.quantity import counted, short, signed
-from .addresses import Addresses
+from .routes import Addresses
 from .text import shown
 
 PACKAGE = "oversight.engine.views.pages"
 
 
+STYLES = {"rating": ("base", "rating"), "readers": ("base", "reader"), "calls": ("base", "reader")}
+"""Stylesheets by template; of other pages BASE and tables."""
+TABLES = ("base", "table")
+SCRIPTS = {"rating": ("base", "rating")}
+SCRIPT = ("base",)
+"""Scripts, likewise."""
+
+SHEETS_OF = {
+    "css": ("base.css", "table.css", "reader.css", "rating.css"),
+    "js": ("base.js", "rating.js"),
+}
+"""All of them, by ending."""
+
+
 def page(template: str, addresses: Addresses, *, title: str, **values: Any) -> str:
     """One whole page. template: its name, without the ending."""
-    style, script = _static("pages.css"), _static("pages.js")
+    styles = [f"{name}.css" for name in STYLES.get(template, TABLES)]
+    scripts = [f"{name}.js" for name in SCRIPTS.get(template, SCRIPT)]
     return (
         _environment()
         .get_template(f"{template}.html")
         .render(
             links=addresses,
             title=title,
+            styles=styles,
+            scripts=scripts,
             # Safe to mark: neither contains text from models.
-            style=Markup(style),
-            script=Markup(script),
-            policy=policy(addresses.live, template == "search"),
+            static=lambda name: Markup(static(name)),
+            policy=policy(addresses.live, addresses.shared),
             **values,
         )
     )
@@ -44,16 +60,19 @@ def part(template: str, macro: str, *arguments: Any) -> Markup:
 
 @cache
 def policy(live: bool, beside: bool = False) -> str:
-    """The Content-Security-Policy: our own style and script by their hashes, and nothing else.
+    """The Content-Security-Policy: our own styles and scripts by their hashes, and nothing else.
 
-    live: pages of a server, which may send its forms and listen to its events. beside: a page that,
-    in a site, loads the files of texts that lie beside it.
+    live: pages of a server, which may send its forms and listen to its events. beside: pages of a
+    site, whose styles, scripts and texts lie beside them, on a disk or on a web server.
     """
-    also = " 'self'" if beside and not live else ""
+    own = {
+        ending: "'self' file:" if beside else " ".join(map(_hash, SHEETS_OF[ending]))
+        for ending in SHEETS_OF
+    }
     rules = [
         "default-src 'none'",
-        f"style-src {_hash('pages.css')}",
-        f"script-src {_hash('pages.js')}{also}",
+        f"style-src {own['css']}",
+        f"script-src {own['js']}",
         "img-src data:",
         "base-uri 'none'",
         *(("connect-src 'self'", "form-action 'self'") if live else ("form-action 'none'",)),
@@ -62,12 +81,13 @@ def policy(live: bool, beside: bool = False) -> str:
 
 
 @cache
-def _static(name: str) -> str:
+def static(name: str) -> str:
+    """A stylesheet or a script."""
     return files(PACKAGE).joinpath("static", name).read_text(encoding="utf-8")
 
 
 def _hash(name: str) -> str:
-    return f"'sha256-{b64encode(sha256(_static(name).encode()).digest()).decode()}'"
+    return f"'sha256-{b64encode(sha256(static(name).encode()).digest()).decode()}'"
 
 
 @cache
@@ -88,10 +108,11 @@ def _environment() -> Environment:
         "count": lambda value: f"{value:,}",
         "short": short,
         "dollars": price,
+        "rounded": lambda value: f"{value:.3g}" if isinstance(value, float) else str(value),
         "share": lambda value: f"{value:.0%}",
         "significance": lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}",
     }
-    environment.globals |= {"bin": shade, "zip": zip, "pages_near": pages_near}
+    environment.globals |= {"zip": zip, "pages_near": pages_near}
     return environment
 
 
@@ -119,15 +140,3 @@ def price(value: float | None) -> str:
     if value is None:
         return "–"
     return f"${value:,.{0 if value == 0 else 4 if value < 1 else 2}f}"
-
-
-SHADE_STEPS = 4
-"""Number of shades of a heat map on either side of zero."""
-
-
-def shade(value: float, most: float) -> str:
-    """The class of a value's shade: `n4` … `n1`, `z`, `p1` … `p4`."""
-    step = min(round(abs(value) / most * SHADE_STEPS), SHADE_STEPS) if most else 0
-    if step == 0:
-        return "z"
-    return f"{'p' if value > 0 else 'n'}{step}"

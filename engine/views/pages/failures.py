@@ -1,121 +1,110 @@
-"""The page of failures: the cells of a run that failed, and those in doubt."""
+"""The page of failures, by cause: how many, of what, in which transcripts, and what to do."""
 
-from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...analysis.findings.finding import Finding, Part, number, word
+from ...analysis.findings.finding import Finding, Part, number, share, word
 from ...analysis.reports.aggregate import MARKS
-from ...analysis.reports.failures import called, failure_lines
-from ...analysis.rows import read_rows, row_names
+from ...analysis.reports.failures import HINTS, MAX_MESSAGE, called, saying
+from ...analysis.rows import RunRows, read_rows
 from ...run.reader import RunReader
-from .addresses import Addresses
-from .findings import finding_page
+from ...run.run_folder import SWEEP
+from .findings import Linked, finding_page
+from .routes import Addresses, Asked
 
-MAX_LISTED = 500
-"""Maximum number of cells in a list on the page."""
-
-MAX_SAID = 600
-"""Characters of what a failure says; all of it is on the page of the transcript."""
-
-_CELL = [word("problem", "problem"), word("what", "what"), word("world", "world")]
-_CELL += [word("row", "row"), word("said", "said")]
+READ = 3
+"""Transcripts that are linked for each cause."""
 
 
 @dataclass(frozen=True, slots=True)
-class ListedCell:
-    """One cell of a list."""
+class Cause:
+    """Cells that ended alike."""
 
-    problem: str
-    what: str
-    world: str
-    row: str
-    said: str
-    link: str
-
-
-@dataclass(frozen=True, slots=True)
-class FailedRow:
-    """Cells of one row that failed for one cause."""
-
-    row: str
     cause: str
     count: int
-    link: str
+    share: float
+    quote: str
+    """What one of them says."""
+    links: dict[str, Linked]
+
+    @property
+    def read(self) -> str:
+        return " ".join(text for text, _ in self.links["read"]) if self.links else ""
 
 
-def failures_page(run: RunReader, links: Addresses) -> str:
-    """Failures by row and cause, then each of them; then each cell in doubt."""
-    table = read_rows(run).table
-    names, failures, finished = row_names(run.sweep.rows), table.failed, int(table.ended.sum())
-    doubts = {
-        at: ", ".join(name.replace("_", " ") for name in MARKS if counts.get(name))
-        for at, counts in table.marked.items()
-        if at not in failures
-    }
+def causes_part(
+    run: RunReader, completed: RunRows, links: Addresses, most: int | None = None
+) -> Part:
+    """Causes of failures, the most frequent first. most: causes that are named; all by default."""
+    failures = completed.table.failed
+    alike: dict[tuple[str, str], list[int]] = {}
+    for at, failure in sorted(failures.items()):
+        alike.setdefault((failure.kind, saying(failure)), []).append(at)
+    every = sorted(alike.items(), key=lambda each: -len(each[1]))
+    lines = []
+    for (kind, _), cells in every[:most]:
+        example = failures[cells[0]]
+        seat = f"{example.seat}: " if example.seat else ""
+        told = _clipped(f"{called(kind)}: {seat}{example.message}")
+        quote = _clipped(example.raw)
+        lines.append(_cause(run, links, told, cells, len(completed.table.failed), quote))
+    hints = [HINTS[kind] for kind in dict.fromkeys(kind for kind, _ in alike) if kind in HINTS]
+    notes = [f"{hint[:1].upper()}{hint[1:]}." for hint in hints] if most is None else []
+    if most and len(every) > most:
+        notes.append(f"{len(every) - most:,} more causes are on the page of failures.")
+    title = f"{len(failures):,} of {int(completed.table.ended.sum()):,} cells failed, by cause"
+    columns = [word("cause", "cause"), *[word("for example", "quote")] * (most is None)]
+    columns += [word("read", "read"), number("cells", "count"), share("share", "share")]
+    return Part("causes", title, columns, lines, notes)
 
-    def listed(at: int, what: str, said: str = "") -> ListedCell:
-        place, side = run.where(at)
-        problem = run.sweep.problems[place.problem]
-        label = problem.question.answers[side].label
-        said = f"{said[:MAX_SAID]} …" if len(said) > MAX_SAID else said
-        return ListedCell(problem.id, what, label, names[place.row], said, links.reading(place))
 
-    counted = Counter(
-        (run.sweep.row_at(at), called(failure.kind)) for at, failure in failures.items()
-    )
-    causes = [
-        FailedRow(names[row], cause, count, links.row(row, names[row], "failed"))
-        for (row, cause), count in counted.most_common(MAX_LISTED)
-    ]
-    failed = [
-        listed(at, called(each.kind), f"{each.message}\n{each.raw}".strip())
-        for at, each in sorted(failures.items())[:MAX_LISTED]
-    ]
-    doubted = [listed(at, what) for at, what in sorted(doubts.items())[:MAX_LISTED]]
-    advice, said = list[str](), list[str]()
-    if failures:
-        advice += failure_lines(run.sweep, run.outcomes())
-        advice.append(
-            f"To run them again: oversight run {run.folder / 'sweep.yaml'} --run-folder "
-            f"{run.folder} --retry-failed"
+def failures_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+    """Failures by cause, then doubts by kind."""
+    completed = read_rows(run)
+    table = completed.table
+    marked = {at: counts for at, counts in table.marked.items() if at not in table.failed}
+    doubts = []
+    for name in MARKS:
+        cells = [at for at, counts in sorted(marked.items()) if counts.get(name)]
+        if cells:
+            told = name.replace("_", " ")
+            doubts.append(_cause(run, links, told, cells, int(table.ended.sum()), ""))
+    said = []
+    if table.failed:
+        said.append(
+            f"To run them again: oversight run {run.folder / SWEEP} --run-folder {run.folder} "
+            "--retry-failed"
         )
     elif not doubts:
-        said.append(f"No cell failed, and nothing is in doubt, of {finished:,} cells.")
-    by_row = [word("row", "row"), word("cause", "cause"), number("cells", "count")]
-    in_doubt = (
-        "A speaker refused, conceded, left its side, was cut off by the provider or tried to forge "
-        "marks. The verdict counts; the bounds on the overview show what it could change.",
-    )
-    finding = Finding(
-        (
-            Part(
-                "causes",
-                f"{len(failures):,} of {finished:,} cells failed",
-                by_row,
-                causes,
-                advice,
-            ),
-            Part("failed", "Each of them", _CELL, failed, _left_out(failed, len(failures))),
-            Part(
-                "doubts",
-                f"{len(doubts):,} cells in doubt",
-                _CELL,
-                doubted,
-                (*in_doubt, *_left_out(doubted, len(doubts))),
-            ),
-        )
-    )
+        said.append(f"No cell failed, and nothing is in doubt, of {table.ended.sum():,} cells.")
+    columns = [word("doubt", "cause"), word("read", "read")]
+    columns += [number("cells", "count"), share("share", "share")]
+    about = "The verdict counts; the bounds on the overview show what it could change."
+    in_doubt = Part("doubts", f"{len(marked):,} cells in doubt", columns, doubts, (about,))
     return finding_page(
         run,
         links,
-        finding,
+        Finding((causes_part(run, completed, links), in_doubt)),
         title="Failures and doubts",
-        here="failures",
-        lead="Cells that ended without a verdict, by row and cause; then verdicts that something "
+        lead="Cells that ended without a verdict, by what they say; then verdicts that something "
         "speaks against.",
         said=said,
     )
 
 
-def _left_out(listed: list[ListedCell], count: int) -> tuple[str, ...]:
-    return (f"{len(listed):,} of {count:,} are listed.",) if count > len(listed) else ()
+def _cause(
+    run: RunReader, links: Addresses, told: str, cells: list[int], of: int, quote: str
+) -> Cause:
+    read = [link for at in _spread(cells) if (link := links.reading(run.where(at)[0]))]
+    numbered = tuple((f"{n}", link) for n, link in enumerate(dict.fromkeys(read), 1))
+    return Cause(told, len(cells), len(cells) / of, quote, {"read": numbered})
+
+
+def _spread(cells: list[int]) -> Iterable[int]:
+    """A few of the cells, from different problems where they are many."""
+    return cells[:: max(len(cells) // READ, 1)][:READ]
+
+
+def _clipped(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= MAX_MESSAGE else f"{words[: MAX_MESSAGE - 1]}…"

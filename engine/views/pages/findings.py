@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log10
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...analysis.findings.chart import Chart, Point, Series
 from ...analysis.findings.finding import Column, Finding, Part
@@ -12,8 +12,14 @@ from ...analysis.pictures.data import Axis
 from ...analysis.rows import row_names
 from ...analysis.scoring.estimate import Estimate
 from ...run.reader import RunReader
-from .addresses import Addresses
 from .provenance import run_page
+from .routes import Addresses
+
+Linked: TypeAlias = tuple[tuple[str, str], ...]
+"""Texts with their links."""
+
+DRAWN = ("asd", "lift", "frontier", "worlds", "calibration", "heat")
+"""Charts of pages that `oversight export plot` draws."""
 
 COLOURS = 10
 """Series of one frame that have a colour of their own."""
@@ -36,7 +42,8 @@ class ShownCell:
     value: str | None
     """By which the table is sorted, where that is not its text."""
     numeric: bool
-    link: str = ""
+    links: Linked = ()
+    """In place of the text, if there are any."""
     estimate: Estimate | None = None
 
 
@@ -109,13 +116,31 @@ class ShownPart:
     chart: ShownChart | None
 
 
+@dataclass(frozen=True, slots=True)
+class ShownFigure:
+    """What the button at a chart offers: the chart as a picture, and the command that draws it."""
+
+    files: Linked
+    command: str
+
+
+def figure_of(run: RunReader, links: Addresses, kind: str, score: str) -> ShownFigure | None:
+    """None for a chart that is no picture of `oversight export plot`."""
+    if kind not in DRAWN:
+        return None
+    files = ((end.upper(), links.figure(f"{kind}.{end}")) for end in ("svg", "pdf"))
+    scored = "" if score == "brier" else f" --score {score}"
+    command = f"oversight export plot {run.name} --kind {kind}{scored} -o {kind}.pdf"
+    query = "" if score == "brier" else f"?score={score}"
+    return ShownFigure(tuple((name, link + query) for name, link in files if link), command)
+
+
 def finding_page(
     run: RunReader,
     links: Addresses,
     finding: Finding,
     *,
     title: str,
-    here: str,
     lead: str,
     said: Sequence[str] = (),
     **values: Any,
@@ -123,14 +148,14 @@ def finding_page(
     """The page of a finding: its parts, each with its chart above its table. said: facts about all
     of it, such as why there is none."""
     names = row_names(run.sweep.rows)
-    rows = {name: links.row(number, name) for number, name in enumerate(names)}
+    rows = {name: links.to("row", row=number) for number, name in enumerate(names)}
     parts = [part for part in finding.parts if part.lines and part.shown]
     return run_page(
         "finding",
         run,
         links,
         title=f"{title}, {run.name}",
-        here=here,
+        here="more",
         heading=title,
         lead=lead,
         said=(*said, *finding.lead),
@@ -177,12 +202,13 @@ def _cell(
         value = estimate.value
     known = isinstance(value, int | float) and not isinstance(value, bool)
     told = text.strip("–")
+    # A line may have links of its own, by the heads of columns.
+    to = getattr(line, "links", {}).get(column.head) or links.get(text, "")
     return ShownCell(
         text.replace("-", "−") if known else text,
         f"{value:.6g}" if known and f"{value:,}" != text else "" if told != text else None,
         not column.words,
-        # A line may have a link of its own, which its first cell is.
-        getattr(line, "link", "") or links.get(text, ""),
+        (((text, to),) if to else ()) if isinstance(to, str) else to,
         estimate,
     )
 

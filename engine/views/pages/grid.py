@@ -1,121 +1,86 @@
-"""The map of a run, problems by rows, and the page of one problem under every row."""
+"""The map of a run, problems by rows, as one picture; and the page of a problem under every row."""
 
 from dataclasses import dataclass
 from math import isnan
 
 import numpy as np
+import orjson
+from markupsafe import Markup
 
 from ....protocols.scores import RANGES
 from ...analysis.pictures.kinds import ordered_by_mean
 from ...analysis.reports.failures import called
-from ...analysis.rows import RunRows, read_rows, row_names
-from ...analysis.scoring.arrays import Floats
+from ...analysis.rows import RunRows, read_rows
+from ...display.printable import printable
 from ...run.reader import Place, RunReader
 from ...sweep.grid import GridRow
-from .addresses import Addresses
-from .environment import SHADE_STEPS, shade, typeset
+from .findings import figure_of
 from .provenance import run_page
+from .routes import Addresses, Asked, nth
 
-PROBLEMS_A_PAGE, ROWS_A_PAGE = 60, 50
+SHADES = [*(f"n{n}" for n in range(4, 0, -1)), "z", *(f"p{n}" for n in range(1, 5))]
 
-SHADES = [
-    *(f"n{n}" for n in range(SHADE_STEPS, 0, -1)),
-    "z",
-    *(f"p{n}" for n in range(1, SHADE_STEPS + 1)),
-]
+MOST_ROWS = 50
+"""Rows up to which a site has those that it has no transcript of, on the page of a problem."""
 
+FAILED, NOT_RUN = 999, 998
+"""Marks in place of a value. A hundredth is a unit; DOUBT is added where something is in doubt."""
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One problem under one row."""
-
-    kind: str
-    """Its classes: shade, failed, doubt."""
-    text: str
-    link: str
+DOUBT = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class MapLine:
-    """One problem of the map."""
-
-    id: str
-    link: str
-    cells: tuple[Field, ...]
-    mean: float | None
-
-
-def pages_of(run: RunReader) -> list[tuple[int, int]]:
-    """(page of problems, page of rows) of every part of the map."""
-    return [
-        (problems, rows)
-        for problems in range(-(-len(run.sweep.problems) // PROBLEMS_A_PAGE))
-        for rows in range(-(-len(run.sweep.rows) // ROWS_A_PAGE))
-    ]
-
-
-def map_page(run: RunReader, links: Addresses, part: tuple[int, int], score: str = "brier") -> str:
-    """One part of the map. part: as `pages_of` names it."""
+def map_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+    """ASD of every problem under every row: problems from the hardest, rows from the best."""
     completed = read_rows(run)
-    values = completed.asd_by_problem(score)
+    values = completed.asd_by_problem(asked.score)
     problems, rows = ordered_by_mean(values)
-    shown = problems[part[0] * PROBLEMS_A_PAGE :][:PROBLEMS_A_PAGE]
-    across = rows[part[1] * ROWS_A_PAGE :][:ROWS_A_PAGE]
-    low, high = RANGES[score]
-    most = high - low
-    names = row_names(run.sweep.rows)
-    pages = [(_named(run, each), links.map(*each), each == part) for each in pages_of(run)]
-    lines = []
-    for problem in shown:
-        fields = tuple(_field(run, completed, links, values, problem, row, most) for row in across)
-        known = values[problem][~np.isnan(values[problem])]
-        mean = float(known.mean()) if len(known) else None
-        lines.append(MapLine(run.sweep.problems[problem].id, links.problem(problem), fields, mean))
+    low, high = RANGES[asked.score]
+    fields = np.where(np.isnan(values), NOT_RUN, np.nan_to_num(values) * 100).round().astype(int)
+    for at in completed.table.failed:
+        place, _ = run.where(at)
+        if fields[place.problem, place.row] == NOT_RUN:
+            fields[place.problem, place.row] = FAILED
+    for place in {run.where(at)[0] for at in completed.table.marked}:
+        if fields[place.problem, place.row] < NOT_RUN:
+            fields[place.problem, place.row] += DOUBT
+    names = completed.names
+    told = {
+        "problems": [printable(run.sweep.problems[n].id) for n in problems],
+        "rows": [printable(names[n]) for n in rows],
+        "fields": fields[problems][:, rows].tolist(),
+        "most": 100 * min(high - low, float(np.nanmax(np.abs(values), initial=1.0))),
+        "links": _links(run, links, problems, rows),
+        "numbers": [problems, rows] if links.live else None,
+    }
     return run_page(
         "map",
         run,
         links,
         title=f"map of {run.name}",
         here="map",
-        score=score,
+        score=asked.score,
+        drawing=figure_of(run, links, "heat", asked.score),
         shades=SHADES,
-        most=most,
-        pages=pages,
-        columns=[
-            (at, names[row], links.row(row, names[row]))
-            for at, row in enumerate(across, part[1] * ROWS_A_PAGE + 1)
-        ],
-        lines=lines,
+        most=told["most"] / 100,
+        # Within a script no text may look like its end; JSON has other ways to write a <.
+        told=Markup(orjson.dumps(told).decode().replace("<", "\\u003c")),
+        rows=[(names[n], links.to("row", row=n)) for n in rows],
+        problems=[(run.sweep.problems[n].id, links.to("problem", problem=n)) for n in problems],
     )
 
 
-def _named(run: RunReader, part: tuple[int, int]) -> str:
-    problems = f"problems {part[0] * PROBLEMS_A_PAGE + 1}–"
-    problems += f"{min((part[0] + 1) * PROBLEMS_A_PAGE, len(run.sweep.problems))}"
-    rows = f"rows {part[1] * ROWS_A_PAGE + 1}–"
-    return f"{problems}, {rows}{min((part[1] + 1) * ROWS_A_PAGE, len(run.sweep.rows))}"
-
-
-def _field(
-    run: RunReader,
-    completed: RunRows,
-    links: Addresses,
-    values: Floats,
-    problem: int,
-    row: int,
-    most: float,
-) -> Field:
-    value = values[problem, row]
-    places = [Place(row, problem, draw) for draw in range(run.sweep.draws)]
-    cells = [at for place in places for at in run.worlds(place)]
-    link = next(filter(None, map(links.reading, places)), "")
-    if any(at in completed.table.failed for at in cells) and isnan(value):
-        return Field("failed", "×", link)
-    if isnan(value):
-        return Field("", "", "")
-    doubt = any(at in completed.table.marked for at in cells)
-    kind = shade(value, most) + (" doubt" if doubt else "")
-    return Field(kind, typeset(value, 1), link)
+def _links(
+    run: RunReader, links: Addresses, problems: list[int], rows: list[int]
+) -> list[list[str]] | str:
+    """On the server, the address of a reading with `{r}` and `{p}` for what stands where; of a
+    site, whose files have names of their own, every one."""
+    draws = range(run.sweep.draws)
+    if links.live:
+        return links.reading(Place(0, 0)).replace("/row/0/problem/0", "/row/{r}/problem/{p}")
+    return [
+        [next(filter(None, (links.reading(Place(r, p, draw)) for draw in draws)), "") for r in rows]
+        for p in problems
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +103,16 @@ class RowOnProblem:
     asd: float | None
 
 
-def problem_page(run: RunReader, links: Addresses, number: int, score: str = "brier") -> str:
-    """The page of one problem, with the judge's probabilities under every row."""
+def problem_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+    """The page of one problem, with the judge's probabilities under every row, the worst first."""
     completed = read_rows(run)
+    number = nth(asked.problem, len(run.sweep.problems), "problem")
     problem, best = run.sweep.problems[number], max(run.sweep.problems[number].values)
-    values = completed.asd_by_problem(score)[number]
+    values = completed.asd_by_problem(asked.score)[number]
     rows = []
     for at, row in enumerate(run.sweep.rows):
         place = Place(at, number)
-        if len(run.sweep.rows) > ROWS_A_PAGE and not links.reading(place):
+        if len(run.sweep.rows) > MOST_ROWS and not links.reading(place):
             continue
         bars = tuple(
             _bar(completed, cell, side, problem.values[side] == best)
@@ -154,25 +120,21 @@ def problem_page(run: RunReader, links: Addresses, number: int, score: str = "br
         )
         asd = None if isnan(values[at]) else float(values[at])
         rows.append(RowOnProblem(row, links.reading(place), bars, asd))
+    rows.sort(key=lambda each: (each.asd is None, each.asd))
     count = len(run.sweep.problems)
-
-    def neighbour(by: int) -> str:
-        at = number + by
-        while 0 <= at < count and not links.problem(at):
-            at += by
-        return links.problem(at) if 0 <= at < count else ""
-
+    after = (links.to("problem", problem=n) for n in range(number + 1, count))
+    before = (links.to("problem", problem=n) for n in range(number - 1, -1, -1))
     return run_page(
         "problem",
         run,
         links,
         title=problem.id,
-        here="problem",
+        here="map",
         problem=problem,
         best=best,
         rows=rows,
-        before=neighbour(-1),
-        after=neighbour(1),
+        before=next(filter(None, before), ""),
+        after=next(filter(None, after), ""),
     )
 
 

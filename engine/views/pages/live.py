@@ -1,4 +1,4 @@
-"""The live page of a run in progress, with one snapshot a second."""
+"""A run under way: one snapshot a second, for the strip on its overview."""
 
 import time
 from collections import deque
@@ -15,33 +15,27 @@ from ...models.accounting.ledger import ABANDONED, CUT_OFF, UsageTotals, sum_usa
 from ...models.accounting.ledger_file import read_ledger
 from ...run.listing import state_of
 from ...run.lock import holder
+from ...run.notes import read_progress
 from ...run.outcome import OutcomeRecord
-from ...run.progress_file import read_progress
 from ...run.reader import Follower, RunReader
 from ...throughput import clipped
-from .addresses import Addresses
 from .environment import price
-from .provenance import run_page
 
-PANELS = (
-    (
-        "Cells",
-        (("cells_told", "done"), ("failed", "failed"), ("rate", "a second"), ("left", "time left")),
-    ),
-    (
-        "Calls",
-        (
-            ("calls", "asked for"),
-            ("reused", "reused"),
-            ("call_rate", "a second"),
-            ("in_flight", "in flight"),
-            ("limited", "429s"),
-            ("faults", "other faults"),
-        ),
-    ),
-    ("Dollars", (("dollars", "spent"), ("forecast", "forecast"))),
+TILES = (
+    ("cells_told", "cells"),
+    ("failed", "failed"),
+    ("rate", "cells a second"),
+    ("left", "time left"),
+    ("call_rate", "calls a second"),
+    ("reused", "reused"),
+    ("in_flight", "in flight"),
+    ("limited", "429s"),
+    ("faults", "other faults"),
+    ("dollars", "spent"),
+    ("forecast", "forecast"),
 )
-"""Title of each panel, and its figures: (key of a snapshot, name)."""
+"""Figures of the strip: (key of a snapshot, name)."""
+
 COLUMNS = (
     "model", "429s", "replies", "median", "p95", "tokens in", "tokens out", "spent",
     "how fast, and what binds",
@@ -99,7 +93,6 @@ class Watcher:
             "left": duration(left) if left is not None else "–",
             "calls": f"{told.get('calls', 0):,}",
             "reused": f"{told.get('stored', 0) + told.get('shared', 0):,}",
-            "calls_a_second": calls,
             "call_rate": f"{calls:,.1f}" if calls else "–",
             "in_flight": f"{told.get('in_flight', 0) if running else 0:,}",
             "limited": f"{limited:,}",
@@ -123,20 +116,6 @@ class Watcher:
         self.finished = self.failed = 0
         for each in (self._failures, self._marks, self._calls):
             each.clear()
-
-
-def live_page(run: RunReader, links: Addresses, now: Mapping[str, Any]) -> str:
-    """The page as it stands when it is opened. now: a snapshot of its watcher."""
-    return run_page(
-        "live",
-        run,
-        links,
-        title=f"{run.name}, live",
-        here="live",
-        now=now,
-        panels=PANELS,
-        columns=COLUMNS,
-    )
 
 
 def recent_rate(

@@ -1,12 +1,11 @@
-"""The pages that are a finding each: cost, averages of groups, and all analyses."""
+"""The pages that are a finding each: cost, and all analyses; and the list of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from ....cache.reply import Usage
 from ...analysis.catalogue import analysis, names
 from ...analysis.costs import costs_part, sampled_costs
 from ...analysis.findings.finding import Column, Finding, Part
-from ...analysis.reports.groups import dimensions, pivot, pivot_finding
 from ...analysis.rows import read_rows
 from ...display.quantity import short
 from ...errors import EngineError, RateLimited
@@ -14,12 +13,13 @@ from ...models.accounting.latency import QUANTILES
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.reader import RunReader
-from .addresses import Addresses
 from .environment import price
-from .findings import finding_page
+from .findings import figure_of, finding_page
+from .provenance import run_page
+from .routes import Addresses, Asked, one_of
 
 
-def cost_page(run: RunReader, links: Addresses) -> str:
+def cost_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     """What was paid for each model, and what each row costs over a sample of problems, so that the
     page is there at once."""
     ledger = read_ledger(run.folder)
@@ -43,7 +43,6 @@ def cost_page(run: RunReader, links: Addresses) -> str:
         links,
         Finding(tuple(parts)),
         title="Cost",
-        here="cost",
         lead="What was paid for each model, and what a row costs by itself.",
         said=said,
     )
@@ -114,45 +113,18 @@ def _models(run: RunReader, ledger: Mapping[str, UsageTotals]) -> Part:
     return Part("models", "by model, as paid", columns, list(ledger.items()), notes, total=total)
 
 
-def groups_page(run: RunReader, links: Addresses, score: str, by: Sequence[str] = ()) -> str:
-    """Averages over the rows of a grid. by: dimensions; by default those of the protocol."""
-    results = read_rows(run).results(score)
-    known = dimensions([row for row in run.sweep.rows if not row.naive])
-    chosen = [name for name in by if name in known] or known[:1]
-    tables = [chosen] if links.live else [[each] for each in known]
-    parts = [
-        part
-        for names in tables
-        if names
-        for part in pivot_finding(pivot(results, run.problems, names), names, results).parts
-    ]
-    return finding_page(
-        run,
-        links,
-        Finding(tuple(parts)),
-        title="Groups",
-        here="groups",
-        lead=f"{sum(not row.naive for row in run.sweep.rows):,} rows, averaged: those that are "
-        "alike in one thing, over all others that they differ in. The interval says nothing of "
-        "rows that are not in this grid.",
-        said=() if known else ("All rows are alike: there is nothing to group them by.",),
-        known=known,
-        chosen=chosen,
-        score=score,
-    )
-
-
 def measures_of(run: RunReader) -> list[str]:
     """The names of the analyses that have a page, and suit the run."""
     return [name for name in names() if (kind := analysis(name)).title and kind().suits(run)]
 
 
-def measure_page(run: RunReader, links: Addresses, name: str, score: str) -> str:
+def measure_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     """An analysis. What cannot be told of this run is said in its place."""
-    kind, every = analysis(name), measures_of(run)
+    name = one_of(asked.kind, measures_of(run), "measure")
+    kind = analysis(name)
     finding, said = Finding(()), []
     try:
-        finding = kind().at_once(read_rows(run), range(len(run.sweep.rows)), score)
+        finding = kind().at_once(read_rows(run), range(len(run.sweep.rows)), asked.score)
     except EngineError as exc:
         said = [str(exc)]
     return finding_page(
@@ -160,9 +132,27 @@ def measure_page(run: RunReader, links: Addresses, name: str, score: str) -> str
         links,
         finding,
         title=kind.title,
-        here="measures",
         lead=kind.lead,
         said=said,
-        kinds=every,
-        of=name,
+        drawing=figure_of(run, links, name, asked.score),
+    )
+
+
+def more_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+    """The other pages of the run: those that have something to show."""
+    kinds = {name: analysis(name) for name in measures_of(run)}
+    pages = [
+        (links.to("failures"), "Failures and doubts", "Why cells have no verdict, by cause."),
+        (links.to("cost"), "Cost", "What was paid for each model, and what a row costs by itself."),
+        *((links.to("measure", kind=n), its.title, its.lead) for n, its in kinds.items()),
+        (links.to("search"), "Search", "Words in what was said, each with a link to the turn."),
+        (links.to("origin"), "Where this comes from", "Models, data, prompts, checks, versions."),
+    ]
+    return run_page(
+        "more",
+        run,
+        links,
+        title=f"more of {run.name}",
+        here="more",
+        pages=[each for each in pages if each[0]],
     )

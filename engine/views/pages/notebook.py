@@ -6,13 +6,11 @@ from markupsafe import escape
 
 from ...analysis.comparison import compare_rows
 from ...analysis.rows import read_rows
-from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
-from .addresses import Addresses
 from .answer import answer_page
-from .overview import overview
+from .overview import overview_page
 from .reader import reader_page
-from .reading import read
+from .routes import Addresses, Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +38,18 @@ def framed(page: str, height: int = 620) -> str:
 
 def overview_of(run: RunReader, score: str) -> str:
     """The overview of a run as a standalone page."""
-    return overview(run, Addresses(), score, ())
+    return overview_page(run, Addresses(), Asked(score=score))
 
 
 def reading_of(run: RunReader, score: str, place: Place) -> str:
     """One reading of a run as a standalone page. Raises what `read` raises."""
     with run:
-        one = read(run, place, score, probes=read_probes(run.folder))
-        return reader_page(run, Addresses(), one)
+        asked = Asked(place.row, place.problem, place.draw, score=score)
+        return reader_page(run, Addresses(), asked)
 
 
 def comparison_of(a: RunReader, b: RunReader, score: str) -> NotebookPage:
     """Comparison of two runs: the first minus the second, row by row."""
     found = compare_rows(read_rows(a), read_rows(b), score=score)
-    page = answer_page((a, b), (Addresses(), Addresses()), [a.name, b.name], score)
+    page = answer_page((a, b), (Addresses(), Addresses()), [a.name, b.name], Asked(score=score))
     return NotebookPage(str(found), page)

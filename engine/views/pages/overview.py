@@ -1,110 +1,316 @@
-"""The overview of a run: its facts, and a forest plot that is a table."""
+"""The overview of a run: whether protocols help, group by group, and what to look at next."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 
-import orjson
+import numpy as np
 
-from ...analysis.pictures.data import Forest, forest_of, saved_forest
+from ...analysis.costs import Costs, sampled_costs
+from ...analysis.findings.finding import Column, Part, change, estimated, number, shared, word
+from ...analysis.pictures.data import Axis
+from ...analysis.reports.aggregate import OPEN_TRUST
 from ...analysis.reports.formats import headline
-from ...run.listing import state_of, touched
+from ...analysis.reports.groups import dimensions, pivot, value_of
+from ...analysis.reports.results import SCORE_NAMES, Results
+from ...analysis.rows import RunRows, read_rows, row_names
+from ...analysis.scoring.estimate import Estimate
+from ...display.quantity import short
+from ...errors import EngineError
+from ...run.listing import state_of
 from ...run.lock import holder
-from ...run.reader import RunReader
-from ...run.run_folder import OUTCOMES, REPORT
-from .addresses import Addresses
+from ...run.reader import Place, RunReader
+from ...run.run_folder import REPORT
+from ...sweep.grid import GridRow
+from .environment import price
+from .failures import causes_part
+from .findings import figure_of, shown_part
+from .live import COLUMNS, TILES, Watcher
 from .provenance import run_page
+from .routes import Addresses, Asked, one_of
 
 REPORT_FILES = ("csv", "tex", "json")
 
+MOST_OPEN = 30
+"""Rows from which on groups are closed at first."""
 
-def overview(run: RunReader, links: Addresses, score: str, scores: Sequence[str]) -> str:
-    """The page. scores: those that it offers a switch to."""
-    forest = saved(run, score) or _computed(run, score)
-    lines = forest.lines
-    agents, judges = ({getattr(line, role) for line in lines} - {""} for role in ("agent", "judge"))
-    several = len(agents) > 1, len(judges) > 1
+WORST = 5
+"""Problems, and causes of failures, that the overview names."""
 
-    names = [
-        " · ".join(filter(None, (n.protocol, n.agent * several[0], n.judge * several[1])))
-        for n in lines
-    ]
+
+@dataclass(frozen=True, slots=True)
+class OverviewLine:
+    """A row of the report, or a group of rows."""
+
+    name: str
+    link: str
+    rows: int
+    """Of a group; 0 for a row."""
+    accuracy: Estimate | None
+    asd: Estimate | None
+    lift: Estimate | None
+    naive: float | None
+    """The naive judge's ASD."""
+    bounds: tuple[float, float] | None
+    n: int
+    failed: int
+
+    def drawn(self, plot: str) -> Estimate | None:
+        return self.lift if plot == "lift" else self.asd
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewGroup:
+    """Rows that are alike in one thing; one row stands by itself."""
+
+    line: OverviewLine
+    rows: tuple[OverviewLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorstProblem:
+    """A problem that goes badly."""
+
+    problem: str
+    mean: float
+    """ASD over the rows."""
+    row: str
+    """The row under which its ASD is lowest."""
+    lowest: float
+    links: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCost:
+    """What a problem takes under the rows of a group, on average."""
+
+    name: str
+    calls: float
+    tokens_in: float
+    tokens_out: float
+    dollars: float | None
+    links: dict[str, str]
+
+
+def overview_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+    """The page. Rows are averaged in groups, by protocol unless `by` names another thing that tells
+    them apart."""
+    completed = read_rows(run)
+    results = completed.results(asked.score, (1.0,))
+    rows = run.sweep.rows
+    known = dimensions([row for row in rows if not row.naive]) or ["protocol"]
+    by = one_of(asked.by or known[0], known, "group")
+    groups = _groups(run, results, by, links)
+    shown = [line for group in groups for line in (group.line, *group.rows)]
+    done = sum(its.cells - its.missing for its in results.rows)
+    running = holder(run.folder) is not None
+    lifts = [its.lift for its in results.rows if its.lift and not its.row.naive]
     return run_page(
         "overview",
         run,
         links,
         title=run.name,
         here="overview",
-        headline=headline([its for line in lines if line.lift and (its := line.lift.interval)]),
-        names=names,
-        forest=forest,
-        axis=forest.axis,
-        scores=scores,
-        agents=several[0],
-        judges=several[1],
-        missing=sum(line.missing for line in lines),
-        facts=_facts(run, forest) + _alone("agent", agents) + _alone("judge", judges),
+        headline=headline([lift.interval for lift in lifts if lift.interval]),
+        facts=_facts(run, results, state_of(running, done, run.manifest.cells)),
+        groups=groups,
+        closed=len(rows) > MOST_OPEN,
+        axis=_axis(shown, asked.plot),
+        drawing=figure_of(run, links, asked.plot, asked.score),
+        asked=asked,
+        by=by,
+        known=known,
+        names=row_names(rows),
+        score_name=SCORE_NAMES[asked.score],
+        scores=run.scores,
+        missing=sum(its.missing for its in results.rows),
         files=[each for each in REPORT_FILES if (run.folder / REPORT / f"report.{each}").exists()],
-        link_of=lambda row: links.row(row, names[row]),
+        live=Watcher(run).snapshot() if running and links.live else None,
+        tiles=TILES,
+        columns=COLUMNS,
+        parts=[
+            shown_part(part, {})
+            for part in _beside(run, completed, results, by, links)
+            if part.lines
+        ],
     )
 
 
 def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     """The figures of one row, in words."""
-    from ...analysis.findings.finding import estimated, shared
-
-    forest = saved(run, score) or _computed(run, score)
-    line = forest.lines[row]
+    completed = read_rows(run)
+    its = completed.results(score, (1.0,)).rows[row]
     facts = [
-        ("ASD", estimated(line.estimate, 2)),
-        ("lift over the naive judge", estimated(line.lift, 2)),
-        ("accuracy", shared(line.accuracy)),
-        ("problems", f"{line.n:,}"),
-        ("cells", f"{line.cells - line.missing:,} of {line.cells:,}"),
-        ("failed", f"{line.failed:,}"),
+        ("ASD", estimated(its.asd, 2)),
+        ("lift over the naive judge", estimated(its.lift, 2)),
+        ("accuracy", shared(its.accuracy)),
+        ("problems", f"{its.n:,}"),
+        ("cells", f"{its.cells - its.missing:,} of {its.cells:,}"),
+        ("failed", f"{its.failed:,}"),
     ]
-    return [(name, told.replace("-", "−")) for name, told in facts]
-
-
-def _computed(run: RunReader, score: str) -> Forest:
-    # The page of a finished run, whose figures are in a file, needs no numpy.
-    from ...analysis.rows import read_rows
-
-    return forest_of(read_rows(run).results(score, (1.0,)))
-
-
-def saved(run: RunReader, score: str) -> Forest | None:
-    """The figures of a complete run, from its report; None if they must be computed.
-
-    Computing them takes seconds for 58,000 cells.
-    """
-    file = run.folder / REPORT / "report.json"
+    facts = [(name, told.replace("-", "−")) for name, told in facts]
     try:
-        if file.stat().st_mtime < (run.folder / OUTCOMES).stat().st_mtime:
-            return None
-        told = orjson.loads(file.read_bytes())
-        if told["score"] != score or told["missing"]:
-            return None
-        return saved_forest(told) if len(told["rows"]) == len(run.sweep.rows) else None
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-        # No report, or one by another version: compute from the outcomes.
-        return None
+        (cost,) = _costs(sampled_costs(completed), {"": [row]}, {})
+    except EngineError:
+        return facts
+    told = f"{cost.calls:.1f} calls, {short(round(cost.tokens_in + cost.tokens_out))} tokens"
+    return [*facts, ("cost a problem", f"{told}, {price(cost.dollars)}" if cost.dollars else told)]
 
 
-def _alone(role: str, names: set[str]) -> list[tuple[str, str]]:
-    """The one model of a role that has no column, because all rows have it."""
-    return [(role, name) for name in names] if len(names) == 1 else []
+def _groups(run: RunReader, results: Results, by: str, links: Addresses) -> list[OverviewGroup]:
+    """The rows by group, each group with its mean; naive judges first."""
+    names = row_names(run.sweep.rows)
+    rows = results.rows
+    groups = []
+    for found in pivot(results, run.problems, [by]):
+        apart = [_within(rows[n].row, by, names[n]) for n in found.rows]
+        lines = tuple(
+            _row_line(results, n, name, links.to("row", row=n))
+            for n, name in zip(found.rows, apart, strict=True)
+        )
+        if len(lines) == 1:
+            groups.append(
+                OverviewGroup(
+                    _row_line(results, found.rows[0], names[found.rows[0]], lines[0].link), ()
+                )
+            )
+            continue
+        naives = [line.naive for line in lines if line.naive is not None]
+        n = found.asd.n if found.asd else 0
+        mean = OverviewLine(
+            *(found.group[0] or "–", "", len(lines), found.accuracy, found.asd, found.lift),
+            *(fmean(naives) if naives else None, None, n, sum(line.failed for line in lines)),
+        )
+        groups.append(OverviewGroup(mean, lines))
+    return groups
 
 
-def _facts(run: RunReader, forest: Forest) -> list[tuple[str, str]]:
-    manifest, lines = run.manifest, forest.lines
-    done = sum(line.cells - line.missing for line in lines)
-    failed = sum(line.failed for line in lines)
+def _row_line(results: Results, n: int, name: str, link: str) -> OverviewLine:
+    its = results.rows[n]
+    naive = its.asd.value - its.lift.value if its.asd and its.lift and not its.row.naive else None
+    doubtful = its.bounds if its.bounds and its.bounds.doubtful else None
+    bounds = (doubtful.worst, doubtful.best) if doubtful else None
+    lift = None if its.row.naive else its.lift
+    return OverviewLine(
+        name, link, 0, its.accuracy, its.asd, lift, naive, bounds, its.n, its.failed
+    )
+
+
+def _within(row: GridRow, by: str, name: str) -> str:
+    """The name of a row among those of its group: without what they share."""
+    own = value_of(row, by)
+    rest = [part for part in name.split(" · ") if part != own]
+    return " · ".join(rest) or name
+
+
+def _axis(lines: Sequence[OverviewLine], plot: str) -> Axis:
+    ends = [0.0]
+    for line in lines:
+        if drawn := line.drawn(plot):
+            ends += [drawn.value, *(drawn.interval or ())]
+        if plot != "lift":
+            ends += [*(line.bounds or ()), *([] if line.naive is None else [line.naive])]
+    return Axis.around(ends)
+
+
+def _facts(run: RunReader, results: Results, state: str) -> list[tuple[str, str]]:
+    cells = sum(its.cells - its.missing for its in results.rows)
+    agents = {row.shown_agent for row in run.sweep.rows} - {""}
+    judges = {row.shown_judge for row in run.sweep.rows} - {""}
+    alone = [(role, *its) for role, its in (("agent", agents), ("judge", judges)) if len(its) == 1]
     return [
-        ("sweep", manifest.name),
-        ("state", state_of(holder(run.folder) is not None, done, manifest.cells)),
-        ("cells", f"{done:,} of {manifest.cells:,}"),
-        ("failed", f"{failed:,}"),
-        ("rows", f"{len(lines):,}"),
-        ("problems", f"{max((line.n for line in lines), default=0):,}"),
-        ("last outcome", f"{datetime.fromtimestamp(touched(run.folder)):%Y-%m-%d %H:%M}"),
+        ("state", state),
+        ("cells", f"{cells:,} of {run.manifest.cells:,}"),
+        ("failed", f"{results.failed:,}"),
+        ("rows", f"{len(results.rows):,}"),
+        ("problems", f"{max((its.n for its in results.rows), default=0):,}"),
+        *((role, name) for role, name in alone),
     ]
+
+
+def _beside(
+    run: RunReader, completed: RunRows, results: Results, by: str, links: Addresses
+) -> Iterator[Part]:
+    """What to look at next: problems that go badly, why cells failed, what a problem costs."""
+    yield _worst(run, completed, results.score, links)
+    yield causes_part(run, completed, links, WORST)
+    members: dict[str, list[int]] = {}
+    for n, row in enumerate(run.sweep.rows):
+        members.setdefault("naive judge" if row.naive else value_of(row, by) or "–", []).append(n)
+    try:
+        costs = sampled_costs(completed)
+    except EngineError:
+        return
+    cost = links.to("cost")
+    lines = list(_costs(costs, members, {by: cost} if cost else {}))
+    priced = [number("dollars", "dollars", ",.4f")] if any(each.dollars for each in lines) else []
+    yield Part(
+        "cost",
+        "Cost a problem",
+        [
+            word(by, "name"),
+            number("calls", "calls", ",.1f"),
+            number("tokens in", "tokens_in", ",.0f"),
+            number("out", "tokens_out", ",.0f"),
+            *priced,
+        ],
+        lines,
+        (f"Each row by itself, over {costs.sampled:,} of {len(run.problems):,} problems.",),
+    )
+
+
+def _costs(
+    costs: Costs, members: dict[str, list[int]], links: dict[str, str]
+) -> Iterator[GroupCost]:
+    for name, numbers in members.items():
+        rows = [costs.rows[n] for n in numbers]
+        spent = [(row.alone, max(row.problems, 1)) for row in rows if row.alone]
+        if not spent:
+            continue
+        known = all(its.dollars is not None for its, _ in spent)
+        yield GroupCost(
+            name,
+            fmean(its.calls / n for its, n in spent),
+            fmean(its.input_tokens / n for its, n in spent),
+            fmean(its.output_tokens / n for its, n in spent),
+            fmean((its.dollars or 0.0) / n for its, n in spent) if known else None,
+            links,
+        )
+
+
+def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> Part:
+    """The problems on which the lie wins most, over rows in which somebody argues."""
+    rows = run.sweep.rows
+    argued = [n for n, row in enumerate(rows) if not row.naive and not row.is_a(OPEN_TRUST)]
+    values = completed.asd_by_problem(score)[:, argued]
+    there = ~np.isnan(values)
+    found = []
+    for at in np.flatnonzero(there.any(axis=1)).tolist():
+        lowest = int(np.where(there[at], values[at], np.inf).argmin())
+        found.append((float(values[at][there[at]].mean()), at, argued[lowest], values[at, lowest]))
+    found.sort()
+    lines = [
+        WorstProblem(
+            run.sweep.problems[at].id,
+            mean,
+            completed.names[row],
+            float(lowest),
+            {"problem": links.to("problem", problem=at), "worst row": _first(run, links, row, at)},
+        )
+        for mean, at, row, lowest in found[:WORST]
+    ]
+    columns: list[Column] = [
+        word("problem", "problem"),
+        word("worst row", "row"),
+        change("mean ASD", "mean", 2),
+        change("ASD there", "lowest", 2),
+    ]
+    won = any(line.lowest < 0 for line in lines)
+    title = "Where the lie won most" if won else "Hardest problems: the lie never won"
+    return Part("worst", title, columns, lines)
+
+
+def _first(run: RunReader, links: Addresses, row: int, problem: int) -> str:
+    """Link to the first draw that has a page."""
+    places = (Place(row, problem, draw) for draw in range(run.sweep.draws))
+    return next(filter(None, map(links.reading, places)), "")

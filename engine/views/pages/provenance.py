@@ -6,7 +6,6 @@ from typing import Any
 
 import orjson
 
-from ....protocols.datasets.leak import leakage_check
 from ...display.quantity import duration
 from ...errors import EngineError
 from ...models.accounting.ledger import sum_usage
@@ -15,8 +14,8 @@ from ...run.reader import RunReader
 from ...run.run_folder import OUTCOMES, REPORT, SWEEP
 from ...run.sources import origins
 from ...sweep.document import Document
-from .addresses import Addresses
 from .environment import page, price
+from .routes import Addresses, Asked
 
 SIMULATED = "sim/"
 """Beginning of the names of models that are simulated."""
@@ -24,7 +23,7 @@ SIMULATED = "sim/"
 MAX_CHECKED = 5_000
 """Problems up to which the form of their answers is looked at."""
 
-_LEAKAGE: dict[str, str] = {}
+
 _KNOWN: "dict[str, tuple[object, Provenance]]" = {}
 
 
@@ -34,13 +33,13 @@ class Provenance:
 
     simulated: str
     """`simulated`, `partly simulated`, or nothing."""
-    facts: tuple[tuple[str, str], ...]
+    line: str
 
 
 def run_page(
     template: str, run: RunReader, links: Addresses, *, title: str, here: str, **values: Any
 ) -> str:
-    """One page about a run, with its provenance at the foot. here: the tab that it is under."""
+    """One page about a run, with a line at its foot of where it comes from. here: its tab."""
     return page(
         template,
         links,
@@ -60,25 +59,31 @@ def provenance(run: RunReader) -> Provenance:
     return known[1]
 
 
-def check_leakage(run: RunReader) -> None:
-    """Have the pages say whether the form of an answer tells that it is true. It takes numpy, and
-    some time with thousands of problems, for which no page waits."""
-    if str(run.folder) not in _LEAKAGE and 0 < len(run.problems) <= MAX_CHECKED:
-        line = leakage_check(run.problems).line
-        _LEAKAGE[str(run.folder)] = line.removeprefix("leakage check ")
-        _KNOWN.pop(str(run.folder), None)
-
-
 def _told(run: RunReader) -> Provenance:
     models = [model for model, _ in run.sweep.roles]
     made_up = [model for model in models if model.startswith(SIMULATED)]
     kind = ""
     if made_up:
         kind = "simulated" if len(made_up) == len(models) else "partly simulated"
-    return Provenance(kind, tuple(_facts(run, models)))
+    come = origins(run.sweep, run.folder) or (f"models: {', '.join(models)}",)
+    manifest = run.manifest
+    told = (*come, f"{manifest.name} {manifest.identity[:12]}", f"oversight {manifest.version}")
+    return Provenance(kind, " · ".join(told))
+
+
+def origin_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+    """All that is known of where the figures come from."""
+    facts = list(_facts(run, [model for model, _ in run.sweep.roles]))
+    if links.taken:
+        facts.append(("this site", links.taken))
+    title = f"where {run.name} comes from"
+    return run_page("origin", run, links, title=title, here="more", facts=facts)
 
 
 def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
+    # It takes numpy, for which no other page of a run under way waits.
+    from ....protocols.datasets.leak import leakage_check
+
     manifest = run.manifest
     yield "models", ", ".join(models)
     if come := origins(run.sweep, run.folder):
@@ -86,15 +91,15 @@ def _facts(run: RunReader, models: list[str]) -> Iterator[tuple[str, str]]:
     yield "sweep", f"{manifest.name} {manifest.identity[:12]}"
     yield "problems", f"{len(run.problems):,}{_data(run)}"
     yield "prompts", manifest.prompts or "not known"
-    if leakage := _LEAKAGE.get(str(run.folder)):
-        yield "leakage", leakage
+    if 0 < len(run.problems) <= MAX_CHECKED:
+        yield "leakage", leakage_check(run.problems).line.removeprefix("leakage check ")
     report = _report(run)
     yield "health", _health(report.get("health"))
     if rows := [row for row in report.get("rows", ()) if row["agent"]]:
         checked = sum(bool((row.get("compliance") or {}).get("checked")) for row in rows)
         yield "compliance", f"read by a checker in {checked:,} of {len(rows):,} rows with an agent"
     total = sum_usage(read_ledger(run.folder).values())
-    yield "cost", price(total.dollars) if total.stored else "none: simulated, or all from the store"
+    yield "cost", price(total.dollars) if total.stored else "none: simulated or cached"
     if took := _took(run):
         yield "time", took
     yield "version", manifest.version

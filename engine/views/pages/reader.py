@@ -1,22 +1,32 @@
 """The reader's pages: one reading, several in one file, and their calls."""
 
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from gzip import compress
 
 from markupsafe import Markup, escape
 
 from ....cache.call import Call, Message
 from ....cache.reply import Reply
 from ....protocols.parameters import PARAMETERS
+from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
-from .addresses import Addresses, anchor
 from .environment import part
 from .provenance import run_page
-from .reading import TURNS_A_PAGE, Reading
-from .turns import Asked
+from .reading import TURNS_A_PAGE, Reading, read
+from .routes import Addresses, Asked, NoPage, anchor, nth
+from .turns import AskedCall
 
 MAX_CALLS_TEXT, MIN_CALL_TEXT = 180_000, 2_000
 """Bytes of markup that the texts of a page of calls may take together, and each in any case."""
+
+JUDGE = "judge"
+"""Role of the calls that verdicts are read from."""
+
+MAX_JUDGE_TEXT = {True: 100_000, False: 600_000}
+"""Bytes of markup of a text that a judge read, on the page of all calls: of a server, where longer
+ones have a page of their own, and of a site."""
 
 MIN_SAME = 300
 """Characters that a message has in common with an earlier one from which on they stand once."""
@@ -58,7 +68,7 @@ def neighbours(run: RunReader, links: Addresses, one: Reading) -> Neighbours:
     return Neighbours(
         anchor(place, one.page),
         anchor(place),
-        links.problem(place.problem),
+        links.to("problem", problem=place.problem),
         (
             ("k", "‹ problem", neighbour(0, -1)),
             ("j", "problem ›", neighbour(0, 1)),
@@ -78,18 +88,39 @@ def neighbours(run: RunReader, links: Addresses, one: Reading) -> Neighbours:
     )
 
 
-def reader_page(run: RunReader, links: Addresses, one: Reading) -> str:
+def reader_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     """The page of one reading."""
+    one = read(run, _place(run, asked), asked.score, asked.turns, read_probes(run.folder))
     return readers_page(
         run, links, [section(run, links, one)], f"{one.problem.id} · {one.row.shown}"
+    )
+
+
+def calls_page(run: RunReader, links: Addresses, asked: Asked) -> str:
+    """Every request and reply of a reading, or one call in full."""
+    place = _place(run, asked)
+    one = read(run, place, asked.score, asked.turns, requests=True)
+    if not any(each.address.startswith(asked.only) for each in one.asked) and asked.only:
+        raise NoPage(f"no call of this reading has an address like {asked.only!r}")
+    name = f"{one.problem.id} · {one.row.shown}"
+    sections = [calls_section(one, links, only=asked.only)]
+    return called_page(run, links, sections, name, links.reading(place))
+
+
+def _place(run: RunReader, asked: Asked) -> Place:
+    sweep = run.sweep
+    return Place(
+        nth(asked.row, len(sweep.rows), "row"),
+        nth(asked.problem, len(sweep.problems), "problem"),
+        nth(asked.draw, sweep.draws, "draw"),
     )
 
 
 def section(run: RunReader, links: Addresses, one: Reading) -> Markup:
     """One reading, for a page that may hold several."""
 
-    def call_link(address: str) -> str:
-        return links.calls(one.place, address)
+    def call_link(address: str, whole: bool = False) -> str:
+        return links.calls(one.place, address, whole)
 
     return part("readings", "reading", one, neighbours(run, links, one), call_link)
 
@@ -101,7 +132,7 @@ def readers_page(run: RunReader, links: Addresses, sections: list[Markup], title
         run,
         links,
         title=title,
-        here="reader",
+        here="transcripts",
         sections=sections,
         many=len(sections) > 1,
     )
@@ -115,17 +146,22 @@ def calls_section(one: Reading, links: Addresses, back: str = "", only: str = ""
     texts = sum(len(messages) for _, messages in told)
     room = None if only else max(MIN_CALL_TEXT, MAX_CALLS_TEXT // max(texts + len(asked), 1))
 
-    def whole(each: Asked) -> str:
+    def rooms(each: AskedCall) -> int | None:
+        """Bytes of markup for each text of a call; None: as many as it has."""
+        return room and (MAX_JUDGE_TEXT[links.live] if each.call.role == JUDGE else room)
+
+    def whole(each: AskedCall) -> str:
         """Link to the full text of a call that is cut here; empty for other calls."""
-        link = links.whole(one.place, each.address)
-        if not (link and room):
+        link = links.calls(one.place, each.address, whole=True) if links.live else ""
+        most = rooms(each)
+        if not (link and most):
             return ""
         said = [each.call.text, *(message.text for message in _messages(each))]
         longest = max(len(escape(text)) for text in said)
-        return link if longest > room else ""
+        return link if longest > most else ""
 
     return part(
-        "asked", "all", one, told, anchor(one.place), back, room, settings, probabilities, whole
+        "asked", "all", one, told, anchor(one.place), back, rooms, settings, probabilities, whole
     )
 
 
@@ -155,13 +191,18 @@ class SentMessage:
         return self.message.text[self.same :]
 
 
-def _requests(asked: Sequence[Asked]) -> Iterator[tuple[Asked, list[SentMessage]]]:
+def _requests(asked: Sequence[AskedCall]) -> Iterator[tuple[AskedCall, list[SentMessage]]]:
     """The messages of each call. Requests repeat the transcript so far: it is shown once."""
     earlier: dict[str, str] = {}
     for each in asked:
         sent = []
         for message in _messages(each):
             text = message.text
+            if each.call.role == JUDGE:
+                # What the judge read stands in one piece; others may be told by it.
+                sent.append(SentMessage(message))
+                earlier[text] = each.address
+                continue
             if text in earlier:
                 sent.append(SentMessage(message, earlier[text], len(text)))
                 continue
@@ -178,7 +219,7 @@ def _requests(asked: Sequence[Asked]) -> Iterator[tuple[Asked, list[SentMessage]
         yield each, sent
 
 
-def _messages(each: Asked) -> Sequence[Message]:
+def _messages(each: AskedCall) -> Sequence[Message]:
     return each.request.messages if each.request else ()
 
 
@@ -194,18 +235,22 @@ def common(one: str, two: str) -> int:
     return low
 
 
-def calls_page(
+def called_page(
     run: RunReader, links: Addresses, sections: list[Markup], name: str, back: str
 ) -> str:
-    """Requests and replies, in the order in which they were answered."""
+    """Requests and replies, in the order in which they were answered; of a site packed, as they
+    repeat each other."""
+    texts = Markup("").join(sections)
+    packed = b64encode(compress(texts.encode("utf-8", "replace"), mtime=0)).decode()
     return run_page(
         "calls",
         run,
         links,
         title=f"requests and replies, {name}",
-        here="reader",
+        here="transcripts",
         name=name,
-        sections=sections,
+        texts="" if links.shared else texts,
+        packed=packed if links.shared else "",
         back=back,
     )
 

@@ -11,7 +11,7 @@ from ....cache.reply import Usage
 from ....protocols.protocol import score_difference
 from ....protocols.question import Answer, Problem
 from ....protocols.scores import SCORES
-from ....protocols.transcript import Failure, Judgement, Verdict
+from ....protocols.transcript import Failure, Judgement, Turn, Verdict
 from ...analysis.reports.failures import called
 from ...run.lookup import NOT_YET
 from ...run.probing import best_mass
@@ -19,13 +19,16 @@ from ...run.reader import Place, RunReader
 from ...run.record.values import CellEnd, NotRun, RecordedCall, RecordedCell, RecordedJudgement
 from ...sweep.grid import GridRow, baselines
 from .text import shown
-from .turns import DRAFTS, MIN_TEXT, Asked, ShownTurn, matching, shown_turn
+from .turns import DRAFTS, MIN_TEXT, AskedCall, ShownTurn, matching, shown_turn
 
 Beliefs: TypeAlias = Mapping[int, Sequence[tuple[int, float]]]
 
 
-End: TypeAlias = tuple[CellEnd, dict[str, Asked], tuple[RecordedJudgement, ...]]
+End: TypeAlias = tuple[CellEnd, dict[str, AskedCall], tuple[RecordedJudgement, ...]]
 """What became of a cell, its calls by address, and what judges believed on the way."""
+
+UNSPOKEN = ("judge", "rate", "rating")
+"""Roles of the calls whose replies are no turns."""
 
 TURNS_A_PAGE = 100
 """Turns of each world on one page."""
@@ -41,7 +44,7 @@ class ShownJudgement:
 
     judgement: Judgement
     text: Markup
-    asked: Asked | None
+    asked: AskedCall | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,9 @@ class World:
     """Turns on all pages."""
     judged: tuple[ShownJudgement, ...]
     score: float | None
-    asked: tuple[Asked, ...]
+    asked: tuple[AskedCall, ...]
+    read: str
+    """Address of the call that the verdict was read from; empty where no judge was asked."""
     path: tuple[tuple[int, float], ...]
     """(turns heard, P(a best answer)) from the first to the verdict."""
 
@@ -110,15 +115,16 @@ class Reading:
 
     @property
     def lines(self) -> list[tuple[ShownTurn | None, ...]]:
-        """The turns of all worlds, side by side."""
-        longest = max(len(world.turns) for world in self.worlds)
+        """The turns of all worlds, side by side, and where a world failed what stands for its next
+        one."""
+        longest = max(len(world.turns) + (world.failure is not None) for world in self.worlds)
         return [
             tuple(world.turns[n] if n < len(world.turns) else None for world in self.worlds)
             for n in range(longest)
         ]
 
     @property
-    def asked(self) -> tuple[Asked, ...]:
+    def asked(self) -> tuple[AskedCall, ...]:
         """Every distinct call of all worlds."""
         return tuple({each.address: each for w in self.worlds for each in w.asked}.values())
 
@@ -170,10 +176,10 @@ def ends_of(run: RunReader, place: Place, requests: bool = False) -> list[End]:
     distinct = {call.address: call for cell in cells.values() for call in cell.calls}
     stored = {at: run.stored(call) if requests else None for at, call in distinct.items()}
 
-    def asked(call: RecordedCall) -> Asked:
+    def asked(call: RecordedCall) -> AskedCall:
         price = prices.find(call.model)
         cost = None if price is None else price.cost(call.cost.usage)
-        return Asked(call, cost, *(stored[call.address] or (None, None)))
+        return AskedCall(call, cost, *(stored[call.address] or (None, None)))
 
     def end(cell: RecordedCell) -> End:
         return cell.outcome, {each.address: asked(each) for each in cell.calls}, cell.judgements
@@ -199,7 +205,10 @@ def reading_page(
     recorded = run.records(cells)
     prior = _prior(run, place)
     transcripts = [
-        outcome.transcript.turns if isinstance(outcome, Verdict) else () for outcome, *_ in ends
+        outcome.transcript.turns
+        if isinstance(outcome, Verdict)
+        else _until(problem, outcome, asked)
+        for outcome, asked, _ in ends
     ]
     pages = max(1, ceil(max(map(len, transcripts)) / TURNS_A_PAGE))
     first = page * TURNS_A_PAGE
@@ -238,6 +247,7 @@ def reading_page(
                 judged,
                 SCORES[score](verdict.probs, side) if verdict else None,
                 tuple(asked.values()),
+                next((each.call for each in reversed(judgements[side]) if each.call in asked), ""),
                 tuple(believed) if verdict else (),
             )
         )
@@ -246,6 +256,19 @@ def reading_page(
     asd = score_difference(problem, verdicts, score) if whole else None
     probed = any(at in beliefs for at in cells)
     return Reading(place, row, problem, tuple(worlds), score, asd, page, pages, probed)
+
+
+def _until(problem: Problem, end: CellEnd, asked: Mapping[str, AskedCall]) -> tuple[Turn, ...]:
+    """What was said in a world before it failed, by its calls: of drafts for a turn the last."""
+    spoken: dict[tuple[int, str], Turn] = {}
+    at_fault = end.call if isinstance(end, Failure) else ""
+    for address, each in asked.items():
+        call = each.call
+        if call.role not in UNSPOKEN and address != at_fault and call.text.strip():
+            label = call.seat.rpartition(" ")[2]
+            side = next((a for a in problem.question.answers if a.label == label), None)
+            spoken[call.heard, call.seat] = Turn(call.seat, call.text.strip(), side, call=address)
+    return tuple(turn for _, turn in sorted(spoken.items(), key=lambda each: each[0]))
 
 
 def _said(failure: Failure | None, room: int) -> Markup:

@@ -9,8 +9,8 @@ from ...errors import RunFolderError
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.listing import summarize
-from .addresses import Served
 from .environment import page
+from .routes import Served
 
 
 @dataclass(frozen=True, slots=True)

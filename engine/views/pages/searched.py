@@ -10,9 +10,9 @@ from ...analysis.rows import row_names
 from ...errors import UsageError
 from ...run.reader import RunReader
 from ...run.record.search import Query, search
-from .addresses import Addresses, turn_anchor
 from .provenance import run_page
 from .reading import TURNS_A_PAGE, Reading
+from .routes import Addresses, Asked, turn_anchor
 
 HITS_A_PAGE = 50
 
@@ -34,8 +34,9 @@ class ShownHit:
     cells: int
 
 
-def search_page(run: RunReader, links: Addresses, words: str, page: int = 0, parts: int = 0) -> str:
+def search_page(run: RunReader, links: Addresses, asked: Asked, parts: int = 0) -> str:
     """The page of a search. parts: files of texts beside a site's, which searches by itself."""
+    words, page = asked.q, asked.page
     fault, hits, count = "", list[ShownHit](), 0
     if words.strip():
         try:
@@ -48,7 +49,7 @@ def search_page(run: RunReader, links: Addresses, words: str, page: int = 0, par
         run,
         links,
         title=f"search in {run.name}",
-        here="search",
+        here="more",
         words=words,
         fault=fault,
         hits=hits,

@@ -2,9 +2,8 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 from aiohttp import web
@@ -12,37 +11,16 @@ from aiohttp import web
 from ...run.listing import is_run, run_folders
 from ...run.reader import RunReader
 from ...run.run_folder import REPORT
-from .addresses import Served
 from .guard import AccessRules
-from .live import Watcher, live_page
-from .overview import REPORT_FILES, overview
-from .queries import asked_score
+from .live import Watcher
+from .routes import DEFAULTS, ROUTES, Served, asked, page_of
 from .runs import fault_page, runs_page
 from .serving import Server, html
 
-if TYPE_CHECKING:
-    from .in_depth import PagesInDepth
-
 SNAPSHOT_INTERVAL = 1.0
-"""Seconds between two snapshots of a run on the live page."""
+"""Seconds between two snapshots of a run under way."""
 
-READING = "/row/{row:\\d+}/problem/{problem:\\d+}"
-
-IN_DEPTH = {
-    "/answer": "answer",
-    "/pivot": "groups",
-    "/cells": "cells",
-    "/row/{row:\\d+}": "cells",
-    "/search": "search",
-    "/map": "map",
-    "/problem/{problem:\\d+}": "problem",
-    READING: "reading",
-    f"{READING}/calls": "calls",
-    "/failures": "failures",
-    "/cost": "cost",
-    "/measure/{kind}": "measure",
-}
-"""Path behind the run, and name among `in_depth.PAGES`, which is loaded when one is asked for."""
+REPORT_FILES = ("csv", "tex", "json")
 
 
 class PageServer(Server):
@@ -64,9 +42,8 @@ class PageServer(Server):
         self._store = store
         self._runs: dict[str, RunReader] = {}
         self.busy: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """By name of the run: held while figures of it are computed."""
-        self._loading: asyncio.Task[PagesInDepth] | None = None
-        self._behind: set[asyncio.Task[object]] = set()
+        """By name of the run: held while figures of it are computed; what one page has computed,
+        the next finds."""
 
     def folders(self) -> Mapping[str, Path]:
         """The run folders that are served, by name."""
@@ -78,21 +55,22 @@ class PageServer(Server):
         return [
             web.get("/", self._list),
             web.get("/compare", self._compare),
-            web.get(run, self._overview),
-            *(web.get(run + path, self._deep(page)) for path, page in IN_DEPTH.items()),
-            web.get(f"{run}/live", self._live),
-            web.get(f"{run}/live/events", self._events),
+            *(web.get(run + _pattern(route.path), self._page(n)) for n, route in ROUTES.items()),
+            web.get(f"{run}/events", self._events),
             web.get(f"{run}/report.{{ending}}", self._file),
+            web.get(f"{run}/figure/{{kind}}.{{ending}}", self._figure),
         ]
 
     def application(self) -> web.Application:
         app = super().application()
-        app.on_cleanup.append(self._close)
+        app.cleanup_ctx.append(self._open)
         return app
 
-    async def _close(self, app: web.Application) -> None:
-        if self._behind:
-            await asyncio.wait(self._behind)
+    async def _open(self, app: web.Application) -> AsyncIterator[None]:
+        """While the first page is looked at, load what the pages that it links to need."""
+        loading = asyncio.create_task(asyncio.to_thread(page_of, "overview"))
+        yield
+        await loading
         for run in self._runs.values():
             run.__exit__()
 
@@ -108,56 +86,27 @@ class PageServer(Server):
         return self._runs[name]
 
     async def _list(self, request: web.Request) -> web.Response:
-        page = await asyncio.to_thread(runs_page, self.place, self.folders())
-        return await self._sent(request, page, self._in_depth())
+        return html(await asyncio.to_thread(runs_page, self.place, self.folders()))
 
-    async def _overview(self, request: web.Request) -> web.Response:
-        run, under = self._run(request), asked_score(request)
+    def _page(self, name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+        route = ROUTES[name]
 
-        def make() -> str:
-            return overview(run, Served(run.name, under), under, run.scores)
-
-        async def ready() -> None:
-            await (await self._in_depth()).ready(run)
-
-        async with self.busy[run.name]:
-            page = await asyncio.to_thread(make)
-        return await self._sent(request, page, ready())
-
-    async def _sent(
-        self, request: web.Request, page: str, ready: Coroutine[object, object, object]
-    ) -> web.Response:
-        """Send a page, and then load what the pages that it links to need."""
-        response = html(page)
-        await response.prepare(request)
-        await response.write_eof()
-        task = asyncio.create_task(ready)
-        self._behind.add(task)
-        task.add_done_callback(self._behind.discard)
-        return response
-
-    def _deep(self, name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             run = self._run(request)
-            return html(await (await self._in_depth()).page(name, run, request))
+            known = {"score", *route.query}
+            query = {key: text for key, text in request.query.items() if key in known}
+            told = asked(query | request.match_info)
+            links = Served(run.name, told.score)
+
+            def make() -> str:
+                return page_of(name)(run, links, told)
+
+            if not route.reckons:
+                return html(await asyncio.to_thread(make))
+            async with self.busy[run.name]:
+                return html(await asyncio.to_thread(make))
 
         return answer
-
-    async def _in_depth(self) -> "PagesInDepth":
-        """The pages that need models and figures; loaded with the first of them."""
-        if self._loading is None:
-            self._loading = asyncio.create_task(asyncio.to_thread(self._load))
-        return await asyncio.shield(self._loading)
-
-    def _load(self) -> "PagesInDepth":
-        from .in_depth import PagesInDepth
-
-        return PagesInDepth(self.busy)
-
-    async def _live(self, request: web.Request) -> web.Response:
-        run = self._run(request)
-        now = await asyncio.to_thread(Watcher(run).snapshot)
-        return html(live_page(run, Served(run.name), now))
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """One snapshot a second, as events, until the run ends or nobody looks any more."""
@@ -175,6 +124,9 @@ class PageServer(Server):
             await asyncio.sleep(SNAPSHOT_INTERVAL)
 
     async def _compare(self, request: web.Request) -> web.Response:
+        """One run less another one."""
+        from .answer import answer_page
+
         names = list(self.folders())
         chosen = request.query.getall("run", [])
         a = request.query.get("a") or (chosen[0] if chosen else names[0] if names else "")
@@ -183,16 +135,42 @@ class PageServer(Server):
         if not (a and b):
             told = f"There is one run in {self.place}; it takes two."
             return html(fault_page("There is nothing to compare", told), 404)
-        pages = await self._in_depth()
-        return html(await pages.compare((self._named(a), self._named(b)), names, request))
+        runs = self._named(a), self._named(b)
+        query = asked({name: request.query[name] for name in request.query if name in DEFAULTS})
+        links = [Served(run.name, query.score) for run in runs]
+        async with self.busy[a]:
+            return html(await asyncio.to_thread(answer_page, runs, links, names, query))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         run, ending = self._run(request), request.match_info["ending"]
         file = run.folder / REPORT / f"report.{ending}"
         if ending not in REPORT_FILES or not file.is_file():
             raise web.HTTPNotFound(text=f"the run has no report.{ending}")
-        return web.Response(
-            body=await asyncio.to_thread(file.read_bytes),
-            content_type="application/octet-stream",
-            headers={"Content-Disposition": f'attachment; filename="report.{ending}"'},
-        )
+        return _sent(f"report.{ending}", await asyncio.to_thread(file.read_bytes))
+
+    async def _figure(self, request: web.Request) -> web.StreamResponse:
+        """A chart of a page as a picture, drawn as `oversight export plot` draws it."""
+        from .figure import figure_bytes
+
+        run, kind, ending = self._run(request), *map(request.match_info.get, ("kind", "ending"))
+        score = asked({"score": request.query.get("score", "brier")}).score
+        async with self.busy[run.name]:
+            made = await asyncio.to_thread(figure_bytes, run, kind or "", ending or "", score)
+        return _sent(f"{run.name}-{kind}.{ending}", made)
+
+
+def _pattern(path: str) -> str:
+    """A path as the server has it: parameters that are numbers are digits."""
+    for name, default in DEFAULTS.items():
+        if isinstance(default, int):
+            path = path.replace(f"{{{name}}}", f"{{{name}:\\d+}}")
+    return path
+
+
+def _sent(name: str, body: bytes) -> web.Response:
+    """A file to keep."""
+    return web.Response(
+        body=body,
+        content_type="application/octet-stream",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )

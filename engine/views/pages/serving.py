@@ -13,6 +13,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 from ...errors import EngineError
 from .guard import EVERYWHERE, AccessRules, Handler, guard, headed
 from .listener import Listener, bodies_in_time
+from .routes import NoPage
 from .runs import fault_page
 
 
@@ -93,8 +94,9 @@ async def _faults_as_pages(request: web.Request, handler: Handler) -> web.Stream
     """Faults as pages that say what to do."""
     try:
         return await handler(request)
-    except web.HTTPNotFound as gone:
-        return html(fault_page("There is no such page", gone.text or ""), 404)
+    except (web.HTTPNotFound, NoPage) as gone:
+        said = gone.text if isinstance(gone, web.HTTPNotFound) else str(gone)
+        return html(fault_page("There is no such page", said or ""), 404)
     except EngineError as fault:
         return html(fault_page("This cannot be shown", str(fault)), 500)
 

@@ -5,36 +5,35 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import groupby
 from math import isnan
 from pathlib import Path
 from shutil import copyfile, rmtree
+from typing import Any
 
 from markupsafe import Markup
 
-from ...analysis.rows import read_rows
+from ...analysis.rows import read_rows, row_names
 from ...errors import UsageError
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
 from ...system.files import replace_file, unwritable
-from .addresses import BundleAddresses, Shelf
-from .answer import answer_page
-from .cells import Choice, cells_page
-from .failures import failures_page
-from .grid import map_page, pages_of, problem_page
-from .measures import cost_page, groups_page, measure_page, measures_of
-from .overview import REPORT_FILES, overview
-from .provenance import check_leakage
-from .reader import calls_page, calls_section, readers_page, section
+from .environment import SHEETS_OF, static
+from .figure import figure_bytes
+from .findings import DRAWN
+from .measures import measures_of
+from .overview import REPORT_FILES
+from .reader import called_page, calls_section, readers_page, section
 from .reading import ends_of, reading_page
+from .routes import Asked, SiteAddresses, page_of
 from .searched import SearchedTexts, search_page
 
 READINGS_A_FILE = 3
 CALLS_A_FILE = 220_000
 """Characters of requests and replies in a file of them, about."""
 
-SCORES = ("brier", "log", "accuracy")
 BUNDLE_MARKER = ".oversight-bundle"
 """A file in every bundle; only a folder that has it may be overwritten."""
 
@@ -135,52 +134,55 @@ def _write(
     run: RunReader, to: Path, most: int | None, calls: bool, told: Callable[[int, int], None]
 ) -> Written:
     places = telling(run, most)
-    files = _files(places)
-    pages = {"pivot", "failures", "cost", *(f"measure/{kind}" for kind in measures_of(run))}
-    pages |= {"search"} if places else set()
-    shelf = Shelf(
-        files,
-        frozenset(place.problem for place in places),
-        tuple(score for score in SCORES if score in run.scores),
-        frozenset(pages_of(run)),
-        {},
-        frozenset(pages),
-    )
-    links = BundleAddresses(shelf)
+    links = SiteAddresses(row_names(run.sweep.rows))
     links.taken = _taken(run, len(places), most)
     texts, written = SearchedTexts(), Written(to)
-    asked = _Requests(run, links, shelf.calls, written)
-    check_leakage(run)
-    for name, content in _figures(run, links, shelf):
-        written.add(name, content)
-    probes = read_probes(run.folder)
-    for file, group in groupby(places, key=lambda place: files[place, 0]):
+    pages = [*_pages(run, places)]
+    for file, page, asked in pages:
+        links.add(file, page, **asked)
+    if places:
+        links.add("search.html", "search")
+    files = _files(places)
+    for place, name in files.items():
+        links.add(f"{name}.html", "reading", row=place.row, problem=place.problem, draw=place.draw)
+    for name in (name for each in SHEETS_OF.values() for name in each if "rating" not in name):
+        written.add(name, static(name))
+    _draw(run, links, written)
+    requests, probes = _Requests(run, links, written), read_probes(run.folder)
+    for file, group in groupby(places, key=files.__getitem__):
         sections: list[Markup] = []
         for place in group:
             ends = ends_of(run, place, requests=calls)
             one = reading_page(run, place, ends, probes=probes)
             kind = one.row.shown
             # The number of turns is only known once they are read.
-            for n in range(1, one.pages):
-                files[place, n] = f"{file}-p{place.problem}-d{place.draw}-t{n}"
+            further = {
+                n: f"{file}-p{place.problem}-d{place.draw}-t{n}" for n in range(1, one.pages)
+            }
+            for n, name in further.items():
+                at = {"row": place.row, "problem": place.problem, "draw": place.draw, "turns": n}
+                links.add(f"{name}.html", "reading", **at)
             if calls:
-                asked.add(place, calls_section(one, links, links.reading(place)))
+                requests.add(place, calls_section(one, links, links.reading(place)))
             sections.append(section(run, links, one))
             texts.add(one, file)
-            for n in range(1, one.pages):
+            for n, name in further.items():
                 other = reading_page(run, place, ends, page=n, probes=probes)
                 page = readers_page(run, links, [section(run, links, other)], kind)
-                written.add(f"{files[place, n]}.html", page)
-                texts.add(other, files[place, n])
+                written.add(f"{name}.html", page)
+                texts.add(other, name)
             written.readings += 1
             told(written.readings, len(places))
         written.add(f"{file}.html", readers_page(run, links, sections, kind))
-    asked.close()
+    requests.close()
     texts.close()
+    for file, page, asked in pages:
+        values: dict[str, Any] = asked
+        written.add(file, page_of(page)(run, links, Asked(**values)))
     for number, lines in enumerate(texts.files):
         written.add(f"texts-{number}.js", lines)
     if places:
-        written.add(links.page("search"), search_page(run, links, "", parts=len(texts.files)))
+        written.add("search.html", search_page(run, links, Asked(), parts=len(texts.files)))
     for ending in REPORT_FILES:
         source = run.folder / REPORT / f"report.{ending}"
         if source.exists():
@@ -188,14 +190,40 @@ def _write(
     return written
 
 
+def _pages(run: RunReader, places: list[Place]) -> Iterator[tuple[str, str, dict[str, int | str]]]:
+    """(file, page, parameters) of all pages but those of transcripts."""
+    yield "index.html", "overview", {}
+    yield "index-lift.html", "overview", {"plot": "lift"}
+    for page in ("transcripts", "map", "compare", "more", "failures", "cost", "origin"):
+        yield f"{page}.html", page, {}
+    for kind in measures_of(run):
+        yield f"measure-{kind}.html", "measure", {"kind": kind}
+    for problem in sorted({place.problem for place in places}):
+        yield f"problem-{problem}.html", "problem", {"problem": problem}
+
+
+def _draw(run: RunReader, links: SiteAddresses, written: Written) -> None:
+    """The charts as pictures, where there is something to draw with; not the map, the largest."""
+    if find_spec("matplotlib") is None:
+        return
+    for kind in DRAWN:
+        if kind == "heat":
+            continue
+        try:
+            picture = figure_bytes(run, kind, "svg")
+        except UsageError:
+            # This run has nothing to draw there.
+            continue
+        file = links.add(f"figure-{kind}.svg", "figure", kind=f"{kind}.svg")
+        written.add(file, picture)
+
+
 @dataclass(slots=True)
 class _Requests:
     """The files of requests and replies, each filled with as many readings as it holds."""
 
     run: RunReader
-    links: BundleAddresses
-    files: dict[Place, str]
-    """File of each reading, without extension."""
+    links: SiteAddresses
     written: Written
     sections: list[Markup] = field(default_factory=list)
     number: int = 1
@@ -203,13 +231,14 @@ class _Requests:
     def add(self, place: Place, section: Markup) -> None:
         if self.sections and sum(map(len, self.sections)) + len(section) > CALLS_A_FILE:
             self.close()
-        self.files[place] = f"calls-{self.number}"
+        at = {"row": place.row, "problem": place.problem, "draw": place.draw}
+        self.links.add(f"calls-{self.number}.html", "calls", **at)
         self.sections.append(section)
 
     def close(self) -> None:
         """Write the file that is being filled."""
         if self.sections:
-            page = calls_page(self.run, self.links, self.sections, "", "")
+            page = called_page(self.run, self.links, self.sections, "", "")
             self.written.add(f"calls-{self.number}.html", page)
         self.sections, self.number = [], self.number + 1
 
@@ -226,22 +255,6 @@ def zip_bundle(folder: Path) -> Path:
     return file
 
 
-def _figures(run: RunReader, links: BundleAddresses, shelf: Shelf) -> Iterator[tuple[str, str]]:
-    for score in shelf.scores:
-        yield links.overview(score), overview(run, links, score, shelf.scores)
-    for part in pages_of(run):
-        yield links.map(*part), map_page(run, links, part)
-    yield links.page("failures"), failures_page(run, links)
-    yield links.page("cost"), cost_page(run, links)
-    for kind in measures_of(run):
-        yield links.page(f"measure/{kind}"), measure_page(run, links, kind, "brier")
-    yield links.answer(), answer_page((run,), (links,), (), "brier")
-    yield links.page("pivot"), groups_page(run, links, "brier")
-    yield links.cells(), cells_page(run, links, Choice())
-    for problem in sorted(shelf.problems):
-        yield links.problem(problem), problem_page(run, links, problem)
-
-
 def _taken(run: RunReader, count: int, most: int | None) -> str:
     every = len(run.sweep.rows) * len(run.sweep.problems) * run.sweep.draws
     if most is None or count == every:
@@ -252,12 +265,12 @@ def _taken(run: RunReader, count: int, most: int | None) -> str:
     )
 
 
-def _files(places: list[Place]) -> dict[tuple[Place, int], str]:
-    """(place, page of turns) -> file name: one file per `READINGS_A_FILE` readings of a row."""
-    found: dict[tuple[Place, int], str] = {}
+def _files(places: list[Place]) -> dict[Place, str]:
+    """File of each reading, without its ending: some readings of a row share one."""
+    found: dict[Place, str] = {}
     for row, group in groupby(places, key=lambda place: place.row):
         for n, place in enumerate(group):
-            found[place, 0] = f"row-{row}-{n // READINGS_A_FILE + 1}"
+            found[place] = f"row-{row}-{n // READINGS_A_FILE + 1}"
     return found
 
 

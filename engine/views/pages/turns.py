@@ -21,7 +21,7 @@ MIN_TEXT = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedCall:
     """One call of a world."""
 
     call: RecordedCall
@@ -61,7 +61,7 @@ class ShownTurn:
     """(tool, arguments, result, failed)."""
     marks: tuple[tuple[str, str], ...]
     """(kind, words) of each remark on the turn."""
-    asked: Asked | None
+    asked: AskedCall | None
     shared: bool
     """Whether the other world has the same call."""
     good: bool | None
@@ -74,7 +74,7 @@ def shown_turn(
     at: int,
     turn: Turn,
     other: Turn | None,
-    asked: Mapping[str, Asked],
+    asked: Mapping[str, AskedCall],
     common: set[str],
     rated: Mapping[str, RecordedJudgement],
     room: int,
@@ -108,7 +108,7 @@ def shown_turn(
 
 def _drafts(
     turn: Turn,
-    asked: Mapping[str, Asked],
+    asked: Mapping[str, AskedCall],
     rated: Mapping[str, RecordedJudgement],
     room: int,
     problem: Problem,
@@ -158,7 +158,7 @@ def _marks(turn: Turn) -> Iterator[tuple[str, str]]:
     if turn.outcome != "ok":
         yield "bad", turn.outcome
     if turn.forged:
-        yield "bad", f"forged {turn.forged}×"
+        yield "bad", f"{turn.forged} spoofed tags"
     if turn.hidden:
         yield "bad", f"{turn.hidden} hidden"
     if turn.cut:

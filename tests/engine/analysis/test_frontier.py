@@ -11,8 +11,7 @@ import pytest
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import Record, records
 from oversight.cache.reply import Usage
-from oversight.engine.analysis.calls import PaidCall, RunCalls
-from oversight.engine.analysis.costs import row_costs, spent_by_row
+from oversight.engine.analysis.costs import PaidCall, RunCalls, row_costs, spent_by_row
 from oversight.engine.analysis.frontier import (
     frontier_finding,
     frontier_points,
@@ -134,7 +133,7 @@ def test_without_prices_rows_cost_tokens_and_dollars_are_refused(
     unknown = RunCalls({"k": PaidCall("compatible/lab/m", Usage(10, 10), rows=1)})
     costs = row_costs(rows, unknown, listed())
     assert costs.total.dollars is None and costs.rows[1].alone.dollars == 0
-    with pytest.raises(UsageError, match="no price is known of compatible/lab/m: give a file with"):
+    with pytest.raises(UsageError, match="no price is known for compatible/lab/m: name a file"):
         frontier_finding(rows, costs, axis="dollars")
     for format in ("text", "markdown", "latex"):
         assert "cost by row" in command("measure", "frontier", run, "--format", format).out

@@ -2,6 +2,7 @@
 
 import json
 import random
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,8 @@ def test_a_plan_on_a_table_takes_the_dependence_that_the_table_has(place: Path) 
         for each in (False, True)
     )
     assert apart[1:] == alike[1:] == (160, 4.0)
+    # Under these values the setting moves the ASD of a question by as much as it is `far`.
+    assert apart[0].between == pytest.approx(statistics.variance(far))
     assert apart[0].design_effect < 1.5 < 3 < alike[0].design_effect < 5
     needed = [questions_needed(spread, 0.05, size=size) for spread, _, size in (apart, alike)]
     assert 2.5 < needed[1] / needed[0] < 6

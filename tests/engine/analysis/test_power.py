@@ -11,10 +11,14 @@ from oversight.engine.analysis.scoring.power import Spread, mde, questions_neede
 from oversight.engine.extensions.planning.power import (
     PILOT,
     PILOT_FACTORS,
+    Pilot,
+    Power,
     difference_ends,
     pilot_spread,
+    power_finding,
     verdict_scores,
 )
+from oversight.engine.run.loaded_sweep import open_sweep
 from tests.command_line import Command
 from tests.engine.kept_runs import Kept
 
@@ -82,6 +86,17 @@ def test_without_a_pilot_the_range_of_the_score_is_the_worst_case(
     words = ("--contrast", "debate - consultancy", "--mde", "0.5")
     several = command("plan", "small.yaml", *words)
     assert (several.code, "'debate - consultancy' means 2 contrasts" in several.err) == (2, True)
+
+
+def test_a_pilot_of_texts_plans_for_as_many_clusters_as_there_will_be(place: Path) -> None:
+    grid = open_sweep(place / "small.yaml").sweep
+    pilot = Pilot("pilot", 160, Spread(1.0, design_effect=2.0), 4.0)
+    found = Power("a - b", 0.5).designs(("a", "b"), grid, pilot, 1, "brier")
+    n = len(grid.problems)
+    assert found.mde == pytest.approx(mde(pilot.spread, n, clusters=n / 4))
+    assert found.purchases[0].questions == questions_needed(pilot.spread, 0.5, size=4.0)
+    notes = " ".join(power_finding(found).parts[0].notes)
+    assert "a pilot tells what more draws are worth" in notes
 
 
 def test_half_of_a_question_about_power_is_refused(place: Path, command: Command) -> None:

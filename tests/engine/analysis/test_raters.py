@@ -44,6 +44,12 @@ def test_a_rater_is_as_good_as_the_brier_scores_of_the_truth() -> None:
     assert one.shrunk == two.shrunk == pytest.approx((2 * -0.5 + 3 * -0.3) / 5)
 
 
+def test_who_was_never_wrong_has_the_exact_bound_of_a_share() -> None:
+    (one,) = raters(Judgements.of([said("one", f"q{n}", 0.9) for n in range(87)]))
+    # 1 - .025^(1/87): of 87 right of 87, at most 4.2 % are wrong (Clopper and Pearson 1934).
+    assert one.right.interval == pytest.approx((1 - (1 - 0.025 ** (1 / 87)), 1.0))
+
+
 def test_three_answers_count_as_much_as_they_are_and_lost_worlds_not_at_all() -> None:
     two = Judgement("a", (1, -1), ((0.8, 0.2), None), {"problem": "a", "judge": "k"})
     three = Judgement("b", (1, 1, -1), ((), (), (0.2, 0.5, 0.3)), {"problem": "b", "judge": "k"})

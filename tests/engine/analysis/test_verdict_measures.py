@@ -8,7 +8,7 @@ from oversight.engine.analysis.measures import verdict_measures
 from oversight.engine.analysis.rows import read_rows
 from oversight.protocols.scores import ALL_SCORES
 from tests.command_line import Command
-from tests.engine.kept_runs import Kept, muddled
+from tests.engine.kept_runs import SWEEP, Kept, muddled
 
 
 def test_the_measures_are_those_of_the_verdicts(kept: Kept) -> None:
@@ -26,9 +26,17 @@ def test_the_measures_are_those_of_the_verdicts(kept: Kept) -> None:
         # Either reward lies between -2 and 0.
         assert row.first_label and row.first_label.estimate.ends == (-2, 2)
     assert found["naive judge"].naive is None
-    for name, row in found.items():
+    naive = run.asd("brier")["naive judge"].value
+    alone = run.table.judged_right(run.names.index("naive judge"))
+    for number, (name, row) in enumerate(found.items()):
         if name != "naive judge":
             assert row.naive is not None
+            right = run.table.judged_right(number)
+            assert row.naive.lift is not None
+            assert row.naive.lift.value == pytest.approx(float((right - alone).mean()))
+            gained = run.asd("brier")[name].value - naive
+            assert row.naive.gap_recovered is not None
+            assert row.naive.gap_recovered.value == pytest.approx(gained / (2 - naive))
             shares = row.naive.flips
             total = shares.right_right + shares.right_wrong
             total += shares.wrong_right + shares.wrong_wrong
@@ -44,6 +52,8 @@ def test_a_report_of_a_run_has_them_in_every_format_and_under_every_score(
         assert "against the naive judge, world by world" in out
         assert "verdicts: order, calibration and bias" in out
     assert "verdicts: order" not in command("report", run).out
+    logprob = kept(SWEEP.replace("judges: sim/judge", "judges: {kind: logprob, model: sim/judge}"))
+    assert "label mass" in command("report", logprob, "--measures").out.partition("measures:")[2]
     for score in ALL_SCORES:
         assert [row.verdicts for row in verdict_measures(read_rows(run), score)] == [8] * 5
     told = json.loads(command("report", run, "--json", "--measures", "--score", "log").out)
@@ -56,3 +66,27 @@ def test_rows_without_verdicts_have_no_measures(kept: Kept, command: Command) ->
         # What nobody could read earns the agent the least in every world: an ASD of 0.
         assert (row.verdicts, row.slope, row.calibration, row.naive) == (0, 0.0, None, None)
     assert "not determined" not in command("report", run, "--measures").out
+
+
+def test_calibration_is_of_every_judge_that_could_be_read(kept: Kept, command: Command) -> None:
+    both = muddled(1).replace("judges: sim/judge", "judges: [sim/judge, sim/strong]")
+    bars = json.loads(command("measure", "calibration", kept(both), "--json").out)["bars"]
+    assert {each["judge"] for each in bars} == {"sim/strong stated"}
+    assert sum(each["verdicts"] for each in bars) == 40
+    right = sum(each["verdicts"] * each["share"]["value"] for each in bars)
+    run = read_rows(kept(both))
+    first = [problem.best == 0 for problem in run.sweep.problems]
+    assert right / 40 == pytest.approx(sum(first) / len(first))
+
+
+def test_an_agent_who_is_believed_by_definition_has_no_estimates_of_that(kept: Kept) -> None:
+    rows = verdict_measures(
+        read_rows(kept(SWEEP.replace("consultancy: {turns: 2}", "open_trust:")))
+    )
+    open_trust = next(row for row in rows if row.name.startswith("open trust"))
+    assert open_trust.auroc is None and open_trust.first_label and open_trust.naive
+    first = open_trust.first_label.estimate
+    assert (first.value, first.interval) == (0, None)
+    low, high = (open_trust.naive.lift and open_trust.naive.lift.interval) or (-1, 1)
+    # Half of the worlds are judged right, and the naive judge is right in none to all.
+    assert -0.5 <= low < high <= 0.5

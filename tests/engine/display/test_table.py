@@ -72,7 +72,7 @@ def test_names_are_shortened_but_never_to_the_same_and_no_line_wraps():
         names = [line[2:].split("  ")[0] for line in lines[4:7]]
         assert len(set(names)) == 3, lines
     (note,) = as_text(ROWS, 40).splitlines()[-1:]
-    assert note == "  1 more column: a wider terminal."
+    assert note == "  1 more column in a wider terminal."
 
 
 def test_lines_of_few_judges_stand_below_their_names_where_that_saves_the_names():

@@ -16,8 +16,7 @@ from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpe
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.extensions.mock import PROFILES, MockServer
 from oversight.engine.extensions.mock.process import counts, serving
-from oversight.engine.extensions.planning.preflight import examine
-from oversight.engine.extensions.planning.probe import probes_of
+from oversight.engine.extensions.planning.preflight import examine, probes_of
 from oversight.engine.models import own_servers
 from oversight.engine.providers.capabilities import abilities
 from oversight.engine.providers.keys import settings_of
@@ -33,6 +32,8 @@ from oversight.engine.providers.retirements import retirement
 from oversight.engine.providers.settings import Settings
 from oversight.engine.run.loaded_sweep import open_sweep
 from tests.answering import Asked, answering, pages
+from tests.sessions import sessions
+from tests.tables import printed
 
 pytestmark = pytest.mark.wire
 
@@ -69,49 +70,50 @@ SHOW = {"model_info": {"llama.context_length": 131072, "general.architecture": "
 
 
 SLOTS = [{"id": n, "n_ctx": 2048, "is_processing": n == 0} for n in range(3)]
-LOADED = [{"model": "llama3:latest", "context_length": 8192}]
-OTHER = [{"model": "other:latest", "context_length": 8192}]
 DP = {"internal_states": [{"effective_max_running_requests_per_dp": 128}] * 2}
 ONE = {"max_running_requests": 64, "internal_states": [{"last_gen_throughput": 1.0}]}
 
 
-def ollama(ps: list[Any], **show: Any) -> dict[str, Any]:
+async def own(provider: str, pages: dict[str, Any]) -> str:
+    """The context and the places of a server of one's own that has these pages."""
+    with telling(pages) as (url, asked):
+        there = settings_of(provider, {}, base_url=url if provider == "ollama" else f"{url}/v1")
+        found = await local_server(there, "llama3")
+        assert pages is not PROPS or [each.path for each in asked] == ["/props"]
+        assert await server_load(there) is None
+    return f"context {found.context}, places {found.slots}"
+
+
+def ollama(*loaded: str, **show: Any) -> dict[str, Any]:
+    ps = [{"model": each, "context_length": 8192} for each in loaded]
     return {"/api/ps": {"models": ps}, "/api/show": SHOW | show}
 
 
-@pytest.mark.parametrize(
-    ("provider", "pages", "expected"),
-    [
-        ("llamacpp", PROPS, LocalServer(512, 2)),
-        ("compatible/lab", PROPS, LocalServer(512, 2)),
-        # A server of few words lists its slots.
-        ("llamacpp", {"/props": {}, "/slots": SLOTS}, LocalServer(2048, 3)),
-        # The context that a model has, or will have.
-        ("ollama", ollama(LOADED), LocalServer(8192)),
-        ("ollama", ollama(OTHER), LocalServer(4096)),
-        ("ollama", ollama([]), LocalServer(4096)),
-        ("ollama", ollama([], parameters='stop "x"\nnum_ctx    32768'), LocalServer(32768)),
-        ("ollama", ollama([], model_info={"llama.context_length": 2048}), LocalServer(2048)),
-        # What it serves at once.
-        ("sglang", {"/get_server_info": DP}, LocalServer(0, 256)),
-        ("sglang", {"/get_server_info": ONE}, LocalServer(0, 64)),
-        ("sglang", {"/get_server_info": dict.fromkeys(DP | ONE)}, LocalServer(0, 0)),
-        *(
-            (name, {}, LocalServer())
-            for name in ("llamacpp", "ollama", "vllm", "sglang", "compatible/lab")
-        ),
-    ],
-)
-async def test_what_a_server_tells_of_itself_is_heard_and_one_that_says_nothing_taken_as_it_comes(
-    provider, pages, expected
-):
-    with telling(pages) as (url, asked):
-        base = url if provider == "ollama" else f"{url}/v1"
-        there = settings_of(provider, {}, base_url=base)
-        assert await local_server(there, "llama3") == expected
-        if pages is PROPS:
-            assert [each.path for each in asked] == ["/props"]
-        assert await server_load(there) is None
+async def vendor(model: str) -> ModelFacts:
+    """What a vendor of the profile says of a model, without a request."""
+    provider, _, name = model.partition("/")
+    async with MockServer(PROFILES["2026"]) as server:
+        base = f"{server.url}/v1" if provider == "openai" else server.url
+        told = await model_facts(settings_of(provider, {}, base_url=base), name)
+        assert "requests" not in server.counts()
+    return told
+
+
+def otherwise(model: str, **facts: Any) -> list[str]:
+    """What is told where a vendor says this of its model."""
+    return list(ModelFacts(**facts).differences(abilities(model), retirement(model)))
+
+
+def probed(shape: dict[str, Any], reply: Reply) -> str:
+    """What is wrong with this reply to the probe of a call's shape."""
+    (probe,) = probes_of([SHAPE.changed(**shape)])["compatible/lab/m"]
+    assert probe.call.messages[0].role == "user"
+    return probe.fault(reply) or "nothing"
+
+
+@sessions(Path(__file__).with_name("servers.md"))
+def test_what_servers_and_vendors_say_of_themselves(session, request):
+    session.check(request, printed({"Token": Token, "date": date} | globals()))
 
 
 async def test_a_server_that_is_gone_tells_nothing():
@@ -226,61 +228,6 @@ def test_no_more_calls_go_out_at_once_than_the_server_has_places(place, command)
     assert asyncio.run(width("models.llamacpp/m.concurrency=1")) == 1
 
 
-@pytest.mark.parametrize(
-    ("model", "facts"),
-    [
-        ("openai/gpt-6-sol", ModelFacts()),
-        ("openai/gpt-4o-mini", ModelFacts(ends=date(2027, 1, 14))),
-        (
-            "anthropic/claude-opus-5-5",
-            ModelFacts(
-                context=1_000_000,
-                max_output=128_000,
-                efforts=("low", "medium", "high", "xhigh", "max"),
-                thinking=("adaptive",),
-                structured=True,
-            ),
-        ),
-    ],
-)
-async def test_a_vendor_is_asked_what_it_says_of_a_model(model, facts):
-    provider, _, name = model.partition("/")
-    async with MockServer(PROFILES["2026"]) as server:
-        base = f"{server.url}/v1" if provider == "openai" else server.url
-        assert await model_facts(settings_of(provider, {}, base_url=base), name) == facts
-        assert "requests" not in server.counts()
-
-
-@pytest.mark.parametrize(
-    ("model", "facts", "told"),
-    [
-        ("openai/gpt-6-sol", ModelFacts(ends=date(2027, 3, 1)), "its end is 2027-03-01 there"),
-        ("openai/gpt-4o", ModelFacts(), "its end is not announced there, 2027-01-14 here"),
-        ("openai/gpt-6-sol", ModelFacts(context=9), "context is 9 there, 1,050,000 here"),
-        ("anthropic/claude-opus-5-5", ModelFacts(max_output=9), "max_tokens is 9 there, 128,000"),
-        (
-            "anthropic/claude-opus-4-8",
-            ModelFacts(efforts=("low", "high")),
-            "efforts are low, high there, low, medium, high, xhigh, max here",
-        ),
-        (
-            "anthropic/claude-opus-4-8",
-            ModelFacts(thinking=("adaptive",)),
-            "thinking 'disabled' is not taken there",
-        ),
-        (
-            "anthropic/claude-opus-5-5",
-            ModelFacts(thinking=("adaptive", "disabled")),
-            "thinking can be disabled there",
-        ),
-        ("anthropic/claude-opus-5-5", ModelFacts(structured=False), "a JSON schema is not taken"),
-    ],
-)
-def test_what_a_vendor_says_otherwise_is_told(model, facts, told):
-    (found,) = facts.differences(abilities(model), retirement(model))
-    assert told in found
-
-
 @pytest.fixture
 def sweep(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("OPENAI", "ANTHROPIC"):
@@ -321,34 +268,6 @@ def test_a_model_that_its_vendor_has_retired_is_not_well(sweep, command):
 SHAPE = Call(Request("compatible/lab/m", (), max_tokens=64))
 SCHEMA = ResponseFormat("v", '{"type":"object","required":["A"]}')
 TOOL = ToolSpec("calculator", "adds", '{"type":"object"}')
-
-
-@pytest.mark.parametrize(
-    ("shape", "reply", "told"),
-    [
-        ({"top_logprobs": 5}, Reply("A"), "it answers without logprobs"),
-        (
-            {"top_logprobs": 5},
-            Reply("A", logprobs=(Token("A", -0.1, (("A", -0.1),)),)),
-            "no candidates beside the token that it drew",
-        ),
-        ({"response_format": SCHEMA}, Reply("I think A."), "it answers with no JSON"),
-        ({"response_format": SCHEMA}, Reply('{"B":1}'), "its JSON lacks A"),
-        ({"response_format": SCHEMA}, Reply("[]"), "its JSON lacks A"),
-        (
-            {"response_format": SCHEMA},
-            Reply('{"A', outcome="truncated"),
-            "does not fit into 64 tokens",
-        ),
-        ({"tools": (TOOL,)}, Reply("4"), "it was required to call calculator, and did not"),
-        ({"tools": (TOOL,)}, Reply("", (ToolCall("1", "abacus", "{}"),)), "of its own, abacus"),
-        ({"tools": (TOOL,)}, Reply("", (ToolCall("1", "calculator", "{"),)), "are no JSON"),
-    ],
-)
-def test_a_probe_says_what_is_wrong_with_a_reply(shape, reply, told):
-    (probe,) = probes_of([SHAPE.changed(**shape)])["compatible/lab/m"]
-    assert probe.call.messages[0].role == "user"
-    assert told in probe.fault(reply)
 
 
 def test_a_server_without_logprobs_is_found_out_by_the_checkup(place, command):

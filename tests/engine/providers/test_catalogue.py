@@ -1,13 +1,15 @@
-"""Clients of vendors and clouds: names, addresses, keys, and who is sent what; several servers of
-one's own for one model: affinity, health, and what is refused.
+"""Clients of vendors and clouds: names, addresses, keys: `catalogue.md`; several servers of one's
+own for one model: affinity, health, and what is refused.
 """
 
 import asyncio
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -32,6 +34,8 @@ from oversight.engine.providers.replicas import Replica, Replicas
 from oversight.engine.providers.secret import Secret
 from oversight.engine.providers.settings import Settings
 from tests.answering import alike, answering
+from tests.sessions import sessions
+from tests.tables import printed
 
 EVERYTHING = {
     "OPENAI_API_KEY": "k",
@@ -45,144 +49,29 @@ EVERYTHING = {
 }
 
 
-@pytest.mark.parametrize(
-    ("model", "provider"),
-    [
-        ("openai/gpt-4o", "openai"),
-        ("openrouter/anthropic/claude-3-haiku", "openrouter"),
-        ("compatible/lab/org/llama-3", "compatible/lab"),
-        ("local/smollm2", "local"),
-    ],
-)
-def test_the_provider_of_a_model(model, provider):
-    assert provider_of(model) == provider
-
-
-def test_the_vendors_identity_holds_at_the_vendors_own_address_only():
-    own = settings_of("anthropic", EVERYTHING)
-    assert own.identity == "anthropic messages 2023-06-01"
-    assert settings_of("anthropic", EVERYTHING, version="2026-10-21").identity.endswith("10-21")
-    slash = EVERYTHING | {"ANTHROPIC_BASE_URL": "https://api.anthropic.com/"}
-    assert settings_of("anthropic", slash).identity == own.identity
-    moved = settings_of("anthropic", EVERYTHING | {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
-    assert moved.identity == "http://127.0.0.1:9 2023-06-01"
-    told = settings_of("openai", EVERYTHING, base_url="https://proxy.example/v1", identity="openai")
-    assert told.identity == "openai"
-
-
-@pytest.mark.parametrize(
-    ("identity", "chat", "responses"),
-    [
-        ("", "openai chat.completions v1", "openai responses v1"),
-        ("openai chat.completions v1", "openai chat.completions v1", "openai responses v1"),
-        ("the vendor", "the vendor", "the vendor responses v1"),
-    ],
-)
-def test_the_two_endpoints_of_a_vendor_keep_their_replies_apart(identity, chat, responses):
-    found = [
-        settings_of("openai", EVERYTHING, identity=identity, api=api).identity
-        for api in ("chat", "responses")
-    ]
-    assert found == [chat, responses]
-    own = [settings_of("vllm", {}, api=api).identity for api in ("chat", "responses")]
-    assert own == ["vllm", "vllm responses v1"]
-
-
-@pytest.mark.parametrize("provider", ["compatible/lab", "vllm", "ollama"])
-@pytest.mark.parametrize("identity", ["", "mine"])
-def test_a_server_of_ones_own_goes_by_its_name_wherever_it_stands(provider, identity):
-    urls = ("http://127.0.0.1:8000/v1", "http://localhost:9000/v1")
-    found = {settings_of(provider, {}, base_url=u, identity=identity).identity for u in urls}
-    assert found == {identity or provider}
-
-
-@pytest.mark.parametrize(
-    ("host", "url"),
-    [
-        ("", "http://127.0.0.1:11434/v1"),
-        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
-        ("box:9999", "http://box:9999/v1"),
-        ("https://ollama.example", "https://ollama.example/v1"),
-    ],
-)
-def test_ollama_host_in_all_its_forms(host, url):
-    assert settings_of("ollama", {"OLLAMA_HOST": host}).base_url == url
-
-
-@pytest.mark.parametrize(
-    ("what", "told"),
-    [
-        ("opnai/gpt-4o", "'opnai/gpt-4o': no such provider; did you mean 'openai'"),
-        *((m, "no model is named") for m in ("openai", "openai/", "compatible/lab", "vllm/")),
-        ("local/llama", "'local/llama': no such model; there is local/smollm2"),
-        (("compatible/my-lab", {}), "COMPATIBLE_MY_LAB_BASE_URL"),
-        (("vllm", {"base_url": "lab:8000/v1"}), "'lab:8000/v1' is no http or https address"),
-        (("vllm", {"base_url": "http://me:canary@h:1/v1"}), ""),
-        (("vertex", {}), "CLOUD_ML_REGION and ANTHROPIC_VERTEX_PROJECT_ID"),
-        (("foundry", {}), "foundry needs ANTHROPIC_FOUNDRY_RESOURCE"),
-        (("deepseek", {"version": "2026"}), "no API version"),
-    ],
-)
-def test_what_is_no_model_or_address_is_refused_by_name(what, told):  # type: ignore[no-untyped-def]
-    with pytest.raises(UsageError, match=told or None) as refused:
-        if isinstance(what, str):
-            provider_of(what)
-        else:
-            settings_of(what[0], {}, **what[1])
-    assert "canary" not in str(refused.value)
-
-
-def test_an_address_is_found_where_it_is_stated_or_follows():
-    found = settings_of("compatible/my-lab", {"COMPATIBLE_MY_LAB_BASE_URL": "http://h:1/v1/"})
-    assert found.base_url == "http://h:1/v1"
-    assert "eu-west-1" in settings_of("bedrock", EVERYTHING).base_url
-    assert settings_of("foundry", {}, base_url="https://a.example").base_url == "https://a.example"
-    own = settings_of("foundry", {"ANTHROPIC_FOUNDRY_RESOURCE": "res"})
-    assert own.base_url == "https://res.services.ai.azure.com/anthropic"
-
-
-@pytest.mark.parametrize(
-    ("host", "no_proxy", "direct"),
-    [
-        ("api.openai.com", "", False),
-        ("api.openai.com", "openai.com", True),
-        ("api.openai.com", ".api.openai.com,x", True),
-        ("api.openai.com", "*", True),
-        ("api.openai.com", "other.example", False),
-        ("api.openai.com:8000", "api.openai.com:8000", True),
-        ("api.openai.com:8000", "api.openai.com", True),
-        ("api.openai.com:8000", "api.openai.com:8443", False),
-        ("10.1.2.3:8000", "10.1.2.3", True),
-        ("10.1.2.3:8000", "10.0.0.0/8", False),
-        ("[fd00::1]:8000", "[fd00::1]", True),
-        ("lab.example", "LAB.example", True),
-    ],
-)
-def test_the_environments_proxy_is_used_unless_the_host_is_exempt(host, no_proxy, direct):
-    variables = {"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": no_proxy}
-    found = settings_of("compatible/lab", variables, base_url=f"http://{host}/v1").proxy
-    assert found == ("" if direct else "http://proxy:3128")
-    vendor = settings_of("openai", EVERYTHING | {"HTTPS_PROXY": "http://proxy:3128"})
-    assert vendor.proxy == "http://proxy:3128"
-
-
-def test_missing_keys_are_reported_with_everyone_who_needs_them():
-    uses = [
-        ("openai/gpt-4o-mini", "agent and judge"),
-        ("openai/gpt-4o", "agent"),
-        ("ollama/llama3.1:8b", "agent"),
-        ("anthropic/claude-sonnet-4-5", "agent"),
-    ]
-    with pytest.raises(UsageError) as caught:
-        require_keys(uses, {})
-    assert str(caught.value) == (
-        "OPENAI_API_KEY is not set; needed by "
-        "openai/gpt-4o-mini (agent and judge), openai/gpt-4o (agent)\n"
-        "ANTHROPIC_API_KEY is not set; needed by anthropic/claude-sonnet-4-5 (agent)\n"
-        "  put it in the environment or in .env, or name other models: "
-        "--set agents.model=ollama/llama3.1:8b --set judges.model=ollama/llama3.1:8b"
+def place(provider: str, variables: Mapping[str, str] = EVERYTHING, **own: Any) -> str:
+    """Who is asked, where, and through which proxy."""
+    found = settings_of(provider, variables, **own)
+    assert "canary" not in repr(found)
+    return " ".join(
+        [found.identity, "at", found.base_url, *["through", found.proxy] * bool(found.proxy)]
     )
-    require_keys(uses, EVERYTHING)
+
+
+def hosts(no_proxy: str, *hosts: str) -> list[str]:
+    """Which servers are asked through the proxy, and which are exempt."""
+    variables = {"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": no_proxy}
+    return [place("compatible/lab", variables, base_url=f"http://{host}/v1") for host in hosts]
+
+
+def keys(*uses: tuple[str, str], **variables: str) -> str:
+    require_keys(uses, variables)
+    return "nothing lacks"
+
+
+@sessions(Path(__file__).with_name("catalogue.md"))
+def test_who_is_asked_where_and_with_which_key(session, request):
+    session.check(request, printed({"provider_of": provider_of, **globals()}))
 
 
 def test_a_key_is_never_shown_and_one_from_a_word_processor_is_refused():

@@ -230,7 +230,7 @@ def patient(ask: Ask) -> tuple[Ask, "count[int]"]:
             try:
                 return await ask(call)
             except Malformed as fault:
-                assert "once more" in str(fault)
+                assert "it repeated its answer" in str(fault)
                 next(again)
 
     return asked_until_fresh, again

@@ -1,24 +1,24 @@
-"""Three wires: what their bodies say, what is read in their replies, and what is refused."""
+"""Three wires: what their bodies say, what is read in their replies, and what is refused:
+`wires.md`."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat
+from oversight.cache.codec import read_reply, write_reply
 from oversight.cache.reply import Reply, Token, ToolCall
-from oversight.engine.errors import (
-    InvalidRequest,
-    Malformed,
-    ModelNotFound,
-    OutcomeUnknown,
-    RateLimited,
-    UnrecognizedReply,
-)
+from oversight.engine.errors import EngineError, Malformed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.engine.providers.wire import Wire
+from tests.engine.providers.test_fault import answered
+from tests.sessions import sessions
+from tests.tables import printed
 
 CHAT, MESSAGES, RESPONSES = OpenAIWire(), AnthropicWire(), ResponsesWire()
 SONNET, OPUS, SOL = "anthropic/claude-sonnet-4-5", "anthropic/claude-opus-4-8", "openai/gpt-6-sol"
@@ -121,55 +121,6 @@ def test_what_servers_are_told_in_words_of_their_own():
 def test_a_long_system_prompt_is_marked_for_the_prompt_cache(count, marked):
     long = Call(Request(SONNET, (Message("system", "passage " * count), Message("user", "?"))))
     assert ("cache_control" in orjson.loads(MESSAGES.body(long))["system"][-1]) is marked
-
-
-@pytest.mark.parametrize(
-    ("model", "effort", "thinking", "config"),
-    [
-        (SONNET, "high", {"type": "enabled", "budget_tokens": 3200}, None),
-        (SONNET, "low", {"type": "enabled", "budget_tokens": 1024}, None),
-        (SONNET, "none", {"type": "disabled"}, None),
-        (OPUS, "medium", {"type": "adaptive"}, {"effort": "medium"}),
-        (OPUS, "none", {"type": "disabled"}, None),
-    ],
-)
-def test_effort_in_the_words_of_each_model(model, effort, thinking, config):
-    body = written(MESSAGES, model, max_tokens=4000, effort=effort)
-    assert (body["thinking"], body.get("output_config")) == (thinking, config)
-
-
-@pytest.mark.parametrize(
-    ("wire", "model", "more", "settings", "kind", "told"),
-    [
-        (MESSAGES, SONNET, (), {"top_logprobs": 5}, ModelNotFound, "no logprobs"),
-        (MESSAGES, OLD, (), {"response_format": ResponseFormat("v", "{}")}, ModelNotFound, "JSON"),
-        (MESSAGES, OLD, (), {"effort": "high"}, ModelNotFound, "takes no effort 'high'"),
-        (
-            *(MESSAGES, SONNET, (), {"max_tokens": 1000, "effort": "high"}, ModelNotFound),
-            "needs max_tokens above 1024, not 1000",
-        ),
-        (RESPONSES, SOL, (), {"stop": ("END",)}, ModelNotFound, "takes no stop sequences"),
-        (
-            *(CHAT, "openai/gpt-4o", (), {"response_format": ResponseFormat("v", "{'A': 1}")}),
-            *(InvalidRequest, r"response_format\.schema is no JSON"),
-        ),
-        *(
-            (wire, model, (Message("assistant", "4", opaque=opaque),), {}, InvalidRequest, told)
-            for wire, model, opaque, told in (
-                (CHAT, "openai/gpt-4o", '[{"type": "thinking"}]', "opaque is not from this wire"),
-                (MESSAGES, SONNET, '{"reasoning_content": "x"}', "opaque is not from this wire"),
-                (RESPONSES, SOL, '{"reasoning_content":"hm"}', r"messages\.opaque"),
-                (RESPONSES, SOL, "[1]", r"messages\.opaque"),
-                (RESPONSES, SOL, "{", r"messages\.opaque"),
-            )
-        ),
-    ],
-)
-def test_what_cannot_be_asked_is_refused_before_anything_is_sent(
-    wire, model, more, settings, kind, told
-):
-    with pytest.raises(kind, match=told):
-        written(wire, model, *more, **settings)
 
 
 def test_the_results_of_one_turn_make_one_user_message():
@@ -295,131 +246,61 @@ def ended(reason: str, **message: Any) -> dict[str, Any]:
 
 
 REFUSED = item({"type": "refusal", "refusal": "No."})
-WINDOW, STOLEN = "model_context_window_exceeded", "reasoning_theft"
-ENDINGS: dict[Wire, list[tuple[dict[str, Any], str, str, str]]] = {
-    CHAT: [
-        (chat(), "ok", "stop", "4"),
-        (ended("length", content="half a"), "truncated", "length", "half a"),
-        (ended("length", content=None), "truncated", "length", ""),
-        (ended("stop", content=None, refusal="I can't."), "refused", "stop", "I can't."),
-        (ended("content_filter", content="So"), "refused", "content_filter", "So"),
-        (ended("stop", content=None), "empty", "stop", ""),
-        (ended("stop", content=" \n"), "empty", "stop", " \n"),
-    ],
-    MESSAGES: [
-        (message(), "ok", "end_turn", "4"),
-        (stopped("stop_sequence"), "ok", "stop_sequence", "4"),
-        (stopped("max_tokens"), "truncated", "max_tokens", "4"),
-        (stopped("max_tokens", ""), "truncated", "max_tokens", ""),
-        (stopped(WINDOW), "truncated", WINDOW, "4"),
-        (stopped("pause_turn"), "truncated", "pause_turn", "4"),
-        (stopped("refusal", ""), "refused", "refusal", ""),
-        (stopped("end_turn", ""), "empty", "end_turn", ""),
-        *(
-            (stopped("refusal") | {"stop_details": details}, "refused", told, "4")
-            for details, told in (
-                ({"type": "refusal", "category": STOLEN}, f"refusal: {STOLEN}"),
-                *(({"type": "refusal", "category": None}, "refusal"), (None, "refusal")),
-                ("odd", "refusal"),
-            )
-        ),
-    ],
-    RESPONSES: [
-        (response(THOUGHT, item(words("It is "), words("4."))), "ok", "completed", "It is 4."),
-        (response(item(words(" "))), "empty", "completed", " "),
-        (response(THOUGHT), "empty", "completed", ""),
-        (response(REFUSED), "refused", "completed", "No."),
-        (cut("max_output_tokens", item(words("so"))), "truncated", "max_output_tokens", "so"),
-        (cut("max_output_tokens"), "truncated", "max_output_tokens", ""),
-        (cut("content_filter", item(words("I w"))), "refused", "content_filter", "I w"),
-        *(
-            (failed(code, "blocked"), "refused", code, "")
-            for code in ("bio_policy", "misalignment_policy_violation")
-        ),
-    ],
-}
+WINDOW = "model_context_window_exceeded"
 
 
-@pytest.mark.parametrize(
-    ("wire", "body", "outcome", "stop_reason", "text"),
-    [(wire, *row) for wire in ENDINGS for row in ENDINGS[wire]],
-)
-def test_how_a_reply_ended(wire, body, outcome, stop_reason, text):
-    reply = read(wire, body)
-    assert (reply.outcome, reply.stop_reason, reply.text) == (outcome, stop_reason, text)
+def answer(wire: Wire, *bodies: Any) -> list[str]:
+    """What a wire makes of each body: how the reply ended, or the error, without the words of
+    Python's own and of a parser's."""
+    told = (answered(200, body, wire) for body in bodies)
+    return [re.sub(r" \(\w+Error.*|(?<=no JSON): .*", "", each) for each in told]
 
 
-@pytest.mark.parametrize(
-    ("wire", "body", "kind", "named"),
-    [
-        (CHAT, chat(finish_reason="vibes"), InvalidRequest, "'vibes'"),
-        (
-            *(CHAT, chat(finish_reason="insufficient_system_resource"), OutcomeUnknown),
-            "insufficient_system_resource",
-        ),
-        *((CHAT, chat(logprobs={"content": [{"token": "A", "logprob": logprob}]}), Malformed, "")
-          for logprob in ("nan", "-1.0", None)),
-        (MESSAGES, message(stop_reason="vibes"), InvalidRequest, "'vibes'"),
-        (MESSAGES, message({"type": "hologram"}), InvalidRequest, "'hologram'"),
-        (RESPONSES, cut("steered"), UnrecognizedReply, "steered"),
-        *((RESPONSES, response(status=status), UnrecognizedReply, status)
-          for status in ("incomplete", "cancelled", "queued")),
-        (RESPONSES, response({"type": "web_search_call"}), UnrecognizedReply, "web_search_call"),
-        (RESPONSES, response(item({"type": "output_audio"})), UnrecognizedReply, "output_audio"),
-        (RESPONSES, failed("server_error", "had an error"), Malformed, "had an error"),
-        (RESPONSES, failed("rate_limit_exceeded", "Rate limit"), RateLimited, "Rate limit"),
-        (RESPONSES, failed("vector_store_timeout", "too slow"), Malformed, "too slow"),
-        *((RESPONSES, response(item(words("4"))) | fields, (Malformed, UnrecognizedReply), "")
-          for fields in (
-              {"output": None},
-              {"output": [None]},
-              {"output": [{}]},
-              {"output": [item(words("4"), content=None)]},
-              {"output": [{"type": "function_call", "name": "f"}]},
-              {"status": None},
-          )),
-    ],
-)  # fmt: skip
-def test_what_nobody_here_has_heard_of_is_named(wire, body, kind, named):
-    with pytest.raises(kind, match=named or None):
-        read(wire, body)
+def malformed(wire: Wire, *bodies: bytes) -> list[str]:
+    """What is said of bodies that hold no reply; each is kept with its error."""
+    for body in bodies:
+        with pytest.raises(Malformed) as caught:
+            wire.reply(200, {}, body)
+        assert caught.value.body == body
+    return answer(wire, *bodies)
 
 
-@pytest.mark.parametrize(
-    ("wire", "body"),
-    [
-        *((wire, body) for wire in (CHAT, MESSAGES, RESPONSES)
-          for body in (b"", b"<html><body>502 Bad Gateway</body></html>", b"[]", b"null")),
-        *((CHAT, body) for body in (
-            b'{"choices": [{"message": {"content": "hal',
-            b'{"choices": []}',
-            b'{"choices": null}',
-            b'{"choices": [{"message": {"content": 4}, "finish_reason": "stop"}]}',
-            b'{"choices": [{"message": {"content": ""}, "finish_reason": null}]}',
-            b'{"choices": [], "x": NaN}',
-            b'{"choices": [], "x": Infinity}',
-            b'{"choices": [], "x": 1e999}',
-            b'{"choices": ' + b"[" * 5000 + b"]" * 5000 + b"}",
-            b'\xff\xfe{"choices": []}',
-            b'{"error": {"message": "boom"}}',
-            b'{"error": {"message": "boom", "code": 502}}',
-            b'{"error": "boom"}',
-        )),
-        *((MESSAGES, body) for body in (
-            b'{"content": [{"type": "text", "text": "hal',
-            b'{"type": "message"}',
-            b'{"content": null, "stop_reason": "end_turn"}',
-            b'{"content": [{"type": "text", "text": 4}], "stop_reason": "end_turn"}',
-            b'{"content": ["text"], "stop_reason": "end_turn"}',
-            b'{"content": [], "stop_reason": null}',
-            b'{"type": "error", "error": {"type": "api_error", "message": "boom"}}',
-        )),
-    ],
-)  # fmt: skip
-def test_a_200_that_holds_no_reply_is_malformed_with_its_bytes(wire, body):
-    with pytest.raises(Malformed) as caught:
-        wire.reply(200, {}, body)
-    assert caught.value.body == body
+def effort(model: str, word: str) -> str:
+    body = written(MESSAGES, model, max_tokens=4000, effort=word)
+    return f"{body['thinking']} {body.get('output_config', '')}".rstrip()
+
+
+def refused(wire: Wire, model: str, *more: Message, **settings: Any) -> str:
+    """Why a call cannot be asked: before anything is sent."""
+    with pytest.raises(EngineError) as told:
+        written(wire, model, *more, **settings)
+    return f"{type(told.value).__name__}: {told.value}"
+
+
+def said_before(opaque: str) -> Message:
+    return Message("assistant", "4", opaque=opaque)
+
+
+SOUND = {CHAT: chat(), MESSAGES: message(), RESPONSES: response(item(words("4")))}
+
+
+def replaced(old: bytes, new: bytes) -> list[str]:
+    """What each wire makes of a sound body with something put in place of what matches; its reply
+    is stored, and read again the same."""
+    lines = []
+    for wire, body in SOUND.items():
+        raw, found = re.subn(old, lambda _: new, orjson.dumps(body))
+        assert found
+        reply = wire.reply(200, {}, raw)
+        assert read_reply("key", write_reply(reply), "") == reply
+        used = f"{reply.usage.input_tokens} in, {reply.usage.output_tokens} out"
+        lines.append(f"{reply.outcome} {reply.text!r}, {used}")
+    return lines
+
+
+@sessions(Path(__file__).with_name("wires.md"))
+def test_what_a_wire_writes_and_makes_of_what_comes_back(session, request):
+    session.check(request, printed({**globals(), "ResponseFormat": ResponseFormat}))
 
 
 FRESH = {"input_tokens": 10, "cache_read_input_tokens": 200, "cache_creation_input_tokens": 30}
@@ -427,29 +308,12 @@ HIT = {"prompt_cache_hit_tokens": 60, "prompt_cache_miss_tokens": 40}
 DETAILS = {"prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 32}}
 
 
-@pytest.mark.parametrize(
-    ("wire", "body", "expected"),
-    [
-        *(
-            (CHAT, chat() | {"usage": usage}, expected)
-            for usage, expected in (
-                ({"prompt_tokens": 100, "completion_tokens": 5, **DETAILS}, (100, 5, 64, 32)),
-                ({"prompt_tokens": 100, "completion_tokens": 5, **HIT}, (100, 5, 60, 0)),
-                ({"prompt_tokens": None, "completion_tokens": "5"}, (0, 0, 0, 0)),
-                ({"prompt_tokens": -3, "completion_tokens": 1e300}, (0, 0, 0, 0)),
-                (None, (0, 0, 0, 0)),
-            )
-        ),
-        # Input is the sum of fresh, read and written tokens.
-        (MESSAGES, message(usage={**FRESH, "output_tokens": 5}), (240, 5, 200, 30)),
-        (RESPONSES, response(item(words("4"))), (120, 50, 64, 32)),
-    ],
-)
-def test_cached_tokens_are_a_part_of_the_input(wire, body, expected):
+def counts(wire: Wire, body: dict[str, Any]) -> str:
+    """Tokens of input and output, of them read from the prompt cache and written to it."""
     got = read(wire, body).usage
-    counts = (got.input_tokens, got.output_tokens, got.cache_read_tokens, got.cache_write_tokens)
-    assert counts == expected
     assert not body["usage"] or orjson.loads(got.raw) == body["usage"]
+    cached = f"{got.cache_read_tokens} read, {got.cache_write_tokens} written"
+    return f"{got.input_tokens} in, {got.output_tokens} out; {cached}"
 
 
 def test_the_model_that_served_a_call_is_told_and_the_host_of_a_routed_one():

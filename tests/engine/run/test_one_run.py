@@ -25,6 +25,7 @@ from tests.shipments import shipments
 
 SWEEP = """
 name: one run
+max_cells: 2
 problems: {bundled: {name: arithmetic, limit: 8}}
 agents: {model: sim/strong}
 judges: {kind: stated, model: sim/weak}
@@ -98,7 +99,7 @@ async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_
     loaded, monkeypatch
 ):
     monkeypatch.setattr(group_commit, "MAX_GROUP", 1)
-    monkeypatch.setattr(group_commit, "MAX_GROUPS", 0)
+    monkeypatch.setattr(group_commit, "MAX_GROUPS", 1)
     with Run.open(loaded, options()) as run:
         halt = await execute(run, Until(5, loaded.stop_token))
         assert isinstance(halt, EnoughIsEnough)

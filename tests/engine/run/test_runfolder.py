@@ -1,8 +1,10 @@
 """A run folder: what landed is there again, who runs it, and what is refused."""
 
+import asyncio
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from oversight.engine.errors import RunFolderError
+from oversight.engine.run.group_commit import MAX_GROUP, MAX_GROUPS, GroupCommit
 from oversight.engine.run.lock import holder
 from oversight.engine.run.manifest import encoded, read_manifest
 from oversight.engine.run.reader import Follower, RunReader
@@ -299,3 +302,27 @@ def test_one_folder_is_not_run_twice_in_one_process_either(half):
         assert "another process (pid " in refused(half)
     with folder(half):
         pass
+
+
+def test_the_loop_hears_while_the_disk_stands_still() -> None:
+    """What waits for the disk holds the run up, and not the loop, which hears signals."""
+    moving, landed = threading.Event(), list[int]()
+
+    def write(items: Sequence[int]) -> None:
+        moving.wait()
+
+    async def main() -> None:
+        group = GroupCommit[int](write, landed.extend, lambda fault: None)
+        for n in range(MAX_GROUP * (MAX_GROUPS + 1)):
+            group.put([n])
+        assert group.full and not landed
+        waiting = asyncio.create_task(group.room())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        moving.set()
+        await waiting
+        await group.flush()
+        group.close()
+
+    asyncio.run(main())
+    assert landed == [*range(MAX_GROUP * (MAX_GROUPS + 1))]

@@ -1,5 +1,6 @@
 """Cells that another run has of the same code are taken over, and not run again."""
 
+import os
 import resource
 import shutil
 import time
@@ -41,6 +42,15 @@ def test_a_new_folder_of_the_same_sweep_takes_all_over_to_equal_bytes(command, f
     shutil.rmtree(finished.folder)
     third = command("run", "small.yaml", "--run-folder", "runs/third")
     assert "reused from runs/again: 40 cells" in third.err
+
+
+def test_no_run_stays_open_that_was_taken_over(command, finished):
+    """Nor one from which nothing could be taken."""
+    for n, name in enumerate(("again", "third")):
+        told = command("run", "small.yaml", "--run-folder", f"runs/{name}", "--verify", f"{n}")
+        assert "reused from" in told.err
+    open_files = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.exists()]
+    assert not [each for each in open_files if each.startswith(str(Path("runs").resolve()))]
 
 
 def note(folder: Path, store: str) -> None:
@@ -214,7 +224,7 @@ def test_a_verified_cell_that_gives_something_else_stops_the_taking(command, fin
     assert replay.code == 1
     assert "0 of 40 outcomes are equal to the byte" in replay.err
     assert "first difference: cell " in replay.err and " recorded, " in replay.err
-    assert "the code of its row is what it was" in replay.err
+    assert "the code of its row is unchanged" in replay.err
 
 
 def test_a_replay_compares_what_was_said_with_the_record(command, finished):

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from oversight.engine.errors import UsageError
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.sweep.document import Document
-from oversight.engine.sweep.examples import problems_of, shots
+from oversight.engine.sweep.loading import problems_of, shots
 from oversight.engine.sweep.node import Node
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.jsonl import write_jsonl

@@ -21,6 +21,7 @@ from oversight.engine.run.run import Run
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import row_codes
 from oversight.engine.system.entry_points import registered
+from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.command_line import calls
 from tests.documents import shown
 from tests.run_folders import cut, outcomes
@@ -73,6 +74,25 @@ def test_the_words_and_the_length_of_ones_own_protocol_are_axes(examples):
     ours, judged = (row.protocol.judging() for row in (plain, changed))
     assert plain.protocol.rules().endswith("The advocate speaks 1 times.")
     assert ours and judged and judged.stance == "Trust no advocate." != ours.stance
+
+
+def test_words_that_a_protocol_brings_are_its_own_sweeps_alone(examples):
+    """The known truth: a sweep without it has the words that it had before, and no block of its."""
+    file, ours = examples / "steelman.yaml", default_prompts()
+    (row, *_) = open_sweep(file, ["protocols=[steelman.py:Steelman]"]).sweep.rows
+    assert "steelman.judge" in row.protocol.words and "steelman.judge" not in ours
+    (other, *_) = open_sweep(file, ["protocols=[debate]"]).sweep.rows
+    assert other.words == ours.digest != row.words
+    with pytest.raises(UsageError, match="no such section of prompts"):
+        open_sweep(file, ["protocols=[debate]", "prompts={steelman: {judge: Judge.}}"])
+
+
+def test_two_protocols_with_words_of_one_name_are_refused(examples):
+    copy = FILES["steelman.py"].replace("Decide which answer is right.", "Decide.")
+    (examples / "copy.py").write_text(copy)
+    both = "protocols=[steelman.py:Steelman, copy.py:Steelman]"
+    with pytest.raises(UsageError, match="there is a section 'steelman' already; take another"):
+        open_sweep(examples / "steelman.yaml", [both])
 
 
 def test_a_protocol_of_ones_own_takes_speeches_and_they_reach_the_judge(examples, command):

@@ -7,12 +7,10 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from oversight.engine.errors import UsageError
 from oversight.engine.run.loaded_sweep import load_sweep, open_sweep
 from oversight.engine.sweep.document import Document
-from oversight.engine.sweep.examples import shots
+from oversight.engine.sweep.loading import shots
 from oversight.engine.sweep.node import Node
 from oversight.engine.sweep.roles import agents, judges, protocols
 from oversight.engine.sweep.rows import report_rows
@@ -137,7 +135,6 @@ READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.usefixtures("our_prompts")
 @sessions(Path(__file__).with_name("refusals.md"))
 def test_what_is_wrong_is_told_with_its_place_its_value_and_the_mend(
     session, request, tmp_path, monkeypatch

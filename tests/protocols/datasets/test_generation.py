@@ -117,7 +117,7 @@ async def test_a_rating_beyond_the_scale_and_a_draft_that_is_no_form_are_dropped
 
 
 async def test_a_question_without_a_usable_draft_has_none_and_says_why():
-    with pytest.raises(Unreadable, match="comes to '48', which is no other number of the kind"):
+    with pytest.raises(Unreadable, match="comes to '48': not another number of the kind"):
         await written(Writer([48, 48]))
     with pytest.raises(Unreadable, match="no mistake was named"):
         await written(Writer([16], mistakes=[" "]))

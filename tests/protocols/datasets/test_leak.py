@@ -48,7 +48,7 @@ def test_true_answers_that_are_longer_are_caught():
     assert (rule.applicable, rule.accuracy, rule.chance) == (100, 1.0, 0.5)
     assert rule.leaks
     assert rule in gate.leaks
-    assert "'longest answer' 100% [92, 100] on 100 problems" in gate.line
+    assert "'longest answer' right in 100% [92, 100] on 100 problems" in gate.line
     assert "fine" not in gate.line
 
 
@@ -68,7 +68,7 @@ def test_answers_without_a_tell_pass():
 
     gate = leakage_check(made(100, answers, clusters=100))
     assert gate.leaks == ()
-    assert gate.line.startswith("leakage check passed: best content-blind rule ")
+    assert gate.line.startswith("no label leakage found; farthest from chance: ")
     assert gate.line.endswith(" of 100 problems; leaks under 14 points may be missed")
 
 

@@ -21,7 +21,7 @@ from oversight.protocols.mechanisms.baselines import OpenTrust, Propaganda
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.mechanisms.double_consultancy import DoubleConsultancy
 from oversight.protocols.prompts.parse import read_rules
-from oversight.protocols.prompts.prompt_set import PromptSet, check, default_prompts, placeholders
+from oversight.protocols.prompts.prompt_set import PromptSet, default_prompts
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.prompts.words import Words
 from oversight.protocols.protocol import Protocol
@@ -55,7 +55,7 @@ Spoken: TypeAlias = tuple[Protocol, list[Call]]
 
 def test_every_block_of_the_default_set_keeps_its_own_rules():
     for block, text in DEFAULT.blocks:
-        check(block, text)
+        DEFAULT.check(block, text)
 
 
 def test_judge_and_speakers_read_the_same_rules(spoken):
@@ -70,7 +70,7 @@ def test_judge_and_speakers_read_the_same_rules(spoken):
 
 
 def test_no_placeholder_is_left_for_a_reader(spoken):
-    known = {each for block, _ in DEFAULT.blocks for each in placeholders(block)}
+    known = {each for block, _ in DEFAULT.blocks for each in DEFAULT.placeholders(block)}
     for call in spoken[1]:
         for message in call.messages:
             assert not known & set(re.findall(r"\{([a-z_]+)\}", message.text))

@@ -11,12 +11,11 @@ from ....models.accounting.budget import dollars
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.as_left import store_noted
-from ....run.batch_terms import BatchTerms
 from ....run.execution import execute
 from ....run.loaded_sweep import open_run
 from ....run.manifest import read_manifest
 from ....run.run import Run
-from ....run.settings import RunSettings
+from ....run.settings import BatchTerms, RunSettings
 from ....run.stores import store_name
 from ....system.flags import flag
 from ....views.cli.faults import halt_code

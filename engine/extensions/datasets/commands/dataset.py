@@ -52,9 +52,9 @@ def check(
 
     A data set is read from where `oversight dataset fetch` puts it, unless --set says otherwise.
 
-    A rule of form never reads the question: it picks the longest answer, or the one with the most
-    numbers. Where its picks are off chance by more than luck and by 3 points or more, a judge
-    could do the same, and exit code 1 says so.
+    A content-blind rule never reads the question: it picks the longest answer, or the one with the
+    most numbers. If its picks are significantly off chance, and by 3 points or more, a judge could
+    do the same: the data set leaks, and the exit code is 1.
     """
     made = _loader(spec, settings)
     with missing_file_hint(spec):
@@ -170,8 +170,8 @@ def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
             return loader(spec, document.value)
         if Path(spec).suffix in (".yaml", ".yml"):
             raise UsageError(
-                f"{spec}: a sweep file, and no data set\n"
-                f"  what the leakage check finds in its problems: oversight plan {spec}"
+                f"{spec}: a sweep file, not a data set\n"
+                f"  to check its problems: oversight plan {spec}"
             )
         if Path(spec).exists():
             return loader("file", {"path": spec} | document.value)
@@ -179,7 +179,7 @@ def _loader(spec: str, settings: tuple[str, ...]) -> Loader:
         raise UsageError(f"{exc}\n  a setting is given as --set NAME=VALUE") from exc
     meant = f"\n  a bundled one: bundled --set name={spec}" if spec in BUNDLED else ""
     raise UsageError(
-        f"{spec}: no such file, and no loader is called so; there are: {', '.join(LOADERS)}{meant}"
+        f"{spec}: neither a file nor a data set; data sets: {', '.join(LOADERS)}{meant}"
     )
 
 

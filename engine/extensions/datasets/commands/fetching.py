@@ -29,8 +29,8 @@ def fetch_all(name: str, folder: Path, pins: Sequence[str], mirror: str | None) 
     wanted = _wanted(name)
     if wanted.accept:
         raise DownloadError(
-            f"{name} is handed out to those who agree to its terms, and so not fetched from here: "
-            f"accept them at {wanted.accept}, download the file there, and read it with\n"
+            f"{name} has terms to be accepted: accept them at {wanted.accept}, download the file "
+            "there, and read it with\n"
             f"  problems: {{{wanted.loader.format(folder=folder)}}}"
         )
     files = _pinned(name, wanted.files, pins)
@@ -85,8 +85,6 @@ def _pinned(name: str, files: Sequence[Original], pins: Sequence[str]) -> list[O
             raise UsageError(f"--sha256 {pin}: write it as FILE=HEX, with 64 hex digits")
         file = match[1] or (names[0] if len(names) == 1 else "")
         if file not in names:
-            raise UsageError(
-                f"--sha256 {pin}: say of which file of {name} it is: {', '.join(names)}"
-            )
+            raise UsageError(f"--sha256 {pin}: name the file of {name}: {', '.join(names)}")
         given[file] = match[2].lower()
     return [replace(file, sha256=given.get(file.name, file.sha256)) for file in files]

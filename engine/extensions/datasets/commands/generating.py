@@ -58,7 +58,7 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
         raise UsageError(f"-o {output}: that is the file of the questions; name another")
     generation.require_abilities()
     if generation.model.startswith(PREFIX):
-        say(f"{generation.model} is simulated: what it writes is made up, to try this out only")
+        say(f"{generation.model} is simulated: its answers are made up, for a trial only")
     models = Models(Document.parse("", "generate"), {}, {}, (), environment(Path()), StopToken())
     caps = asks.price_list, asks.max_cost, asks.max_tokens
     models.prepare([(generation.model, "--model")], RunPolicy.capped(*caps, sum_usage([])))

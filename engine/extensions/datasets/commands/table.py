@@ -8,7 +8,7 @@ from .....protocols.errors import DatasetError
 from ....display.quantity import counted
 from ....display.table import Table, as_text
 
-LEAKING = "the form of an answer gives the label away"
+LEAKING = "label leakage"
 TELLS = (5, 10, 15)
 """Leaks, in percentage points off chance, for which the power of the gate is printed."""
 LISTED = 5
@@ -41,12 +41,12 @@ def _row(rule: RuleAccuracy) -> tuple[str, ...]:
 
 def _idle(gate: LeakageCheck) -> Iterator[str]:
     if idle := [rule.rule for rule in gate.rules if not rule.applicable]:
-        yield f"tell no answers apart here: {', '.join(idle)}"
+        yield f"not applicable: {', '.join(idle)}"
 
 
 def _notes(held: Inventory) -> Iterator[str]:
-    yield "n: problems whose answers the rule tells apart; elsewhere it has the luck of a draw."
-    yield f"leaks: off chance by more than luck, all rules together, and by {MATERIAL:.0%} or more."
+    yield "n: problems whose answers the rule distinguishes; all others are scored as chance."
+    yield f"leaks: significantly off chance (all rules together), by {MATERIAL:.0%} or more."
     answers = ", ".join(f"{problems:,} of {count} answers" for count, problems in held.answers)
     yield f"problems: {held.problems:,} ({answers})"
     yield "best answer: " + ", ".join(f"{label} {count:,}" for label, count in held.best)

@@ -13,7 +13,7 @@ from ....extensions.pack.verifying import verify
 from ....providers.keys import environment
 from ....run.listing import RUNS
 from ....run.reader import RunReader
-from ....run.recorded import REPLIES, recorded
+from ....run.stores import REPLIES, recorded
 from ....system.flags import argument, flag
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.flags import as_command

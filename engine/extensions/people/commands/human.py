@@ -1,25 +1,27 @@
 """`oversight human`: people in the seats of a sweep, or as judges of finished transcripts."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import closing
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
 from .....cache.call import Ask
 from ....display.quantity import counted
 from ....errors import UsageError
-from ....extensions.people.desk import DeskSettings
-from ....extensions.people.journal import PERSONS
 from ....run.listing import Parts, is_run
 from ....run.loaded_sweep import LoadedSweep, open_run
+from ....run.lock import holder, locked, take_lock
 from ....run.lookup import cells_with_verdict
 from ....run.order import Deferred
 from ....run.replay import replay_cache
 from ....run.settings import FolderSettings, RunSettings
 from ....sweep.sweepfile import SweepFile, read_sweep_file
+from ....system.files import read_bounded, replace_file
 from ....system.flags import argument, flag
 from ....views.api.prepared import run_settings
 from ....views.cli.beside import ask_beside, store_of
@@ -28,9 +30,23 @@ from ....views.cli.exit_codes import ExitCode
 from ....views.cli.faults import halt_code
 from ....views.cli.group import NamedGroup
 from ....views.cli.naming import run_named
-from ....views.cli.options import HOST, JSON, LIMIT, OWN_SWEEP, RUN, SEED, SET, port
+from ....views.cli.options import (
+    FILE,
+    HOST,
+    JSON,
+    LIMIT,
+    OWN_SWEEP,
+    RUN,
+    SEED,
+    SET,
+    output,
+    port,
+)
 from ....views.cli.output import say, show, show_json, typed, width
-from .human_study import CONSENT, URL, consent_text, delete_from_run, export, withdraw
+from ..desk import DeskSettings
+from ..history import Roster
+from ..journal import PERSONS, RaterJournal
+from ..panel import PERSON, panels_of, read_raters
 
 PORT = 7721
 PANEL = "raters"
@@ -39,8 +55,45 @@ PANEL = "raters"
 MOST_RATERS = 500
 """Of a panel: the page of each who waits holds a connection open, and a server has 512."""
 
+WATCHED = 2.0
+"""Seconds between two looks of `status --watch`."""
+
 MOST_LANES = 5_000
 """Cells in progress at once. With few of them, raters would run out of tasks to choose from."""
+
+
+def public_url(given: str) -> str:
+    """An origin, without a path: the pages lie at its root."""
+    parts = urlsplit(given)
+    if given and (parts.scheme not in ("http", "https") or not parts.netloc):
+        raise ValueError(f"{given!r} is no address; write it as https://study.example.org")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError(
+            f"{given!r} has more than a host; have the proxy serve the pages at the root of one, "
+            f"as {parts.scheme}://{parts.netloc}"
+        )
+    return f"{parts.scheme}://{parts.netloc}" if given else ""
+
+
+URL = flag(
+    "Address under which raters open the pages, as https://study.example.org, where a proxy or a "
+    "tunnel stands before them.",
+    default="",
+    metavar="URL",
+    read=public_url,
+    rare=True,
+)
+CONSENT = flag("File with the text that raters agree to before they begin.", type=FILE)
+MAX_TEXT = 200_000
+"""Bytes of that text at most."""
+
+
+def consent_text(file: Path) -> str:
+    """UsageError for a file that is no text."""
+    try:
+        return read_bounded(file, MAX_TEXT).decode()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise UsageError(f"{file}: cannot be read as UTF-8 text: {exc}") from exc
 
 
 @click.group(cls=NamedGroup)
@@ -141,14 +194,11 @@ def _run_with_persons(
     settings: RunSettings,
     seating: Seating,
 ) -> int:
-    from ....extensions.people.panel import panels_of
-    from ....extensions.people.session import SeatedPersons
     from ....run.loaded_sweep import load_sweep
-    from ....run.lock import take_lock
     from ....run.observer import Observer
     from ....run.run import Run
     from ....views.cli.terminal import Presentation, run_in_terminal
-    from ..pages.rater_pages import RaterPages, seated_desk
+    from ..session import RaterPages, SeatedPersons, seated_desk
 
     loaded = load_sweep(file)
     panels = panels_of(loaded.sweep.models)
@@ -187,17 +237,15 @@ def _judged_by_persons(
     store: str | None,
     seating: Seating,
 ) -> int:
-    from ....extensions.people.judging import (
+    from ..judging import (
         JudgedCase,
         ask_persons,
         judged_cases,
         raters_needed,
         tasks_of,
     )
-    from ....extensions.people.panel import PERSON
-    from ....extensions.people.plan import write_plan
-    from ....run.lock import locked
-    from ..pages.rater_pages import RaterPages, seated_desk
+    from ..plan import write_plan
+    from ..session import RaterPages, seated_desk
 
     cells = cells_with_verdict(opened.sweep, run, parts, problems)
     model = f"{PERSON}{PANEL}"
@@ -255,17 +303,86 @@ def _judged_by_persons(
 
 
 @command.adds()
-def status(run: Path = RUN, as_json: bool = JSON) -> None:
-    """Print how far each rater of RUN is."""
-    from ....extensions.people.rater_tables import standings_finding
-    from ....extensions.people.raters import rater_standings
+def status(
+    run: Path = RUN,
+    watch: bool = flag("Print it again every two seconds while RUN is served.", default=False),
+    as_json: bool = JSON,
+) -> None:
+    """Print the progress of each rater of RUN."""
+    from ..raters import rater_standings, standings_finding
 
-    found = rater_standings(run)
-    if as_json:
-        show_json(found)
-    else:
-        show(standings_finding(found).text("text", width()))
+    while True:
+        found = rater_standings(run)
+        if as_json:
+            show_json(found)
+        else:
+            show(standings_finding(found).text("text", width()))
+        if not (watch and (holder(run / PERSONS) or holder(run))):
+            return
+        time.sleep(WATCHED)
+        click.clear()
 
 
-for each in (export, withdraw):
-    command.add_command(each)
+def delete_from_run(run: Path) -> None:
+    """Delete what raters took back from record, outcomes and store, and say how much."""
+    from ..results import delete_withdrawn
+
+    gone = delete_withdrawn(run)
+    if gone.cells or gone.replies:
+        say(
+            f"deleted: {counted(gone.replies, 'stored reply', 'stored replies')}, and the "
+            f"outcomes of {counted(gone.cells, 'cell')} that rested on them"
+        )
+
+
+@command.adds()
+def export(run: Path = RUN, output: Path = output()) -> None:
+    """Write the judgements of the raters of RUN, for `oversight measure judgements`.
+
+    A line is one rater's judgement of one transcript: problem, values of its answers, the row as
+    setting, the world, and the belief before, where it was asked for. Raters have pseudonyms made
+    for this run alone; whoever withdrew is left out.
+    """
+    from ..results import judgements
+
+    lines = list(judgements(run))
+    replace_file(output, lines)
+    say(f"{counted(len(lines), 'judgement')} in {output}")
+    say(f"score them: oversight measure judgements {output}")
+
+
+def _seat(run: Path, rater: str) -> str:
+    names = [each.name for each in read_raters(run / PERSONS)]
+    if rater not in names:
+        raise UsageError(f"{run}: there is no rater {rater!r}; there are {', '.join(names)}")
+    return rater
+
+
+@contextmanager
+def _roster(run: Path) -> Iterator[Roster]:
+    """The raters of a run that nobody serves. RunFolderError where somebody does, by name."""
+    folder = run / PERSONS
+    if not folder.is_dir():
+        raise UsageError(f"{run}: nobody was asked about it: oversight human serve {run}")
+    with locked(folder):
+        yield Roster(read_raters(folder), RaterJournal(run))
+
+
+@command.adds()
+def withdraw(
+    run: Path = RUN,
+    rater: str = argument(),
+    erase: bool = flag("Also delete what they answered.", default=False),
+) -> None:
+    """Remove RATER of RUN: from agreement, pages and exports.
+
+    What they answered stays answered: nobody else is asked it. With --erase it is deleted, and
+    others are asked instead: from the journal, the record, the outcomes that rest on it and the
+    store that RUN was made with; packs made later hold none of it. While RUN is served, raters
+    leave by a link on their first page; record, outcomes and store follow when it ends.
+    """
+    with _roster(run) as roster:
+        asyncio.run(roster.withdraw(_seat(run, rater), erase=erase))
+        if erase:
+            delete_from_run(run)
+    say(f"{rater} is withdrawn{', and what they answered is deleted' if erase else ''}")

@@ -15,7 +15,7 @@ from ....analysis.judged import TABLE
 from ....analysis.rows import RunRows, read_rows
 from ....display.quantity import counted, duration, short
 from ....display.table import Table, as_text
-from ....errors import RunFolderError
+from ....errors import RunFolderError, UsageError
 from ....extensions.planning.estimate import Cost, ModelPlan, Pace, Plan, plan_sweep
 from ....extensions.planning.power import Power, power_finding, power_plan
 from ....extensions.planning.reasoning import cramped
@@ -26,6 +26,7 @@ from ....models.accounting.prices import listed, load_prices
 from ....models.router import RunPolicy
 from ....providers.catalogue import provider_of
 from ....providers.simulated import PREFIX
+from ....run.dry_run import require_abilities
 from ....run.loaded_sweep import open_sweep
 from ....run.stores import open_for_reading, store_name
 from ....system.flags import argument, flag
@@ -34,7 +35,7 @@ from ....views.cli.flags import as_command
 from ....views.cli.naming import run_named, runs_of
 from ....views.cli.options import BATCH, JSON, LIMIT, PRICES, PROTOCOL, SCORE, SET, STORE, SWEEP
 from ....views.cli.output import show, show_json, width
-from ..printed_prompts import show_prompts
+from ..prompts import show_prompts
 
 PLAN_HEAD = (
     "model",
@@ -74,7 +75,7 @@ def command(
         metavar="RUN",
     ),
     with_sharing: bool = flag(
-        "Which calls each row shares with the others, and which rows share none.",
+        "How many calls each row shares with the others.",
         name="--sharing",
         default=False,
     ),
@@ -145,9 +146,12 @@ def command(
         show(power_finding(needs).text("text", width()))
     if shared is not None:
         show(f"\n{as_text(_sharing_table(shared))}")
-        show("\n".join(_strangers(shared)))
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
+    try:
+        asyncio.run(require_abilities(opened.sweep, opened.models.simulated, opened.models.reach))
+    except UsageError as exc:
+        ending.append(f"run refuses: {exc}")
     notes = (*_notes(sweep, plan, ending, timed), *cramped(opened.sweep), *opened.file.notes)
     show("\n".join(notes))
 
@@ -205,20 +209,6 @@ def _sharing_table(shared: Sharing) -> Table:
     return Table("calls per problem", SHARING_HEAD, tuple(rows), 1)
 
 
-def _strangers(shared: Sharing) -> list[str]:
-    """The rows that one would expect to share calls, and that share none."""
-    if not shared.strangers:
-        return ["all rows of one mechanism, by the same agent and judge, share calls"]
-    return [
-        "rows of one mechanism, by the same agent and judge, that share no call (docs/protocols.md "
-        "says which settings must differ):",
-        *(
-            f"  {each.one} | {each.other} ({counted(each.pairs, 'pair')} of rows)"
-            for each in shared.strangers
-        ),
-    ]
-
-
 def _row(model: ModelPlan) -> tuple[str, ...]:
     return (
         model.model,
@@ -248,7 +238,9 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
     if plan.learnt:
         notes.append(f"learnt from {plan.learnt:,} stored replies of this sweep")
     else:
-        notes.append("no reply of this sweep is stored: lengths are guessed; run a few first")
+        notes.append(
+            "no reply of this sweep is stored, so lengths are guessed: run a few problems first"
+        )
     for model in plan.models:
         if model.cached_tokens:
             notes.append(
@@ -266,8 +258,8 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
             f"{hours}, and {longest} at most{much if lives else ''}"
         )
     notes.append(
-        f"up to {counted(plan.max_cells, 'cell')} at once (max_cells); the longest asks "
-        f"{counted(plan.chain, 'call')} one after another: {plan.longest}"
+        f"up to {counted(plan.max_cells, 'cell')} at once (max_cells); the longest cell "
+        f"makes {counted(plan.chain, 'call')} in sequence: {plan.longest}"
     )
     if (timing := plan.timing) is not None:
         notes.append(
@@ -277,8 +269,8 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
     unpriced = [model.model for model in plan.models if model.cost is None]
     if unpriced:
         notes.append(
-            f"no price is known of {', '.join(unpriced)}: take over a list that has it, with "
-            "oversight doctor --update-prices, or give a file with --prices"
+            f"no price is known for {', '.join(unpriced)}: load a price list with oversight doctor "
+            "--update-prices FILE|URL, or name a file with --prices"
         )
     if any(model.waits and model.pace is None for model in plan.models):
         notes.append(

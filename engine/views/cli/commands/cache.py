@@ -27,8 +27,7 @@ from .....cache.store import MemoryStore, Reader
 from ....display.quantity import counted
 from ....providers.prompt_cache import shared_beginning
 from ....run.reader import RunReader
-from ....run.recorded import recorded
-from ....run.stores import open_for_reading, open_store, store_name
+from ....run.stores import open_for_reading, open_store, recorded, store_name
 from ....system.files import sync_folder
 from ....system.flags import argument, flag
 from ....system.settings import store_path

@@ -11,10 +11,10 @@ from ....run.loaded_sweep import open_run
 from ....run.manifest import read_manifest
 from ....run.outcome import OutcomeRecord
 from ....run.reader import RunReader
-from ....run.recorded import recorded
 from ....run.replay import difference, difference_in_what_was_said, replay_cells
 from ....run.scheduler import CellOutcome
 from ....run.sources import origins
+from ....run.stores import recorded
 from ....sweep.code import row_codes
 from ....sweep.sweep import Cell, Sweep
 from ....system.flags import argument, flag
@@ -128,6 +128,6 @@ def _tell_code(run: Path, sweep: Sweep, cell: Cell) -> None:
         say(
             "the run went on with other code in between (--adopt-code)"
             if several
-            else "the code of its row is what it was: a reply was replaced, or its code takes "
-            "chance, time or files from elsewhere"
+            else "the code of its row is unchanged: a reply was replaced, or its code reads "
+            "chance, time or files"
         )

@@ -88,7 +88,7 @@ def command(
         say(note)
     if is_run(sweep.parent):
         say(f"{sweep} belongs to a run: replies that your store lacks are paid for again")
-        say(f"where they are stored: oversight cache export {sweep.parent}")
-        say("then here: oversight cache import")
+        say(f"to export them where they are stored: oversight cache export {sweep.parent}")
+        say("to add them to your store: oversight cache import FILE")
     shown = Presentation(typed(), format, settings.score, settings.grace)
     raise SystemExit(run_in_terminal(loaded, options, shown))

@@ -13,7 +13,7 @@ from ....models.accounting.ledger_file import read_ledger
 from ....run.listing import RUNS, RunSummary, is_run, summaries, summarize
 from ....run.lock import holder
 from ....run.manifest import read_manifest
-from ....run.progress_file import read_progress
+from ....run.notes import read_progress
 from ....system.flags import argument, flag
 from ..exit_codes import ExitCode
 from ..flags import as_command

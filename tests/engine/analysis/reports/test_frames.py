@@ -20,12 +20,12 @@ from oversight.engine.models.accounting.prices import listed
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.errors import RunDamaged
-from oversight.engine.run.recorded import recorded
+from oversight.engine.run.stores import recorded
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.side_check import SideCheck
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms.baselines import NaiveJudge, Propaganda
+from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust, Propaganda
 from tests.command_line import Command
 from tests.disks import disk
 from tests.engine.kept_runs import Kept, muddled
@@ -158,7 +158,7 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     judge = StatedJudge("sim/judge")
     agent = SideCheck(BestOf(2, Agent("sim/strong"), judge), judge)
     report = oversight.run(
-        [NaiveJudge(judge), Propaganda(judge, agent)],
+        [NaiveJudge(judge), Propaganda(judge, agent), OpenTrust(judge, Agent("sim/strong"))],
         shipments(3),
         store=tmp_path / "store",
         folder=tmp_path / "run",
@@ -166,11 +166,13 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     )
     frames = report.frames()
     assert list(frames) == list(TABLES)
-    assert frames["cells"].num_rows == 12 and frames["rows"].num_rows == 2
+    assert frames["cells"].num_rows == 18 and frames["rows"].num_rows == 3
+    measures = frames["cells"].column("measures").to_pylist()
+    assert {key for each in measures if each for key in json.loads(each)} == {"chose"}
     assert frames["rows"].column("asd").to_pylist() == pytest.approx(
         [row.asd.value for row in report.results.rows if row.asd]
     )
-    assert frames["rows"].column("best_of").to_pylist() == [None, 2]
+    assert frames["rows"].column("best_of").to_pylist() == [None, 2, 1]
     assert frames["turns"].num_rows == 6
     about = frames["cells"].schema.metadata
     assert about[b"identity"] == report.reader.manifest.identity.encode()

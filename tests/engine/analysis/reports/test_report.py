@@ -89,7 +89,7 @@ def test_the_report_reads_as_a_table_below_what_sums_it_up() -> None:
         "failed cells: 1 failed by the server (12% of all)",
         "Brackets: 95% CI",
         "!: failed or doubtful worlds could turn the sign of 1 lift.",
-        "bounds: what failed or doubtful worlds could change of the ASD",
+        "bounds on the ASD from failed and doubtful worlds",
         "+0.15 +1.15",
     ):
         assert note in text, note
@@ -248,7 +248,7 @@ def test_rows_are_kept_by_name_with_the_lift_over_their_naive_judge() -> None:
     assert line.lift is not None
     with pytest.raises(UsageError, match="no row has it; there are naive judge, propaganda"):
         rows_where(FOUND, ["protocol=debate"], range(2))
-    with pytest.raises(UsageError, match="write NAME=VALUE"):
+    with pytest.raises(UsageError, match="write valid, or NAME=VALUE"):
         rows_where(FOUND, ["valid"], range(2))
 
 

@@ -6,6 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from oversight.engine.analysis.differences import difference_bounds
 from oversight.engine.analysis.scoring import inference
 from oversight.engine.analysis.scoring.agreement import shrunk
 from oversight.engine.analysis.scoring.asd import bounded, scored
@@ -78,6 +79,15 @@ def test_between_two_bounds_the_interval_has_its_level_by_the_larger_error() -> 
     c = -found[0] / 0.1
     assert phi(c + 0.1 / 0.2) - phi(-c) == pytest.approx(0.95, abs=1e-6)
     assert found[1] == pytest.approx(0.1 + 0.2 * c)
+
+
+def test_a_difference_is_bounded_by_the_worlds_in_doubt_of_both_rows() -> None:
+    values = RNG.normal(size=12)
+    sure, least, most = (row(values + far * (np.arange(12) < 3)) for far in (0.0, -0.4, 0.6))
+    ((found),) = difference_bounds([(least, most), (sure, sure)], [(0, 1)])
+    assert (found.n, found.low, found.high) == pytest.approx((12, -0.1, 0.15))
+    low, high = found.interval or (0, 0)
+    assert low < -0.1 < 0.15 < high < 0.5
 
 
 def test_the_ends_of_what_is_recovered_are_where_t_just_excludes_them() -> None:

@@ -57,6 +57,16 @@ def test_a_contrast_says_what_the_paired_differences_say() -> None:
     assert found.estimate.n == 100
 
 
+@pytest.mark.parametrize("one", [(1, 1, 1, 1, 1, 1), (1, 1, 1, 1, 1, 0), (1, 1, 0, 1, 0, 0)])
+def test_p_of_a_contrast_inverts_its_interval_at_the_ends_too(one: tuple[int, ...]) -> None:
+    """Always right against always wrong goes by the exact bound; all others by t or its guard."""
+    first, second = sample(np.array(one, float), end=1), sample(-np.array(one, float), end=1)
+    (found,) = contrasts({"a": first, "b": second})
+    assert found.p == pytest.approx(found.estimate.p())
+    low, high = found.estimate.at(1 - found.p) or (1, 1)
+    assert min(abs(low), abs(high)) == pytest.approx(0, abs=1e-6)
+
+
 def test_a_contrast_is_over_the_questions_that_its_rows_share() -> None:
     all_of = rows(3, 4)
     half = of_questions(all_of["r0"].questions[:50], all_of["r0"].values[:50], ends=(-9, 9))

@@ -10,8 +10,8 @@ from oversight.engine.errors import RunFolderError
 from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches.journal import BatchJournal, Submission
 from oversight.engine.models.accounting.ledger import sum_usage
-from oversight.engine.run.batch_terms import FOLDER
 from oversight.engine.run.events import EVENTS, add_event, read_events
+from oversight.engine.run.settings import FOLDER
 
 A, B = "a1" * 8, "b2" * 8
 FIRST = Submission(A, "openai/gpt-4o", 3, 100.0, 30.0, 0.5)

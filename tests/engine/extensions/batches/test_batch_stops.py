@@ -25,13 +25,22 @@ from oversight.engine.errors import (
     RunFolderError,
     StoreFailed,
 )
+from oversight.engine.extensions.batches import dispatch, results, retrying
 from oversight.engine.extensions.batches import journal as batch_journal
-from oversight.engine.extensions.batches import results, retrying
 from oversight.engine.extensions.mock import rehearsed
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
-from oversight.engine.run.batch_terms import BatchTerms
-from tests.batches import BATCHED, DEPTH, MODELS, NO_WAIT, BatchBench, end_batches, stopped_once_out
+from oversight.engine.run.settings import BatchTerms
+from tests.batches import (
+    BATCHED,
+    DEPTH,
+    MODELS,
+    NO_WAIT,
+    WAIT,
+    BatchBench,
+    end_batches,
+    stopped_once_out,
+)
 from tests.desk import Desk
 
 pytestmark = pytest.mark.wire
@@ -117,6 +126,35 @@ async def test_a_batch_that_was_made_though_the_answer_was_lost_is_found(bench):
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)
     assert seen["lines_twice"] == 0
+
+
+@pytest.mark.parametrize("ahead", [0.0, 7_200.0])
+async def test_a_batch_that_is_listed_late_is_a_liability_until_it_is_found(bench, ahead):
+    """By the vendor's clock, which may be hours ahead: it is neither asked again nor cancelled."""
+    live = await bench.live()
+    async with bench.server(deaf=1.0, delay=60.0, unlisted=3600.0, ahead=ahead) as server:
+        went = await bench.run(server, terms=NO_WAIT)
+        assert isinstance(went.halt, BatchesOut)
+        owed = server.counts()["lines"]
+        assert went.account.count("ambiguous") == went.account.sent == owed
+        assert went.account.doubtful > 0
+        again = await bench.run(server, terms=replace(NO_WAIT, patience=0.0))
+        assert isinstance(again.halt, BatchesOut) and server.counts()["lines"] == owed
+        server.desk.profile = BatchProfile(ahead=ahead)
+        end_batches(server)
+        went = await bench.run(server)
+        seen = server.counts()
+    assert (went.halt, went.bytes) == (None, live.bytes)
+    assert (seen["lines_twice"], went.account.doubtful) == (0, 0)
+
+
+async def test_results_that_stay_short_stop_the_run_and_nothing_is_asked_again(bench, monkeypatch):
+    monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.0)
+    async with bench.server(missing=0.4) as server:
+        went = await bench.run(server, terms=WAIT)
+        seen = server.counts()
+    assert "Downloading again brought no more" in str(went.halt)
+    assert seen["lines_missing"] > 0 == seen["lines_twice"]
 
 
 async def test_a_batch_whose_id_was_never_noted_is_found_again_and_not_paid_twice(

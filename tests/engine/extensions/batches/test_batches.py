@@ -26,9 +26,9 @@ from oversight.engine.models.accounting.ledger import sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Models, RunPolicy
-from oversight.engine.run.batch_terms import BatchTerms
 from oversight.engine.run.batching import BatchedWork
 from oversight.engine.run.order import Deferred
+from oversight.engine.run.settings import BatchTerms
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
 from oversight.protocols.datasets.generation import Generator
@@ -38,6 +38,7 @@ from tests.batches import BATCHED, DEPTH, MODELS, SWEEP, WAIT, BatchBench, lines
 from tests.desk import Desk
 
 pytestmark = pytest.mark.wire
+SPOILED = ("cut", "empty", "html", "error", "no_file")
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,9 @@ pytestmark = pytest.mark.wire
         ({"expires": 0.5}, WAIT),
         ({"unmade": 0.4, "flaky": 0.2}, replace(BATCHED, max_lines=5)),
         ({"enqueued": 2_500, "delay": 0.1}, BATCHED),
+        *(({"spoiled": how, "downloads": 2}, BATCHED) for how in SPOILED),
+        ({"stale": 3, "delay": 0.05}, replace(BATCHED, max_lines=4)),
+        ({"denied": 3, "delay": 0.05}, replace(BATCHED, max_lines=4)),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, dict) else "",
 )

@@ -230,7 +230,7 @@ def test_ctrl_c_leaves_batches_at_the_vendors_and_the_same_command_takes_them(de
         out = counts(url)["lines"]
         assert sitting.returncode == 130, told
         assert f"left there: 3 batches of {out} calls\n" in told
-        assert "· go on with: oversight run sweep.yaml" in told
+        assert "· resume with: oversight run sweep.yaml" in told
         assert desk.status()["awaited"] == f"3 batches of {out} calls"
         early = desk.sit_here("--batch", "--no-wait")
         done = desk.sit_here("--batch")

@@ -310,7 +310,6 @@ def test_what_every_seat_reads_can_be_looked_at(tmp_path):
     assert told["prompts"] == sweep(GRID).prompts
 
 
-@pytest.mark.usefixtures("our_prompts")
 def test_the_page_of_prompts_is_what_seats_read_now():
     assert PAGE.read_text() == prompt_page(), "run: make docs"
 

@@ -215,7 +215,7 @@ def test_what_was_said_is_judged_again_beside_its_own_judges(study, place, comma
     averages = {(each["protocol"], each["judge"]): each for each in groups["groups"]}
     alone = averages["recorded human consultancy", "published live"]
     assert (alone["lift"], alone["asd"]) == (consultancy["lift"], consultancy["asd"])
-    plotted = command("plot", "run", "--kind", "lift", "--data", "-").out.splitlines()
+    plotted = command("export", "plot", "run", "--kind", "lift", "--data", "-").out.splitlines()
     its = ("human consultancy", "published live")
     (drawn,) = [line.split(",") for line in plotted if all(word in line for word in its)]
     assert float(drawn[4]) == pytest.approx(lifts[1])

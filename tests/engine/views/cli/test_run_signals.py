@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from oversight.engine.run.progress_file import read_progress
+from oversight.engine.run.notes import read_progress
 from tests.command_line import Command, environment, oversight, running
 from tests.run_folders import len_of, only_run, outcomes, written
 
@@ -71,7 +71,7 @@ def test_what_is_in_flight_at_the_end_of_the_grace_period_is_given_up(stuck: Pat
     assert stopped.code == 128 + signal.SIGUSR1
     assert "given up after 0.5 s" in stopped.err
     assert re.search(r"0\.5 s are over: \d+ calls in flight given up", stopped.err)
-    assert "go on with: oversight run stuck.yaml" in stopped.err
+    assert "resume with: oversight run stuck.yaml" in stopped.err
 
 
 def test_hangups_do_not_abandon_what_is_in_flight_however_many(stuck: Path) -> None:

@@ -1,6 +1,5 @@
 """The raters' pages: a rater's current task, and the handling of answers."""
 
-import asyncio
 import hashlib
 import hmac
 import logging
@@ -10,14 +9,14 @@ from collections.abc import Iterable, Mapping
 
 from aiohttp import web
 
-from ....errors import EngineError
-from ....views.pages.addresses import AtDesk
-from ....views.pages.environment import page
-from ....views.pages.guard import TOKEN, AccessRules
-from ....views.pages.serving import Server, html
-from ..desk import Desk, NotReady, NotTheirs
-from ..panel import Rater
-from ..task import CONFIRMED, DoubtfulPercentage
+from ...errors import EngineError
+from ...views.pages.environment import page
+from ...views.pages.guard import TOKEN, AccessRules
+from ...views.pages.routes import AtDesk
+from ...views.pages.serving import Server, html
+from .desk import Desk, NotReady, NotTheirs
+from .panel import Rater
+from .task import CONFIRMED, DoubtfulPercentage
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +54,8 @@ class RaterServer(Server):
         )
         super().__init__(access)
         self.desk = desk
-        self._here: set[str] = set()
-        """Raters whose page does not show the end yet."""
+        self.visited = False
+        """Whether any rater came."""
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -82,16 +81,6 @@ class RaterServer(Server):
         await self.desk.roster.withdraw(self._rater(request).name, erase=form.get("erase") == "1")
         return web.Response(status=303, headers={"Location": "/"})
 
-    async def tell_the_end(self, most: float) -> None:
-        """Return when the page of everyone who came shows the end, or after `most` seconds."""
-        self.desk.finish()
-        try:
-            async with asyncio.timeout(most):
-                while self._here:
-                    await self.desk.news(most)
-        except TimeoutError:
-            return
-
     def _rater(self, request: web.Request) -> Rater:
         known = request[TOKEN].encode()
         return next(
@@ -115,7 +104,7 @@ class RaterServer(Server):
     ) -> web.Response:
         """The page of a rater's current task. fault: why the last answer was not accepted."""
         desk = self.desk
-        self._here.add(rater.name)
+        self.visited = True
         known = desk.history.of[rater.name]
         if not (known.consented or known.withdrawn):
             return html(rater_page("welcome", "Before you begin", how=desk.settings))
@@ -125,7 +114,6 @@ class RaterServer(Server):
             return _unsaved(rater, unwritten)
         progress = desk.progress(rater)
         if offer is None and desk.finished(rater):
-            self._here.discard(rater.name)
             if desk.over:
                 desk.finish()
             gone = desk.history.of[rater.name].withdrawn

@@ -1,14 +1,71 @@
-"""Records the store's reply count in the manifest: a later start can detect lost replies."""
+"""What a run notes of itself while it goes on: its state, for other processes, and how many replies
+its store has, so that a later start detects lost ones."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
 
 from ...cache.errors import StoreError
 from ...cache.store import Store
+from ..display.progress import Snapshot
 from ..errors import RunFolderError, StoreFailed
 from ..stop import StopToken
+from .observer import Observer
+from .record.database import RunDatabase
+from .record.tables import RunTables
 from .run_folder import RunFolder
+
+WRITE_EVERY = 1.0
+"""Seconds."""
+
+
+class ProgressNotes(Observer):
+    """Writes the state of a run down, once a second.
+
+    A write that fails is skipped: nothing is lost, and the ledger stops a run whose folder cannot
+    be written.
+    """
+
+    def __init__(self, database: RunDatabase) -> None:
+        self._database = database
+
+    @asynccontextmanager
+    async def watching(self, snapshot: Callable[[], Snapshot]) -> AsyncIterator[None]:
+        noting = asyncio.create_task(self._note_on(snapshot))
+        try:
+            yield
+        finally:
+            noting.cancel()
+            await asyncio.wait([noting])
+            self._note(replace(snapshot(), models=()))
+
+    async def _note_on(self, snapshot: Callable[[], Snapshot]) -> None:
+        while True:
+            # A group of cells may be being written.
+            await asyncio.to_thread(self._note, snapshot())
+            await asyncio.sleep(WRITE_EVERY)
+
+    def _note(self, now: Snapshot) -> None:
+        try:
+            self._database.tell("progress", orjson.dumps(now))
+        except RunFolderError:
+            return
+
+
+def read_progress(folder: Path) -> dict[str, Any]:
+    """The last state written; empty if there is none that can be read."""
+    try:
+        with RunTables.open(folder) as tables:
+            told = orjson.loads(tables.told("progress") or b"{}")
+    except (RunFolderError, orjson.JSONDecodeError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
 
 NOTE_EVERY = 10.0
 """Seconds."""

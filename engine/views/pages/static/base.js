@@ -19,9 +19,6 @@
   }
   byId("theme").addEventListener("click", turnTheme);
 
-  const here = document.querySelector(".views [aria-current]");
-  if (here && here.offsetLeft + here.offsetWidth > innerWidth) here.parentElement.scrollLeft = here.offsetLeft - 40;
-
   /* Help */
   const help = byId("help");
   byId("keys").addEventListener("click", () => help.showModal());
@@ -46,12 +43,12 @@
     return String(a).localeCompare(String(b), undefined, { numeric: true });
   }
   function sort(button, down) {
-    const table = button.closest("table");
-    const at = button.closest("th").cellIndex;
-    const sign = down ? -1 : 1;
-    const rows = Array.from(table.tBodies[0].rows).map((row) => [valueOf(row, at), row]);
-    rows.sort((a, b) => (a[0] === "" || b[0] === "" ? 1 : sign) * compare(a[0], b[0]));
-    table.tBodies[0].append(...rows.map((pair) => pair[1]));
+    const table = button.closest("table"), at = button.closest("th").cellIndex, sign = down ? -1 : 1;
+    const order = (items, rowOf) => items.map((item) => [valueOf(rowOf(item), at), item])
+      .sort((a, b) => (a[0] === "" || b[0] === "" ? 1 : sign) * compare(a[0], b[0])).map((pair) => pair[1]);
+    const bodies = Array.from(table.tBodies);
+    bodies.forEach((body) => body.append(...order(all("tr:not(.group)", body), (row) => row)));
+    table.append(...order(bodies, (body) => body.rows[0]));
     all(".sort", table).forEach((other) => {
       delete other.dataset.order;
       other.closest("th").removeAttribute("aria-sort");
@@ -76,11 +73,32 @@
     const table = byId(input.dataset.filter);
     const words = (input.value.toLowerCase().match(/"[^"]*"|\S+/g) || [])
       .map((word) => word.replace(/"/g, "")).filter(Boolean);
-    for (const row of table.tBodies[0].rows) {
-      const text = row.textContent.toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
+    for (const body of table.tBodies) {
+      const group = body.querySelector(".group"), shared = group ? group.cells[0].textContent : "";
+      for (const row of body.rows) {
+        const text = (shared + " " + row.textContent).toLowerCase();
+        row.hidden = !words.every((word) => text.includes(word));
+        if (row !== group) row.classList.toggle("open", words.length > 0 || row.classList.contains("asked"));
+      }
+      if (group) group.hidden = !all("tr:not(.group)", body).some((row) => !row.hidden);
     }
+    none(table, words.length && !all("tbody tr", table).some((row) => !row.hidden));
     remember(table.id + ".filter", input.value);
+  }
+  /* A filter that nothing passes says so, and is taken off by a button. */
+  function none(table, empty) {
+    const place = table.closest(".scroll"), told = place.nextElementSibling;
+    if (told && told.matches(".no-row")) told.remove();
+    place.hidden = !!empty;
+    if (!empty) return;
+    const said = document.createElement("p"), reset = document.createElement("button");
+    said.className = "fail no-row";
+    said.setAttribute("role", "status");
+    reset.type = "button";
+    reset.textContent = "Show all";
+    reset.addEventListener("click", () => all("[data-filter=" + table.id + "]").forEach((input) => { input.value = ""; filter(input); input.focus(); }));
+    said.append("No line has all of these words. ", reset);
+    place.after(said);
   }
   all("[data-filter]").forEach((input) => {
     input.addEventListener("input", () => filter(input));
@@ -102,31 +120,123 @@
     });
   });
 
+  /* Groups of rows are opened and closed. */
+  function fold(button, open) {
+    button.setAttribute("aria-expanded", String(open));
+    all(".member", button.closest("tbody")).forEach((row) => ["open", "asked"].forEach((name) => row.classList.toggle(name, open)));
+    button.closest("table").classList.add("closed");
+  }
+  all(".fold").forEach((button) => {
+    if (button.getAttribute("aria-expanded") === "true") fold(button, true);
+    button.addEventListener("click", () => fold(button, button.getAttribute("aria-expanded") !== "true"));
+  });
+  if (byId("unfold")) byId("unfold").addEventListener("click", (event) => {
+    const open = event.target.textContent.startsWith("Open");
+    all(".fold").forEach((button) => fold(button, open));
+    event.target.textContent = open ? "Close all groups" : "Open all rows";
+  });
+
   /* On a narrow screen a line of a wide table is a card, and its figures are named. */
   all("table.forest").forEach((table) => {
     const names = all("thead th", table).map((head) => (head.matches(".num") ? head.textContent.trim() : ""));
-    for (const row of table.tBodies[0].rows) names.forEach((name, at) => {
+    all("tbody tr", table).forEach((row) => names.forEach((name, at) => {
       if (name && row.cells[at] && row.cells[at].textContent.trim()) row.cells[at].dataset.label = row.cells[at].dataset.label || name;
-    });
+    }));
   });
 
-  /* The fields of a map are named for those who do not see its heads; its columns can be chosen. */
-  const heat = byId("heat");
-  if (heat) {
-    const heads = all("thead th", heat).map((head) => head.textContent.trim());
-    for (const row of heat.tBodies[0].rows) {
-      const name = row.cells[0].textContent.trim();
-      for (let at = 1; at < row.cells.length; at++) {
-        const link = row.cells[at].querySelector("a");
-        if (link) link.setAttribute("aria-label", name + ", " + heads[at] + ": " + link.textContent);
+  /* The map: one picture, whose fields are named, opened and enlarged */
+  const map = byId("map");
+  if (map) drawMap();
+  function drawMap() {
+    const told = JSON.parse(byId("map-data").textContent), pen = map.getContext("2d");
+    const whole = { p: 0, r: 0, ps: told.problems.length, rs: told.rows.length };
+    let view = whole, at = null, from = null, wide = 0, high = 0;
+    const shades = () => all(".swatches i").map((each) => getComputedStyle(each).backgroundColor);
+    const unmarked = (value) => (value > 1500 ? value - 2000 : value);
+    function paint() {
+      const room = map.closest("main").clientWidth - 32;
+      wide = Math.max(4, Math.min(64, Math.floor(room / view.rs)));
+      high = Math.max(view.ps > 200 ? 3 : 8, Math.min(26, Math.floor(736 / view.ps)));
+      const scale = devicePixelRatio || 1;
+      map.width = wide * view.rs * scale;
+      map.height = high * view.ps * scale;
+      map.style.width = wide * view.rs + "px";
+      map.style.height = high * view.ps + "px";
+      pen.scale(scale, scale);
+      const colours = shades(), ink = getComputedStyle(map).color, bad = getComputedStyle(document.querySelector(".swatch.failed")).color;
+      const gap = wide > 10 ? 1 : 0;
+      pen.font = "11px system-ui, sans-serif";
+      pen.textAlign = "center";
+      pen.textBaseline = "middle";
+      for (let p = 0; p < view.ps; p++) for (let r = 0; r < view.rs; r++) {
+        const raw = told.fields[view.p + p][view.r + r], value = unmarked(raw), x = r * wide, y = p * high;
+        if (value === 998) continue;
+        if (value === 999) {
+          pen.strokeStyle = bad;
+          pen.lineWidth = 1.5;
+          pen.beginPath();
+          pen.moveTo(x + 1, y + high - 1); pen.lineTo(x + wide - 1, y + 1);
+          pen.moveTo(x + 1, y + 1); pen.lineTo(x + wide - 1, y + high - 1);
+          pen.stroke();
+          continue;
+        }
+        const shade = 4 + Math.max(-4, Math.min(4, Math.round(4 * value / told.most)));
+        pen.fillStyle = colours[shade];
+        pen.fillRect(x, y, wide - gap, high - gap);
+        if (raw !== value) { pen.strokeStyle = ink; pen.lineWidth = gap ? 2 : 1; pen.strokeRect(x + 1, y + 1, wide - gap - 2, high - gap - 2); }
+        if (wide >= 34 && high >= 14) {
+          const [red, green, blue] = colours[shade].match(/[\d.]+/g).map(Number);
+          pen.fillStyle = red * 0.299 + green * 0.587 + blue * 0.114 > 140 ? "#000" : "#fff";
+          pen.fillText((value < 0 ? "−" : "+") + (Math.abs(value) / 100).toFixed(1), x + wide / 2, y + high / 2);
+        }
       }
+      if (at) { pen.strokeStyle = ink; pen.lineWidth = 2; pen.strokeRect((at.r - view.r) * wide + 0.5, (at.p - view.p) * high + 0.5, wide, high); }
+      byId("whole").hidden = view === whole;
     }
-    byId("columns").addEventListener("input", (event) => {
-      const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
-      const shown = heads.map((head, at) => !at || at === heads.length - 1 || words.every((word) => head.toLowerCase().includes(word)));
-      for (const row of heat.rows) Array.from(row.cells).forEach((cell, at) => { cell.hidden = !shown[at]; });
-      all("li", byId("names")).forEach((name, at) => { name.hidden = !shown[at + 1]; });
+    const linkAt = ({ p, r }) => (told.numbers ? told.links.replace("{r}", told.numbers[1][r]).replace("{p}", told.numbers[0][p]) : told.links[p][r]);
+    function say() {
+      const raw = told.fields[at.p][at.r], value = unmarked(raw);
+      const said = value === 999 ? "failed" : value === 998 ? "not run" : "ASD " + (value < 0 ? "−" : "+") + (Math.abs(value) / 100).toFixed(2) + (raw !== value ? ", in doubt" : "");
+      byId("field").textContent = told.problems[at.p] + " under " + told.rows[at.r] + ": " + said;
+    }
+    function field(event) {
+      const box = map.getBoundingClientRect();
+      const in_ = (value, most) => Math.max(0, Math.min(most - 1, value));
+      return { p: view.p + in_(Math.floor((event.clientY - box.top) / high), view.ps), r: view.r + in_(Math.floor((event.clientX - box.left) / wide), view.rs) };
+    }
+    const choose = (to) => { at = to; say(); paint(); };
+    const open = () => { const link = at && linkAt(at); if (link) location.assign(link); };
+    const show = (to) => { view = to; paint(); };
+    map.addEventListener("pointermove", (event) => {
+      choose(field(event));
+      if (!from) return;
+      pen.strokeStyle = getComputedStyle(map).color;
+      pen.setLineDash([4, 3]);
+      pen.strokeRect((Math.min(from.r, at.r) - view.r) * wide, (Math.min(from.p, at.p) - view.p) * high, (Math.abs(from.r - at.r) + 1) * wide, (Math.abs(from.p - at.p) + 1) * high);
+      pen.setLineDash([]);
     });
+    map.addEventListener("pointerdown", (event) => { from = field(event); });
+    map.addEventListener("pointerup", (event) => {
+      const start = from, to = field(event);
+      from = null;
+      if (!start) return;
+      if (start.p === to.p && start.r === to.r) { at = to; open(); return; }
+      show({ p: Math.min(start.p, to.p), r: Math.min(start.r, to.r), ps: Math.abs(start.p - to.p) + 1, rs: Math.abs(start.r - to.r) + 1 });
+    });
+    map.addEventListener("keydown", (event) => {
+      const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], h: [0, -1], l: [0, 1], k: [-1, 0], j: [1, 0] }[event.key];
+      if (by) choose({ p: Math.max(view.p, Math.min(view.p + view.ps - 1, (at ? at.p : view.p) + (at ? by[0] : 0))), r: Math.max(view.r, Math.min(view.r + view.rs - 1, (at ? at.r : view.r) + (at ? by[1] : 0))) });
+      else if (event.key === "Enter") open();
+      else if (event.key === "Escape") show(whole);
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    byId("whole").addEventListener("click", () => show(whole));
+    addEventListener("resize", paint);
+    byId("theme").addEventListener("click", paint);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
+    paint();
   }
 
   /* Search in a site: its texts lie beside it, in files that are loaded when they are asked for */
@@ -136,7 +246,7 @@
     let told = "";
     window.searched = (number, lines) => { parts[number] = lines; found(); };
     const load = () => {
-      if (document.querySelector("script[src]")) return;
+      if (document.querySelector("script[src^=texts]")) return;
       for (let n = 0; n < wanted; n++) {
         const script = document.createElement("script");
         script.src = "texts-" + n + ".js";
@@ -183,7 +293,7 @@
     if (worlds.length) choose(meant ? meant.dataset.w : worlds[0].value);
   });
 
-  /* Copy a turn, print a page */
+  /* Copy a turn */
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
@@ -192,9 +302,6 @@
     if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => done("copied"), () => done("not allowed"));
     else done("not allowed");
   });
-  const printer = byId("print");
-  if (printer) printer.addEventListener("click", () => window.print());
-
   /* Words that differ */
   const diff = byId("diff");
   function turnDiff() {
@@ -221,26 +328,6 @@
     to.scrollIntoView({ block: "nearest" });
     return true;
   }
-  function across(by) {
-    const cell = document.activeElement && document.activeElement.closest(".heat td, .heat th");
-    if (!cell) return false;
-    const row = cell.parentElement;
-    for (let at = cell.cellIndex + by; at >= 0 && at < row.cells.length; at += by) {
-      const link = row.cells[at].querySelector("a");
-      if (link) { link.focus(); return true; }
-    }
-    return true;
-  }
-  function along(by) {
-    const cell = document.activeElement && document.activeElement.closest(".heat td");
-    if (!cell) return false;
-    const rows = Array.from(cell.closest("tbody").rows).filter(seen);
-    for (let at = rows.indexOf(cell.parentElement) + by; rows[at]; at += by) {
-      const link = rows[at].cells[cell.cellIndex].querySelector("a");
-      if (link) { link.focus(); return true; }
-    }
-    return true;
-  }
   function follow(key) {
     const current = document.querySelector(".reading:target") || all(".reading")[0];
     const links = all("a[data-key]").filter((link) => link.dataset.key === key);
@@ -262,21 +349,30 @@
       x: () => { turnTheme(); return true; },
       d: () => diff && (turnDiff(), true),
       "/": () => { const input = all("[data-filter]").filter(seen)[0] || all("#search input, .find input").filter(seen)[0]; if (input) input.focus(); return !!input; },
-      j: () => along(1) || follow("j") || step("[data-item]", 1),
-      k: () => along(-1) || follow("k") || step("[data-item]", -1),
-      h: () => across(-1) || follow("h"),
-      l: () => across(1) || follow("l"),
+      j: () => follow("j") || step("[data-item]", 1),
+      k: () => follow("k") || step("[data-item]", -1),
+      h: () => follow("h"),
+      l: () => follow("l"),
       t: () => step(".turn", 1),
       T: () => step(".turn", -1),
     }[event.key];
     if (done ? done() : follow(event.key)) event.preventDefault();
   });
 
+  /* Requests and replies of a site are packed, as they repeat each other. */
+  const packed = byId("packed");
+  if (packed) {
+    const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
+    new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text().then((text) => {
+      packed.outerHTML = text;
+      if (location.hash) location.replace(location.hash);
+    });
+  }
+
   /* Live */
   const live = byId("live");
   if (live) watch();
   function watch() {
-    const rates = [];
     const events = new EventSource(live.dataset.events);
     events.onmessage = (event) => {
       const now = JSON.parse(event.data);
@@ -286,15 +382,14 @@
       rows(byId("held-table").tBodies[0], now.models);
       byId("nothing").textContent = now.note;
       list(byId("failures"), now.failures);
-      if (now.calls_a_second !== null) rates.push(now.calls_a_second);
-      rates.splice(0, rates.length - 180);
-      draw(rates);
-      if (now.state !== "running") events.close();
+      if (now.state === "running") return;
+      events.close();
+      byId("ended").hidden = false;
     };
     events.onerror = () => { byId("state").textContent = "no connection: trying again"; };
   }
   function rows(body, told) {
-    body.closest("section").hidden = !told.length;
+    body.closest("details").hidden = !told.length;
     body.replaceChildren(...told.map((cells) => {
       const row = document.createElement("tr");
       cells.forEach((text, at) => {
@@ -308,142 +403,11 @@
     }));
   }
   function list(place, told) {
-    place.closest("section").hidden = !told.length;
+    place.closest("details").hidden = !told.length;
     place.replaceChildren(...told.map((text) => {
       const line = document.createElement("li");
       line.textContent = text;
       return line;
     }));
   }
-  function draw(rates) {
-    if (rates.length < 2) return;
-    byId("rate").closest("figure").hidden = false;
-    const most = Math.max(...rates, 1);
-    const unit = Math.pow(10, Math.floor(Math.log10(most)));
-    const top = unit * [1, 2, 5, 10].find((each) => each * unit >= most);
-    const points = rates.map((rate, at) => {
-      return (600 * at / (rates.length - 1)).toFixed(1) + "," + (119 - 118 * rate / top).toFixed(1);
-    });
-    byId("rate").querySelector("polyline").setAttribute("points", points.join(" "));
-    byId("span").textContent = String(rates.length);
-    byId("top").textContent = String(top);
-  }
-
-  /* Raters: sliders, which nothing fills in but the rater */
-  all(".percents").forEach((group) => {
-    const sliders = all(".slide", group);
-    const numbers = sliders.map((slider) => byId(slider.dataset.for));
-    function mark(at) {
-      const slider = sliders[at], set = numbers[at].value !== "";
-      slider.classList.toggle("untouched", !set);
-      slider.setAttribute("aria-valuetext", set ? numbers[at].value + "%" : "not set");
-      if (set) slider.value = numbers[at].value;
-    }
-    function put(at, slid) {
-      const typed = Number(numbers[at].value), tiny = !slid && typed > 0 && typed <= 1;
-      if (numbers.length === 2 && numbers[at].value !== "" && !tiny) {
-        numbers[1 - at].value = String(Math.round((100 - Number(numbers[at].value)) * 1e6) / 1e6);
-      } else if (numbers.length === 2 && tiny) numbers[1 - at].value = "";
-      numbers.forEach((number, each) => mark(each));
-      const sum = numbers.reduce((so, number) => so + Number(number.value), 0);
-      const whole = numbers.every((number) => number.value !== "");
-      const parts = "Write percentages: 70 for 0.7.";
-      byId("sum").textContent = tiny ? parts : numbers.length > 2 ? "In all: " + Math.round(sum * 100) / 100 + "%" : "";
-      const amiss = Math.abs(sum - 1) < 0.005 ? parts : "The percentages add up to " + sum + ", and not to 100.";
-      numbers[0].setCustomValidity(whole && Math.abs(sum - 100) > 0.5 ? amiss : "");
-    }
-    sliders.forEach((slider, at) => {
-      slider.hidden = false;
-      // A click where the thumb already stands moves nothing, and is meant all the same.
-      ["input", "click"].forEach((moved) => slider.addEventListener(moved, () => { numbers[at].value = slider.value; put(at, true); }));
-      numbers[at].addEventListener("input", () => put(at));
-    });
-    put(0);
-    group.addEventListener("restored", () => put(0, true));
-  });
-  const written = byId("words");
-  if (written) byId("text").addEventListener("input", (event) => {
-    written.textContent = String(event.target.value.split(/\s+/).filter(Boolean).length);
-  });
-
-  /* Drafts: what is typed stays in this browser until it is saved, whatever happens to the page */
-  const task = byId("task"), draft = task && "draft " + task.elements.ticket.value + " " + task.getAttribute("action");
-  const inStorage = (act) => { try { return act(window.localStorage); } catch (refused) { return null; } };
-  if (task) {
-    const fields = () => Array.from(task.elements).filter((each) => each.name && each.type !== "hidden");
-    const before = JSON.parse(inStorage((all) => all.getItem(draft)) || "{}");
-    const isSet = (each) => each.type === "radio" || each.type === "checkbox" ? each.checked : each.value !== "";
-    if (!fields().some(isSet)) fields().forEach((each) => {
-      if (!(each.name in before)) return;
-      if (each.type === "radio") each.checked = before[each.name] === each.value;
-      else if (each.type !== "checkbox") each.value = before[each.name];
-    });
-    all(".percents", task).forEach((group) => group.dispatchEvent(new Event("restored")));
-    const keep = () => {
-      const now = {};
-      fields().filter(isSet).forEach((each) => { now[each.name] = each.value; });
-      inStorage((all) => all.setItem(draft, JSON.stringify(now)));
-    };
-    task.addEventListener("input", keep);
-    task.addEventListener("click", keep);
-  }
-
-  /* An answer is sent until it is saved: the server may be away for a while. */
-  all("form[data-keep]").forEach((form) => {
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      if (form.dataset.sending) return;
-      form.dataset.sending = "1";
-      all("button", form).forEach((button) => { button.disabled = true; });
-      const body = new URLSearchParams(new FormData(form));
-      const told = byId("sending");
-      function again(why) {
-        told.textContent = why;
-        setTimeout(send, 2000);
-      }
-      function send() {
-        fetch(form.action, { method: "POST", body: body, headers: { "X-Script": "1" } }).then((answer) => {
-          if (answer.ok) {
-            inStorage((all) => all.removeItem(draft));
-            answer.text().then((next) => location.assign(next));
-          }
-          else if (answer.status === 503) again("The study is just being taken up again. Your answer is sent as soon as it is.");
-          else form.submit();
-        }, () => again("No connection. Your answer is kept on this page, and sent as soon as there is one."));
-      }
-      told.textContent = "Saving …";
-      send();
-    });
-  });
-  const left = byId("left");
-  if (left) {
-    const end = performance.now() + 1000 * Number(left.dataset.left);
-    const ticking = setInterval(() => {
-      const now = Math.max(0, Math.round((end - performance.now()) / 1000));
-      const told = Math.floor(now / 60) + ":" + String(now % 60).padStart(2, "0");
-      if (told === left.textContent) return;
-      left.textContent = told;
-      if (now === 60 || now === 10) byId("told").textContent = now + " seconds are left.";
-      if (now > 0) return;
-      clearInterval(ticking);
-      const form = byId("abstain");
-      form.elements.why.value = "time";
-      // What is filled in goes along, to be kept beside the answer that came too late.
-      new FormData(task).forEach((text, name) => {
-        if (name === "ticket") return;
-        const field = document.createElement("input");
-        field.type = "hidden";
-        field.name = name;
-        field.value = text;
-        form.append(field);
-      });
-      if (!task.dataset.sending) form.requestSubmit();
-    }, 250);
-  }
-  const waiting = byId("waiting");
-  if (waiting) {
-    const events = new EventSource(waiting.dataset.events);
-    events.onmessage = () => { events.close(); location.assign("/"); };
-  }
-  if (byId("fault")) byId("fault").focus();
 })();

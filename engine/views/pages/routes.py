@@ -1,0 +1,282 @@
+"""The pages of a run, each once: its path, its parameters, what makes it, and links to it.
+
+The server answers by this table, and a site is written by it. Nothing is imported before a page is
+asked for: models and figures load with the first one.
+"""
+
+import importlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote, urlencode
+
+from ....protocols.scores import SCORES
+from ...run.reader import Place, RunReader
+
+MAX_WORDS = 500
+"""Characters of a parameter that are read."""
+
+
+class NoPage(Exception):
+    """There is no such page; what it says names those that there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The parameters of a page, as its address has them; numbers are from 0."""
+
+    row: int = 0
+    problem: int = 0
+    draw: int = 0
+    turns: int = 0
+    """Which page of the turns."""
+    page: int = 0
+    score: str = "brier"
+    kind: str = ""
+    """Name of an analysis, or of a figure."""
+    by: str = ""
+    """What the rows of the overview are grouped by."""
+    plot: str = "asd"
+    """What the overview draws."""
+    show: str = ""
+    words: str = ""
+    order: str = "worst"
+    first: str = ""
+    second: str = ""
+    q: str = ""
+    only: str = ""
+    """Beginning of the address of the one call to show."""
+
+
+Page: TypeAlias = Callable[[RunReader, "Addresses", Asked], str]
+
+
+class Route(NamedTuple):
+    """One kind of page."""
+
+    path: str
+    """Below the run; what stands in braces is a parameter."""
+    page: str
+    """`module:function` of this package."""
+    query: tuple[str, ...] = ()
+    """Parameters behind the `?`, beside the score."""
+    reckons: bool = True
+    """Whether it waits for the figures of the run."""
+
+
+READING = "/row/{row}/problem/{problem}"
+
+ROUTES: Mapping[str, Route] = {
+    "overview": Route("", "overview:overview_page", ("by", "plot")),
+    "transcripts": Route(
+        "/transcripts", "transcripts:transcripts_page", ("show", "words", "order", "page")
+    ),
+    "row": Route("/row/{row}", "transcripts:row_page", ("show", "words", "order", "page")),
+    "map": Route("/map", "grid:map_page"),
+    "compare": Route("/compare", "answer:compare_page", ("first", "second")),
+    "more": Route("/more", "measures:more_page"),
+    "problem": Route("/problem/{problem}", "grid:problem_page"),
+    "reading": Route(READING, "reader:reader_page", ("draw", "turns"), reckons=False),
+    "calls": Route(f"{READING}/calls", "reader:calls_page", ("draw", "only"), reckons=False),
+    "search": Route("/search", "searched:search_page", ("q", "page"), reckons=False),
+    "failures": Route("/failures", "failures:failures_page"),
+    "cost": Route("/cost", "measures:cost_page"),
+    "measure": Route("/measure/{kind}", "measures:measure_page"),
+    "origin": Route("/origin", "provenance:origin_page"),
+}
+
+CHOICES: Mapping[str, Collection[str]] = {
+    "score": SCORES,
+    "plot": ("asd", "lift"),
+    "order": ("worst", "best", "sweep"),
+}
+
+DEFAULTS = {each.name: each.default for each in fields(Asked)}
+
+
+def page_of(name: str) -> Page:
+    """What makes a page of ROUTES."""
+    module, _, called = ROUTES[name].page.partition(":")
+    found: Page = getattr(importlib.import_module(f".{module}", __package__), called)
+    return found
+
+
+def asked(told: Mapping[str, str]) -> Asked:
+    """The parameters of a page as texts. NoPage for a value that none has."""
+    values: dict[str, Any] = {n: _read(n, text) for n, text in told.items() if n in DEFAULTS}
+    return Asked(**values)
+
+
+def _read(name: str, text: str) -> int | str:
+    if isinstance(DEFAULTS[name], int):
+        if not text.isascii() or not text.isdigit() or len(text) > 9:
+            raise NoPage(f"{name}={text!r} is no number of a page")
+        return int(text)
+    return one_of(text, CHOICES[name], name) if name in CHOICES else text[:MAX_WORDS].strip()
+
+
+def one_of(value: str, known: Collection[str], what: str) -> str:
+    """The value. NoPage, with those that there are, where it is none of them."""
+    if value not in known:
+        raise NoPage(f"there is no {what} {value!r}; there are {', '.join(known)}")
+    return value
+
+
+def nth(number: int, count: int, what: str) -> int:
+    """The number. NoPage where so many do not reach to it."""
+    if number >= count:
+        raise NoPage(f"the run has no {what} {number}; it has {count:,}")
+    return number
+
+
+Key: TypeAlias = tuple[str, frozenset[tuple[str, object]]]
+
+
+class Addresses:
+    """Links from one page to others of the same run; empty where there is no such page.
+
+    Here there is none: a page that stands alone, as in a notebook, links to no other.
+    """
+
+    live = False
+    """Whether pages may send requests while they are open."""
+    runs = ""
+    """The list of all runs."""
+    taken = ""
+    """What a site holds of a run's transcripts, in words."""
+    shared = False
+    """Whether style and script lie beside the page, in files that all pages share."""
+
+    def to(self, page: str, /, **asked: int | str) -> str:
+        """A page of `routes.ROUTES`, with its parameters."""
+        return ""
+
+    def file(self, name: str) -> str:
+        """A report of the run folder: `csv`, `tex`, `json`."""
+        return ""
+
+    def figure(self, name: str) -> str:
+        """A picture, by kind and ending: `asd.svg`."""
+        return ""
+
+    def reading(self, place: Place, turns: int = 0) -> str:
+        """turns: which page of them, from 0."""
+        return self.to("reading", **_parts(place), turns=turns)
+
+    def turn(self, place: Place, label: str, number: int, room: int) -> str:
+        """Link to one turn of the world that argues for `label`; number: of the turn, from 1, or 0
+        for the judge. room: turns on a page."""
+        page = self.reading(place, max(number - 1, 0) // room)
+        return page and f"{page.partition('#')[0]}#{turn_anchor(place, label, number)}"
+
+    def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
+        """Requests and replies of a reading. whole: of the one call with this address, by itself
+        where that is possible."""
+        page = self.to("calls", **_parts(place))
+        return f"{page}#c{address[:12]}" if page and address else page
+
+
+class Served(Addresses):
+    """The addresses of one run on the server."""
+
+    live = True
+    runs = "/"
+
+    def __init__(self, name: str, score: str = "brier") -> None:
+        """score: the one that was chosen, which every link keeps."""
+        self.run = f"/run/{quote(name, safe='')}"
+        self._score = score
+
+    def to(self, page: str, /, **asked: int | str) -> str:
+        path = ROUTES[page].path
+        told = {"score": self._score} | asked
+        query = {
+            name: value
+            for name, value in told.items()
+            if value != DEFAULTS[name] and f"{{{name}}}" not in path
+        }
+        return f"{self.run}{path.format(**asked)}{'?' if query else ''}{urlencode(query)}"
+
+    def file(self, name: str) -> str:
+        return f"{self.run}/report.{name}"
+
+    def figure(self, name: str) -> str:
+        return f"{self.run}/figure/{name}"
+
+    def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
+        if whole:
+            return self.to("calls", **_parts(place), only=address[:12])
+        return super().calls(place, address)
+
+
+class SiteAddresses(Addresses):
+    """Links between the files of a site, which all lie in one folder."""
+
+    shared = True
+
+    def __init__(self, rows: Sequence[str]) -> None:
+        """rows: their names, by which the list of transcripts is filtered."""
+        self._rows = rows
+        self.files: dict[Key, str] = {}
+        """By page and parameters, the file."""
+
+    def add(self, file: str, page: str, /, **asked: int | str) -> str:
+        """Note that there is a file, and return its name."""
+        self.files[_key(page, asked)] = file
+        return file
+
+    def to(self, page: str, /, **asked: int | str) -> str:
+        filters = ""
+        match page:
+            case "row":
+                page, filters = "transcripts", f'"{self._rows[int(asked["row"])]}" '
+                filters += str(asked.get("show", ""))
+                asked = {}
+            case "transcripts":
+                filters, asked = str(asked.get("show", "")), {}
+            case "compare" if asked.get("first"):
+                filters, asked = f'"{asked["first"]}" "{asked["second"]}"', {}
+        file = self.files.get(_key(page, asked), "")
+        if not filters.strip() or not file:
+            return file
+        # A table of hundreds of rows has as many of these.
+        told = urlencode({"list.filter": filters.strip()}, safe="/").replace("%C2%B7", "·")
+        return f"{file}#{told}"
+
+    def file(self, name: str) -> str:
+        return f"report.{name}"
+
+    def figure(self, name: str) -> str:
+        return self.files.get(_key("figure", {"kind": name}), "")
+
+    def reading(self, place: Place, turns: int = 0) -> str:
+        file = super().reading(place, turns)
+        return file and f"{file}#{anchor(place, turns)}"
+
+    def calls(self, place: Place, address: str = "", whole: bool = False) -> str:
+        file = super().calls(place, address)
+        return file if "#" in file or not file else f"{file}#{anchor(place)}"
+
+
+class AtDesk(Addresses):
+    """The pages of a rater: without links, but listening for events."""
+
+    live = True
+
+
+def _key(page: str, asked: dict[str, int | str]) -> Key:
+    return page, frozenset(each for each in asked.items() if each[1] != DEFAULTS[each[0]])
+
+
+def _parts(place: Place) -> dict[str, int | str]:
+    return {"row": place.row, "problem": place.problem, "draw": place.draw}
+
+
+def anchor(place: Place, turns: int = 0) -> str:
+    """Anchor of a reading within its file."""
+    return f"r{place.row}-p{place.problem}-d{place.draw}" + (f"-t{turns}" if turns else "")
+
+
+def turn_anchor(place: Place, label: str, number: int) -> str:
+    """Anchor of a turn, from 1, in the world that argues for `label`; 0: what the judge wrote."""
+    return f"{anchor(place)}-{label}{number or 'judge'}"

@@ -1,0 +1,98 @@
+"""Words that went: none of them stands where users read: documents, help, pages, printed text."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from oversight.engine.views.cli.group import oversight
+from tests.documents import PAGES, ROOT
+
+GONE = {
+    r"captured mass": "label mass",
+    r"pseudo-clusters at the ends": "95 % CI",
+    r"each by itself\b": "not corrected for … comparisons",
+    r"inverse greed": "softmax temperature",
+    r"worth [\d.]+ equal": "effective …",
+    r"not determined at": "inconclusive (detectable: …)",
+    r"temperature of the provider": "nothing, unless it differs",
+    r"tell no answers apart": "not applicable",
+    r"luck of a draw": "scored as chance",
+    r"[Ww]ho gets the": "the recipient",
+    r"worst for the agent": "the agent's worst case",
+    r"\bforged\b": "spoofed",
+    r"\blanded\b|\blands? in\b": "completed",
+    r"\bdesk\b": "the pages, or the people",
+    r"\bbooks\b": "records",
+    r"all from the store": "cached",
+    r"into this shell": "activate the environment",
+    r"guarantee against the best liar": "soundness guarantee",
+    r"[Nn]othing is guessed": "… is never scored as 0.5",
+    r"form of an answer (?:tells|give the)": "label leakage",
+    r"refusals in words": "verbal refusals",
+    r"effort: none +# without": "turn reasoning off",
+    r"\bhas out\b|\bare out at\b|out at the vendors": "in flight",
+    r"take(?:n|s)? over from": "reused from",
+    r"once more": "again",
+    r"best content-blind rule": "farthest from chance",
+    r"more than luck": "significantly",
+}
+"""A pattern of words that went -> what to say."""
+
+SQL = re.compile(r"\b(?:ORDER BY|SELECT|INTEGER|UPDATE|CREATE)\b")
+
+SHOWN = ("cache", "protocols", "engine")
+
+
+def _help(command: click.Command, path: str = "oversight") -> Iterator[tuple[str, str]]:
+    context = click.Context(command, info_name=path)
+    context.meta["--help-all"] = True
+    yield f"{path} --help", command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            if (each := command.get_command(context, name)) is not None:
+                yield from _help(each, f"{path} {name}")
+
+
+def _printed(code: str) -> Iterator[str]:
+    """The texts of a module, without docstrings, bare names and SQL."""
+    tree = ast.parse(code)
+    docstrings = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            text = each.value
+            if " " in text and id(each) not in docstrings and not SQL.search(text):
+                yield text
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """What users read, by the place where it stands."""
+    yield from ((page.name, page.read_text()) for page in PAGES if page.name != "CHANGELOG.md")
+    yield from _help(oversight)
+    for room in SHOWN:
+        for file in sorted((ROOT / room).rglob("*.html")):
+            yield str(file.relative_to(ROOT)), file.read_text()
+        for file in sorted((ROOT / room).rglob("*.py")):
+            name = str(file.relative_to(ROOT))
+            yield from ((name, text) for text in _printed(file.read_text()))
+
+
+EVERY = list(texts())
+
+
+@pytest.mark.parametrize("pattern", GONE)
+def test_users_read_no_word_that_went(pattern):
+    found = [
+        f"{place}: {text[max(match.start() - 40, 0) : match.end() + 20]!r}"
+        for place, text in EVERY
+        for match in re.finditer(pattern, text)
+    ]
+    assert found == [], f"say: {GONE[pattern]}"
+
+
+def test_a_word_that_went_would_be_found():
+    assert len(EVERY) > 3000
+    code = '"""A desk."""\nsay(f"the books of {x}", "desk", "SELECT landed FROM cells")'
+    assert list(_printed(code)) == ["the books of "]
