@@ -318,7 +318,8 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     if short := short and len(lines) > MOST_CONTRASTS:
         half = MOST_CONTRASTS // 2
         by_size = sorted(lines, key=lambda line: -line.contrast.estimate.value)
-        notes.insert(0, f"The {half} largest and {half} smallest of {len(lines):,}; all: --all.")
+        few = f"The {half} largest and {half} smallest of {len(lines):,}"
+        notes.insert(0, f"{few}; all: oversight compare --all.")
         lines = (*by_size[:half], *by_size[-half:])
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
     doubtful = any(line.bounds.low < line.bounds.high - 1e-9 for line in lines)
