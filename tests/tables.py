@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from oversight import protocols
+from oversight.cache.errors import CacheError
 from oversight.engine.errors import EngineError
 from oversight.protocols import ProtocolError
 from tests.sessions import Answer
@@ -28,7 +29,7 @@ def printed(names: dict[str, Any], shown: Callable[[Any], str] = str) -> Answer:
             found = eval(asked, dict(names))
             found = asyncio.run(found) if inspect.iscoroutine(found) else found
             yield from map(str, found) if isinstance(found, list) else [shown(found)]
-        except (ValueError, TypeError, ProtocolError, EngineError) as fault:
+        except (ValueError, TypeError, CacheError, ProtocolError, EngineError) as fault:
             yield f"{type(fault).__name__}: {fault}"
 
     return answer

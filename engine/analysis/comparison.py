@@ -6,6 +6,7 @@ the questions on which the two differ most. No call is made.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -311,16 +312,9 @@ MOST_CONTRASTS = 40
 
 def comparison_finding(comparison: Comparison, *, short: bool = False) -> Finding:
     """Contrasts, flips and ranks, those that have content. short: of many contrasts, the largest
-    and the smallest, and no flips."""
+    and the smallest in text, and no flips."""
     lines = comparison.contrasts
     several = len(lines) > 1
-    notes = list(comparison.notes)
-    if short := short and len(lines) > MOST_CONTRASTS:
-        half = MOST_CONTRASTS // 2
-        by_size = sorted(lines, key=lambda line: -line.contrast.estimate.value)
-        few = f"The {half} largest and {half} smallest of {len(lines):,}"
-        notes.insert(0, f"{few}; all: oversight compare --all.")
-        lines = (*by_size[:half], *by_size[-half:])
     clustered = any(c.contrast.estimate.clusters < c.contrast.estimate.n for c in lines)
     doubtful = any(line.bounds.low < line.bounds.high - 1e-9 for line in lines)
     names = _names(lines)
@@ -343,7 +337,9 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     title = (
         f"{comparison.name}: differences of ASD ({SCORE_NAMES[comparison.score]}), first - second"
     )
-    every = Part("contrasts", title, columns, lines, (*notes, *_notes(comparison, doubtful)))
+    every = Part(
+        "contrasts", title, columns, lines, (*comparison.notes, *_notes(comparison, doubtful))
+    )
     flips = Part(
         "",
         "flips: worlds that the judge gets right or wrong, second row → first row",
@@ -354,7 +350,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
             share("right → wrong", "flips.right_wrong"),
             share("wrong both", "flips.wrong_wrong"),
         ],
-        [line for line in lines if line.flips and not short],
+        [line for line in lines if line.flips],
         ("wrong → right: wrong under the second row, right under the first.",),
     )
     ranks = Part(
@@ -367,6 +363,9 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         ),
         ("1 is the highest ASD; over the problems that all rows have.",),
     )
+    if short and len(lines) > MOST_CONTRASTS:
+        every = replace(every, brief=partial(_ends, every))
+        flips = replace(flips, brief=partial(_none, flips))
     about = {
         "name": comparison.name,
         "score": comparison.score,
@@ -377,6 +376,19 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
         "origins": comparison.origins,
     }
     return Finding((every, flips, ranks), about, comparison.origins)
+
+
+def _ends(part: Part, width: int | None) -> Part:
+    """The largest and the smallest differences."""
+    half = MOST_CONTRASTS // 2
+    by_size = sorted(part.lines, key=lambda line: -line.contrast.estimate.value)
+    note = f"The {half} largest and {half} smallest of {len(by_size):,}"
+    notes = f"{note}; all: oversight compare --all.", *part.notes
+    return replace(part, lines=(*by_size[:half], *by_size[-half:]), notes=notes)
+
+
+def _none(part: Part, width: int | None) -> Part:
+    return replace(part, lines=())
 
 
 def _names(lines: Sequence[Compared]) -> list[Column]:

@@ -14,9 +14,8 @@ from ..models.accounting.ledger_file import read_ledger
 from ..models.accounting.prices import listed, load_prices
 from ..sweep.grid import baselines
 from ..system.flags import flag
-from .calls import calls_of_run
 from .catalogue import Analysis
-from .costs import CostAxis, Costs, costs_part, row_costs, sampled_costs
+from .costs import CostAxis, Costs, calls_of_run, costs_part, row_costs, sampled_costs
 from .findings.chart import Chart, Series, by_protocol, point
 from .findings.finding import Column, Finding, Part, figure, number, word
 from .findings.finding import flag as marked

@@ -22,6 +22,7 @@ from .findings.finding import (
     share,
     word,
 )
+from .reports.aggregate import OPEN_TRUST
 from .rows import RunRows, against_naive
 from .scoring.arrays import Flags, Floats
 from .scoring.asd import Scored
@@ -34,7 +35,7 @@ from .scoring.calibration import (
 )
 from .scoring.contrasts import gap_recovered
 from .scoring.estimate import Estimate
-from .scoring.inference import means, of_questions
+from .scoring.inference import of_questions
 from .scoring.verdict_measures import (
     Apart,
     Flips,
@@ -52,8 +53,8 @@ class AgainstNaive:
     """A row compared with its naive judge: the effect of the protocol on the judge."""
 
     flips: Flips
-    lift: Estimate
-    """Mean lift in accuracy, world by world."""
+    lift: Estimate | None
+    """Accuracy less the naive judge's, both as in the report."""
     redrawn: Flips | None
     """Flips between two draws of the naive judge itself. Flips of a protocol that are as
     frequent are regression to the mean. None with a single draw."""
@@ -109,7 +110,7 @@ def _measured(run: RunRows, row: int, naive: int | None, score: str) -> VerdictM
         calibration(largest[has_verdict], right[has_verdict]) if any_verdicts else None,
         fails_loudly(largest[has_verdict], right[has_verdict], clusters[has_verdict]),
         accuracy_at(largest[has_verdict], right[has_verdict], COVERAGE) if any_verdicts else None,
-        _first_label(run, rewards, score),
+        _first_label(run, row, rewards, score),
         None if naive is None else _against(run, row, naive, right, score),
     )
 
@@ -119,10 +120,11 @@ def _against(run: RunRows, row: int, naive: int, right: Floats, score: str) -> A
     both = ~np.isnan(right) & ~np.isnan(alone)
     if not both.any():
         return None
-    of = np.unique(run.cell_clusters[both], return_inverse=True)[1]
+    own, base = run.table.accuracy(row), run.table.accuracy(naive)
+    lift = own.less(base) if own else None
     return AgainstNaive(
         flips(alone[both], right[both]),
-        means([(right[both] - alone[both]).tolist()], of, [(-1.0, 1.0)])[0],
+        lift.estimate() if lift else None,
         _redrawn(run, alone),
         _gap(run, row, naive, score),
     )
@@ -157,7 +159,7 @@ def _rewards(run: RunRows, its: Scored | None) -> Floats:
     return rewards
 
 
-def _first_label(run: RunRows, rewards: Floats, score: str) -> Apart | None:
+def _first_label(run: RunRows, row: int, rewards: Floats, score: str) -> Apart | None:
     index = run.table.cells
     pairs = (index.answers[index.problem] == 2) & (index.side == 0)
     first = np.flatnonzero(pairs)
@@ -167,7 +169,9 @@ def _first_label(run: RunRows, rewards: Floats, score: str) -> Apart | None:
         return None
     width = RANGES[score][1] - RANGES[score][0]
     of = np.unique(clusters, return_inverse=True)[1]
-    return apart(rewards[whole], rewards[whole + 1], of, (-width, width))
+    # What is so by definition is no estimate, of which unseen errors could be asked.
+    certain = run.sweep.rows[row].is_a(OPEN_TRUST)
+    return apart(rewards[whole], rewards[whole + 1], of, None if certain else (-width, width))
 
 
 def measures_finding(rows: Sequence[VerdictMeasures]) -> Finding:

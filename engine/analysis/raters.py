@@ -14,7 +14,7 @@ from .scoring.calibration import Calibration, calibration
 from .scoring.estimate import Ends, Estimate, Interval
 from .scoring.inference import ErrorKind, mean_of
 from .scoring.judgements import Judgements
-from .scoring.worlds import answer_scores
+from .scoring.worlds import answer_scores, found_right
 
 Probs = tuple[float, ...]
 
@@ -74,10 +74,8 @@ def told(every: Judgements) -> Told | None:
     of, probs = every.verdicts()
     if not len(of):
         return None
-    largest = np.nanmax(probs, axis=1)
-    top, best = probs >= largest[:, None] - TIE, every.best[of]
-    right = (top & best).sum(axis=1) / top.sum(axis=1)
-    return Told(every, of, right, truths(probs, best), largest)
+    best, largest = every.best[of], np.nanmax(probs, axis=1)
+    return Told(every, of, found_right(probs, best), truths(probs, best), largest)
 
 
 def truths(probs: Floats, best: Flags) -> Floats:

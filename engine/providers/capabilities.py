@@ -123,10 +123,11 @@ def abilities(model: str) -> Abilities:
     return Abilities(**served | family)
 
 
-def takes_temperature(model: str, effort: Effort = "", reach: Endpoint = Endpoint()) -> bool:
-    """Whether `provider/name` heeds a temperature at that effort."""
+def takes_temperature(model: str, effort: Effort, top_p: float | None, reach: Endpoint) -> bool:
+    """Whether `provider/name` heeds a temperature at that effort, beside that top_p."""
     able = reached_abilities(model, reach)
-    return bool(able.max_temperature) and effort in able.sampling_needs
+    alone = top_p is None or able.temperature_with_top_p
+    return bool(able.max_temperature) and effort in able.sampling_needs and alone
 
 
 def reached_abilities(model: str, reach: Endpoint) -> Abilities:
@@ -191,16 +192,15 @@ def _lacks(call: Call, able: Abilities) -> Iterator[tuple[str, str, str]]:
     if call.top_logprobs > able.top_logprobs:
         yield "top_logprobs", *_logprobs_lack(call, able)
     if call.effort and call.effort not in able.efforts:
-        takes = ", ".join(able.efforts) or "none at all"
-        yield "effort", f"{call.effort!r} is not taken", f"leave it out, or choose of: {takes}"
+        takes = ", ".join(able.efforts)
+        fix = f"leave it out, or choose of: {takes}" if takes else "leave it out"
+        yield "effort", f"{call.effort!r} is not taken", fix
     samples = (call.temperature, call.top_p, request.top_k, call.top_logprobs or None)
     if samples != (None,) * 4 and call.effort not in able.sampling_needs:
-        needs = _either(able.sampling_needs)
-        now = _either((call.effort,))
+        needs, now = _either(able.sampling_needs), _either((call.effort,))
+        reason = f"{_SAMPLING} need it {needs}, not {now}"
         if able.sampling_ignored:
             reason = f"at effort {now} {_SAMPLING} are taken and have no effect"
-        else:
-            reason = f"{_SAMPLING} need it {needs}, not {now}"
         yield "effort", reason, f"set {needs}, or leave them out"
 
 

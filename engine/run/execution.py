@@ -54,7 +54,7 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
 
     try:
         async with AsyncExitStack() as stack:
-            stack.enter_context(run.keeping(completed))
+            stack.enter_context(run.folder.keeping(completed, stop_token))
             marked = store_watermark(run.folder, added, run.store, stop_token)
             await stack.enter_async_context(marked)
             await stack.enter_async_context(ledger.kept(stop_token, working.ledger))
@@ -63,7 +63,7 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
             try:
                 halt = await working.run()
             finally:
-                await run.flush()
+                await run.folder.flush()
             if halt is None:
                 halt = run.settle()
     finally:

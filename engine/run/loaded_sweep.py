@@ -181,13 +181,7 @@ def run_folder(
     )
 
     def resume(known: Manifest) -> Manifest:
-        code = known.code_of(sweep)
-        if code is None:
-            raise RunFolderError(
-                f"{folder} belongs to another sweep ({known.name}, {known.cells} cells); choose "
-                "another folder with --run-folder"
-            )
-        changes = code.changes(now, sweep.rows)
+        changes = known.code.changes(now, sweep.rows)
         if changes and changed != "adopt":
             rows = listed(changes.values(), "\n  ")
             raise RunFolderError(
@@ -197,7 +191,7 @@ def run_folder(
                 "gave: --adopt-code (in Python: adopt_code=True)\n"
                 f"to run these rows anew, and take the others over: --run-folder {_free(folder)}"
             )
-        code = code.adopting(now, changes)
+        code = known.code.adopting(now, changes)
         return replace(known, code=code, tags={**known.tags, **(tags or {})})
 
     grid = replace(sweep, code=combined(now)) if now else sweep

@@ -73,8 +73,7 @@ async def _cells(loaded: LoadedSweep, run: RunFolder, replies: Store) -> int:
     """Run every cell again from the store; how many lack a reply."""
     models = loaded.models
     cache = replay_cache(replies, models.identity, tags=models.tags, explained=0)
-    prices = models.priced(listed())
-    capture = Capture(loaded.sweep, models.identity, prices, set(), live=models.origin)
+    capture = Capture(loaded.sweep, models, models.priced(listed()), set())
     group, missing = list[RecordedCell](), 0
     for cell in loaded.sweep.cells():
         try:

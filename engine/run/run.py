@@ -1,7 +1,7 @@
 """A run: one sweep in its folder, over its store; started or resumed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Self
 
 from ...cache.cache import CacheStatistics
@@ -22,8 +22,6 @@ from .executor import LocalExecutor
 from .lanes import RETRIED_KINDS
 from .listing import beside, folder_named
 from .loaded_sweep import LoadedSweep, run_folder
-from .outcome import OutcomeRecord
-from .record.values import RecordedCell
 from .run_folder import QUARANTINE, RunFolder
 from .settings import FOLDER, RunSettings
 from .stores import open_store, shown_name, store_name
@@ -126,10 +124,6 @@ class Run:
         """Usage since the run began, by model; earlier sessions included."""
         return self.ledger.by_model() if self.ledger else {}
 
-    def outcomes(self) -> Iterator[OutcomeRecord]:
-        """Every outcome so far, as in the run folder."""
-        return self.folder.outcomes()
-
     def policy(self, before: Mapping[str, UsageTotals]) -> RunPolicy:
         """before: what earlier sessions paid; what they may have paid counts towards the cap."""
         return RunPolicy.capped(
@@ -158,24 +152,6 @@ class Run:
         for each in self.folder.outcomes() if self.folder.failed else ():
             if not each.not_run:
                 yield sweep.rows[sweep.row_at(each.place)], each.failure
-
-    def keeping(
-        self, completed: Callable[[Sequence[RecordedCell]], None]
-    ) -> AbstractContextManager[None]:
-        """Accept cells through `keep` while the body runs; end the body with `flush`.
-
-        completed: called with cells once they are in the folder.
-        """
-        return self.folder.keeping(completed, self.loaded.stop_token)
-
-    def keep(self, cells: Sequence[RecordedCell]) -> None:
-        """Take cells as they end; they are in the folder once `flush` has returned, or before.
-        RunFolderError if the disk is full or fails."""
-        self.folder.put(cells)
-
-    async def flush(self) -> None:
-        """Wait until everything that was kept is in the folder. RunFolderError."""
-        await self.folder.flush()
 
     def settle(self) -> Halt | None:
         """Write what follows from all outcomes; why it cannot be written, or None."""

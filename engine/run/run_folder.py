@@ -64,8 +64,8 @@ class RunFolder:
 
         sweep, grid: what a new folder is made with: the text of the sweep file, and what it says.
         DatasetError for problems that could not be read back. resume: from the manifest that is
-        there, the one to go on with, or a RunFolderError; None to go on where the identities are
-        equal. anew: whether a folder that has lost its database gets another one.
+        there, the one to go on with, or a RunFolderError; None to go on with that. anew:
+        whether a folder that has lost its database gets another one.
         """
         self.path = path
         self.manifest = manifest
@@ -75,7 +75,7 @@ class RunFolder:
         """Number of outcomes that are failures."""
         self.finished = 0
         """Number of cells that have an outcome."""
-        self._resume = resume or self._refuse_other
+        self._resume = resume
         self._sweep, self._grid, self._anew = sweep, grid, anew
         self._ended = bytearray(manifest.cells)
         """By place, 1 for a cell with an outcome, 2 for one that failed; 0 for one without."""
@@ -299,19 +299,16 @@ class RunFolder:
             database.begin(self._grid.problems, self._grid.rows, meta)
         else:
             known = manifest_in(database)
-            self.manifest = self._resume(known)
+            if known.identity != self.manifest.identity:
+                raise RunFolderError(
+                    f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells); "
+                    "choose another folder with --run-folder"
+                )
+            self.manifest = self._resume(known) if self._resume else known
             if self.manifest != known:
                 database.tell("manifest", encoded(self.manifest))
         # With its problems a folder is whole without the data set, wherever it is taken.
         database.problems = self._grid.problems
-
-    def _refuse_other(self, known: Manifest) -> Manifest:
-        if known.identity != self.manifest.identity:
-            raise RunFolderError(
-                f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells); "
-                "choose another folder with --run-folder"
-            )
-        return known
 
     def _mark_ended(self) -> None:
         """Mark what is done, and nothing else."""

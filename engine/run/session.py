@@ -56,14 +56,8 @@ class RunSession(LocalExecutor):
         """Cells that were begun, and those of them that have ended with an outcome."""
         self._ended = bytearray(len(loaded.sweep))
         """1 at the place of each cell that this session has handed to the run folder."""
-        self._capture = Capture(
-            loaded.sweep,
-            loaded.models.identity,
-            loaded.models.prices,
-            paid,
-            live=loaded.models.origin,
-            run=self.cache.token,
-        )
+        models, token = loaded.models, self.cache.token
+        self._capture = Capture(loaded.sweep, models, models.prices, paid, token)
 
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
@@ -77,7 +71,7 @@ class RunSession(LocalExecutor):
         with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):
             async with self.cache:
                 await self.work(order)
-                await run.flush()
+                await run.folder.flush()
                 if pauses and stop_token.halt is None and (halt := pauses.halt(self.missing())):
                     stop_token.stop(halt)
                 if self.deferred is not None and run.folder.complete:

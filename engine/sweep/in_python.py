@@ -89,7 +89,8 @@ def _refuses_temperature(agent: Any, settings: Sections) -> bool:
     if model.startswith(PREFIX) or "/" not in model:
         return False
     reach = reach_of(model, settings.get(model, {}), settings.get(provider_of(model), {}))
-    return not takes_temperature(model, getattr(agent, "effort", ""), reach)
+    top_p = getattr(agent, "top_p", None)
+    return not takes_temperature(model, getattr(agent, "effort", ""), top_p, reach)
 
 
 def _told(value: Any) -> Any:

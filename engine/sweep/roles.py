@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import orjson
 
-from ...cache.call import Call, Effort, Request
+from ...cache.call import Call, Request
 from ...protocols.agents.agent import Agent, Speaker
 from ...protocols.catalogue import JUDGES, PROTOCOLS
 from ...protocols.datasets.catalogue import LOADERS
@@ -123,11 +123,10 @@ def judges(node: Node) -> list[Judge]:
                 for point in _points(role, settings, types_, needs=required_of(cls)):
                     _check_calls(role, point)
                     if "temperature" in types_ and "model" in point:
-                        effort = point.get("effort", "")
-                        point = _tempered(node.document, point, point["model"], effort)
+                        point = _tempered(node.document, point, point)
                     elif "temperature" in types_:
                         member = point["member"].base_agent
-                        point = _tempered(node.document, point, member.model, member.effort)
+                        point = _tempered(node.document, point, vars(member))
                     listed.append(made_of(role, cls, point))
     faults.settle()
     return listed
@@ -206,8 +205,7 @@ def _rows_of(
             seated = {k: v(judge) if callable(v) else v for k, v in point.items()}
             settings_ = seated | roles
             if "temperature" in types_:
-                mind = judge.base_agent
-                settings_ = _tempered(one.document, settings_, mind.model, mind.effort)
+                settings_ = _tempered(one.document, settings_, vars(judge.base_agent))
             try:
                 yield made_of(one, cls, settings_)
             except UsageError as exc:
@@ -231,8 +229,7 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
     around, within = fields_of(AgentSettings), fields_of(Agent)
     checker: MakeSpeaker | None = point.pop("side_check", None)
     _check_calls(node, point)
-    model, effort = point["model"], point.get("effort", "")
-    point = _tempered(node.document, point, model, effort, "temperature", "best_of_temperature")
+    point = _tempered(node.document, point, point, "temperature", "best_of_temperature")
     seat = made_of(node, AgentSettings, {k: v for k, v in point.items() if k in around})
     plain = made_of(node, Agent, {k: v for k, v in point.items() if k in within})
 
@@ -257,7 +254,7 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
         if seat.best_of > 1:
             speaker = BestOf(seat.best_of, agent, picks, seat.best_of_temperature)
         if seat.refine:
-            critics = _tempered(node.document, {}, model, effort)
+            critics = _tempered(node.document, {}, point)
             speaker = Refine(speaker, picks, seat.refine, **critics)
         if checker is not None:
             reader = checker(judge).base_agent
@@ -268,16 +265,17 @@ def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
 
 
 def _tempered(
-    document: Document, point: RoleSettings, model: str, effort: Effort, *names: str
+    document: Document, point: RoleSettings, asked: Mapping[str, Any], *names: str
 ) -> RoleSettings:
     """`point` without `auto` temperatures, and with None for those that its model does not accept.
 
-    names: the settings to decide; by default `temperature`.
+    asked: with what the model is asked. names: the settings to decide; by default `temperature`.
     """
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
+    model, effort, top_p = asked["model"], asked.get("effort", ""), asked.get("top_p")
     if not model.startswith(PREFIX) and not takes_temperature(
-        model, effort, _reach(document, model)
+        model, effort, top_p, _reach(document, model)
     ):
         for name in names:
             settled.setdefault(name, None)

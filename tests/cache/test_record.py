@@ -3,7 +3,9 @@
 import hashlib
 import math
 import random
+import re
 from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 import orjson
@@ -13,9 +15,9 @@ from hypothesis import given
 from msgspec import structs
 
 from oversight.cache.address import store_key
-from oversight.cache.call import Message
+from oversight.cache.call import Call, Message
 from oversight.cache.checksum import add_checksum, strip_checksum
-from oversight.cache.errors import DamagedEntry, StoreError
+from oversight.cache.errors import DamagedEntry
 from oversight.cache.record import (
     DICTIONARY,
     MAX_UNPACKED_BYTES,
@@ -30,6 +32,8 @@ from oversight.cache.record import (
 from oversight.cache.reply import Reply, Token, Usage
 from oversight.cache.stats import ReplyCounts, StoreStatistics, store_statistics
 from tests.calls import FIRST, FULL, REPLY, calls, replies
+from tests.sessions import sessions
+from tests.tables import printed
 
 ADDRESS = FULL.address
 KEY = store_key(ADDRESS, "here/v1")
@@ -119,125 +123,51 @@ def test_a_record_knows_its_sizes():
     assert RECORD.address == ADDRESS
 
 
-@pytest.mark.parametrize("cut", [0, 1, 25, 30, 80, -1])
-def test_a_record_that_was_cut_short_is_damaged(cut):
-    with pytest.raises(DamagedEntry):
-        read_record(KEY, RECORD.to_bytes()[:cut])
+WHOLE, BARE = RECORD.to_bytes(), RECORD.plain()
+BOMB = zstandard.ZstdCompressor().compress(bytes(2**20))
 
 
-def test_a_record_with_something_behind_it_is_damaged():
-    with pytest.raises(DamagedEntry, match="where its head says"):
-        read_record(KEY, RECORD.to_bytes() + b"\0")
+def read(value: bytes) -> str:
+    """What is wrong with bytes that are no record."""
+    with pytest.raises(DamagedEntry) as damage:
+        read_record(KEY, value)
+    return str(damage.value)
 
 
-@pytest.mark.parametrize("form", [0, 4, 255])
-def test_an_unknown_form_is_damage_that_says_so(form):
-    value = bytes([form]) + RECORD.to_bytes()[1:]
-    for read in (read_record, lambda key, value: stored_reply(key, value, ADDRESS)):
-        with pytest.raises(DamagedEntry, match=f"form {form} is unknown"):
-            read(KEY, value)
+def changed(**fields: object) -> Record:
+    """RECORD with other parts."""
+    return structs.replace(RECORD, **fields)
 
 
-def test_an_unknown_outcome_is_damage():
-    value = RECORD.to_bytes()
-    with pytest.raises(DamagedEntry, match="head"):
-        read_record(KEY, value[:1] + b"\x09" + value[2:])
+def called(json: bytes) -> Call:
+    """The call of a record that holds this JSON for it."""
+    return changed(call_size=len(json), call_part=zstandard.ZstdCompressor().compress(json)).call()
 
 
-@pytest.mark.parametrize(
-    "json",
-    [
-        b"",
-        b"[]",
-        b"null",
-        b'"text"',
-        b"{}",
-        *(
-            orjson.dumps(orjson.loads(msgspec.json.encode(REPLY)) | {field: wrong})
-            for field, wrong in [
-                ("text", 5),
-                ("outcome", "fine"),
-                ("outcome", []),
-                ("stop_reason", None),
-                ("tool_calls", [{"id": 1, "name": "", "arguments": ""}]),
-                ("tool_calls", [[]]),
-                ("tool_calls", 5),
-                ("logprobs", [{"text": "A", "logprob": None, "top": []}]),
-                ("logprobs", [{"text": "A", "logprob": -1.0, "top": [["A"]]}]),
-                ("logprobs", [{"text": "A", "logprob": -1.0, "top": [["A", True]]}]),
-                ("usage", {**orjson.loads(msgspec.json.encode(Usage())), "input_tokens": 1.5}),
-                ("usage", {**orjson.loads(msgspec.json.encode(Usage())), "raw": 1}),
-                ("served_model", ["m"]),
-                ("opaque", 0),
-            ]
-        ),
-    ],
-)
-def test_json_that_is_no_reply_is_damage(json):
-    with pytest.raises(DamagedEntry, match="no reply"):
-        stored_reply(KEY, with_reply(json), ADDRESS)
+def replied(json: bytes) -> Reply:
+    return stored_reply(KEY, with_reply(json), ADDRESS)
 
 
-def test_a_reply_that_claims_to_unpack_to_something_huge_is_not_unpacked():
-    bomb = zstandard.ZstdCompressor().compress(bytes(2**20))
-    small = structs.replace(RECORD, reply_size=100, reply_part=bomb)
-    huge = structs.replace(RECORD, reply_size=MAX_UNPACKED_BYTES + 1, reply_part=bomb)
-    for record in (small, huge):
-        with pytest.raises(DamagedEntry, match="does not unpack"):
-            stored_reply(KEY, record.to_bytes(), ADDRESS)
+def reply_with(**fields: object) -> Reply:
+    return replied(orjson.dumps(orjson.loads(msgspec.json.encode(REPLY)) | fields))
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        (structs.replace(RECORD, identity="elsewhere"), "another key"),
-        (structs.replace(RECORD, key=store_key(ADDRESS, "elsewhere")), "another key"),
-        (structs.replace(RECORD, model="sim/weak"), "head is not that of its call"),
-        (structs.replace(RECORD, outcome="ok"), "head is not that of its call"),
-        (structs.replace(RECORD, call_size=3), "does not unpack"),
-    ],
-)
-def test_a_record_whose_parts_do_not_belong_together_is_damaged(changed, reason):
-    with pytest.raises(DamagedEntry, match=reason):
-        changed.check()
+def kept(**fields: object) -> Record:
+    """A record of a reply with other fields."""
+    return new_record(KEY, FULL, structs.replace(REPLY, **fields), "here/v1", 7)
 
 
-@pytest.mark.parametrize("size", [-1, 1])
-def test_a_plain_part_of_another_size_than_its_head_says_is_damaged(size):
-    whole = RECORD.plain()
-    with pytest.raises(DamagedEntry, match=r"a part of it has \d+ bytes, not"):
-        structs.replace(whole, reply_size=whole.reply_size + size).reply()
+NAMES = {"math": math, "store_key": store_key, "Usage": Usage, "MOST": MAX_UNPACKED_BYTES}
 
 
-def test_a_call_that_is_not_in_canonical_form_is_damage():
-    for json in (FULL.canonical + b" ", b"[1,{}]", b"[]", b"{}", FULL.canonical[:-3]):
-        packed = zstandard.ZstdCompressor().compress(json)
-        with pytest.raises(DamagedEntry, match="no call"):
-            structs.replace(RECORD, call_size=len(json), call_part=packed).call()
+@sessions(Path(__file__).with_name("record.md"))
+def test_what_was_altered_is_not_believed(session, request):
+    def told(text: str) -> list[str]:
+        """Without what is said of each, and the words of libraries."""
+        often = rf"stored reply {ADDRESS[:12]} is damaged: |; list all damage with: .*|: \w+\(.*"
+        return [re.sub(often, "", line) for line in printed(NAMES | globals())(text)]
 
-
-def test_a_call_of_another_schema_is_named_as_such():
-    json = msgspec.json.encode([99, FULL])
-    packed = zstandard.ZstdCompressor().compress(json)
-    with pytest.raises(DamagedEntry, match="schema 99"):
-        structs.replace(RECORD, call_size=len(json), call_part=packed).call()
-
-
-@pytest.mark.parametrize(
-    ("reply", "place"),
-    [
-        (structs.replace(REPLY, text="a\ud800"), "text: lone surrogate"),
-        (structs.replace(REPLY, usage=Usage(raw="\udfff")), "usage.raw: lone surrogate"),
-        (structs.replace(REPLY, logprobs=(Token("A", math.nan),)), r"logprobs\[0\].logprob: nan"),
-        (structs.replace(REPLY, logprobs=(Token("A", -math.inf),)), r"logprobs\[0\].logprob: -inf"),
-        (structs.replace(REPLY, stop_reason=None), r"got `null` - at `\$.stop_reason`"),
-        (structs.replace(REPLY, outcome="fine"), r"'fine' - at `\$.outcome`"),
-        (structs.replace(REPLY, usage=Usage(input_tokens=1.5)), r"at `\$.usage.input_tokens`"),
-    ],
-)
-def test_a_reply_that_would_not_come_back_equal_is_refused_by_its_field(reply, place):
-    with pytest.raises(StoreError, match=place):
-        new_record(KEY, FULL, reply, "here/v1", 7)
+    session.check(request, told)
 
 
 def test_a_whole_number_is_a_logprob():

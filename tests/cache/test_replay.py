@@ -18,6 +18,8 @@ from oversight.cache.store import MemoryStore
 from tests.cache.asking import CALL, answers, ask_all, calls, home, record_of
 from tests.calls import calls as any_call
 from tests.fakes import Scripted
+from tests.sessions import sessions
+from tests.tables import printed
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -79,44 +81,18 @@ def store_of(*recorded: Call, place: str = "here/v1") -> MemoryStore:
     return store
 
 
-@pytest.mark.parametrize(
-    ("changed", "line"),
-    [
-        ({"temperature": 0.7}, "temperature 0.4 -> 0.7"),
-        ({"temperature": None}, "temperature 0.4 -> unset"),
-        ({"model": "sim/weak"}, "model 'sim/strong' -> 'sim/weak'"),
-        ({"stop": ("x",)}, "stop () -> ('x',)"),
-        ({"effort": "low"}, "effort '' -> 'low'"),
-        (
-            {"response_format": ResponseFormat("v", "{}")},
-            "response_format unset -> a ResponseFormat",
-        ),
-        ({"messages": ASKED.messages[:1]}, "messages[1] a Message -> unset"),
-        (
-            {"messages": (ASKED.messages[0], Message("user", "Stop."))},
-            "messages[1].text 'Speak.' -> 'Stop.'",
-        ),
-        (
-            {"messages": (Message("system", WORDS[:116] + "!"), ASKED.messages[1])},
-            "messages[0].text differs at character 116: 'crates hold twelve apple'… -> '!'",
-        ),
-        (
-            {"messages": (Message("system", WORDS[:111]), ASKED.messages[1])},
-            "messages[0].text differs at character 111: 'Four crates hold twelve '… -> its end",
-        ),
-    ],
-)
-def test_a_difference_is_named_with_its_place_and_both_values(changed, line):
-    assert differences(ASKED, ASKED.changed(**changed)) == (line,)
+def differs(draw: tuple[int, ...] = (), **changed: object) -> list[str]:
+    """In which places a call differs from one with other settings, and their values in both."""
+    return list(differences(ASKED, replace(ASKED.changed(**changed), draw=draw)))
 
 
-def test_every_difference_is_a_line():
-    other = replace(ASKED.changed(temperature=0.7, max_tokens=9), draw=(1,))
-    assert differences(ASKED, other) == (
-        "temperature 0.4 -> 0.7",
-        "max_tokens 1024 -> 9",
-        "draw () -> (1,)",
-    )
+def said(*texts: str) -> tuple[Message, ...]:
+    return tuple(map(Message, ("system", "user"), texts))
+
+
+@sessions(Path(__file__).with_name("replay.md"))
+def test_a_difference_is_named_with_its_place_and_both_values(session, request):
+    session.check(request, printed({"ResponseFormat": ResponseFormat} | globals()))
 
 
 @given(any_call, any_call)

@@ -33,7 +33,7 @@ MAY = {
     ),
     "what is repeated begins where nothing else does": (
         "protocols/datasets/rewriting.py",
-        "engine/extensions/simulation/parsed_question.py",
+        "engine/extensions/simulation/question.py",
         "engine/extensions/simulation/speech.py",
         "engine/run/record/search.py",
     ),

@@ -3,9 +3,12 @@
 import random
 import re
 import signal
+import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import orjson
@@ -14,7 +17,6 @@ import pytest
 from tests import starting
 from tests.command_line import calls, environment, oversight, within
 from tests.desk import STEPS, Desk, counts
-from tests.proxy import Proxy
 from tests.run_folders import everything, only_run, recorded_so_far
 from tests.sittings import FLIGHTS, Bench, Sitting, Vendor
 from tests.waiting import end
@@ -40,8 +42,39 @@ def test_p1_kills_lose_nothing_and_repeat_nothing_stored(campaign, calm, tmp_pat
     if place == "folder":
         return kill_at_random(campaign, *calm, tmp_path, lambda: None)
     server = request.getfixturevalue("postgres")
-    with Proxy(server.folder / ".s.PGSQL.5432", delay=0.02) as far:
-        kill_at_random(campaign, *calm, tmp_path, lambda: far.url(server))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        line = threading.Thread(target=far_away, args=(listener, server.folder))
+        line.start()
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+
+        def store() -> str:
+            """A new database, reached over that line."""
+            return server.database().replace("@/", f"@{host}/").partition("?")[0]
+
+        try:
+            kill_at_random(campaign, *calm, tmp_path, store)
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            line.join()
+
+
+def far_away(listener: socket.socket, folder: Path) -> None:
+    """A line to the database on which everything takes 20 ms each way."""
+
+    def carry(one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(2**16):
+                time.sleep(0.02)
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+
+    with ExitStack() as opened, suppress(OSError):  # which accept raises once it is shut down
+        while True:
+            client = opened.enter_context(listener.accept()[0])
+            server = opened.enter_context(socket.socket(socket.AF_UNIX))
+            server.connect(str(folder / ".s.PGSQL.5432"))
+            for ends in ((client, server), (server, client)):
+                threading.Thread(target=carry, args=ends, daemon=True).start()
 
 
 def kill_at_random(campaign, vendor, undisturbed, folder, store) -> None:  # type: ignore[no-untyped-def]

@@ -1,15 +1,12 @@
 """The data behind pictures, as plain numbers and as tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TypeAlias
 
 from ..findings.chart import Chart, TableRows
-
-if TYPE_CHECKING:
-    from ..reports.results import Results
-    from ..scoring.estimate import Estimate
+from ..scoring.estimate import Estimate
 
 Span: TypeAlias = tuple[float, float]
 
@@ -25,18 +22,12 @@ class ForestLine:
     judge: str
     n: int
     """Problems."""
-    estimate: "Estimate | None"
+    estimate: Estimate | None
     """None where no problem is complete."""
     bounds: Span | None = None
     """Range of the mean over all results that failed or doubtful worlds could have had."""
-    lift: "Estimate | None" = None
     naive: float | None = None
     """The naive judge's figure, with the same judge."""
-    cells: int = 0
-    failed: int = 0
-    missing: int = 0
-    accuracy: "Estimate | None" = None
-    """How often the judge was right."""
     apart: tuple[float, float, float] | None = None
     """For a comparison: (first mean, second mean, p adjusted for all rows); else None."""
 
@@ -72,15 +63,6 @@ class Forest:
             for line in self.lines
         ]
 
-    @property
-    def axis(self) -> "Axis":
-        values = [0.0]
-        for line in self.lines:
-            lift = line.lift.value if line.lift else None
-            ends = (line.mean, line.naive, lift, *(line.interval or ()), *(line.bounds or ()))
-            values += [value for value in ends if value is not None]
-        return Axis.around(values)
-
 
 @dataclass(frozen=True, slots=True)
 class Heat:
@@ -101,7 +83,7 @@ class Heat:
         return ("problem", *self.rows), rows
 
 
-Picture: TypeAlias = "Forest | Chart | Heat"
+Picture: TypeAlias = Forest | Chart | Heat
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,35 +119,3 @@ class Axis:
     def at(self, value: float) -> float:
         """Where a value is, in percent of the axis."""
         return round(100 * (value - self.low) / (self.high - self.low), 2)
-
-
-def forest_of(results: "Results") -> Forest:
-    """ASD by row, with lift and bounds."""
-    from ..reports.report import finding
-
-    return saved_forest(finding(results).plain())
-
-
-def saved_forest(report: Mapping[str, Any]) -> Forest:
-    """The forest plot of a report in JSON. KeyError for a report of another version."""
-    from ..scoring.estimate import Estimate
-
-    lines = tuple(
-        ForestLine(
-            number,
-            row["protocol"],
-            row["agent"],
-            row["judge"],
-            row["n"],
-            row["asd"] and Estimate.read(row["asd"]),
-            (row["bounds"]["worst"], row["bounds"]["best"]) if row["bounds"]["doubtful"] else None,
-            row["lift"] and Estimate.read(row["lift"]),
-            row["asd"]["value"] - row["lift"]["value"] if row["asd"] and row["lift"] else None,
-            row["cells"],
-            row["failed"],
-            row["missing"],
-            accuracy=row["accuracy"] and Estimate.read(row["accuracy"]),
-        )
-        for number, row in enumerate(report["rows"])
-    )
-    return Forest("agent score difference", report["score"], lines)

@@ -25,7 +25,7 @@ from ..scoring.contrasts import gap_recovered
 from ..scoring.estimate import Interval
 from ..scoring.inference import Influences, estimates
 from ..scoring.worlds import BETAS
-from .data import Forest, ForestLine, Heat, Picture, forest_of
+from .data import Forest, ForestLine, Heat, Picture
 
 MEASURES = {
     "frontier": "what a problem costs, and what it is worth",
@@ -102,15 +102,27 @@ def _analysis(kind: str, run: ScoredRun) -> Chart:
 
 
 def asd(run: ScoredRun) -> Forest:
-    forest = forest_of(run.results)
-    return replace(forest, lines=tuple(forest.lines[n] for n in run.numbers))
+    rows = [(n, run.results.rows[n]) for n in run.numbers]
+    lines = (
+        ForestLine(
+            n,
+            *row.row.shown_names,
+            row.n,
+            row.asd,
+            (row.bounds.worst, row.bounds.best) if row.bounds and row.bounds.doubtful else None,
+            row.asd.value - row.lift.value if row.asd and row.lift else None,
+        )
+        for n, row in rows
+    )
+    return Forest("agent score difference", run.score, tuple(lines))
 
 
 def lift(run: ScoredRun) -> Forest:
+    rows = [(n, run.results.rows[n]) for n in run.numbers]
     lines = tuple(
-        ForestLine(each.row, each.protocol, each.agent, each.judge, each.n, each.lift)
-        for each in asd(run).lines
-        if each.lift is not None and not run.run.sweep.rows[each.row].naive
+        ForestLine(n, *row.row.shown_names, row.n, row.lift)
+        for n, row in rows
+        if row.lift is not None and not row.row.naive
     )
     if not lines:
         raise UsageError("lift: no row has a naive judge beside it; add naive_judge to the sweep")

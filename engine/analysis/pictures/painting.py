@@ -338,20 +338,17 @@ def strip_axes(forest: Forest, width: float, figure: "FigureBase") -> None:
     """A line for each protocol: a dot for every row, in its judge's colour, and their mean."""
     axes = figure.add_subplot()
     groups = protocols(forest)
-    judges = list(dict.fromkeys(line.judge for line in forest.lines if line.judge))
-    colour = dict(zip([*judges, ""], cycle(PALETTE), strict=False))
+    judges = list(dict.fromkeys(line.judge for line in forest.lines))
+    colour = dict(zip(judges, cycle(PALETTE), strict=False))
     few = judges if len(judges) < 5 else ()
     for place, lines in enumerate(groups.values()):
-        for judge in [*judges, ""]:
+        for judge in judges:
             mine = [line.mean for line in lines if line.judge == judge and line.mean is not None]
             shift = 0.16 * (judges.index(judge) - (len(judges) - 1) / 2) if judge in few else 0
             axes.plot(
                 mine, [place + shift] * len(mine), "o", color=colour[judge], ms=3, alpha=0.5, mew=0
             )
         mean = fmean(line.mean for line in lines if line.mean is not None)
-        if any(not line.judge for line in lines):
-            # Ratings of judges and of agents have no mean that says anything.
-            continue
         axes.plot([mean] * 2, [place - 0.38, place + 0.38], color="#111111", lw=1.6, zorder=4)
     _on_lines(axes, range(len(groups)), [f"{n} ({len(g)})" for n, g in groups.items()])
     name = f"{_measured(forest)}; a dot for each row, a bar at the mean"
@@ -360,17 +357,14 @@ def strip_axes(forest: Forest, width: float, figure: "FigureBase") -> None:
         from matplotlib.lines import Line2D
 
         keys = [
-            Line2D(
-                [], [], ls="", marker="o", ms=4, color=colour[each], label=_named(each or "agents")
-            )
-            for each in [*judges, *[""] * any(not line.judge for line in forest.lines)]
+            Line2D([], [], ls="", marker="o", ms=4, color=colour[each], label=_named(each))
+            for each in judges
         ]
         figure.legend(handles=keys, loc="outside upper right", ncols=4, frameon=False)
 
 
 def _measured(forest: Forest) -> str:
-    """What a forest's axis says. Ratings name their worlds where others name a score."""
-    return f"{forest.measure} ({SCORE_NAMES.get(forest.score, forest.score)})"
+    return f"{forest.measure} ({SCORE_NAMES[forest.score]})"
 
 
 def _log(axes: "Axes", x: Sequence[float]) -> None:

@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ....protocols.scores import TIE
 from ....protocols.transcript import Failure
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Grid
@@ -17,6 +16,7 @@ from ..scoring.arrays import Flags, Floats, Places
 from ..scoring.asd import Scored, scored
 from ..scoring.inference import Influences, of_questions
 from ..scoring.judgements import Judgements
+from ..scoring.worlds import found_right
 from .failures import called
 from .health import HealthCheck
 
@@ -170,17 +170,9 @@ class OutcomeTable:
         return scored(self.judgements(row), score)
 
     def judged_right(self, row: int) -> Floats:
-        """Accuracy of the judge in each cell of a row, in [0, 1]; NaN without a verdict.
-
-        It is right if a best answer has the largest probability, and to the share of the best among
-        those that tie for it.
-        """
-        verdicts = self.probs[self.cells.places(row)]
-        largest = verdicts >= np.fmax.reduce(verdicts, axis=1, initial=-np.inf)[:, None] - TIE
-        best = (largest & self.cells.best[self.cells.problem]).sum(axis=1)
-        share = best / np.maximum(largest.sum(axis=1), 1)
-        right: Floats = np.where(np.isnan(verdicts[:, 0]), np.nan, share)
-        return right
+        """Accuracy of the judge in each cell of a row, in [0, 1]; NaN without a verdict."""
+        places = self.cells.places(row)
+        return found_right(self.probs[places], self.cells.best[self.cells.problem])
 
     def accuracy(self, row: int) -> Influences | None:
         """How often the judge was right: problem by problem, the mean over all worlds of the draws

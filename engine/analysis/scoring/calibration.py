@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....protocols.scores import TIE
 from .arrays import Floats, Places
 from .estimate import Estimate
 from .inference import Influences, means
@@ -134,9 +135,11 @@ def _ranks(scores: Floats) -> Floats:
 
 def fails_loudly(largest: Floats, right: Floats, of: Places | None = None) -> Auroc | None:
     """AUROC of a judge's doubt, 1 minus its largest probability, as a predictor of its errors; None
-    without errors, or with nothing else. A tie for the largest probability is not an error."""
+    without errors, with nothing else, or if no verdict is surer than another. A tie for the largest
+    probability is not an error."""
     wrong = 1 - right
-    return auroc(1 - largest, wrong, of) if 0 < (wrong > 0.5).sum() < len(wrong) else None
+    told = 0 < (wrong > 0.5).sum() < len(wrong) and np.ptp(largest) > TIE
+    return auroc(1 - largest, wrong, of) if told else None
 
 
 def accuracy_at(largest: Floats, right: Floats, coverage: float) -> float:

@@ -70,6 +70,16 @@ def answer_scores(verdicts: npt.ArrayLike, score: str, compat: Compat = "none") 
     return scores
 
 
+def found_right(verdicts: Floats, best: Flags) -> Floats:
+    """How right each verdict is, in [0, 1]: a best answer is likeliest, or so many of those that
+    tie for it. NaN without a verdict; answers that there are not are NaN, and none of the best."""
+    largest = np.fmax.reduce(verdicts, axis=-1, initial=-np.inf, keepdims=True)
+    likeliest = verdicts >= largest - TIE
+    share = (likeliest & best).sum(axis=-1) / np.maximum(likeliest.sum(axis=-1), 1)
+    found: Floats = np.where(np.isnan(verdicts[..., 0]), np.nan, share)
+    return found
+
+
 def asd_weights(values: npt.ArrayLike, compat: Compat = "none") -> Floats:
     """Weight of each answer's agent score in ASD: its value minus the mean of the values.
 
@@ -112,21 +122,16 @@ class Worlds:
     values: Floats
     """… × answers: +1 true, -1 false, or any grade."""
     compat: Compat = "none"
-    ends: Floats | None = None
-    """… × worlds × 2: the least and the most that the probability of each world's own answer would
-    be, whatever its unread replies had said; NaN where it could be anything. None: unknown."""
 
     def __init__(
         self,
         verdicts: npt.ArrayLike,
         values: npt.ArrayLike,
         compat: Compat = "none",
-        ends: Floats | None = None,
     ) -> None:
         object.__setattr__(self, "verdicts", np.asarray(verdicts, dtype=np.float64))
         object.__setattr__(self, "values", np.asarray(values, dtype=np.float64))
         object.__setattr__(self, "compat", compat)
-        object.__setattr__(self, "ends", ends)
         answers = self.values.shape[-1]
         if self.verdicts.shape[-2:] != (answers, answers):
             raise ValueError(

@@ -220,7 +220,7 @@ class RaySession(RunSession):
             self._changed.set()
         self._told(standing)
         try:
-            self._run.keep(landed)
+            self._run.folder.put(landed)
             await self._run.folder.room()
         except RunFolderError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))

@@ -168,14 +168,7 @@ class _Opened:
         cache = self.executor.cache
         self.attempt = partial(attempt_noted, ask=cache, shared=cache.shared_work)
         models = loaded.models
-        self.capture = Capture(
-            loaded.sweep,
-            models.identity,
-            models.prices,
-            paid,
-            live=models.origin,
-            run=cache.token,
-        )
+        self.capture = Capture(loaded.sweep, models, models.prices, paid, cache.token)
         self._most = loaded.file.top.max_cells
         self._workers = setup.workers
 

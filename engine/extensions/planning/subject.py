@@ -80,13 +80,11 @@ class Subject:
     code: AuthorCode
     kind: Kind
 
-    def sweep(
-        self, overrides: Sequence[str] = (), agent: str = AGENT, judge: str = JUDGE
-    ) -> SweepFile:
+    def sweep(self, overrides: Sequence[str] = ()) -> SweepFile:
         """The sweep that tries it. overrides: `SETTING=VALUE` of the class, or of the sweep with a
         section's name before it. UsageError for settings that do not fit."""
-        seats = {"agent": _seat(agent), "judge": _seat(judge)}
-        filled = {"model": judge if self.kind.base is Judge else agent, "member": seats["judge"]}
+        seats = {"agent": {"model": AGENT}, "judge": {"model": JUDGE}}
+        filled = {"model": JUDGE if self.kind.base is Judge else AGENT, "member": seats["judge"]}
         found: type[Any] = self.code.found
         needed = required_of(found) if is_dataclass(found) else ()
         its = {name: value for name, value in {**filled, **seats}.items() if name in needed}
@@ -111,10 +109,6 @@ class Subject:
 
 def _is_whole(override: str) -> bool:
     return override.partition("=")[0].partition(".")[0].strip() in (*SECTIONS, "seed", "draws")
-
-
-def _seat(model: str) -> Seat:
-    return {"model": model} if model.startswith("sim/") else {"model": model, "effort": "none"}
 
 
 def subject_named(word: str) -> tuple[Subject | Tool | None, list[Mistake]]:

@@ -14,11 +14,13 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 import orjson
 from msgspec.structs import replace
 
-from ....cache.call import Call, RecordingAsk
+from ....cache.call import Ask, Call, RecordingAsk
+from ....cache.explain import differences
 from ....cache.reply import Reply
 from ....protocols.agents.tool import Tool
 from ....protocols.datasets.leak import leakage_check
@@ -30,11 +32,10 @@ from ...errors import EngineError, Halt, QuotaExhausted, UsageError
 from ...run.dry_run import stand_ins
 from ...run.lanes import first_fault
 from ...run.lookup import ShownWorld
-from ...run.scheduler import verdict_of
+from ...run.scheduler import CellOutcome, attempt, verdict_of
 from ...sweep.sweep import Cell, Sweep
 from ..simulation.form import Contents, fill_form
 from .author import AuthorCode, Mistake, line_in
-from .composed import Composed
 from .subject import JUDGE, Kind, Subject, subject_named
 from .tool_trial import ToolTrial
 from .watcher import PATIENCE, Endless, Watcher
@@ -46,6 +47,61 @@ SAME = "I have nothing to add."
 PLACEHOLDER = re.compile(r"\{[A-Za-z_][\w.]*\}")
 TURN = re.compile(r"<turn .*?</turn>|<statement>.*?</statement>", re.DOTALL)
 """What a prompt shows as data."""
+
+
+class Difference(NamedTuple):
+    """How the second run of a cell differs from the first."""
+
+    text: str
+    call: Call | None = None
+    """The call that only the second run asks; None if the calls are the same."""
+
+
+class Composed:
+    """One cell, run twice; the second time nothing is asked.
+
+    A protocol must take chance from nothing but its `ask`. One that reads a clock, a counter or a
+    generator of random numbers composes other calls each time: nothing of it can be resumed, shared
+    or replayed.
+    """
+
+    def __init__(self, cell: Cell, ask: Ask) -> None:
+        self._cell, self._ask = cell, ask
+        self._heard: dict[str, tuple[Call, Reply]] = {}
+        self._end: CellOutcome | None = None
+
+    async def first(self) -> CellOutcome:
+        """How the cell ends; Halt and ReplayMiss pass, as from `attempt`."""
+        self._end = await attempt(self._cell, self._listening)
+        return self._end
+
+    async def _listening(self, call: Call) -> Reply:
+        reply = await self._ask(call)
+        self._heard[call.address] = call, reply
+        return reply
+
+    async def again(self) -> Difference | None:
+        """The first difference of a second run on the same replies; None if there is none."""
+        other: list[Call] = []
+
+        async def from_before(call: Call) -> Reply:
+            if call.address not in self._heard:
+                other.append(call)
+                raise Halt("another call")
+            return self._heard[call.address][1]
+
+        try:
+            outcome = await attempt(self._cell, from_before)
+        except Halt:
+            outcome = None
+        if other:
+            found = [differences(call, other[0]) for call, _ in self._heard.values()]
+            least = min(found, key=lambda each: (len(each), sum(map(len, each))), default=())
+            where = least[0] if least else "it asks a call that it did not ask before"
+            return Difference(f"composed twice, its calls differ: {where}", other[0])
+        if self._end is not None and outcome != self._end:
+            return Difference("run twice on the same replies, it ends with another verdict")
+        return None
 
 
 @dataclass

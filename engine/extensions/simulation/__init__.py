@@ -1,7 +1,7 @@
 """Simulated models: a provider without a wire."""
 
-from .ground_truth import GroundTruth
 from .model import PRESETS, SimModel
 from .provider import SimProvider
+from .question import GroundTruth
 
 __all__ = ["PRESETS", "GroundTruth", "SimModel", "SimProvider"]

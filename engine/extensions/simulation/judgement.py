@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ....cache.reply import Token
-from .chance import Chance, share
+from .model import Chance, share
 
 VARIANTS = (("{label}", 0.9), (" {label}", 0.07), ("({label}", 0.03))
 """(form, share): ways to write a label as one token, and their shares of its probability."""

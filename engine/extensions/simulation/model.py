@@ -1,10 +1,11 @@
-"""Parameters of a simulated model, from which every expected score follows."""
+"""Parameters of a simulated model, from which every expected score follows, and its chance."""
 
 import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ....cache.address import value_address
 from ...providers.simulated import SimulatedModel
@@ -14,6 +15,8 @@ Shift: TypeAlias = Literal[-1, 1]
 
 SHIFTS: tuple[Shift, Shift] = (-1, 1)
 """Both signs, equally likely."""
+
+_WORDS = struct.Struct(">8I")
 
 DECIMALS = 3
 """Number of decimals of a strength, in nats, as a speech states it."""
@@ -95,3 +98,30 @@ PRESETS: Mapping[str, SimModel] = MappingProxyType(
     }
 )
 """Built-in simulated models; a sweep file may define more."""
+
+
+class Chance(NamedTuple):
+    """The chance of one reply: independent, uniform 32-bit numbers, one per purpose."""
+
+    noise: int
+    refusal: int
+    muddle: int
+    tool: int
+    pick: int
+    start: int
+    stride: int
+    length: int
+
+    @property
+    def shift(self) -> Shift:
+        return 1 if self.noise & 1 else -1
+
+
+def chance_of(address: str) -> Chance:
+    """The random numbers of a call. address: 64 hex digits."""
+    return Chance._make(_WORDS.unpack(bytes.fromhex(address)))
+
+
+def share(number: int) -> float:
+    """A number of a `Chance`, scaled to [0, 1): it is below p with probability p."""
+    return number / 2**32

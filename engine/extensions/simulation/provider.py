@@ -15,10 +15,8 @@ from ....cache.reply import Outcome, Reply, Token, ToolCall, Usage
 from ....protocols.prompts.parse import find_question
 from ...errors import InvalidRequest, ModelNotFound
 from ...providers.simulated import SimulatedModels
-from .chance import chance_of, share
-from .ground_truth import GroundTruth
-from .model import PRESETS, SimModel
-from .parsed_question import ParsedQuestion
+from .model import PRESETS, SimModel, chance_of, share
+from .question import GroundTruth, ParsedQuestion
 from .simulated_call import SimulatedCall, system_of
 
 VERSION = 1

@@ -9,11 +9,10 @@ from ....cache.call import Call
 from ....cache.reply import Reply
 from ....protocols.question import Problem
 from ...providers.simulated import SimulatedModel, Simulation
-from .chance import chance_of, share
 from .form import Contents, fill_form
-from .ground_truth import GroundTruth
-from .model import PRESETS, SimModel
+from .model import PRESETS, SimModel, chance_of, share
 from .provider import SimProvider
+from .question import GroundTruth
 
 
 class Simulated(Simulation):

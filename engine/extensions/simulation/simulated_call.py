@@ -12,10 +12,9 @@ from ....protocols.drafting.side_check import NO_SIDE
 from ....protocols.prompts.forms import REASONING
 from ....protocols.prompts.parse import Todo, find_question, find_statement, read_instructions
 from . import judgement
-from .chance import Chance, share
 from .form import Contents, fill_form, form_kind
-from .model import SimModel
-from .parsed_question import ParsedQuestion
+from .model import Chance, SimModel, share
+from .question import ParsedQuestion
 from .speech import excerpt, neutral
 
 Said: TypeAlias = tuple[str, tuple[Token, ...]]

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from .chance import Chance
-from .model import DECIMALS
+from .model import DECIMALS, Chance
 
 OPENING = "({label}){strength:+.{decimals}f} nats is the weight of this simulated case."
 """The first word holds side and strength, so that no word limit cuts them off."""

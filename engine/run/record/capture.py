@@ -8,13 +8,14 @@ from typing import Any, TypeAlias, get_type_hints
 
 import orjson
 
-from ....cache.call import Call, Identity, Part, Request
+from ....cache.call import Call, Part, Request
 from ....cache.reply import Reply
 from ....cache.stats import source
 from ....protocols.counts import counted, unread_by_seat
 from ....protocols.judges.judge import Reading
 from ....protocols.transcript import Failure, Verdict
 from ...models.accounting.prices import Price, PriceList, charged
+from ...models.directory import ModelDirectory
 from ...providers.simulated import PREFIX
 from ...sweep.sweep import Cell, Sweep
 from .values import CallCost, NotRun, Origin, RecordedCall, RecordedCell, RecordedJudgement
@@ -37,29 +38,22 @@ class Capture:
     def __init__(
         self,
         sweep: Sweep,
-        identity: Identity,
+        models: ModelDirectory,
         prices: PriceList,
         new: set[str],
-        *,
-        live: Callable[[Call], str] = lambda call: "",
         run: str = "",
-        stored_at: Callable[[Call], int | None] = lambda call: None,
     ) -> None:
-        """identity: of the endpoint that answers a call. new: addresses of calls that were paid for
-        in this process; each is taken out when it is recorded. live: the origin of a call that
-        the run itself asks, as `Reply.origin` has it. run: what the origin of a reply ends with
-        that this run has paid for. stored_at: when a reply that is not new was stored, in seconds
-        since 1970."""
+        """new: addresses of calls that were paid for in this process; each is taken out when it is
+        recorded. run: what the origin of a reply ends with that this run has paid for."""
         self._sweep = sweep
         self._rows = {row.address: number for number, row in enumerate(sweep.rows)}
-        self._identity = identity
+        self._identity = models.identity
         self._prices = prices
         self._price: dict[str, Price | None] = {}
         self._new = new
-        self._live = live
+        self._live = models.origin
         self._sources: dict[tuple[str, str], tuple[str, bool]] = {}
         self._run = run
-        self._stored_at = stored_at
         self._costs: dict[str, tuple[Reply, CallCost]] = {}
         """By address, a reply and what it cost."""
         self._calls: dict[tuple[Part, str], tuple[tuple[object, ...], RecordedCall, Reply]] = {}
@@ -122,16 +116,15 @@ class Capture:
             self._price[model] = self._prices.find(model)
         price = self._price[model]
         origin: Origin = "stored"
+        at: int | None = None
         batch = reply.origin.startswith("batch ")
         ours = batch and bool(self._run) and reply.origin.endswith(f" {self._run}")
         if ours or call.address in self._new:
             self._new.discard(call.address)
-            at: int | None = int(time.time())
+            at = int(time.time())
             origin = "person" if model.startswith(PERSON) else "new"
             if batch:
                 origin, price = "batch", price and price.batched()
-        else:
-            at = self._stored_at(call)
         return CallCost(
             self._identity(call),
             reply.served_model,

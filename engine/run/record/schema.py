@@ -149,10 +149,13 @@ def open_to_read(file: Path) -> sqlite3.Connection:
     RunFolderError as for `open_to_write`, and where there is none.
     """
     try:
-        _check_header(file)
+        expects_log = _check_header(file)
     except FileNotFoundError:
         raise no_run(file.parent) from None
-    db = _connected(read_only(file), file)
+    # What was copied from under its writer has none, and here none can be made.
+    stands_still = expects_log and not os.access(file.parent, os.W_OK)
+    name = f"{file.resolve().as_uri()}?mode=ro{'&immutable=1' * stands_still}"
+    db = _connected(name, file)
     try:
         db.execute("PRAGMA query_only=ON")
         _check_opened(db, file)
@@ -165,13 +168,6 @@ def open_to_read(file: Path) -> sqlite3.Connection:
     return db
 
 
-def read_only(file: Path) -> str:
-    """The URI under which a run is opened to be read."""
-    # What was copied from under its writer expects a log, which cannot be made beside it.
-    stands_still = not logged(file) and not os.access(file.parent, os.W_OK)
-    return f"{file.resolve().as_uri()}?mode=ro{'&immutable=1' * stands_still}"
-
-
 def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
     """What SQLite says of a run, as an error that names the file and the remedy."""
     code = getattr(exc, "sqlite_errorcode", None)
@@ -182,6 +178,10 @@ def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
     if isinstance(exc, sqlite3.OperationalError):
         return RunFolderError(f"{file} cannot be read or written: {exc}")
     return RunDamaged(file, str(exc))
+
+
+_LOGGED = 2
+"""Of a file that is read through a log, the version of the format that a reader must know."""
 
 
 def _connected(name: Path | str, file: Path) -> sqlite3.Connection:
@@ -197,21 +197,23 @@ def logged(file: Path) -> bool:
     return any(file.with_name(file.name + end).exists() for end in ("-wal", "-journal"))
 
 
-def _check_header(file: Path) -> None:
-    """Refuse a foreign file before SQLite opens it, which may write to it.
+def _check_header(file: Path) -> bool:
+    """Refuse a foreign file before SQLite opens it, which may write to it; whether it expects a log
+    that is not there.
 
     Where a writer was killed, the header may be in its journal still.
     """
     with open_plain(file) as opened:
         header = opened.read(100)
     if logged(file):
-        return
+        return False
     if header and not header.startswith(b"SQLite format 3\0"):
         raise NotOfThisFormat(file, "is no database of a run")
     if len(header) < 100:
         raise RunDamaged(file, f"it ends after {len(header)} bytes")
     version, application = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
     _check_format(file, application, version)
+    return header[19] == _LOGGED
 
 
 def _check_opened(db: sqlite3.Connection, file: Path) -> None:

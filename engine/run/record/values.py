@@ -31,8 +31,7 @@ class CallCost(msgspec.Struct, frozen=True, gc=False):
     """None where no price was known."""
     origin: Origin = "unknown"
     at: int | None = None
-    """When it was recorded, in seconds since 1970; for a reply from the store, when it was stored,
-    or None where that was not looked up."""
+    """When it was recorded, in seconds since 1970; None for a reply from the store."""
     came: str = ""
     """`live ADDRESS`, `batch ADDRESS`, `imported` or `unknown`; empty for a simulated model."""
     elsewhere: bool = False

@@ -294,7 +294,7 @@ async def _executed(loaded: LoadedSweep, settings: RunSettings, score: str, quie
         folder, sweep = run.folder, loaded.sweep
         results = collect(
             sweep,
-            run.outcomes(),
+            run.folder.outcomes(),
             score=score,
             mixed=folder.manifest.mixed,
             origins=origins(sweep, folder.path),

@@ -193,7 +193,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     sweep, folder = run.loaded.sweep, run.folder
     mixed = folder.manifest.mixed
     come = origins(sweep, folder.path)
-    results = collect(sweep, run.outcomes(), score=shown.score, mixed=mixed, origins=come)
+    results = collect(sweep, run.folder.outcomes(), score=shown.score, mixed=mixed, origins=come)
     if ran:
         save_report(results, folder.path)
     show(report(results, shown.format, width()))
@@ -216,7 +216,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
     if folder.failed:
         from ...analysis.reports.failures import passing
 
-        again = passing(run.outcomes())
+        again = passing(run.folder.outcomes())
     if again:
         retrying = shown.again if run.settings.retry_failed else f"{shown.again} --retry-failed"
         say(f"retry       {retrying}   ({counted(again, 'cell')} whose fault may have passed)")
@@ -247,7 +247,7 @@ def _why_failed(run: Run) -> None:
         from ...analysis.reports.failures import failure_lines
 
         say(f"failed      {run.folder.failed:,} of {run.folder.finished:,} cells")
-        for line in failure_lines(run.loaded.sweep, run.outcomes()):
+        for line in failure_lines(run.loaded.sweep, run.folder.outcomes()):
             say(f"  {line}")
 
 

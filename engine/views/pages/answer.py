@@ -110,7 +110,8 @@ def answer_page(
         parts = [shown_part(_apart(rows, links, single, score), {})]
     elif comparison:
         short = links[0].live or len(lines) > MOST_LINES
-        listed = comparison_finding(comparison, short=short).parts[0].chosen(LISTED)
+        listed = comparison_finding(comparison, short=short).parts[0]
+        listed = (listed.brief(None) if listed.brief else listed).chosen(LISTED)
         parts = [shown_part(listed, {}, own=own)]
     values = {
         "comparison": comparison,

@@ -11,8 +11,7 @@ import pytest
 from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import Record, records
 from oversight.cache.reply import Usage
-from oversight.engine.analysis.calls import PaidCall, RunCalls
-from oversight.engine.analysis.costs import row_costs, spent_by_row
+from oversight.engine.analysis.costs import PaidCall, RunCalls, row_costs, spent_by_row
 from oversight.engine.analysis.frontier import (
     frontier_finding,
     frontier_points,

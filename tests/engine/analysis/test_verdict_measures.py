@@ -32,6 +32,7 @@ def test_the_measures_are_those_of_the_verdicts(kept: Kept) -> None:
         if name != "naive judge":
             assert row.naive is not None
             right = run.table.judged_right(number)
+            assert row.naive.lift is not None
             assert row.naive.lift.value == pytest.approx(float((right - alone).mean()))
             gained = run.asd("brier")[name].value - naive
             assert row.naive.gap_recovered is not None
@@ -76,3 +77,16 @@ def test_calibration_is_of_every_judge_that_could_be_read(kept: Kept, command: C
     run = read_rows(kept(both))
     first = [problem.best == 0 for problem in run.sweep.problems]
     assert right / 40 == pytest.approx(sum(first) / len(first))
+
+
+def test_an_agent_who_is_believed_by_definition_has_no_estimates_of_that(kept: Kept) -> None:
+    rows = verdict_measures(
+        read_rows(kept(SWEEP.replace("consultancy: {turns: 2}", "open_trust:")))
+    )
+    open_trust = next(row for row in rows if row.name.startswith("open trust"))
+    assert open_trust.auroc is None and open_trust.first_label and open_trust.naive
+    first = open_trust.first_label.estimate
+    assert (first.value, first.interval) == (0, None)
+    low, high = (open_trust.naive.lift and open_trust.naive.lift.interval) or (-1, 1)
+    # Half of the worlds are judged right, and the naive judge is right in none to all.
+    assert -0.5 <= low < high <= 0.5

@@ -16,8 +16,7 @@ from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpe
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.extensions.mock import PROFILES, MockServer
 from oversight.engine.extensions.mock.process import counts, serving
-from oversight.engine.extensions.planning.preflight import examine
-from oversight.engine.extensions.planning.probe import probes_of
+from oversight.engine.extensions.planning.preflight import examine, probes_of
 from oversight.engine.models import own_servers
 from oversight.engine.providers.capabilities import abilities
 from oversight.engine.providers.keys import settings_of

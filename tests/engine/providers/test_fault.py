@@ -26,7 +26,7 @@ def answered(status: int, body: Any, wire: Wire = OPENAI) -> str:
         reply = wire.reply(status, {}, body if isinstance(body, bytes) else orjson.dumps(body))
     except EngineError as fault:
         return f"{type(fault).__name__}: {fault}"
-    return f"{reply.outcome} {reply.text!r}, {reply.stop_reason}"
+    return f"{reply.outcome} {reply.text!r}, {reply.stop_reason or 'no reason'}"
 
 
 def openai(

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from oversight.cache.call import Call, Message, Request, ResponseFormat
+from oversight.cache.codec import read_reply, write_reply
 from oversight.cache.reply import Reply, Token, ToolCall
 from oversight.engine.errors import EngineError, Malformed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
@@ -278,6 +279,23 @@ def refused(wire: Wire, model: str, *more: Message, **settings: Any) -> str:
 
 def said_before(opaque: str) -> Message:
     return Message("assistant", "4", opaque=opaque)
+
+
+SOUND = {CHAT: chat(), MESSAGES: message(), RESPONSES: response(item(words("4")))}
+
+
+def replaced(old: bytes, new: bytes) -> list[str]:
+    """What each wire makes of a sound body with something put in place of what matches; its reply
+    is stored, and read again the same."""
+    lines = []
+    for wire, body in SOUND.items():
+        raw, found = re.subn(old, lambda _: new, orjson.dumps(body))
+        assert found
+        reply = wire.reply(200, {}, raw)
+        assert read_reply("key", write_reply(reply), "") == reply
+        used = f"{reply.usage.input_tokens} in, {reply.usage.output_tokens} out"
+        lines.append(f"{reply.outcome} {reply.text!r}, {used}")
+    return lines
 
 
 @sessions(Path(__file__).with_name("wires.md"))

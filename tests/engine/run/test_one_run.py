@@ -92,7 +92,7 @@ async def test_observers_see_each_cell_once_and_when_it_is_in_the_folder(loaded)
         assert (before.total, before.finished, before.calls) == (cells, 0, 0)
         assert (after.total, after.finished, after.failed) == (cells, cells, 0)
         assert after.calls > 0
-        assert len(list(run.outcomes())) == cells
+        assert len(list(run.folder.outcomes())) == cells
 
 
 async def test_an_observer_stops_the_run_by_its_token_and_the_same_command_goes_on(

@@ -224,7 +224,7 @@ def test_a_verified_cell_that_gives_something_else_stops_the_taking(command, fin
     assert replay.code == 1
     assert "0 of 40 outcomes are equal to the byte" in replay.err
     assert "first difference: cell " in replay.err and " recorded, " in replay.err
-    assert "the code of its row is what it was" in replay.err
+    assert "the code of its row is unchanged" in replay.err
 
 
 def test_a_replay_compares_what_was_said_with_the_record(command, finished):

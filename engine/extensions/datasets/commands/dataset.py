@@ -134,7 +134,7 @@ def generate(
     Replies are stored: the same command resumes, and pays for nothing twice. With --batch, the
     state of the batches is kept in OUTPUT.work. Exit codes are those of `oversight run`.
     """
-    from ....extensions.datasets.generation import generation, proposing, rewriting
+    from ....extensions.datasets.production import generation, proposing, rewriting
     from .generating import Wish, generate_all
 
     model = settings.model

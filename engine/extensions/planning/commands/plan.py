@@ -36,7 +36,7 @@ from ....views.cli.flags import as_command
 from ....views.cli.naming import run_named, runs_of
 from ....views.cli.options import BATCH, JSON, LIMIT, PRICES, PROTOCOL, SCORE, SET, STORE, SWEEP
 from ....views.cli.output import say, show, show_json, width
-from ..printed_prompts import show_prompts
+from ..prompts import show_prompts
 
 PLAN_HEAD = (
     "model",
@@ -76,7 +76,7 @@ def command(
         metavar="RUN",
     ),
     with_sharing: bool = flag(
-        "Which calls each row shares with the others, and which rows share none.",
+        "How many calls each row shares with the others.",
         name="--sharing",
         default=False,
     ),
@@ -147,7 +147,6 @@ def command(
         show(power_finding(needs).text("text", width()))
     if shared is not None:
         show(f"\n{as_text(_sharing_table(shared))}")
-        show("\n".join(_strangers(shared)))
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     try:
@@ -209,20 +208,6 @@ def _sharing_table(shared: Sharing) -> Table:
     saved = alone - shared.together
     rows.append(("together", f"{alone:,.1f}", f"{saved:,.1f} saved", f"{shared.together:,.1f}"))
     return Table("calls per problem", SHARING_HEAD, tuple(rows), 1)
-
-
-def _strangers(shared: Sharing) -> list[str]:
-    """The rows that one would expect to share calls, and that share none."""
-    if not shared.strangers:
-        return ["all rows of one mechanism, by the same agent and judge, share calls"]
-    return [
-        "rows of one mechanism, by the same agent and judge, that share no call (docs/protocols.md "
-        "says which settings must differ):",
-        *(
-            f"  {each.one} | {each.other} ({counted(each.pairs, 'pair')} of rows)"
-            for each in shared.strangers
-        ),
-    ]
 
 
 def _row(model: ModelPlan) -> tuple[str, ...]:

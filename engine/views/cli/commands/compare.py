@@ -72,8 +72,7 @@ def command(
     first = read_rows(run_named(one))
     second = read_rows(run_named(other)) if other is not None else None
     comparison = compare_rows(first, second, replace(how, contrasts=words), score)
-    shown = comparison_finding(comparison, short=format == "text" and not every)
-    show(shown.text(format, width()))
+    show(comparison_finding(comparison, short=not every).text(format, width()))
     met = [line for each in asked for line in _met(each, comparison, first, second)]
     for line in met:
         say(line)

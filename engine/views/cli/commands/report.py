@@ -39,8 +39,7 @@ def command(
     format = format or ("latex" if how.table else "text")
     run, *others = runs
     if not others:
-        rows = read_rows(RunReader(run))
-        show(how.of_run(rows, range(len(rows.names)), score).text(format, width()))
+        show(how.sourced(read_rows(RunReader(run)), score).text(format, width()))
         say_latency(read_ledger(run))
         return
     if how != Report(how.interval, by=(), columns=()):

@@ -14,8 +14,7 @@ from oversight.engine.extensions.batches.anthropic_endpoint import AnthropicEndp
 from oversight.engine.extensions.batches.endpoint import Caps
 from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.extensions.batches.rounds import BATCHING
-from oversight.engine.extensions.datasets.generation import generation
-from oversight.engine.extensions.datasets.production import ProductionSession
+from oversight.engine.extensions.datasets.production import ProductionSession, generation
 from oversight.engine.extensions.mock import MockServer, Profile
 from oversight.engine.extensions.mock.answers import simulated
 from oversight.engine.extensions.mock.process import counts

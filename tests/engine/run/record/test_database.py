@@ -2,6 +2,7 @@
 damaged."""
 
 import json
+import os
 import resource
 import sqlite3
 from collections.abc import Sequence
@@ -414,7 +415,11 @@ def test_a_cell_is_not_hidden_by_a_status_that_was_changed(tmp_path: Path) -> No
 
 
 @pytest.mark.unit
-def test_who_reads_a_settled_run_may_go_on_while_it_is_written_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("may_write", [True, False])
+def test_who_reads_a_settled_run_may_go_on_while_it_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may_write: bool
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: may_write)
     cells = [spoken(place, f"{WORDS * 9} {place}") for place in range(0, 2400, 2)]
     written(tmp_path, cells)
     with RunTables.open(tmp_path) as tables:

@@ -10,7 +10,7 @@ from oversight.cache.cache import Cache
 from oversight.cache.call import Call
 from oversight.cache.store import MemoryStore
 from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
-from oversight.engine.extensions.datasets.generation import generation, rewriting
+from oversight.engine.extensions.datasets.production import generation, rewriting
 from oversight.engine.extensions.simulation import GroundTruth, SimProvider
 from oversight.engine.stop import StopToken
 from oversight.protocols.datasets.generation import Generator
