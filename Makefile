@@ -18,7 +18,7 @@ LIVE ?=
 first-live: .venv/installed      ## a first figure of real models: needs OPENAI_API_KEY, costs $$5 at most
 	$(BIN)/oversight run examples/first-live.yaml --run-folder runs/first-live --max-cost 5 $(LIVE)
 	$(BIN)/oversight view runs/first-live --write runs/first-live-pages
-	$(BIN)/oversight export pack runs/first-live -o runs/first-live.pack
+	$(BIN)/oversight export pack runs/first-live -o runs/first-live.oversight
 
 # The tests need no more than two processes for long: lint and types run beside them.
 check: .venv/installed-dev       ## lint, types, layers and the unit ring: while you write
@@ -52,8 +52,10 @@ validate: .venv/installed-dev    ## how often every printed interval and test ho
 site-docs: .venv/installed-docs  ## the documentation as a site, in build/site; its links are checked
 	$(BIN)/zensical build --strict
 
-pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and the plots, into pictures/
+pictures: .venv/installed-dev    ## every screen and plot into pictures/, and those of the documents
 	$(BIN)/python -m tools.pictures pictures
+	cp pictures/overview-light.png docs/pictures/overview.png
+	cp pictures/reader-debate-light.png docs/pictures/reader.png
 
 # One core for the server and one for the client: nothing else should run beside it.
 # With other programs beside it: make bench PEERS=lm_eval,openai,litellm,curator

@@ -141,12 +141,12 @@ def command(
         show_json(told)
         return
     show(f"{sweep} · {counted(plan.problems, 'problem')} · {gate}")
-    show(as_text(_table(_headline(plan), plan)))
+    show(as_text(_table(_headline(plan), plan), width()))
     if needs is not None:
         show("")
         show(power_finding(needs).text("text", width()))
     if shared is not None:
-        show(f"\n{as_text(_sharing_table(shared))}")
+        show(f"\n{as_text(_sharing_table(shared), width())}")
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     try:
@@ -204,10 +204,9 @@ def _sharing_table(shared: Sharing) -> Table:
         (each.row, f"{each.alone:,.1f}", f"{each.alone - each.own:,.1f}", f"{each.own:,.1f}")
         for each in shared.rows
     ]
-    alone = sum(each.alone for each in shared.rows)
-    saved = alone - shared.together
-    rows.append(("together", f"{alone:,.1f}", f"{saved:,.1f} saved", f"{shared.together:,.1f}"))
-    return Table("calls per problem", SHARING_HEAD, tuple(rows), 1)
+    saved = sum(each.alone for each in shared.rows) - shared.together
+    note = f"together: {shared.together:,.1f} calls, {saved:,.1f} fewer than alone."
+    return Table("calls per problem", SHARING_HEAD, tuple(rows), 1, (note,))
 
 
 def _row(model: ModelPlan) -> tuple[str, ...]:
