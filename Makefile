@@ -18,7 +18,7 @@ LIVE ?=
 first-live: .venv/installed      ## a first figure of real models: needs OPENAI_API_KEY, costs $$5 at most
 	$(BIN)/oversight run examples/first-live.yaml --run-folder runs/first-live --max-cost 5 $(LIVE)
 	$(BIN)/oversight view runs/first-live --write runs/first-live-pages
-	$(BIN)/oversight export pack runs/first-live -o runs/first-live.pack
+	$(BIN)/oversight export pack runs/first-live -o runs/first-live.oversight
 
 # The tests need no more than two processes for long: lint and types run beside them.
 check: .venv/installed-dev       ## lint, types, layers and the unit ring: while you write

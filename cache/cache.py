@@ -20,7 +20,7 @@ from .reply import Reply
 from .shared_work import SharedWork
 from .store import Reader, Store
 from .thoughts import Tags
-from .writer import Writer
+from .writer import Kept, Writer
 
 Mode: TypeAlias = Literal["use", "refresh", "replay", "off"]
 """`use` what is stored and ask for the rest; `refresh` asks for each call once more; `replay`
@@ -64,21 +64,11 @@ class _Flight(Struct, eq=False):
     """One call on the wire, and the callers who wait for it: cancelling one of them cancels neither
     the flight nor another."""
 
+    call: Call
+    key: str
+    address: str
     waiting: list["asyncio.Future[Reply]"]
     task: "asyncio.Task[None] | None" = None
-
-    def land(self, what: Reply | BaseException) -> None:
-        for landing in self.waiting:
-            if landing.done():
-                continue
-            if isinstance(what, Reply):
-                landing.set_result(what)
-            elif isinstance(what, asyncio.CancelledError):
-                landing.cancel()
-            else:
-                landing.set_exception(what)
-        # A fault's traceback holds this object, which would hold the fault.
-        self.waiting.clear()
 
 
 class Cache:
@@ -140,12 +130,10 @@ class Cache:
         self._beginning = shared
         self._tags = tags
         self._writer: Writer | None = None
-        self._store_waits = False
         if mode in ("use", "refresh"):
             if not isinstance(store, Store):
                 raise TypeError(f"mode {mode!r} stores replies, and {store!r} only reads them")
             self._writer = Writer(store, replaces=mode == "refresh")
-            self._store_waits = store.waits_for_disk
             self._put = self._writer.put if store.waits_for_disk else self._writer.put_at_once
         make_ready()
         self._flights: dict[str, _Flight] = {}
@@ -158,7 +146,7 @@ class Cache:
         """What has been made of its replies, which are durable, for cells that have it in common;
         None where each cell is to ask for itself."""
         self._closed = False
-        self._asked = self._stored = self._shared = self._new = self._unsaved = self._missed = 0
+        self._asked = self._stored = self._shared = self._new = self._missed = 0
 
     async def __call__(self, call: Call) -> Reply:
         """ReplayMiss, DamagedEntry, StoreFull, StoreError, or whatever `inner` raises."""
@@ -190,8 +178,8 @@ class Cache:
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
         landing = loop.create_future()
-        flight = self._flights[key] = _Flight([landing])
-        flight.task = loop.create_task(self._pay(call, key, address, identity, flight))
+        flight = self._flights[key] = _Flight(call, key, address, [landing])
+        flight.task = loop.create_task(self._pay(flight, identity))
         return await landing
 
     async def __aenter__(self) -> Self:
@@ -223,14 +211,13 @@ class Cache:
         identity = self._identity(call)
         key = store_key(call.address, identity)
         if not self._may_read(key) or self._store.get(key) is None:
-            flight = _Flight([landing := asyncio.get_running_loop().create_future()])
-            await self._pay(call, key, call.address, identity, flight, reply)
+            landing = asyncio.get_running_loop().create_future()
+            self._keep(_Flight(call, key, call.address, [landing]), reply, identity)
             await landing
 
     @property
     def statistics(self) -> CacheStatistics:
-        # Those whose callers were cancelled are known to the writer alone.
-        unsaved = self._unsaved + (self._writer.failed if self._writer else 0)
+        unsaved = self._writer.failed if self._writer else 0
         return CacheStatistics(self._asked, self._stored, self._shared, self._new, unsaved)
 
     @property
@@ -241,8 +228,8 @@ class Cache:
     async def close(self) -> None:
         """Let every flight land and save it. What is stored can still be read afterwards."""
         self._closed = True
-        while self._flights:
-            await asyncio.wait([flight.task for flight in self._flights.values() if flight.task])
+        if flying := [each.task for each in self._flights.values() if each.task]:
+            await asyncio.wait(flying)
         if self._writer is not None:
             await self._writer.close()
 
@@ -293,61 +280,74 @@ class Cache:
             self._recent.popitem(last=False)
         return reply
 
-    async def _pay(
-        self,
-        call: Call,
-        key: str,
-        address: str,
-        identity: str,
-        flight: _Flight,
-        reply: Reply | None = None,
-    ) -> None:
-        """Ask, store the reply, and tell all who wait for it. reply: one that came another way than
-        through `inner`."""
+    async def _pay(self, flight: _Flight, identity: str) -> None:
+        """Ask, and hand the reply to the writer, which has it handed out."""
         # One coroutine: what waits beneath it is resumed through every frame above.
         try:
-            ours = False
-            if reply is None:
-                reply = await self._inner(call)
-                origin = self._origin(call)
-                if origin or (self._mode == "refresh" and self.token):
-                    origin = f"{origin or SIMULATED} {self.token}".rstrip()
-                    if reply.origin:
-                        # A provider may answer twice with one object, which others hold by now.
-                        reply = replace(reply, origin=origin)
-                    else:
-                        # In place: nobody else has it yet, and each copy would take its time.
-                        force_setattr(reply, "origin", origin)
-                    ours = True
-            if ours:
-                force_setattr(reply, "call", address)
-            else:
-                reply = replace(reply, call=address)
-            if self._writer is not None:
-                record = new_record(key, call, reply, identity, int(self._clock()))
-                try:
-                    older = await self._put(key, partial(self._packed, record, call))
-                except Exception:
-                    self._unsaved += not self._store_waits
-                    raise
-                if self._mode == "refresh":
-                    self._refreshed.add(key)
-                # If another process stored a reply first, a replay will meet that one: so do these.
-                if older is not None:
-                    reply = stored_reply(key, older, address)
-            self._new += 1
-            if self._paid is not None:
-                self._paid.add(address)
-            reply = self._handed_out(key, call, reply)
+            call = flight.call
+            reply = await self._inner(call)
+            origin = self._origin(call)
+            if origin or (self._mode == "refresh" and self.token):
+                origin = f"{origin or SIMULATED} {self.token}".rstrip()
+                if reply.origin:
+                    # A provider may answer twice with one object, which others hold by now.
+                    reply = replace(reply, origin=origin)
+                else:
+                    # In place: nobody else has it yet, and each copy would take its time.
+                    force_setattr(reply, "origin", origin)
+                force_setattr(reply, "call", flight.address)
+            self._keep(flight, reply, identity)
         except BaseException as fault:
-            flight.land(fault)
+            self._landed(flight, fault)
             if not isinstance(fault, Exception):
                 raise
-        else:
-            flight.land(reply)
-        finally:
-            if self._flights.get(key) is flight:
-                del self._flights[key]
+
+    def _keep(self, flight: _Flight, reply: Reply, identity: str) -> None:
+        """Have a reply made durable, and then handed out. StoreError for one that cannot be."""
+        if reply.call != flight.address:
+            reply = replace(reply, call=flight.address)
+        kept = partial(self._kept, flight, reply)
+        if self._writer is None:
+            return kept(None)
+        call, key = flight.call, flight.key
+        record = new_record(key, call, reply, identity, int(self._clock()))
+        return self._put(key, partial(self._packed, record, call), kept)
+
+    def _kept(self, flight: _Flight, reply: Reply, kept: Kept) -> None:
+        """Hand out a reply that is durable, or the fault for which it is not."""
+        what: Reply | BaseException = reply
+        try:
+            if isinstance(kept, BaseException):
+                what = kept
+            else:
+                if self._mode == "refresh":
+                    self._refreshed.add(flight.key)
+                if kept is not None:
+                    # Another process stored one first. A replay will meet that one: so do these.
+                    reply = stored_reply(flight.key, kept, flight.address)
+                self._new += 1
+                if self._paid is not None:
+                    self._paid.add(flight.address)
+                what = self._handed_out(flight.key, flight.call, reply)
+        except Exception as fault:
+            what = fault
+        self._landed(flight, what)
+
+    def _landed(self, flight: _Flight, what: Reply | BaseException) -> None:
+        """Tell all who wait for a flight."""
+        if self._flights.get(flight.key) is flight:
+            del self._flights[flight.key]
+        for landing in flight.waiting:
+            if landing.done():
+                continue
+            if isinstance(what, Reply):
+                landing.set_result(what)
+            elif isinstance(what, asyncio.CancelledError):
+                landing.cancel()
+            else:
+                landing.set_exception(what)
+        # A fault's traceback holds this object, which would hold the fault.
+        flight.waiting.clear()
 
     def _packed(self, record: Record, call: Call) -> bytes:
         shared = self._beginning(call) if record.call_size >= LEAST_SHARED else ""

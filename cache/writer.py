@@ -15,9 +15,13 @@ GATHER_SECONDS = 0.002
 """Seconds that a commit waits for more entries. A reply takes a hundred times as long; and a
 commit costs as much as writing ten entries, and two changes of thread."""
 
-_Waiting: TypeAlias = tuple[str, Callable[[], bytes], asyncio.Future[bytes | None]]
-"""(key, what makes the value, what is told once it is durable)."""
-_Landed: TypeAlias = tuple[asyncio.Future[bytes | None], BaseException | bytes | None]
+Kept: TypeAlias = BaseException | bytes | None
+"""What became of an entry: None once it is durable, or the value that was stored first and stays,
+or the fault for which nothing of its commit is kept: StoreFull, StoreError, or what `pack`
+raised."""
+_Waiting: TypeAlias = tuple[str, Callable[[], bytes], Callable[[Kept], None]]
+"""(key, what makes the value, what is told of it)."""
+_Landed: TypeAlias = tuple[Callable[[Kept], None], Kept]
 
 
 class Writer:
@@ -37,30 +41,25 @@ class Writer:
         self._closed = False
         self.failed = 0
         """Entries that could not be stored, whether anybody still waits for them or not."""
-        self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def put(self, key: str, pack: Callable[[], bytes]) -> bytes | None:
-        """Returns once the entry is durable: None, or the value that was stored first and stays.
-
-        StoreFull, StoreError: nothing of its commit is kept.
-        pack: makes the value; called on the writer's thread, where compressing delays nobody.
-        Cancelling only stops the wait: an entry that was queued is written all the same.
-        """
+    def put(self, key: str, pack: Callable[[], bytes], told: Callable[[Kept], None]) -> None:
+        """Have an entry written; nothing takes it back. pack: makes the value; called on the
+        writer's thread, where compressing delays nobody. told: called in the loop."""
         if self._closed:
             self.failed += 1
-            raise StoreError("the writer is closed: a reply came after the last commit")
-        loop = self._loop
-        if loop is None:
-            loop = self._loop = asyncio.get_running_loop()
-        durable: asyncio.Future[bytes | None] = loop.create_future()
-        self._waiting.append((key, pack, durable))
+            told(StoreError("the writer is closed: a reply came after the last commit"))
+            return
+        self._waiting.append((key, pack, told))
         if self._writing is None or self._writing.done():
-            self._writing = loop.create_task(self._write())
-        return await durable
+            self._writing = asyncio.get_running_loop().create_task(self._write())
 
-    async def put_at_once(self, key: str, pack: Callable[[], bytes]) -> bytes | None:
+    def put_at_once(
+        self, key: str, pack: Callable[[], bytes], told: Callable[[Kept], None]
+    ) -> None:
         """`put` in this thread, for a store that never waits for a disk."""
-        return self._keep([(key, pack())]).get(key)
+        for _, kept in self._commit([(key, pack, told)]):
+            self.failed += isinstance(kept, BaseException)
+            told(kept)
 
     async def close(self) -> None:
         """Write what is queued and end the thread. Safe to call twice."""
@@ -85,44 +84,34 @@ class Writer:
             await asyncio.sleep(0 if self._closed else GATHER_SECONDS)
             batch = self._waiting[:MAX_COMMIT_ENTRIES]
             del self._waiting[:MAX_COMMIT_ENTRIES]
-            landed = await loop.run_in_executor(self._threads, self._commit, batch)
-            self.failed += sum(isinstance(what, BaseException) for _, what in landed)
-            _acknowledge(landed)
+            for told, kept in await loop.run_in_executor(self._threads, self._commit, batch):
+                self.failed += isinstance(kept, BaseException)
+                told(kept)
 
     def _commit(self, batch: list[_Waiting]) -> list[_Landed]:
         """Store what can be packed; what became of each entry."""
         entries: list[tuple[str, bytes]] = []
         landed: list[_Landed] = []
-        waiting: list[tuple[str, asyncio.Future[bytes | None]]] = []
-        for key, pack, durable in batch:
+        waiting: list[tuple[str, Callable[[Kept], None]]] = []
+        for key, pack, told in batch:
             try:
                 entries.append((key, pack()))
-                waiting.append((key, durable))
+                waiting.append((key, told))
             except OSError as exc:
-                landed.append((durable, StoreError(f"a reply cannot be stored: {exc}")))
+                landed.append((told, StoreError(f"a reply cannot be stored: {exc}")))
             except BaseException as exc:
                 # One that cannot be packed must not take its paid neighbours down with it.
-                landed.append((durable, exc))
+                landed.append((told, exc))
         older: dict[str, bytes] = {}
         try:
             older = self._keep(entries)
         except BaseException as exc:
             # Raised in every waiting caller, bugs too: none may wait for ever.
-            return landed + [(durable, exc) for _, durable in waiting]
-        return landed + [(durable, older.get(key)) for key, durable in waiting]
+            return landed + [(told, exc) for _, told in waiting]
+        return landed + [(told, older.get(key)) for key, told in waiting]
 
     def _keep(self, entries: list[tuple[str, bytes]]) -> dict[str, bytes]:
         if not self._replaces:
             return self._store.keep_many(entries)
         self._store.put_many(entries)
         return {}
-
-
-def _acknowledge(landed: list[_Landed]) -> None:
-    for durable, what in landed:
-        if durable.done():
-            continue
-        if isinstance(what, BaseException):
-            durable.set_exception(what)
-        else:
-            durable.set_result(what)

@@ -185,7 +185,9 @@ async def main():
     async def lane(lane):
         for n in range(count):
             key = f"{name}-{lane}-{n}"
-            await writer.put(key, lambda: key.encode() * 40)
+            known = asyncio.get_running_loop().create_future()
+            writer.put(key, lambda: key.encode() * 40, known.set_result)
+            assert await known is None
             print(key, flush=True)
 
     async with asyncio.TaskGroup() as group:

@@ -192,3 +192,8 @@ def test_what_is_shown(session, request):
     names = {"counted": counted, "short": short, "signed": signed, "latex": latex}
     names |= {"typeset": typeset, "ticks": ticks}
     session.check(request, expressions(names))
+
+
+def test_a_column_that_is_empty_in_every_line_is_not_told_as_alike():
+    empty = Table("t", ("row", "beaten", "ASD"), (("a" * 30, "", "+0.1"), ("b" * 30, "", "0")), 2)
+    assert "beaten" not in as_text(empty, 40)

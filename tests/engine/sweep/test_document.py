@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from oversight.engine.errors import UsageError
 from oversight.engine.run.loaded_sweep import LoadedSweep, load_sweep
 from oversight.engine.sweep.document import Document
-from oversight.engine.views.api.session import asking
 from tests.engine.sweep_files import sweep_file
 
 TEXT = """\
@@ -53,19 +52,6 @@ def test_a_number_of_thousands_of_digits_is_told_with_its_place(number):
     told = f"s.yaml:2: b.c: a number of {len(number):,} digits: no setting takes that"
     assert refused("a: 1\nb: {c: " + number + "}\n") == told
     assert refused(f"a: 1\n{number[:400]}: 2\n").startswith("s.yaml:2: a number of ")
-
-
-def test_a_byte_order_mark_is_passed_over(tmp_path):
-    file = tmp_path / "s.yaml"
-    file.write_bytes(b"\xef\xbb\xbfa: 1\n")
-    assert Document.read(file).value == {"a": 1}
-
-
-def test_a_missing_file_says_how_to_start_one(tmp_path):
-    file = tmp_path / "s.yaml"
-    with pytest.raises(UsageError) as fault:
-        Document.read(file)
-    assert str(fault.value) == f"{file}: no such file; start one with: oversight init {file}"
 
 
 def test_what_is_no_text_file_cannot_be_read(tmp_path):
@@ -202,25 +188,6 @@ def test_the_hosts_that_a_router_may_choose_are_part_of_who_answers():
     assert sent.settings("openrouter").extra == (
         '{"provider":{"require_parameters":true,"data_collection":"deny"}}'
     )
-
-
-def test_an_address_that_is_missing_or_wrong_in_the_environment_names_who_needs_it():
-    assert refused_name("") == (
-        "s.yaml:2: judges: compatible/lab has no address; set providers.compatible/lab.base_url in "
-        "the sweep file, or COMPATIBLE_LAB_BASE_URL in the environment or in .env"
-    )
-    assert refused_name("", COMPATIBLE_LAB_BASE_URL="http://[::1").startswith(
-        "s.yaml:2: judges: compatible/lab: COMPATIBLE_LAB_BASE_URL 'http://[::1' is no address: "
-    )
-
-
-async def test_python_is_told_the_same_as_a_file():
-    with pytest.raises(UsageError, match=r"Python: providers.opnai: no such provider"):
-        async with asking(providers={"opnai": {}}):
-            pass
-    with pytest.raises(UsageError, match=r"Python: models.gpt-4o: 'gpt-4o': no such provider"):
-        async with asking(models={"gpt-4o": {"requests": 5}}):
-            pass
 
 
 def test_a_run_that_was_made_with_such_settings_can_still_be_looked_into(command, finished):

@@ -5,7 +5,7 @@ import pytest
 from msgspec import structs
 
 from oversight.cache.call import Call, Message, Request
-from oversight.engine.errors import InvalidRequest, UsageError
+from oversight.engine.errors import InvalidRequest
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
@@ -55,25 +55,6 @@ def test_a_mapping_of_the_sweep_file_becomes_part_of_the_body(tmp_path):
     judges = [row.protocol.judge for row in opened.sweep.rows]
     assert [judge.top_k for judge in judges] == [20, 40]
     assert {judge.extra_body for judge in judges} == {ALL["extra_body"]}
-
-
-@pytest.mark.parametrize(
-    ("model", "setting", "told"),
-    [
-        ("openai/gpt-4o-mini", "top_k: 3", "top_k"),
-        ("openai/gpt-4o-mini", "service_tier: flex", "flex"),
-        ("anthropic/claude-sonnet-4-5", "seed: 3", "seed"),
-        ("anthropic/claude-sonnet-4-5", "min_p: 0.1", "min_p"),
-        ("deepseek/deepseek-chat", "seed: 3", "seed"),
-        ("openai/gpt-5-mini", "stop: END", "stop"),
-        ("vllm/q", "top_p: 2", "top_p"),
-        ("vllm/q", "extra_body: {seed: 3}", "seed"),
-        ("vllm/q", "extra_body: 5", "mapping"),
-    ],
-)
-def test_what_a_model_does_not_take_is_refused_with_file_and_line(tmp_path, model, setting, told):
-    with pytest.raises(UsageError, match=rf"sweep\.yaml:\d+.*{told}"):
-        sweep(tmp_path, f"{{model: {model}, {setting}}}")
 
 
 def test_each_wire_writes_all_that_it_has_words_for_and_drops_nothing():

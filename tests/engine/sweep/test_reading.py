@@ -22,16 +22,11 @@ from oversight.protocols.judges.judge import Judge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
-from tests.engine.sweep.test_document import TEXT, parsed
+from tests.engine.sweep.test_document import NAMED, TEXT, parsed
 from tests.engine.sweep.test_sweepfile import GRID
 from tests.engine.sweep_files import sweep_file
 from tests.sessions import refusals, sessions
 
-ROLES = """\
-agents: openai/gpt-4o-mini
-judges: compatible/lab/smollm2-135m
-protocols: propaganda
-"""
 OWN = """\
 problems: {{bundled: {{name: arithmetic, limit: 1}}}}
 judges: sim/judge
@@ -108,7 +103,7 @@ def rows(text: str) -> list[str]:
 
 
 def loaded(text: str, **variables: str) -> object:
-    return load_sweep(sweep_file(ROLES + text), variables)
+    return load_sweep(sweep_file(NAMED + text), variables)
 
 
 READERS: dict[str, Callable[[str], Any]] = {
@@ -129,6 +124,12 @@ READERS: dict[str, Callable[[str], Any]] = {
         text, COMPATIBLE_LAB_BASE_URL="http://127.0.0.1:9/v1"
     ),
     "providers and models": loaded,
+    "providers and models, a server of the environment's that is no address": lambda text: loaded(
+        text, COMPATIBLE_LAB_BASE_URL="http://[::1"
+    ),
+    "a judge, its model and a setting": lambda text: sweep_file(
+        f"agents: sim/strong\njudges:\n  - {{model: {text}}}\nprotocols: debate\n"
+    ).sweep({}),
     "examples": lambda text: shots(
         Node.section(Document.parse(f"examples: {text}", "s.yaml"), "examples")
     ),

@@ -22,7 +22,7 @@ from ....system.flags import argument, flag
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.group import NamedGroup
 from ....views.cli.options import JSON, LIMIT, GenerateSettings, output
-from ....views.cli.output import show, show_json
+from ....views.cli.output import show, show_json, width
 from .table import TELLS, inventory_text
 
 LOADER_SETTINGS = flag(
@@ -63,7 +63,7 @@ def check(
     if as_json:
         show_json(_plain(held, gate) | {"skipped": [str(fault) for fault in skipped]})
     else:
-        show(inventory_text(spec, held, gate, skipped))
+        show(inventory_text(spec, held, gate, skipped, width()))
     if gate.leaks:
         raise SystemExit(ExitCode.FAILED)
 

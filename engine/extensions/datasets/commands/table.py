@@ -16,7 +16,11 @@ LISTED = 5
 
 
 def inventory_text(
-    name: str, held: Inventory, gate: LeakageCheck, skipped: Sequence[DatasetError] = ()
+    name: str,
+    held: Inventory,
+    gate: LeakageCheck,
+    skipped: Sequence[DatasetError] = (),
+    width: int | None = None,
 ) -> str:
     table = Table(
         f"{name}: {LEAKING if gate.leaks else 'no leak found'}",
@@ -25,7 +29,7 @@ def inventory_text(
         1,
         (*_idle(gate), *_notes(held), *_skipped(skipped), *_power(gate)),
     )
-    return "\n".join([as_text(table), *_mends(gate)])
+    return "\n".join([as_text(table, width), *_mends(gate)])
 
 
 def _row(rule: RuleAccuracy) -> tuple[str, ...]:

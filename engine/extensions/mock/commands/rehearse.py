@@ -32,7 +32,7 @@ from ....views.cli.exit_codes import ExitCode
 from ....views.cli.faults import halt_code
 from ....views.cli.flags import Number, as_command
 from ....views.cli.options import BATCH, JSON, LIMIT, MAX_COST, PRICES, SET, SWEEP
-from ....views.cli.output import say, show, show_json
+from ....views.cli.output import say, show, show_json, width
 from ....views.cli.terminal import under_signals
 
 BUSY = 0.7
@@ -103,7 +103,7 @@ def command(
     else:
         profile, speed = rehearsed.profile, rehearsed.speed
         show(f"{rehearsed.name} · rehearsed with the profile {profile}, at {speed:g} × real time")
-        show(as_text(_table(rehearsed)))
+        show(as_text(_table(rehearsed), width()))
         show("")
         show("\n".join(_notes(rehearsed)))
     raise SystemExit(_exit_code(rehearsed, halt))

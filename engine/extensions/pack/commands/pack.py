@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ....display.quantity import counted
+from ....errors import UsageError
 from ....extensions.pack.contents import MAX_BYTES, SUFFIX, Contents, shown
 from ....extensions.pack.making import PackWish, make_pack
 from ....extensions.pack.opening import contents_of, open_pack
@@ -45,6 +46,8 @@ def pack(
     """
     read = RunReader(run.resolve())
     to = output or Path(f"{read.name}{SUFFIX}")
+    if to.suffix != SUFFIX:
+        raise UsageError(f"-o {to}: a pack ends in {SUFFIX}, by which other commands know it")
     wish = PackWish(passages, not no_store)
     source = None if no_store else partial(recorded, run, store)
     made = make_pack(read, to, wish, source, environment(Path()), _listed)

@@ -140,12 +140,12 @@ def command(
         show_json(told)
         return
     show(f"{sweep} · {counted(plan.problems, 'problem')} · {gate}")
-    show(as_text(_table(_headline(plan), plan)))
+    show(as_text(_table(_headline(plan), plan), width()))
     if needs is not None:
         show("")
         show(power_finding(needs).text("text", width()))
     if shared is not None:
-        show(f"\n{as_text(_sharing_table(shared))}")
+        show(f"\n{as_text(_sharing_table(shared), width())}")
     show("")
     ending = [f"{told}: name another" for told in opened.models.retirements(opened.sweep.models)]
     try:

@@ -23,6 +23,7 @@ from oversight.engine.analysis.scoring.estimate import (
 from oversight.engine.analysis.scoring.inference import Influences, estimates, of_questions
 from oversight.engine.analysis.scoring.judgements import Judgement, Judgements
 from oversight.engine.analysis.scoring.power import Spread, design_effect, mde
+from oversight.engine.analysis.scoring.verdict_measures import apart
 
 RNG = np.random.default_rng(0)
 
@@ -41,6 +42,21 @@ def test_a_verdict_on_all_worlds_counts_once_and_what_is_gained_is_after_less_be
     assert found.truth.value == pytest.approx((-0.08 - 0.32 - 0.98) / 3)
     # Brier of (.8, .2): -.08 for the truth, -1.28 for the lie; of b: -.32 and -.18.
     assert found.asd.value == found.gain.value == pytest.approx((1.2 - 0.14) / 2)
+
+
+def test_graded_answers_weigh_first_beliefs_by_their_values_too() -> None:
+    known = Judgement("a", (1, 0.25, -2), ((0.5, 0.3, 0.2),) * 3, {}, first=(0.5, 0.3, 0.2))
+    found = scored(Judgements.of([known]), "brier", ways=("problem",))
+    # Values less their mean of -.25, times Brier scores of -.38, -.78 and -.98.
+    assert found and found.before
+    assert found.before.value == pytest.approx(1.25 * -0.38 + 0.5 * -0.78 - 1.75 * -0.98)
+
+
+def test_a_difference_is_standardised_by_the_pooled_deviation_of_a_cell() -> None:
+    first, second = np.array([1.0, 2, 3, 5]), np.array([0.0, 1, 1, 2])
+    found = apart(first, second, np.arange(4))
+    assert found.estimate.value == 1.75 and found.flagged
+    assert found.standardised == pytest.approx(1.75 / sqrt((2.1875 + 0.5) / 2))
 
 
 def test_verdicts_go_by_the_family_and_marks_by_what_was_decided() -> None:

@@ -305,4 +305,4 @@ def test_it_needs_nothing_but_a_key_and_writes_a_report_pages_and_a_pack(tmp_pat
             assert done.code == 0, done.err
     assert "consultancy" in run.out and "debate" in run.out
     assert (tmp_path / "runs/first-live-pages/index.html").exists()
-    assert (tmp_path / "runs/first-live.pack").stat().st_size > 1000
+    assert (tmp_path / "runs/first-live.oversight").stat().st_size > 1000

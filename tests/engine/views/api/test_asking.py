@@ -74,12 +74,6 @@ async def test_a_replay_asks_nobody(problem: Problem) -> None:
             await DEBATE.agent_score_difference(problem, ask)
 
 
-async def test_settings_of_simulated_models_are_as_in_a_sweep_file(problem: Problem) -> None:
-    with pytest.raises(UsageError, match=r"models\.sim/judge\.nois: no such setting"):
-        async with asking([problem], models={"sim/judge": {"nois": 1}}):
-            raise AssertionError
-
-
 @pytest.mark.wire
 async def test_real_models_answer_over_http_and_are_paid_once(
     place: Path, monkeypatch: pytest.MonkeyPatch
