@@ -47,7 +47,7 @@ class WorldsLine:
 
 @dataclass(frozen=True, slots=True)
 class Calibration(Analysis):
-    """Print how often an answer is right of which a judge of RUN says so, ten bins a judge."""
+    """Print how often answers are right, by the probability that each judge of RUN gave them."""
 
     title = "Calibration"
     lead = (
