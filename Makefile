@@ -52,8 +52,10 @@ validate: .venv/installed-dev    ## how often every printed interval and test ho
 site-docs: .venv/installed-docs  ## the documentation as a site, in build/site; its links are checked
 	$(BIN)/zensical build --strict
 
-pictures: .venv/installed-dev    ## every screen, light, dark and narrow, and the plots, into pictures/
+pictures: .venv/installed-dev    ## every screen and plot into pictures/, and those of the documents
 	$(BIN)/python -m tools.pictures pictures
+	cp pictures/overview-light.png docs/pictures/overview.png
+	cp pictures/reader-debate-light.png docs/pictures/reader.png
 
 # One core for the server and one for the client: nothing else should run beside it.
 # With other programs beside it: make bench PEERS=lm_eval,openai,litellm,curator

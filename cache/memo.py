@@ -13,7 +13,6 @@ Arguments = ParamSpec("Arguments")
 
 MAX_RESULTS = 1024
 """Results of one method that a value keeps; the next one clears them."""
-_MISSING = object()
 
 
 class computed_once(Generic[Value]):
@@ -46,13 +45,17 @@ def memoized(
 
     @wraps(compute)
     def remember(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
-        results: dict[Any, Any] | None = vars(owner).get(name)
-        if results is None or len(results) >= MAX_RESULTS:
-            results = vars(owner)[name] = {}
         key = (args, *kwargs.items())
-        value: Value = results.get(key, _MISSING)
-        if value is _MISSING:
-            value = results[key] = compute(owner, *args, **kwargs)
+        try:
+            value: Value = owner.__dict__[name][key]
+            return value
+        except KeyError:
+            pass
+        value = compute(owner, *args, **kwargs)
+        results = owner.__dict__.setdefault(name, {})
+        if len(results) >= MAX_RESULTS:
+            results.clear()
+        results[key] = value
         return value
 
     return remember

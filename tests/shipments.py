@@ -27,6 +27,10 @@ def shipments(n: int) -> list[Problem]:
     return [shipment(number) for number in range(n)]
 
 
+THREE = labelled("three", "Which?", [("1", "", 1), ("2", "", -1), ("3", "", -1)])
+"""A problem of three answers."""
+
+
 def simulated(problems: list[Problem], model: SimModel = QUIET) -> SimProvider:
     """A provider of `sim/it`, which is as given, and of `sim/quiet`."""
     return SimProvider(GroundTruth(problems), {"sim/it": model, "sim/quiet": QUIET})

@@ -47,7 +47,7 @@ class WorldsLine:
 
 @dataclass(frozen=True, slots=True)
 class Calibration(Analysis):
-    """Print how often an answer is right of which a judge of RUN says so, ten bins a judge."""
+    """Print how often answers are right, by the probability that each judge of RUN gave them."""
 
     title = "Calibration"
     lead = (
@@ -61,7 +61,7 @@ class Calibration(Analysis):
         for n in rows:
             by_judge.setdefault(run.sweep.rows[n].shown_judge, []).append(n)
         right = cells.best[cells.problem, 0].astype(np.float64)
-        clusters = run.cell_clusters
+        clusters = run.table.cells.cluster
         lines, series = list[Bar](), list[Series]()
         for judge, numbers in by_judge.items():
             stated = np.stack([run.table.probs[cells.places(n), 0] for n in numbers])
@@ -111,7 +111,7 @@ class Worlds(Analysis):
             truth, lie = argued[first + best], argued[first + 1 - best]
             both: Floats = np.stack((truth, lie))
             higher = (np.sign(truth - lie) + 1) / 2
-            codes = np.unique(run.cell_clusters[first], return_inverse=True)[1]
+            codes = np.unique(run.table.cells.cluster[first], return_inverse=True)[1]
             figures = means(np.vstack((both, higher)), codes, [(0.0, 1.0)] * 3)
             lines.append(WorldsLine(run.names[n], len(at), *figures))
             ids = (problems[k].id for k in at.tolist())

@@ -382,8 +382,9 @@ def _ends(part: Part, width: int | None) -> Part:
     """The largest and the smallest differences."""
     half = MOST_CONTRASTS // 2
     by_size = sorted(part.lines, key=lambda line: -line.contrast.estimate.value)
-    note = f"The {half} largest and {half} smallest of {len(by_size):,}; all: --all."
-    return replace(part, lines=(*by_size[:half], *by_size[-half:]), notes=(note, *part.notes))
+    note = f"The {half} largest and {half} smallest of {len(by_size):,}"
+    notes = f"{note}; all: oversight compare --all.", *part.notes
+    return replace(part, lines=(*by_size[:half], *by_size[-half:]), notes=notes)
 
 
 def _none(part: Part, width: int | None) -> Part:

@@ -95,7 +95,7 @@ def _measured(run: RunRows, row: int, naive: int | None, score: str) -> VerdictM
     its = run.table.scored(row, score)
     rewards = _rewards(run, its)
     right = run.table.judged_right(row)
-    clusters = run.cell_clusters
+    clusters = run.table.cells.cluster
     squares = gained = 0.0
     if its:
         weight, own = its.weight[its.whole], its.own[its.whole]
@@ -164,7 +164,7 @@ def _first_label(run: RunRows, row: int, rewards: Floats, score: str) -> Apart |
     pairs = (index.answers[index.problem] == 2) & (index.side == 0)
     first = np.flatnonzero(pairs)
     whole = first[~np.isnan(rewards[first]) & ~np.isnan(rewards[first + 1])]
-    clusters = run.cell_clusters[whole]
+    clusters = run.table.cells.cluster[whole]
     if not len(whole):
         return None
     width = RANGES[score][1] - RANGES[score][0]

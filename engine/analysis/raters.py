@@ -12,7 +12,7 @@ from .scoring.agreement import Agreement, krippendorff_alpha, shrunk
 from .scoring.arrays import Flags, Floats, Places
 from .scoring.calibration import Calibration, calibration
 from .scoring.estimate import Ends, Estimate, Interval
-from .scoring.inference import ErrorKind, mean_of
+from .scoring.inference import ErrorKind, cluster, mean_of
 from .scoring.judgements import Judgements
 from .scoring.worlds import answer_scores, found_right
 
@@ -161,7 +161,7 @@ class Beside:
 def beside(first: str, second: str, pairs: Sequence[Both]) -> Beside:
     """ValueError without a transcript."""
     problems = [each.problem for each in pairs]
-    keys = {"problem": np.array([each.group or f"\0{each.id}" for each in problems])}
+    keys = {"problem": np.array([cluster(each.id, each.group) for each in problems])}
     ours = [brier(each.one, each.problem.best) for each in pairs]
     theirs = [fmean(brier(p, each.problem.best) for p in each.others) for each in pairs]
     means = [each.mean for each in pairs]

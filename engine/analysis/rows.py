@@ -8,7 +8,6 @@ from threading import Lock
 
 import numpy as np
 
-from ...protocols.question import Problem
 from ..errors import UsageError
 from ..run.reader import Follower, RunReader
 from ..run.record.errors import RunDamaged
@@ -16,7 +15,7 @@ from ..run.sources import origins
 from ..sweep.grid import Grid, GridRow, baselines
 from .reports.aggregate import SPOKEN_DOUBTS, OutcomeTable
 from .reports.results import Results, score_rows
-from .scoring.arrays import Floats, Places, codes_of
+from .scoring.arrays import Floats
 from .scoring.estimate import Interval
 from .scoring.inference import Influences, of_questions
 from .scoring.worlds import BETAS
@@ -103,24 +102,6 @@ class RunRows:
             if (its := self.asd(score).get(name)) and its.questions:
                 found[[place[id] for id in its.questions], row] = its.values
         return found
-
-    def clusters(self, ids: Iterable[str]) -> Places:
-        """The cluster of each of these problems, as a whole number."""
-        clusters = {problem.id: cluster(problem) for problem in self.sweep.problems}
-        return codes_of([clusters[id] for id in ids])
-
-    @property
-    def cell_clusters(self) -> Places:
-        """The cluster of each cell of a row: the group of its problem, or the problem itself."""
-        found: Places = self.clusters(problem.id for problem in self.sweep.problems)[
-            self.table.cells.problem
-        ]
-        return found
-
-
-def cluster(problem: Problem) -> tuple[str, str]:
-    """What is resampled together: the group of a problem, or the problem itself if it has none."""
-    return (problem.group, "") if problem.group else ("", problem.id)
 
 
 def read_rows(run: RunReader | Path) -> RunRows:

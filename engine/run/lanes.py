@@ -121,7 +121,8 @@ async def run_lanes(
                 await at_work.wait()
                 _, running = await asyncio.wait(running, timeout=POLL_SECONDS)
             few = False
-            widen(most())
+            if running:
+                widen(most())
     except BaseExceptionGroup as faults:
         raise first_fault(faults) from None
 

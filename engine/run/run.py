@@ -180,8 +180,5 @@ def _take_over(
         return ()
     from .takeover import Takeover
 
-    identity = loaded.models.identity
-    takeover = Takeover(loaded.sweep, folder, store, identity, loaded.models.tags, settings.verify)
-    if not settings.sources:
-        return takeover.from_beside()
-    return takeover.from_runs([folder_named(each) for each in settings.sources])
+    takeover = Takeover(loaded.sweep, folder, store, loaded.models, settings.verify)
+    return [*takeover.take([folder_named(each) for each in settings.sources or ()])]

@@ -2,10 +2,9 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TypeAlias
 
 from ...cache.disk import DiskStore, ReadOnlyStore
 from ...cache.store import Reader, Store
@@ -20,9 +19,6 @@ from ..system.settings import (
     store_path,
 )
 from .as_left import store_noted
-
-OpenStore: TypeAlias = Callable[[str, bool], Store]
-"""(URL, whether to make it if there is none) -> the store. StoreError."""
 
 
 def store_name(given: Path | str | None) -> str:

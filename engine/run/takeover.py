@@ -14,11 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from ...cache.address import store_key, value_address
-from ...cache.cache import TagsOf, no_tags
-from ...cache.call import Identity
 from ...cache.errors import ReplayMiss
 from ...cache.store import REPLACED, Store
 from ..errors import RunFolderError
+from ..models.directory import ModelDirectory
 from ..sweep.grid import joined_digest, models_in
 from ..sweep.sweep import Cell, Sweep
 from .as_left import is_as_left
@@ -53,25 +52,16 @@ class Takeover:
     folder: RunFolder
     """The folder of this run; open."""
     store: Store
-    identity: Identity
-    """Identity of the endpoint that answers a call."""
-    tags: TagsOf = no_tags
+    models: ModelDirectory
     verify: int = 0
     """How many cells of each source are replayed first."""
 
-    def from_beside(self) -> list[Taken]:
-        """Take over what the runs beside this one have; those that have nothing, cannot be
-        read, or are not as this machine left them are passed over. RunFolderError where a replay
-        disagrees."""
-        return [*self._take(beside(self.folder.path), named=False)]
-
-    def from_runs(self, sources: Sequence[Path]) -> list[Taken]:
-        """Take over from these runs. RunFolderError for one from which nothing can be taken."""
-        return [*self._take(sources, named=True)]
-
-    def _take(self, sources: Sequence[Path], named: bool) -> Iterator[Taken]:
+    def take(self, named: Sequence[Path]) -> Iterator[Taken]:
+        """Take over from these runs: RunFolderError for one from which nothing can be taken. None:
+        from those beside this one; those that have nothing, cannot be read, or are not as this
+        machine left them are passed over. RunFolderError where a replay disagrees."""
         passed_over = () if named else RunFolderError
-        for source in sources:
+        for source in named or beside(self.folder.path):
             if self.folder.complete:
                 return
             with RunReader(source) as run:
@@ -161,7 +151,8 @@ class Takeover:
                 different.append(cell)
 
         try:
-            asyncio.run(replay_cells(cells, self.store, self.identity, compare, tags=self.tags))
+            identity, tags = self.models.identity, self.models.tags
+            asyncio.run(replay_cells(cells, self.store, identity, compare, tags=tags))
         except ReplayMiss as exc:
             raise RunFolderError(f"{source}: nothing is taken over: {exc}") from exc
         for other in different:

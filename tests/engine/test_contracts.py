@@ -27,7 +27,7 @@ from oversight.engine.run.observer import Observer, ProgressDisplay
 from oversight.engine.run.run import Run
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.stop import StopToken
-from oversight.engine.views.cli.leak_note import LeakNote
+from oversight.engine.views.cli.terminal import LeakNote
 from tests import virtual
 from tests.command_line import ROOT
 from tests.documents import shown

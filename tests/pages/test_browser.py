@@ -189,7 +189,7 @@ def test_whether_one_is_better_than_another_is_answered(page: Any, root: str, ha
     page.fill("[name=second]", "consultancy")
     visit.click(page.get_by_role("button", name="Answer", exact=True))
     assert "better than consultancy in" in visit.text(".verdict-box")
-    visit.click(page.locator("#pairs tbody a"))
+    visit.click(page.locator("#table1 tbody a"))
     assert "Problems on which they differ most" in visit.text(), "where it loses"
     visit.link("under the first row")
     assert page.locator(".turn").count(), "and how"

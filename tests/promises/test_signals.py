@@ -76,7 +76,7 @@ def test_p6_a_second_signal_abandons_flights_and_keeps_what_landed(campaign, tmp
             until(lambda s=sitting: HEARD in s.told)
             sitting.signal(second)
             assert sitting.wait() == 128 + first, sitting.told
-            assert "abandoned" in sitting.told and "go on with" in sitting.told
+            assert "abandoned" in sitting.told and "resume with" in sitting.told
             assert completed and bench.stored() == completed
             assert bench.lines(), "cells that the store could answer were finished"
 

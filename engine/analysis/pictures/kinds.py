@@ -189,9 +189,8 @@ def trend_chart(run: ScoredRun) -> Chart:
     """ASD over expected agent score, one point per agent, with the fitted line."""
     results = run.results
     rows = tuple(results.rows[n] for n in run.numbers)
-    samples = tuple(results.samples[n] for n in run.numbers)
     series = []
-    for its in trends(replace(results, rows=rows, samples=samples)):
+    for its in trends(replace(results, rows=rows)):
         points = [point(each.agent, *estimates((each.eas, each.asd))) for each in its.agents]
         points.sort(key=lambda each: each.x)
         slope = its.whole

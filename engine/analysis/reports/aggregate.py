@@ -12,9 +12,9 @@ import numpy as np
 from ....protocols.transcript import Failure
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Grid
-from ..scoring.arrays import Flags, Floats, Places
+from ..scoring.arrays import Flags, Floats, Places, codes_of
 from ..scoring.asd import Scored, scored
-from ..scoring.inference import Influences, of_questions
+from ..scoring.inference import Influences, cluster, of_questions
 from ..scoring.judgements import Judgements
 from ..scoring.worlds import found_right
 from .failures import called
@@ -153,7 +153,7 @@ class OutcomeTable:
         """What each problem stands for a draw of: its group and, of published verdicts, those who
         judged it."""
         its, problems = self.sweep.rows[row], self.sweep.problems
-        found = {"problem": tuple(each.group or f"\0{each.id}" for each in problems)}
+        found = {"problem": self.cells.clusters}
         if PUBLISHED in its.judge_lineage:
             mode = its.judge_settings.get("mode")
             said = (getattr(each.question, "held", None) for each in problems)
@@ -287,6 +287,16 @@ class CellIndex:
         within: Places = np.arange(len(self.problem)) - np.array(self.starts)[self.problem]
         found: Places = within % self.answers[self.problem]
         return found
+
+    @cached_property
+    def clusters(self) -> tuple[str, ...]:
+        """What each problem is drawn with: its group, or itself."""
+        return tuple(cluster(problem.id, problem.group) for problem in self._sweep.problems)
+
+    @cached_property
+    def cluster(self) -> Places:
+        """The number of each cell's cluster."""
+        return codes_of(self.clusters)[self.problem]
 
     @cached_property
     def best(self) -> Flags:
@@ -423,10 +433,6 @@ class SecondaryMeasures:
         if not there:
             return None
         means = np.bincount(of, weights=values[cells])[there] / counts[there]
-        problems = [self._sweep.problems[n] for n in there]
-        return of_questions(
-            [problem.id for problem in problems],
-            means,
-            [problem.group for problem in problems],
-            ends,
-        )
+        ids = [self._sweep.problems[n].id for n in there]
+        clusters = np.array([self.cells.clusters[n] for n in there])
+        return of_questions(ids, means, {"problem": clusters}, ends)

@@ -176,8 +176,9 @@ def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tupl
     sweep = source.run.sweep
     results = collect(sweep, source.run.outcomes(), score=source.score)
     told = finding(results).parts[0].plain()
-    every = zip(sweep.rows, told, results.samples, strict=True)
-    for n, (row, line, samples) in enumerate(every):
+    every = zip(sweep.rows, told, results.rows, strict=True)
+    for n, (row, line, result) in enumerate(every):
+        asd = result.samples.asd
         figures = [(m, part) for m in ("accuracy", "asd", "lift") for part in ENDS]
         chosen = [(m, beta_name(beta), "value") for m in MEASURES for beta in BETAS]
         paths = [("chose_right", "value"), ("captured", "truth", "value")]
@@ -187,7 +188,7 @@ def _rows(source: FrameSource, axes: Sequence[tuple[Any, ...]]) -> Iterator[tupl
             orjson.dumps(row.settings, default=dict).decode(),
             *(line[name] for name in ("n", "cells", "failed", "missing")),
             *(_at(line, path) for path in figures),
-            float(samples.asd.values.std()) if samples and samples.asd.questions else None,
+            float(asd.values.std()) if asd and asd.questions else None,
             *(_at(line, ("bounds", end)) for end in ("worst", "best")),
             *(_at(line, path) for path in (*chosen, *paths)),
         )

@@ -96,13 +96,7 @@ def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]
         if not kept:
             values = ", ".join(filter(None, dict.fromkeys(there.values())))
             raise UsageError(f"--where {condition}: no row has it; there are {values}")
-    return replace(
-        results,
-        rows=tuple(results.rows[n] for n in kept),
-        samples=tuple(results.samples[n] for n in kept),
-        accuracies=tuple(results.accuracies[n] for n in kept),
-        baselines=tuple(results.baselines[n] for n in kept),
-    )
+    return replace(results, rows=tuple(results.rows[n] for n in kept))
 
 
 def _line(results: Results, members: Sequence[int], ids: set[str] | None) -> PivotLine:
@@ -117,23 +111,23 @@ def _line(results: Results, members: Sequence[int], ids: set[str] | None) -> Piv
         found = averaged(cut for each in every if (cut := only(each)))
         return found.estimate(interval=results.interval) if found else None
 
-    there = [(n, its) for n in members if (its := results.samples[n])]
+    there = [row for n in members if (row := results.rows[n]).asd]
     beta = results.betas.index(results.beta)
-    one_judge = len({results.rows[n].row.judge_address for n, _ in there}) == 1
     points = [
-        Configuration(agent, its.eas[beta], its.asd)
-        for n, its in there
-        if its.eas and (agent := results.rows[n].agent)
+        Configuration(row.agent, row.samples.eas[beta], row.samples.asd)
+        for row in there
+        if row.agent and row.samples.eas and row.samples.asd
     ]
-    lifts = (its.asd.less(base.asd) for n, its in there if (base := results.baselines[n]))
+    one_judge = len({row.row.judge_address for row in there}) == 1
+    every = [results.rows[n].samples for n in members]
     naive = all(results.rows[n].row.naive for n in members)
     return PivotLine(
         (),
         tuple(members),
-        mean(results.accuracies[n] for n in members),
-        mean(its.asd for _, its in there),
-        None if naive else mean(lifts),
-        mean(its.jse[beta] for _, its in there if its.jse),
+        mean(its.accuracy for its in every),
+        mean(its.asd for its in every),
+        None if naive else mean(its.lift for its in every),
+        mean(its.jse[beta] for its in every if its.jse),
         trend(points) if one_judge and ids is None else None,
     )
 

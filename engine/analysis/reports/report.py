@@ -421,11 +421,11 @@ class Trend(NamedTuple):
 def trends(results: Results) -> list[Trend]:
     """The trend of every protocol and judge with three agents or more."""
     lines: dict[tuple[str, str], list[Configuration]] = {}
-    for row, samples in zip(results.rows, results.samples, strict=True):
-        if row.agent and samples and samples.eas:
-            eas = samples.eas[results.betas.index(results.beta)]
-            its = Configuration(row.agent, eas, samples.asd)
-            lines.setdefault((row.protocol, row.judge), []).append(its)
+    for row in results.rows:
+        its = row.samples
+        if row.agent and its.asd and its.eas:
+            point = Configuration(row.agent, its.eas[results.betas.index(results.beta)], its.asd)
+            lines.setdefault((row.protocol, row.judge), []).append(point)
     return [Trend(*names, its, whole) for names, its in lines.items() if (whole := trend(its))]
 
 

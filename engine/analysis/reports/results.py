@@ -80,6 +80,18 @@ class Compliance:
 
 
 @dataclass(frozen=True, slots=True)
+class RowSamples:
+    """What a row's figures are estimated from, question by question; None where it has none."""
+
+    asd: Influences | None = None
+    jse: tuple[Influences, ...] = ()
+    """One per beta; () where the design left out worlds."""
+    eas: tuple[Influences, ...] = ()
+    accuracy: Influences | None = None
+    lift: Influences | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RowResult:
     """One line of the report. Estimates are over problems; None where no problem is complete."""
 
@@ -126,6 +138,7 @@ class RowResult:
     valid: "RowResult | None" = None
     """The row over valid problems alone, where that was asked for: those in no world of which a
     speaker did what is one of `SPOKEN_DOUBTS`."""
+    samples: RowSamples = field(default=RowSamples(), compare=False, repr=False)
 
     @property
     def kind(self) -> str:
@@ -150,16 +163,6 @@ class RowResult:
 
 
 @dataclass(frozen=True, slots=True)
-class RowSamples:
-    """The measures of one row, question by question."""
-
-    asd: Influences
-    jse: tuple[Influences, ...]
-    """One per beta; () where the design left out worlds."""
-    eas: tuple[Influences, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Results:
     """All rows of a run under one score."""
 
@@ -167,11 +170,6 @@ class Results:
     score: str
     betas: tuple[float, ...]
     rows: tuple[RowResult, ...]
-    samples: tuple[RowSamples | None, ...] = field(compare=False)
-    """What the rows were estimated from, in the same order."""
-    accuracies: tuple[Influences | None, ...] = field(compare=False)
-    baselines: tuple[RowSamples | None, ...] = field(compare=False)
-    """What the naive judge of each row was estimated from."""
     health: Health | None
     """None for verdicts from elsewhere, of which nobody knows how they came about."""
     prompts: str = ""
@@ -192,7 +190,8 @@ class Results:
     @property
     def measure(self) -> str:
         """What ASD is, with its range and direction."""
-        ends = {sample.asd.ends for sample in self.samples if sample and sample.asd.ends}
+        asds = (row.samples.asd for row in self.rows)
+        ends = {its.ends for its in asds if its and its.ends}
         reach = ""
         if ends:
             reach = f", {min(low for low, _ in ends):.3g} to {max(high for _, high in ends):.3g}"
@@ -250,21 +249,21 @@ def score_rows(
     sweep = table.sweep
     numbers = range(len(sweep.rows))
     told = [_told(table.scored(number, score), betas) for number in numbers]
-    samples = [each.samples for each in told]
     bases = baselines(sweep.rows)
-    base_of = [samples[bases[n]] if n in bases else None for n in numbers]
-    asds, alone = ([each.asd if each else None for each in its] for its in (samples, base_of))
-    lifts = [own.less(base) if own else None for own, base in zip(asds, alone, strict=True)]
+    samples = []
+    for number in numbers:
+        own, base = told[number].samples, bases.get(number)
+        lift = own.asd.less(told[base].samples.asd) if own.asd and base is not None else None
+        samples.append(replace(own, accuracy=table.accuracy(number), lift=lift))
     choices = [
         table.secondary.by_choice(number, partial(table.judged_right, number)) for number in numbers
     ]
     secondary = [table.secondary.by_world(number, table.probs) for number in numbers]
-    accuracies = [table.accuracy(number) for number in numbers]
     free = [table.secondary.chose_right(number) for number in numbers]
     doubts = [_doubts(table, number, told, bases.get(number)) for number in numbers]
-    every = [sample for row in samples if row for sample in (*row.jse, *row.eas)]
-    halves = [half for each in chain(*secondary) for half in (each.truth, each.lie)]
-    every += filter(None, (*asds, *lifts, *accuracies, *free, *chain(*choices, *doubts), *halves))
+    figures = ((its.asd, its.lift, its.accuracy, *its.jse, *its.eas) for its in samples)
+    halves = ((each.truth, each.lie) for each in chain(*secondary))
+    every = [each for each in chain(*figures, free, *choices, *doubts, *halves) if each]
     # By identity: to compare samples would cost more than to estimate them all at once.
     known = dict(zip(map(id, every), estimates(every, interval=interval), strict=True))
 
@@ -280,7 +279,8 @@ def score_rows(
 
     rows = []
     for number, row in enumerate(sweep.rows):
-        asd, lift, sample, its = asds[number], lifts[number], samples[number], told[number]
+        its = samples[number]
+        asd, lift = its.asd, its.lift
         its_lift = known.get(id(lift))
         if lift and row.naive and not any(lift.values):
             # The naive judge's own is 0 by definition: there is nothing to be uncertain of.
@@ -296,13 +296,13 @@ def score_rows(
                 failed=sum(table.failures[number].values()),
                 missing=table.cells_a_row - table.outcomes[number],
                 not_run=int(table.not_run[table.cells.places(number)].sum()),
-                accuracy=known.get(id(accuracies[number])),
+                accuracy=known.get(id(its.accuracy)),
                 asd=known.get(id(asd)),
-                jse=by_beta(sample.jse) if sample else {},
-                eas=by_beta(sample.eas) if sample else {},
+                jse=by_beta(its.jse),
+                eas=by_beta(its.eas),
                 lift=its_lift,
                 mde=its_lift.mde() if its_lift else None,
-                bounds=its.bounds,
+                bounds=told[number].bounds,
                 compliance=Compliance(
                     "checker" in agent or not agent,
                     *(known.get(id(each)) for each in doubts[number]),
@@ -314,6 +314,7 @@ def score_rows(
                 measures=by_world(number, "measures"),
                 counts_a_world=by_world(number, "counts"),
                 captured=by_world(number, "captured").get("captured"),
+                samples=its,
             )
         )
     return Results(
@@ -321,9 +322,6 @@ def score_rows(
         score,
         tuple(betas),
         tuple(rows),
-        tuple(samples),
-        tuple(accuracies),
-        tuple(base_of),
         table.health.health(),
         sweep.prompts,
         tuple(row.title for row in sweep.rows if row.address in mixed),
@@ -335,7 +333,7 @@ def score_rows(
 class _Told(NamedTuple):
     """What is kept of a row's verdicts."""
 
-    samples: RowSamples | None = None
+    samples: RowSamples = RowSamples()
     extremes: tuple[Influences, Influences] | None = None
     bounds: Bounds | None = None
 
@@ -343,14 +341,9 @@ class _Told(NamedTuple):
 def _told(its: Scored | None, betas: Sequence[float]) -> _Told:
     if its is None:
         return _Told()
-    samples = None
-    if its.asd:
-        chosen = its.chosen(betas)
-        samples = RowSamples(
-            its.asd,
-            *(tuple(chosen[name, b] for b in betas if (name, b) in chosen) for name in MEASURES),
-        )
-    return _Told(samples, its.extremes, its.bounds())
+    chosen = its.chosen(betas) if its.asd else {}
+    jse, eas = (tuple(chosen[name, b] for b in betas if (name, b) in chosen) for name in MEASURES)
+    return _Told(RowSamples(its.asd, jse, eas), its.extremes, its.bounds())
 
 
 def _doubts(

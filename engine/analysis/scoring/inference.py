@@ -364,6 +364,11 @@ def mean_of(
     return Influences(mean, (table - mean) / len(table), ways, ends)
 
 
+def cluster(id: str, group: str) -> str:
+    """What is drawn together: the group of a question, or the question itself if it has none."""
+    return group or f"\0{id}"
+
+
 def of_questions(
     questions: Sequence[str],
     values: npt.ArrayLike,
@@ -378,10 +383,8 @@ def of_questions(
     """
     ids, table = tuple(questions), np.asarray(values, dtype=np.float64)
     if not isinstance(groups, Mapping):
-        names = [
-            group or f"\0{id}" for id, group in zip(ids, groups or ("",) * len(ids), strict=True)
-        ]
-        groups = {"problem": np.array(names)}
+        both = zip(ids, groups or ("",) * len(ids), strict=True)
+        groups = {"problem": np.array([cluster(id, group) for id, group in both])}
     if not ids:
         raise ValueError("a mean needs at least one question")
     if not len(ids) == len(table) == len(groups["problem"]):

@@ -287,8 +287,8 @@ class People(Analysis):
     """Print the progress of the raters of RUN, their agreement, and the score of each.
 
     Krippendorff's alpha of the answers that they found likeliest, and of their probabilities; for
-    each rater, Brier score, accuracy and calibration, and what the transcript changed. Where they
-    judged finished transcripts, the judge of the run on the same ones. RUN may be a study's folder:
+    each rater, Brier score, accuracy and calibration, and the effect of the transcript; for
+    finished transcripts also the run's own judge on the same ones. RUN may be a study's folder:
     then its judges, and those of one conversation beside each other.
     """
 

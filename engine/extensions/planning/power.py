@@ -23,9 +23,10 @@ from ...analysis.judged import table_spread
 from ...analysis.pairs import read_pair
 from ...analysis.reports.formats import above_0
 from ...analysis.reports.results import SCORE_NAMES
-from ...analysis.rows import RunRows, cluster, one_pair_meant, row_names
-from ...analysis.scoring.arrays import Floats
+from ...analysis.rows import RunRows, one_pair_meant, row_names
+from ...analysis.scoring.arrays import Floats, codes_of
 from ...analysis.scoring.estimate import Ends
+from ...analysis.scoring.inference import cluster
 from ...analysis.scoring.power import (
     Spread,
     components,
@@ -179,7 +180,7 @@ class Pilot:
 
 
 def questions_a_cluster(problems: Sequence[Problem]) -> float:
-    return len(problems) / len(set(map(cluster, problems)))
+    return len(problems) / len({cluster(each.id, each.group) for each in problems})
 
 
 def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[Spread, int]:
@@ -200,7 +201,8 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
         )
     one, two = (np.array([scores[id] for id in shared]) for scores in (ours, theirs))
     apart = one.mean(axis=(1, 2)) - two.mean(axis=(1, 2))
-    effect = design_effect(apart, pilot.clusters(shared))
+    drawn = {each.id: cluster(each.id, each.group) for each in pilot.sweep.problems}
+    effect = design_effect(apart, codes_of([drawn[id] for id in shared]))
     parts = [components(each) for each in (one, two)]
     between = max(0.0, float(apart.var(ddof=1)) - sum(each.noise for each in parts))
     return (

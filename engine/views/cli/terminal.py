@@ -3,11 +3,13 @@
 import asyncio
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from ....protocols.question import Problem
 from ...display.progress import Snapshot, console
 from ...display.quantity import counted
 from ...errors import (
@@ -39,9 +41,11 @@ from ...stop import StopToken
 from ...system.loop import event_loop
 from .exit_codes import ExitCode
 from .faults import halt_code
-from .leak_note import LeakNote
 from .output import asked, say, say_latency, show, width
 from .signals import obey_signals
+
+HEAD_START = 0.25
+"""Seconds that the run gets first, so that the first request does not wait for numpy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,3 +269,35 @@ def _headline(run: Run) -> str:
     if all(model.startswith(PREFIX) for model in sweep.models):
         parts.append("models are simulated: no key, no cost")
     return " · ".join(parts)
+
+
+class LeakNote(Observer):
+    """Says in one line what the leakage check finds; in a thread, since it takes a while."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self._problems = problems
+        self._over = asyncio.Event()
+
+    @asynccontextmanager
+    async def watching(self, snapshot: Callable[[], Snapshot]) -> AsyncIterator[None]:
+        noting = asyncio.create_task(self._note())
+        try:
+            yield
+        finally:
+            self._over.set()
+            await noting
+
+    async def _note(self) -> None:
+        try:
+            async with asyncio.timeout(HEAD_START):
+                await self._over.wait()
+        except TimeoutError:
+            pass
+        line = await asyncio.to_thread(_leakage, self._problems)
+        say(f"{line} (oversight dataset check)")
+
+
+def _leakage(problems: Sequence[Problem]) -> str:
+    from ....protocols.datasets.leak import leakage_check
+
+    return leakage_check(problems).line

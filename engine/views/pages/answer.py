@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from math import isnan
 
 from ....protocols.scores import TIE
-from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows
+from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows, comparison_finding
+from ...analysis.findings.finding import Part, change, word
 from ...analysis.pictures.data import Axis
 from ...analysis.reports.groups import mean_difference
 from ...analysis.rows import RunRows, read_rows
@@ -15,17 +16,29 @@ from ...analysis.scoring.inference import Influences
 from ...errors import UsageError
 from ...run.reader import Place, RunReader
 from .environment import page
+from .findings import Linked, shown_part
 from .provenance import provenance, run_page
 from .routes import Addresses, Asked
 
 MOST_PAIRS = 14
 """Rows of a run up to which a site has the contrasts of all pairs of them."""
 
-MOST_LINES = 40
-"""Contrasts on one page."""
+MOST_LINES = 150
+"""Contrasts that a site lists."""
 
 MOST_APART = 12
 """Problems that differ most, for a single contrast."""
+
+LISTED = ("difference", "p_family", "verdict", "n")
+"""Columns of a list of contrasts, beside the names."""
+
+SAID = {
+    "first better": ("is better than", "good"),
+    "second better": ("is worse than", "bad"),
+    "equivalent": ("is as good as", "warn"),
+    "inconclusive": ("may be better or worse than", "warn"),
+}
+"""By verdict, what stands between the two names, and its tone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,39 +46,14 @@ class ApartProblem:
     """A problem on which two rows differ, with the transcripts of both."""
 
     id: str
-    link: str
     difference: float
     first: float
     second: float
-    links: tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerLine:
-    """One contrast, as the page shows it."""
-
-    found: Compared
-    link: str
-    """Link to the page of this contrast alone."""
-    rows: tuple[str, str]
-    """Links to both rows."""
-    names: tuple[str, str]
-    """Names of both rows, without those of their runs."""
+    links: dict[str, Linked]
 
     @property
-    def said(self) -> str:
-        """The verdict in words: what stands between the two names."""
-        verdict = self.found.contrast.verdict
-        return {
-            "first better": "is better than",
-            "second better": "is worse than",
-            "equivalent": "is as good as",
-        }.get(verdict, "may be better or worse than")
-
-    @property
-    def tone(self) -> str:
-        verdict = self.found.contrast.verdict
-        return {"first better": "good", "second better": "bad"}.get(verdict, "warn")
+    def read(self) -> str:
+        return " ".join(text for text, _ in self.links["read"])
 
 
 def compare_page(run: RunReader, links: Addresses, asked: Asked) -> str:
@@ -85,7 +73,7 @@ def answer_page(
     one, *others = runs
     asked, score = (told.first, told.second), told.score
     two = others[0] if others else None
-    fault, comparison, lines = "", None, list[AnswerLine]()
+    fault, comparison, lines = "", None, tuple[Compared, ...]()
     rows = [read_rows(run) for run in runs]
     # A site cannot ask again: with few rows, it has the answer for every pair.
     every = not others and not links[0].live and len(one.sweep.rows) <= MOST_PAIRS
@@ -100,29 +88,44 @@ def answer_page(
             ),
             score,
         )
-        lines = [_line(each, links, rows) for each in comparison.contrasts]
+        lines = comparison.contrasts
     except UsageError as exc:
         fault = str(exc)
     single = lines[0] if len(lines) == 1 else None
-    several = lines if all(asked) and not single else []
-    listed = lines
-    if len(lines) > MOST_LINES:
-        # Both ends: where the first loses by most is among them.
-        lines.sort(key=lambda line: line.found.contrast.estimate.value)
-        listed = lines[: MOST_LINES // 2] + lines[-MOST_LINES // 2 :]
+    several = lines if all(asked) and not single else ()
+
+    def own(line: Compared) -> dict[str, str]:
+        (i, first), (j, second) = line.places
+        if others:
+            return {
+                "first": links[i].to("row", row=first),
+                "second": links[j].to("row", row=second),
+            }
+        names = rows[0].names
+        to = links[0].to("compare", first=names[first], second=names[second])
+        return {"first": to} if links[0].live else {}
+
+    parts = []
+    if single:
+        parts = [shown_part(_apart(rows, links, single, score), {})]
+    elif comparison:
+        short = links[0].live or len(lines) > MOST_LINES
+        listed = comparison_finding(comparison, short=short).parts[0]
+        listed = (listed.brief(None) if listed.brief else listed).chosen(LISTED)
+        parts = [shown_part(listed, {}, own=own)]
     values = {
         "comparison": comparison,
         "fault": fault,
-        "lines": listed,
-        "more": len(lines) - len(listed),
+        "parts": [part for part in parts if part.lines],
         "count": len(lines),
         "single": single,
-        "axis": _axis(lines) if lines else None,
-        "apart": _apart(rows, links, single.found, score) if single else [],
+        "said": SAID,
+        "rows": [links[run].to("row", row=row) for run, row in (single.places if single else ())],
+        "axis": _axis(single) if single else None,
         "asked": asked,
-        "mean": _mean([line.found for line in several], rows, score),
+        "mean": _mean(several, rows, score),
         "all_asked": all(asked),
-        "tally": Counter(line.found.contrast.verdict for line in lines),
+        "tally": Counter(line.contrast.verdict for line in lines),
         "options": [list(each.names) for each in rows],
         "names": names,
         "a": one.name,
@@ -137,20 +140,9 @@ def answer_page(
     )  # fmt: skip
 
 
-def _line(found: Compared, links: Sequence[Addresses], rows: Sequence[RunRows]) -> AnswerLine:
-    (i, one), (j, two) = found.places
-    names = rows[i].names[one], rows[j].names[two]
-    link = links[0].to("compare", first=names[0], second=names[1]) if len(rows) == 1 else ""
-    return AnswerLine(
-        found, link, (links[i].to("row", row=one), links[j].to("row", row=two)), names
-    )
-
-
-def _axis(lines: Sequence[AnswerLine]) -> Axis:
-    every = [line.found.contrast.estimate for line in lines]
-    return Axis.around(
-        [0.0, *(end for each in every for end in (each.value, *(each.interval or ())))]
-    )
+def _axis(found: Compared) -> Axis:
+    its = found.contrast.estimate
+    return Axis.around([0.0, its.value, *(its.interval or ())])
 
 
 def _mean(found: Sequence[Compared], rows: Sequence[RunRows], score: str) -> Estimate | None:
@@ -165,21 +157,27 @@ def _mean(found: Sequence[Compared], rows: Sequence[RunRows], score: str) -> Est
 
 def _apart(
     rows: Sequence[RunRows], links: Sequence[Addresses], found: Compared, score: str
-) -> list[ApartProblem]:
+) -> Part:
     """The problems that differ most, each way, with links to the transcripts of both rows."""
     (i, one), (j, two) = found.places
     values = []
     for run, row in ((i, one), (j, two)):
-        opened = rows[run].run
-        every = read_rows(opened).asd_by_problem(score)[:, row]
-        ids = [problem.id for problem in opened.sweep.problems]
+        every = rows[run].asd_by_problem(score)[:, row]
+        ids = [problem.id for problem in rows[run].run.sweep.problems]
         values.append({id: (n, float(v)) for n, (id, v) in enumerate(zip(ids, every, strict=True))})
     apart = []
     for id, (n, a) in values[0].items():
         m, b = values[1].get(id, (0, float("nan")))
         if not isnan(a) and not isnan(b) and abs(a - b) > TIE:
             both = links[i].reading(Place(one, n)), links[j].reading(Place(two, m))
+            read = tuple((of, to) for of, to in zip(("first", "second"), both, strict=True) if to)
             to = links[i].to("problem", problem=n)
-            apart.append(ApartProblem(id, to, a - b, a, b, both))
+            named = ((id, to),) if to else ()
+            apart.append(ApartProblem(id, a - b, a, b, {"problem": named, "read": read}))
     apart.sort(key=lambda each: (-abs(each.difference), each.id))
-    return apart[:MOST_APART]
+    columns = [
+        word("problem", "id"),
+        word("read", "read"),
+        *(change(head, head, 2) for head in ("difference", "first", "second")),
+    ]
+    return Part("apart", "Problems on which they differ most", columns, apart[:MOST_APART])

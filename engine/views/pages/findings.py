@@ -164,12 +164,25 @@ def finding_page(
     )
 
 
-def shown_part(part: Part, links: Mapping[str, str], *, pointed: bool = True) -> ShownPart:
-    """A part as a table. links: by the text of a cell that names a row. pointed: whether points of
-    the chart are links as well; those of a site are long."""
+def links_of(line: Any) -> Mapping[str, str | Linked]:
+    """The links that a line brings, by the heads of columns."""
+    found: Mapping[str, str | Linked] = getattr(line, "links", {})
+    return found
+
+
+def shown_part(
+    part: Part,
+    links: Mapping[str, str],
+    *,
+    pointed: bool = True,
+    own: Callable[[Any], Mapping[str, str | Linked]] = links_of,
+) -> ShownPart:
+    """A part as a table. links: by the text of a cell that names a row. own: the links of a line,
+    by the heads of columns. pointed: whether points of the chart are links as well; those of a site
+    are long."""
     columns = [(column, column.cell) for column in part.columns if column.cell]
     lines = tuple(
-        tuple(_cell(column, cell, line, links) for column, cell in columns)
+        tuple(_cell(column, cell, line, links, own(line)) for column, cell in columns)
         for line in (*part.lines, *([] if part.total is None else [part.total]))
     )
     drawn = [next((c.estimate for c in line if c.estimate), None) for line in lines]
@@ -194,7 +207,11 @@ def shown_part(part: Part, links: Mapping[str, str], *, pointed: bool = True) ->
 
 
 def _cell(
-    column: Column, cell: Callable[[Any], str], line: Any, links: Mapping[str, str]
+    column: Column,
+    cell: Callable[[Any], str],
+    line: Any,
+    links: Mapping[str, str],
+    own: Mapping[str, str | Linked],
 ) -> ShownCell:
     text, value = cell(line), column.value(line)
     estimate = value if isinstance(value, Estimate) else None
@@ -202,8 +219,7 @@ def _cell(
         value = estimate.value
     known = isinstance(value, int | float) and not isinstance(value, bool)
     told = text.strip("–")
-    # A line may have links of its own, by the heads of columns.
-    to = getattr(line, "links", {}).get(column.head) or links.get(text, "")
+    to = own.get(column.head) or links.get(text, "")
     return ShownCell(
         text.replace("-", "−") if known else text,
         f"{value:.6g}" if known and f"{value:,}" != text else "" if told != text else None,

@@ -234,8 +234,6 @@ class SiteAddresses(Addresses):
                 asked = {}
             case "transcripts":
                 filters, asked = str(asked.get("show", "")), {}
-            case "compare" if asked.get("first"):
-                filters, asked = f'"{asked["first"]}" "{asked["second"]}"', {}
         file = self.files.get(_key(page, asked), "")
         if not filters.strip() or not file:
             return file

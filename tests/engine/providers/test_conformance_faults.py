@@ -37,7 +37,7 @@ from oversight.engine.errors import (
     UnrecognizedReply,
 )
 from oversight.engine.extensions.mock import MockServer, Profile
-from oversight.engine.providers.limit_headers import LONGEST, HeaderLimits
+from oversight.engine.providers.limit_headers import HeaderLimits
 from tests.engine.providers.test_catalogue import SLASHED, escaped
 from tests.lines import (
     CANARY,
@@ -181,19 +181,6 @@ async def test_another_protocol_than_was_spoken_is_told_at_once(line):
     async with canned(line, switched + b"PRI * HTTP/2.0") as (ask, _):
         with pytest.raises(ModelNotFound, match=r"101.*check the base URL"):
             await ask(asked(line))
-
-
-async def test_no_delay_and_no_date_is_too_absurd_to_be_borne(line):
-    """All of them: tests/engine/providers/test_fault.py."""
-    told = "retry-after: 1e999\r\ndate: Fri, 31 Dec 99999999999999999999 23:59:59 GMT\r\n"
-    resets = "anthropic-ratelimit-tokens-reset: 0001-01-01T00:00:00+23:59\r\n"
-    resets += f"x-ratelimit-reset-tokens: {'9' * 400}s\r\n"
-    async with canned(line, http("429 Too Many Requests", told + resets, b"{}")) as (ask, _):
-        with pytest.raises(TransientError) as caught:
-            await ask(asked(line))
-    assert 0 <= caught.value.delay <= LONGEST
-    async with canned(line, http("200 OK", told, good_body(line))) as (ask, _):
-        assert (await ask(asked(line))).text == "4"
 
 
 @pytest.mark.parametrize("delay", ["1e300", "Fri, 31 Dec 9999 23:59:59 GMT"])

@@ -23,16 +23,11 @@ from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.debate import Debate
 from oversight.protocols.protocol import Protocol
 from tests.engine.sweep.test_document import NAMED, TEXT, parsed
+from tests.engine.sweep.test_plugins import SWEEP as OWN
 from tests.engine.sweep.test_sweepfile import GRID
 from tests.engine.sweep_files import sweep_file
 from tests.sessions import refusals, sessions
 
-OWN = """\
-problems: {{bundled: {{name: arithmetic, limit: 1}}}}
-judges: sim/judge
-agents: sim/strong
-protocols: {{"{name}": }}
-"""
 WEAK = StatedJudge("sim/weak")
 
 

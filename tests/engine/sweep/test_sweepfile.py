@@ -12,10 +12,9 @@ from oversight.protocols.datasets.jsonl import write_jsonl
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.errors import DatasetError
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.question import Answer, Problem, Question
 from tests.engine.sweep_files import sweep, sweep_file
 from tests.protocols.datasets.published import needs_published
-from tests.shipments import shipment, shipments
+from tests.shipments import THREE, shipment, shipments
 from tools.examples import PRICED, header, planned
 
 ROOT = Path(__file__).parents[3]
@@ -142,13 +141,6 @@ def test_the_seed_of_the_sweep_decides_all_chance_of_the_data_sets(written):
 
     assert ids("seed: 1\n") == ids("seed: 1\n") != ids("seed: 2\n")
     assert ids("seed: 1\n", ", seed: 7") == ids("seed: 2\n", ", seed: 7")
-
-
-THREE = Problem(
-    "three",
-    Question("Which?", (Answer("A", "1"), Answer("B", "2"), Answer("C", "3"))),
-    (1, -1, -1),
-)
 
 
 def test_a_protocol_that_opposes_two_answers_is_told_the_mend_where_there_are_three():

@@ -44,7 +44,7 @@ def check(
     settings: tuple[str, ...] = LOADER_SETTINGS,
     as_json: bool = JSON,
 ) -> None:
-    """Print what is in a data set, and whether the form of an answer gives away its value.
+    """Print the contents of a data set, and whether its answers leak their labels.
 
     \b
       oversight dataset check mine.jsonl
@@ -83,7 +83,7 @@ def fetch(
 ) -> None:
     """Download the original files of the data set NAME from where its authors put them.
 
-    A file whose checksum is not the one that is known, or that --sha256 names, is not kept.
+    A file with another checksum than the known one, or that of --sha256, is not kept.
     """
     # Only this command needs an HTTP client.
     from .fetching import fetch_all

@@ -39,9 +39,9 @@ def pack(
 ) -> None:
     """Write all of RUN that others may have into one file.
 
-    In it are the sweep, its problems, the outcomes, the record of what was said, the files of your
+    It holds the sweep, its problems, the outcomes, the record of what was said, the files of your
     own code that the sweep names, every figure, and the requests and replies, by which others can
-    replay the run. What goes in is listed first, and is searched for your keys. The same run gives
+    replay the run. Its contents are listed first, and searched for your keys. The same run gives
     the same bytes.
     """
     read = RunReader(run.resolve())
@@ -93,7 +93,7 @@ def verify_(
 ) -> None:
     """Compute every figure of FILE again from the evidence inside, offline.
 
-    Names each file, cell, reply and figure that is not as it says, with exit code 1. No code of the
+    Each file, cell, reply and figure that differs is named, and the exit code is 1. No code of the
     pack runs: whether its cells follow from its replies is for oversight export open and replay.
     """
     contents, wrong = verify(file, max_bytes)

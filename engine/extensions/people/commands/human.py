@@ -155,7 +155,7 @@ def serve(
 
     A link is printed for each rater, who may leave at any time. A rater never gets two worlds of
     one problem. Answers are saved before the page says so, and stored like any reply: the same
-    command goes on after a stop.
+    command resumes after a stop.
     Exit codes are those of `oversight run`.
     """
     text = consent_text(consent) if consent else ""
@@ -376,9 +376,9 @@ def withdraw(
 ) -> None:
     """Remove RATER of RUN: from agreement, pages and exports.
 
-    What they answered stays answered: nobody else is asked it. With --erase it is deleted, and
-    others are asked instead: from the journal, the record, the outcomes that rest on it and the
-    store that RUN was made with; packs made later hold none of it. While RUN is served, raters
+    Their tasks count as answered: nobody else gets them. With --erase their answers are deleted
+    from the journal, the record, the outcomes that rest on them and the store that RUN was made
+    with, and others are asked instead; packs made later hold none. While RUN is served, raters
     leave by a link on their first page; record, outcomes and store follow when it ends.
     """
     with _roster(run) as roster:

@@ -11,6 +11,7 @@ import click
 
 from .....cache.rows import STORE_FILE
 from .....protocols.datasets.leak import leakage_check
+from .....protocols.spelling import meant
 from ....analysis.judged import TABLE
 from ....analysis.rows import RunRows, read_rows
 from ....display.quantity import counted, duration, short
@@ -24,17 +25,17 @@ from ....models.accounting.latency import Latency
 from ....models.accounting.ledger_file import read_ledger
 from ....models.accounting.prices import listed, load_prices
 from ....models.router import RunPolicy
-from ....providers.catalogue import provider_of
+from ....providers.catalogue import entry, provider_of
+from ....providers.retirements import today
 from ....providers.simulated import PREFIX
-from ....run.dry_run import require_abilities
-from ....run.loaded_sweep import open_sweep
+from ....run.dry_run import require_abilities, require_service
+from ....run.loaded_sweep import LoadedSweep, open_sweep
 from ....run.stores import open_for_reading, store_name
 from ....system.flags import argument, flag
-from ....views.cli.dry_run import dry_run_of
 from ....views.cli.flags import as_command
 from ....views.cli.naming import run_named, runs_of
 from ....views.cli.options import BATCH, JSON, LIMIT, PRICES, PROTOCOL, SCORE, SET, STORE, SWEEP
-from ....views.cli.output import show, show_json, width
+from ....views.cli.output import say, show, show_json, width
 from ..prompts import show_prompts
 
 PLAN_HEAD = (
@@ -110,7 +111,7 @@ def command(
         return
     known = load_prices(prices) if prices else listed()
     if dry_run:
-        dry_run_of(opened, sweep, batch, RunPolicy(known, None))
+        _dry_run(opened, sweep, batch, RunPolicy(known, None))
         return
     place = store_name(store)
     there = (Path(place) / STORE_FILE).exists()
@@ -203,10 +204,9 @@ def _sharing_table(shared: Sharing) -> Table:
         (each.row, f"{each.alone:,.1f}", f"{each.alone - each.own:,.1f}", f"{each.own:,.1f}")
         for each in shared.rows
     ]
-    alone = sum(each.alone for each in shared.rows)
-    saved = alone - shared.together
-    rows.append(("together", f"{alone:,.1f}", f"{saved:,.1f} saved", f"{shared.together:,.1f}"))
-    return Table("calls per problem", SHARING_HEAD, tuple(rows), 1)
+    saved = sum(each.alone for each in shared.rows) - shared.together
+    note = f"together: {shared.together:,.1f} calls, {saved:,.1f} fewer than alone."
+    return Table("calls per problem", SHARING_HEAD, tuple(rows), 1, (note,))
 
 
 def _row(model: ModelPlan) -> tuple[str, ...]:
@@ -294,3 +294,26 @@ def _time(pace: Pace | None) -> str:
     minutes = math.ceil(pace.minutes)
     took = f"{minutes // 60} h {minutes % 60:02}" if minutes >= 60 else f"{minutes} min"
     return f"{took} ({pace.binding})"
+
+
+def _dry_run(opened: LoadedSweep, file: Path, batch: bool, policy: RunPolicy) -> None:
+    """Print that a sweep is fine. batch: whether its models are asked in batches. Raises:
+    UsageError as `oversight run` would, for models that are gone, keys that are not set, and what a
+    model or a batch endpoint does not take."""
+    grid, models = opened.sweep, opened.models
+    asyncio.run(require_abilities(grid, models.simulated, models.reach))
+    require_service(models.retirements(grid.models), today())
+    models.batched(grid.models, batch)
+    models.prepare(grid.roles, policy)
+    for model in grid.models:
+        if strange := _strange(model, policy):
+            say(strange)
+    show(f"{file}: fine. {counted(len(grid), 'cell')}; models: {', '.join(grid.models)}")
+
+
+def _strange(model: str, policy: RunPolicy) -> str:
+    """A word on a model that its vendor may not have; empty for one that is known."""
+    if model.startswith(PREFIX) or entry(provider_of(model)).own or policy.prices.find(model):
+        return ""
+    near = meant(model, policy.prices.models, cutoff=0.8) or ""
+    return f"{model}: no such model is in the price list{near}; oversight doctor asks its vendor"

@@ -250,9 +250,9 @@ def export(
 def import_(source: Path = argument(exists=True), store: str | None = STORE) -> None:
     """Add the replies in SOURCE, a bundle or the folder of another store, to the store.
 
-    Each is checked first. What the store has already, it keeps. A folder whose file is malformed
-    is read as far as it can be. The replies are marked as imported, and runs that are answered by
-    them say so. Exit code 1 if anything had to be left out.
+    Each is checked first. Replies that the store already has stay as they are. A folder whose file
+    is malformed is read as far as it can be. The replies are marked as imported, and runs that are
+    answered by them say so. Exit code 1 if anything had to be left out.
     """
     _tell(_merged(source, named := store_name(store), foreign=True), named)
 

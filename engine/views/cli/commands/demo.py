@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Run a small sweep on simulated models: no key, no cost.
 
-    With --real a small real model is asked, about passages that its agents read and its judge does
+    --real asks a small real model instead, about passages that the agents read and the judge does
     not.
     """
     if real:

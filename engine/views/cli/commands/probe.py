@@ -44,9 +44,9 @@ def command(
     """Ask the judges of RUN what they believe after each turn of its transcripts.
 
     `oversight view` shows the answers beside each transcript. Replies are paid for and stored like
-    any others; what was read from them is kept as events of RUN, and no score changes. The budget
-    is for all probes of RUN. --dry-run says how many questions there are. The same command goes on
-    after a stop and asks nothing twice.
+    any others; the beliefs are kept as events of RUN, and no score changes. The budget
+    is for all probes of RUN. --dry-run says how many questions there are. The same command resumes
+    after a stop, and asks nothing twice.
     """
     opened = open_run(run, own=sweep)
     cells = cells_with_verdict(opened.sweep, run, parts, problems)

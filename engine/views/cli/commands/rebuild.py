@@ -20,8 +20,8 @@ def command(
 ) -> None:
     """Make run.db of the folder RUN again, where it is damaged or lost; nothing is sent.
 
-    Every cell is run again from the replies in the store, which name with --store where the run
-    had another than yours. A damaged file is kept beside it.
+    Every cell is run again from the replies in the store; name the store with --store if the run
+    had another one than yours. A damaged file is kept beside it.
     """
     with asyncio.Runner(loop_factory=event_loop()) as runner:
         made = runner.run(rebuild(run, store, sweep))

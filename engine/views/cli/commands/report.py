@@ -33,7 +33,7 @@ def command(
     """Print the report of RUN, from the cells finished so far.
 
     Over 40 rows are averaged in groups, unless --all, --sort or --columns asks for rows. A PACK is
-    read as the run inside it. Of several runs, rows of the same name stand one below the other;
+    read as the run inside it. Rows of several runs with one name stand one below the other;
     `oversight compare` tests their differences.
     """
     format = format or ("latex" if how.table else "text")

@@ -4,18 +4,36 @@ import asyncio
 import secrets
 import signal
 import webbrowser
+from dataclasses import dataclass
 from pathlib import Path
 
+from ....display.quantity import counted
 from ....errors import UsageError
 from ....run.listing import RUNS, is_run, run_folders
 from ....system.flags import argument, flag
 from ..flags import as_command
 from ..naming import run_named
 from ..options import HOST, RECORDED_STORE, port
-from ..output import say
-from ..site import SiteSettings, write_site
+from ..output import say, show
 
 PORT = 7720
+READINGS = 200
+SAID_EVERY = 500
+"""Transcripts between two lines of progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteSettings:
+    """What goes into a site."""
+
+    readings: int = flag(
+        "How many transcripts: failed, doubtful, and those of lowest and highest ASD.",
+        default=READINGS,
+        least=0,
+    )
+    whole: bool = flag("Include every transcript.", default=False)
+    no_calls: bool = flag("Leave out requests and replies.", default=False)
+    zip: bool = flag("Also pack the folder into a zip file beside it.", default=False)
 
 
 @as_command
@@ -42,7 +60,7 @@ def command(
     models and of your problems: look before you hand them on.
     """
     if to is not None:
-        write_site(run_named(named or ""), to, store, settings)
+        _write_site(run_named(named or ""), to, store, settings)
         return
     if settings != SiteSettings():
         raise UsageError("--readings, --whole, --no-calls and --zip are for --write")
@@ -81,3 +99,23 @@ def _place(named: str | None) -> Path:
     if path.is_dir() and not is_run(path) and (any(run_folders(path)) or path == RUNS):
         return path
     return run_named(named)
+
+
+def _write_site(run: Path, to: Path, store: str | None, settings: SiteSettings) -> None:
+    """Write a run as a folder of pages: a new one, or an earlier site, which is replaced."""
+    from ....run.reader import RunReader
+    from ...pages.site import write_bundle, zip_bundle
+
+    def told(done: int, all: int) -> None:
+        if done % SAID_EVERY == 0:
+            say(f"{done:,} of {all:,} transcripts")
+
+    with RunReader(run, store) as opened:
+        most = None if settings.whole else settings.readings
+        written = write_bundle(opened, to, most=most, calls=not settings.no_calls, told=told)
+    size = f"{written.size / 1e6:.1f} MB"
+    say(f"{counted(written.readings, 'transcript')} in {counted(written.files, 'file')}, {size}")
+    if settings.zip:
+        file = zip_bundle(to)
+        say(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
+    show(str(to / "index.html"))

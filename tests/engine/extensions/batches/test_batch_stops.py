@@ -20,6 +20,8 @@ from oversight.engine.errors import (
     Interrupted,
     InvalidRequest,
     ModelNotFound,
+    OutcomeUnknown,
+    Overloaded,
     ProviderDown,
     QuotaExhausted,
     RunFolderError,
@@ -27,6 +29,8 @@ from oversight.engine.errors import (
 )
 from oversight.engine.extensions.batches import dispatch, results, retrying
 from oversight.engine.extensions.batches import journal as batch_journal
+from oversight.engine.extensions.batches.anthropic_endpoint import AnthropicEndpoint
+from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
 from oversight.engine.extensions.mock import rehearsed
 from oversight.engine.extensions.mock.process import counts
 from oversight.engine.extensions.mock.profile import BatchProfile
@@ -146,6 +150,58 @@ async def test_a_batch_that_is_listed_late_is_a_liability_until_it_is_found(benc
         seen = server.counts()
     assert (went.halt, went.bytes) == (None, live.bytes)
     assert (seen["lines_twice"], went.account.doubtful) == (0, 0)
+
+
+ENDPOINTS = {"openai": OpenAIEndpoint, "anthropic": AnthropicEndpoint}
+A_DAY_LATER = BatchProfile(ahead=24 * 3600.0 + 300.0)
+"""By the vendor's clock, which is what counts."""
+
+
+async def test_what_the_vendor_never_lists_is_free_again_once_its_window_has_passed(
+    bench, monkeypatch
+):
+    live = await bench.live()
+
+    async def lost(*given: object) -> str:
+        raise OutcomeUnknown("the connection was reset")
+
+    async with bench.server() as server:
+        with monkeypatch.context() as patched:
+            patched.setattr(ENDPOINTS[bench.vendor], "create", lost)
+            await bench.run(server, terms=NO_WAIT)
+        out = await bench.run(server, terms=NO_WAIT)
+        assert isinstance(out.halt, BatchesOut) and "lines" not in server.counts()
+        server.desk.profile = A_DAY_LATER
+        went = await bench.run(server)
+        seen = server.counts()
+    assert (went.halt, went.bytes) == (None, live.bytes)
+    assert (went.account.sent, went.account.doubtful) == (seen["lines"], 0)
+
+
+@pytest.mark.parametrize("fault", [Overloaded, OutcomeUnknown])
+async def test_a_batch_of_somebody_else_is_neither_adopted_nor_cancelled(bench, monkeypatch, fault):
+    """One as old and as large as ours, whose submission failed."""
+    live = await bench.live()
+    team = BatchBench(bench.folder / "team", bench.vendor, problems=3, first=9)
+
+    async def failed(*given: object) -> str:
+        raise fault("500")
+
+    async with bench.server(delay=60.0) as server:
+        await team.run(server, terms=NO_WAIT)
+        theirs = server.desk.batches
+        with monkeypatch.context() as patched:
+            patched.setattr(ENDPOINTS[bench.vendor], "create", failed)
+            await bench.run(server, terms=NO_WAIT)
+            await bench.run(server, terms=replace(NO_WAIT, patience=0.0))
+        assert not any(batch.cancelled for batch in theirs)
+        end_batches(server)
+        server.desk.profile = A_DAY_LATER
+        went, theirs_again = await bench.run(server), await team.run(server)
+        seen = server.counts()
+    assert (went.halt, went.bytes, theirs_again.halt) == (None, live.bytes, None)
+    assert seen["lines_twice"] == seen.get("lines_cancelled", 0) == 0
+    assert went.account.sent == live.account.stored
 
 
 async def test_results_that_stay_short_stop_the_run_and_nothing_is_asked_again(bench, monkeypatch):

@@ -31,25 +31,18 @@ from oversight.protocols import (
     Debate,
     LogprobJudge,
     NaiveJudge,
-    Problem,
     Propaganda,
-    Question,
     Speaker,
     StatedJudge,
     Transcript,
 )
 from tests.run_folders import outcomes
 from tests.sessions import Session, sessions
-from tests.shipments import shipments
+from tests.shipments import THREE, shipments
 from tests.tables import PUBLIC, expressions
 
 JUDGE, AGENT = StatedJudge("sim/judge"), Agent("sim/strong")
 NAIVE, PROPAGANDA = NaiveJudge(JUDGE), Propaganda(JUDGE, AGENT)
-THREE = Problem(
-    "three",
-    Question("Which?", (Answer("A", "1"), Answer("B", "2"), Answer("C", "3"))),
-    (1, -1, -1),
-)
 
 heard: list[str] = []
 """What the protocol below was asked about since a test began."""
@@ -134,7 +127,7 @@ def test_a_loop_that_runs_already_is_told_the_other_way() -> None:
 def test_what_cannot_be_run_is_told_before_anything_is(
     session: Session, request: pytest.FixtureRequest, place: Path
 ) -> None:
-    session.check(request, expressions(PUBLIC | globals()))
+    session.check(request, expressions(PUBLIC | globals() | {"THREE": THREE}))
     assert not (place / "runs").exists()
 
 
