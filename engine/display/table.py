@@ -168,8 +168,7 @@ def _without_what_is_alike(table: Table) -> Table:
     alike, kept = [], []
     for n, (head, *cells) in enumerate(zip(table.head, *table.body, strict=True)):
         if n and len(set(cells)) == 1:
-            if cells[0]:
-                alike.append(f"{head} {cells[0]}")
+            alike += [f"{head} {cells[0]}"] * bool(cells[0])
             continue
         kept.append(n)
         named = [cell.split() for cell in cells if cell != NONE] if n < table.left else []
