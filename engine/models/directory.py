@@ -1,6 +1,6 @@
 """The directory of a sweep's models: settings, endpoint and identity of each."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -96,8 +96,8 @@ class ModelDirectory:
             for name, given in real.items()
         }
         """Those that the sweep file sets, by model."""
-        self.tiers: Mapping[str, str] = {}
-        """By model, the service tier in which every role of the sweep asks it."""
+        self.tiers: Mapping[str, Collection[str]] = {}
+        """By model, the service tiers in which roles of the sweep ask it."""
         self._identities: dict[str, str] = {}
         self._origins: dict[str, str] = {}
 
@@ -168,7 +168,7 @@ class ModelDirectory:
 
     def priced(self, prices: PriceList) -> PriceList:
         """These prices; a model that the sweep file calls a public one has the price of that, and
-        one that every role asks in one service tier that of the tier."""
+        each that of the dearest service tier that a role asks for."""
         return prices.named(self._is).tiered(self.tiers)
 
     def settings_of(self, model: str) -> Settings:

@@ -90,10 +90,16 @@ class HttpClient(Owner):
         """
         if self._proxy:
             return self._by_proxy(target, body)
-        connection = self._rested(target)
-        if connection is None:
-            return self._anew(target, body, about)
-        return connection.ask(target, body, connection.time() + self._deadline, about)
+        idle = self._idle.get(target.origin)
+        while idle:
+            # The one that was used last.
+            connection, _ = idle.popitem()
+            now = connection.time()
+            fresh = now - connection.idle_since <= self._keep_alive
+            if fresh and not connection.transport.is_closing():
+                return connection.ask(target, body, now + self._deadline, about)
+            connection.close()
+        return self._anew(target, body, about)
 
     async def close(self) -> None:
         """Close all connections; exchanges under way fail with OutcomeUnknown."""
@@ -180,19 +186,6 @@ class HttpClient(Owner):
         else:
             self._opening -= 1
             self._wake()
-
-    def _rested(self, target: Target) -> Connection | None:
-        """The connection that was used last, if one is idle."""
-        idle = self._idle.get(target.origin)
-        while idle:
-            connection, _ = idle.popitem()
-            if (
-                not connection.transport.is_closing()
-                and connection.time() - connection.idle_since <= self._keep_alive
-            ):
-                return connection
-            connection.close()
-        return None
 
     def _fault(self, exc: Exception, host: str, sent: bool) -> Unreachable | OutcomeUnknown:
         """The error for a failed exchange. A server that breaks the protocol is quoted, and may

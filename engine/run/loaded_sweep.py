@@ -258,4 +258,4 @@ def _loaded(
     else:
         models.apis.update(apis)
     identities = {model: models.model_identity(model) for model in draft.models}
-    return LoadedSweep(file, file.sweep(identities), models, stop_token)
+    return LoadedSweep(file, replace(draft, identities=identities), models, stop_token)

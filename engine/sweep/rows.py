@@ -70,6 +70,8 @@ def _names(protocol: Protocol) -> Names:
 
 def _told_apart(protocol: Protocol, alike: list[Protocol]) -> Names:
     """Names of a protocol, extended by the settings that differ from those of its namesakes."""
+    if len(alike) == 1:
+        return _names(protocol)
     names = list(_names(protocol))
     theirs = [_parts(other) for other in alike]
     for at, part in enumerate(_parts(protocol)):

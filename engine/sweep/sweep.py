@@ -93,13 +93,13 @@ def dataclasses_in(value: object) -> Iterator[object]:
             yield from dataclasses_in(getattr(value, name))
 
 
-def service_tiers(value: object) -> dict[str, str]:
-    """Model -> the service tier in which every role asks it; without those asked in several."""
+def service_tiers(value: object) -> dict[str, set[str]]:
+    """Model -> the service tiers in which roles ask it."""
     tiers: dict[str, set[str]] = {}
     for part in dataclasses_in(value):
         if isinstance(part, Parameters) and isinstance(model := getattr(part, "model", None), str):
             tiers.setdefault(model, set()).add(part.service_tier)
-    return {model: tier for model, (tier, *others) in tiers.items() if tier and not others}
+    return tiers
 
 
 def tool_users(value: object) -> Iterator[tuple[str, Effort]]:

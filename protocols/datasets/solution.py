@@ -115,7 +115,10 @@ def _alike(line: str) -> str:
     # Models write solutions, too. Patterns that look ahead see a word of bounded length, and those
     # that take white space see one space: else they take a time that grows with the square of it.
     line = " ".join(
-        _NUMBER.sub(_renumbered, word) if len(word) <= MAX_NUMBER_LENGTH else word
+        # Without one of these no number is written anew.
+        _NUMBER.sub(_renumbered, word)
+        if ("," in word or "." in word) and len(word) <= MAX_NUMBER_LENGTH
+        else word
         for word in line.split()
     )
     line = _TIMES.sub(" * ", line)

@@ -13,7 +13,7 @@ import orjson
 
 from ...display.quantity import counted
 from ...errors import UsageError
-from ...models.accounting.prices import MILLION, load_prices, updates
+from ...models.accounting.prices import MILLION, TIERS, load_prices, updates
 from ...system.files import replace_file
 
 VENDORS = {
@@ -116,9 +116,9 @@ def _models(content: Any) -> Iterator[tuple[str, dict[str, Any]]]:
                 long = {ours: f"{key}_above_{steps[0]}k_tokens" for ours, key in RATES.items()}
                 beyond = _entry(row, long)
                 entry |= {"above": steps[0] * 1000, "beyond": beyond} if beyond else {}
-            for part, key in {"batch": "batches", "flex": "flex"}.items():
-                if cheaper := row.get(f"{RATES['input']}_{key}"):
-                    entry[part] = min(round(cheaper / row[RATES["input"]], 6), 1.0)
+            for part, key in {"batch": "batches", **{tier: tier for tier in TIERS}}.items():
+                if other := row.get(f"{RATES['input']}_{key}"):
+                    entry[part] = round(other / row[RATES["input"]], 6)
             yield f"{VENDORS[vendor]}/{name.removeprefix(f'{vendor}/')}", entry
 
 

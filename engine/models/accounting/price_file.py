@@ -26,7 +26,8 @@ class _Rates(_Closed):
     cache_read: Dollars | None = None
     cache_write: Dollars | None = None
     batch: Annotated[float, Field(ge=0, le=1)] | None = None
-    flex: Annotated[float, Field(ge=0, le=1)] | None = None
+    flex: Annotated[float, Field(gt=0, le=1)] | None = None
+    priority: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
 
 
 class _Model(_Rates):

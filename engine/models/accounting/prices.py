@@ -3,8 +3,8 @@
 import math
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
 from importlib.resources import files
@@ -18,6 +18,10 @@ from ....cache.reply import Usage
 from ...errors import UsageError
 
 MILLION = 1_000_000
+TIERS = ("flex", "priority")
+"""Service tiers with a price of their own in price files."""
+USUAL = frozenset({"", "auto", "default", "standard_only", "flex"})
+"""Service tiers that cost at most the price of the list."""
 
 _SNAPSHOT = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 """Suffix of a dated snapshot, which has the price of its model family."""
@@ -38,8 +42,8 @@ class Price:
     as_of: date
     """Date of the list."""
     source: str
-    flex: float = 1.0
-    """Price factor of the service tier `flex`; 1 if there is none."""
+    tiers: Mapping[str, float] = field(default_factory=dict)
+    """Price factors of service tiers, by name."""
     above: int = 0
     """Prompt tokens beyond which a call is priced by `beyond`; 0 if all lengths cost the same."""
     beyond: "Price | None" = None
@@ -86,8 +90,8 @@ class Price:
 class PriceList:
     """Prices by provider and model name."""
 
-    models: Mapping[str, Price]
-    """By `provider/name`; `provider/*` stands for every model of the provider."""
+    models: Mapping[str, Price | None]
+    """By `provider/name`; `provider/*` stands for every model of the provider. None: not known."""
 
     def find(self, model: str) -> Price | None:
         """The price of `provider/name`: of that name, of its family, or of its provider.
@@ -109,15 +113,18 @@ class PriceList:
         added = {name: price for name, price in behind.items() if price is not None}
         return PriceList({**self.models, **added}) if added else self
 
-    def tiered(self, tiers: Mapping[str, str]) -> "PriceList":
-        """The list with the prices of the service tier that a model is asked in, by model."""
-        flex = {
-            # A batch has its own price, and no half of it.
-            name: replace(price.times(price.flex), flex=1.0, batch=price.batch / price.flex)
-            for name, tier in tiers.items()
-            if tier == "flex" and (price := self.find(name)) is not None and price.flex
-        }
-        return PriceList({**self.models, **flex}) if flex else self
+    def tiered(self, asked: Mapping[str, Collection[str]]) -> "PriceList":
+        """The list with the price of the dearest service tier that each model is asked in; none
+        where the factor of a tier is not known."""
+        prices: dict[str, Price | None] = {}
+        for name, tiers in asked.items():
+            if (price := self.find(name)) is not None and price.output:
+                factors = [price.tiers.get(tier, 1.0 if tier in USUAL else 0) for tier in tiers]
+                most = max(factors) if all(factors) else 0
+                # A batch has its own price, and no part of it.
+                whole = replace(price.times(most), batch=price.batch / most) if most else None
+                prices[name] = whole
+        return PriceList({**self.models, **prices}) if prices else self
 
     def need(self, model: str) -> Price:
         """The price of a model. UsageError, with what to do, if unknown."""
@@ -221,5 +228,5 @@ def _price(vendor: Mapping[str, Any], entry: Mapping[str, Any]) -> Price:
         batch=entry.get("batch", vendor.get("batch", 1.0)),
         as_of=vendor.get("as_of", date.min),
         source=vendor.get("source", ""),
-        flex=entry.get("flex", 1.0),
+        tiers={tier: entry[tier] for tier in TIERS if tier in entry},
     )

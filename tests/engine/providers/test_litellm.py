@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.models.accounting.ledger import sum_usage
+from oversight.engine.errors import Malformed
+from oversight.engine.models.accounting.ledger import UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
+from oversight.engine.providers.answer_ids import FRESH_REPEATS
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.real
@@ -86,6 +88,12 @@ def _wait(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
     raise AssertionError(f"the proxy did not start:\n{log.read_text(errors='replace')[-2000:]}")
 
 
+def refused(account: UsageTotals) -> int:
+    """Answers that were thrown away, since they had come before; there is no other fault."""
+    assert {kind for _, kind, _ in account.faults} <= {Malformed.slug}
+    return account.count("ambiguous")
+
+
 @pytest.fixture(autouse=True)
 def keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI", "ANTHROPIC"):
@@ -109,8 +117,10 @@ def test_a_sweep_runs_through_the_proxy_and_replays_to_the_byte(
     ran = command("run", "proxied.yaml", "--run-folder", "run")
     assert ran.code == 0, ran.err + ran.out
     account = sum_usage(read_ledger(place / "run").values())
-    assert account.sent == account.stored > 0
-    assert not account.faults
+    assert account.stored > 0 and account.sent == account.stored + refused(account)
+    # Its mock of Anthropic has one id and few words for all: until that shows, the same answer
+    # twice may be a stale one, and is asked for again.
+    assert refused(account) <= (FRESH_REPEATS - 1 if "anthropic" in judge else 0)
     outcomes = (place / "run" / "outcomes.jsonl").read_bytes()
     again = command("replay", "run")
     assert again.code == 0, again.err

@@ -1,12 +1,14 @@
 """Parameters of requests: from the sweep file to the body, or refused with file and line."""
 
+from dataclasses import replace
+
 import orjson
 import pytest
 from msgspec import structs
 
 from oversight.cache.call import Call, Message, Request
 from oversight.engine.errors import InvalidRequest
-from oversight.engine.models.accounting.prices import listed
+from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
@@ -86,7 +88,7 @@ def test_each_draw_has_a_seed_of_its_own_and_the_first_that_of_the_role():
     assert ASKED.drawn(1).seed is None
 
 
-def test_flex_is_half_the_price_where_every_role_asks_in_it(tmp_path):
+def test_a_model_costs_what_the_dearest_service_tier_of_its_roles_costs(tmp_path):
     model = "openai/gpt-5-mini"
     role = f"{{model: {model}, service_tier: flex}}"
     whole = listed().need(model)
@@ -95,3 +97,7 @@ def test_flex_is_half_the_price_where_every_role_asks_in_it(tmp_path):
     assert half.batched().input == whole.batched().input
     mixed = sweep(tmp_path, role, f"{{model: {model}}}").models.priced(listed()).need(model)
     assert mixed.input == whole.input
+    dear = role.replace("flex", "priority")
+    assert sweep(tmp_path, role, dear).models.priced(listed()).find(model) is None
+    priced = PriceList({model: replace(whole, tiers={"priority": 2.0, "flex": 0.5})})
+    assert sweep(tmp_path, role, dear).models.priced(priced).need(model).input == 2 * whole.input

@@ -167,7 +167,7 @@ def test_lists_that_others_keep_price_every_model_of_the_papers_librarys_own_gri
         assert flash.cost(Usage(200_000, 1_000)) == pytest.approx(0.1 + 0.003)
         assert flash.cost(Usage(200_001, 1_000)) == pytest.approx(0.200001 + 0.006)
         lite = found.need("gemini/gemini-2.5-flash-lite")
-        assert (lite.batched().input, lite.flex) == (0.05, 0.4)
+        assert (lite.batched().input, lite.tiers) == (0.05, {"flex": 0.4, "priority": 1.8})
         haiku = found.need("anthropic/claude-haiku-4-5")
         assert haiku == listed().need("anthropic/claude-haiku-4-5")
         told = within("plan", "grid.yaml", cwd=tmp_path, **own).out
