@@ -8,10 +8,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 
 from rich.console import Console, Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
 from .log_lines import as_json, log_line
 from .printable import printable
@@ -147,6 +143,11 @@ async def _live(
     speed: float,
     behind: Callable[[], bool],
 ) -> None:
+    from rich.live import Live
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             if behind():

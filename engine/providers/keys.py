@@ -1,7 +1,6 @@
 """Addresses and keys from the environment and `.env`, which are read in this module only."""
 
 import os
-import urllib.request
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -9,7 +8,6 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import orjson
-from dotenv import dotenv_values
 
 from ..errors import UsageError
 from .capabilities import Api
@@ -46,18 +44,23 @@ def environment(folder: Path) -> Environment:
     where that key is needed: the variable may be another program's. In `.env` it names no file:
     anybody may have put that beside a sweep.
     """
-    found = dotenv_values(folder / ".env")
+    found: Mapping[str, str | None] = {}
+    if (file := folder / ".env").exists():
+        # Here, as most runs have none.
+        from dotenv import dotenv_values
+
+        found = dotenv_values(file)
     beside = {
         name: value or ""
         for name, value in found.items()
         if name not in USERS_OWN and not name.endswith(KEY_FILE)
     }
     users, unread = dict(os.environ), dict[str, str]()
-    for variable, file in os.environ.items():
+    for variable, value in os.environ.items():
         key = variable.removesuffix(KEY_FILE) + KEY
-        if variable.endswith(KEY_FILE) and file and not users.get(key):
+        if variable.endswith(KEY_FILE) and value and not users.get(key):
             try:
-                users[key] = _key_in(variable, Path(file))
+                users[key] = _key_in(variable, Path(value))
             except UsageError as fault:
                 unread[key] = str(fault)
     variables = Environment(beside | users)
@@ -256,17 +259,18 @@ def _proxy(url: str, environment: Mapping[str, str]) -> tuple[str, str]:
         if name.lower().endswith("_proxy")
     }
     parts = urlsplit(url)
-    # Public, and only typeshed lacks it.
-    bypassed = urllib.request.proxy_bypass_environment  # type: ignore[attr-defined]
-    if bypassed(parts.netloc, {"no": named.get("no", NONE)[0]}):
+    kind = next((kind for kind in (parts.scheme, "all") if named.get(kind, NONE)[0]), "")
+    if not kind:
         return NONE
-    for kind in (parts.scheme, "all"):
-        proxy, variable = named.get(kind, NONE)
-        if proxy:
-            if urlsplit(proxy).scheme.startswith("socks"):
-                raise UsageError(
-                    f"{kind.upper()}_PROXY names a SOCKS proxy, and only http:// and https:// ones "
-                    f"are spoken to: name one of these, or put {parts.hostname} into NO_PROXY"
-                )
-            return proxy, variable
-    return NONE
+    # Public, and only typeshed lacks it.
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+
+    if proxy_bypass_environment(parts.netloc, {"no": named.get("no", NONE)[0]}):
+        return NONE
+    proxy, variable = named[kind]
+    if urlsplit(proxy).scheme.startswith("socks"):
+        raise UsageError(
+            f"{kind.upper()}_PROXY names a SOCKS proxy, and only http:// and https:// ones "
+            f"are spoken to: name one of these, or put {parts.hostname} into NO_PROXY"
+        )
+    return proxy, variable

@@ -2,6 +2,7 @@
 reruns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -127,8 +128,7 @@ class Outcomes:
 
     def all(self) -> Iterator[OutcomeRecord]:
         """Every outcome that has completed, in the order of the sweep."""
-        for rows in self._tables.stored():
-            yield from self._read(rows)
+        return chain.from_iterable(map(self._read, self._tables.stored()))
 
     def at(self, places: Iterable[int]) -> dict[int, OutcomeRecord]:
         """Those of these cells that have completed, by place in the sweep."""

@@ -120,10 +120,13 @@ def estimated(estimate: Estimate | None, digits: int = 3, *, sign: bool = True) 
     return f"{value} {span(estimate.interval, digits)}{mark}"
 
 
-def footnotes(estimates: Iterable[Estimate | None]) -> Iterator[str]:
-    """What the marks of these estimates say."""
+def footnotes(
+    estimates: Iterable[Estimate | None], shares: Iterable[Estimate | None] = ()
+) -> Iterator[str]:
+    """What the marks of these estimates say, and of these that are `shared`."""
     there = [each for each in estimates if each]
-    if any(each.guarded for each in there):
+    unlike_t = (each.guarded and not each.at_end for each in shares if each)
+    if any(each.guarded for each in there) or any(unlike_t):
         yield "‡ guarded interval: as requested, or because too few problems differ for t."
     if undone := [each for each in there if each.undone]:
         first = span(undone[0].by("guarded").interval or (0.0, 0.0), 2)
@@ -132,13 +135,15 @@ def footnotes(estimates: Iterable[Estimate | None]) -> Iterator[str]:
 
 
 def shared(estimate: Estimate | None) -> str:
-    """An estimated share: `69% [54, 78]`."""
+    """An estimated share: `69% [54, 78]`; marked as `estimated`, but for the exact bound of a share
+    that is 0 or 1."""
     if estimate is None:
         return "–"
-    low, high = estimate.interval or (None, None)
-    return percent(estimate.value) + (
-        "" if low is None or high is None else f" [{100 * low:.0f}, {100 * high:.0f}]"
-    )
+    if not estimate.interval:
+        return percent(estimate.value)
+    low, high = estimate.interval
+    mark = "‡" * (estimate.guarded and not estimate.at_end)
+    return f"{percent(estimate.value)} [{100 * low:.0f}, {100 * high:.0f}]{mark}"
 
 
 def span(interval: tuple[float, float], digits: int = 3) -> str:

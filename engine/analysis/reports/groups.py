@@ -168,7 +168,8 @@ def pivot_finding(
             f"JSE, EAS: β={results.beta:g}."
         )
     notes += footnotes(
-        each for line in lines for each in (line.asd, line.jse if paper else line.lift)
+        (each for line in lines for each in (line.asd, line.jse if paper else line.lift)),
+        (line.accuracy for line in lines if not paper),
     )
     if paper:
         columns = [*names, asd, slope, jse]

@@ -65,7 +65,7 @@ def notes_of(results: Results) -> Iterable[str]:
     if any(row.lift for row in rows):
         several = f", not corrected for {len(lifts)} comparisons" * (len(lifts) > 1)
         yield f"Lift over the naive judge{several}{_detectable(lifts)}."
-    yield from footnotes([*found, *(row.lift for row in rows)])
+    yield from footnotes([*found, *(row.lift for row in rows)], (row.accuracy for row in rows))
     for row in rows:
         if row.row.is_a(OPEN_TRUST) and row.chose_right:
             right = shared(row.chose_right)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from ..findings.finding import (
     column,
     estimated,
     figure,
+    footnotes,
     number,
     people,
     program,
@@ -194,8 +195,13 @@ def below_one_another(runs: Sequence[tuple[str, Results]], score: str) -> Findin
         number("missing", "row.missing", key="missing"),
     ]
     title = f"{len(runs)} runs: {runs[0][1].measure}"
-    notes = ("Brackets: 95% CI, over the problems of each run, which need not be the same.",)
     lines = [line for its in alike.values() for line in its]
+    rows = [line.row for line in lines]
+    marks = footnotes(chain(*((row.asd, row.lift) for row in rows)), (row.accuracy for row in rows))
+    notes = (
+        "Brackets: 95% CI, over the problems of each run, which need not be the same.",
+        *marks,
+    )
     return Finding((Part("rows", title, columns, lines, notes),), {"score": score})
 
 

@@ -10,7 +10,6 @@ import orjson
 
 from ....cache.call import Call, Part, Request
 from ....cache.reply import Reply
-from ....cache.stats import source
 from ....protocols.counts import counted, unread_by_seat
 from ....protocols.judges.judge import Reading
 from ....protocols.transcript import Failure, Verdict
@@ -146,6 +145,9 @@ class Capture:
             return "", False
         known = self._sources.get((model, origin))
         if known is None:
+            # Simulated models come from nowhere.
+            from ....cache.stats import source
+
             came, here = source(origin), self._live(call)
             elsewhere = came not in (here, here.replace("live ", "batch ", 1))
             known = self._sources[model, origin] = came, elsewhere

@@ -306,7 +306,7 @@ def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> 
         change("ASD there", "lowest", 2),
     ]
     won = any(line.lowest < 0 for line in lines)
-    title = "Where the lie won most" if won else "Hardest problems: the lie never won"
+    title = "Where the lie won most" if won else "Problems with the lowest ASD"
     return Part("worst", title, columns, lines)
 
 

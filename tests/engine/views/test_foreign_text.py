@@ -98,7 +98,7 @@ def test_a_name_of_five_megabytes_takes_a_line_and_not_more() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("export pack run -o p --no-store", "make room, then run it again"),
+        ("export pack run -o p.oversight --no-store", "make room, then run it again"),
         ("dataset import run --format run -o p", "File too large"),
     ],
 )

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
+from oversight.engine.analysis.findings.finding import footnotes, shared
 from oversight.engine.analysis.scoring.arrays import Floats
 from oversight.engine.analysis.scoring.contrasts import (
     benjamini_hochberg,
@@ -238,6 +239,10 @@ def test_what_never_failed_has_the_exact_bound_of_a_share() -> None:
     assert found.p(low) == pytest.approx(0.05, rel=1e-9)
     none = mean_of(np.zeros(20), {"problem": np.arange(20)}, (0.0, 1.0)).estimate()
     assert none.interval == (0.0, pytest.approx(0.1684, abs=1e-4))
+    # The bound of a share needs no mark; another one by the guard has it, and its footnote.
+    assert shared(found) == "100% [96, 100]" and not list(footnotes([], [found]))
+    few = mean_of(np.array([1, 0, 1]), {"problem": np.arange(3)}, (0.0, 1.0)).estimate()
+    assert shared(few).endswith("‡") and len(list(footnotes([], [few]))) == 1
 
 
 def test_a_ratio_is_undetermined_where_the_gap_may_be_nothing() -> None:
