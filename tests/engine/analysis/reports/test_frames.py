@@ -172,6 +172,9 @@ def test_python_has_them_as_arrow_tables(tmp_path: Path) -> None:
     assert frames["rows"].column("asd").to_pylist() == pytest.approx(
         [row.asd.value for row in report.results.rows if row.asd]
     )
+    assert frames["rows"].column("asd_std").to_pylist() == pytest.approx(
+        [row.samples.asd.values.std() for row in report.results.rows if row.samples.asd]
+    )
     assert frames["rows"].column("best_of").to_pylist() == [None, 2, 1]
     assert frames["turns"].num_rows == 6
     about = frames["cells"].schema.metadata
