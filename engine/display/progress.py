@@ -154,8 +154,7 @@ async def _live(
                 # Frames that nobody sees are left out.
                 await asyncio.sleep(FRAME * speed)
                 continue
-            now = snapshot()
-            figures = _figures(now, clock, left=True)
+            figures = _figures(now := snapshot(), clock, left=True)
             bar = Table.grid(padding=(0, 1))
             # On a narrow terminal the figures need the room more.
             room = min(30, console.width // 6, console.width - len(figures) - len("·   "))

@@ -252,7 +252,7 @@ def models_in(settings: object) -> Iterator[str]:
     if isinstance(settings, list):
         for part in settings:
             yield from models_in(part)
-    elif isinstance(settings, Mapping):
+    elif isinstance(settings, dict):
         if isinstance(model := settings.get("model"), str):
             yield model
         for part in settings.values():

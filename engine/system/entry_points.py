@@ -6,7 +6,7 @@ help it stands, and what it does.
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,19 +44,10 @@ def extensions() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 
 @cache
-def installed() -> "Callable[..., Iterable[EntryPoint]]":
-    """Selects from all that installed packages register, which is read once: that takes as long as
-    importing a dozen modules."""
-    from importlib.metadata import entry_points
-
-    return entry_points().select
-
-
-@cache
 def registered(group: str) -> "Mapping[str, EntryPoint]":
     """The entry points of a group by name. They are listed only: nothing is imported."""
     # The help of the command line lists what is registered without it.
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import EntryPoint, entry_points
 
     ours: dict[str, EntryPoint] = {}
     for extension, groups in extensions().items():
@@ -64,7 +55,7 @@ def registered(group: str) -> "Mapping[str, EntryPoint]":
             place = point["is"] if isinstance(point, dict) else point
             value = f"oversight.engine.extensions.{extension}.{place}"
             ours[name] = EntryPoint(name, value, group)
-    return ours | {point.name: point for point in installed()(group=group)}
+    return ours | {point.name: point for point in entry_points(group=group)}
 
 
 def load_function(group: str, name: str) -> Callable[..., Any]:

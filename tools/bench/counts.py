@@ -29,7 +29,7 @@ MOST = {
     "a call, plain transport": (275, 50_000),
     "a call, SDK transport": (1_220, 60_000),
     "a call in a debate": (232, 50_000),
-    "a cell from the store": (390, 320_000),
+    "a cell from the store": (390, 270_000),
 }
 """Python calls for one more, and once a run, at most: what has been reached, and a few per cent;
 of the SDK a tenth, whose own calls depend on how many connections it has open, which moves some

@@ -104,7 +104,7 @@ class Capture:
                 reply.tool_calls,
                 cost[1],
                 reply.reasoning,
-                _settings(call.request),
+                _settings(_stated(call.request)),
             )
             made = self._calls[part, address] = _order(noted), recorded, reply
         return made
@@ -180,13 +180,9 @@ class Capture:
         return known[1]
 
 
-def _settings(request: Request) -> str:
-    """How a model was asked, as JSON: what the request states beside the words."""
-    return _json(_stated(request))
-
-
 @lru_cache(1024)
-def _json(values: tuple[Any, ...]) -> str:
+def _settings(values: tuple[Any, ...]) -> str:
+    """How a model was asked, as JSON. values: what a request states beside the words."""
     stated = zip(_STATED, values, strict=True)
     told = {name: value for name, value in stated if value not in (None, "", ())}
     return orjson.dumps(told).decode()

@@ -20,7 +20,7 @@ from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.run import Run
 from oversight.engine.run.settings import RunSettings
 from oversight.engine.sweep.code import row_codes
-from oversight.engine.system.entry_points import installed, registered
+from oversight.engine.system.entry_points import registered
 from oversight.protocols.prompts.prompt_set import default_prompts
 from tests.command_line import calls
 from tests.documents import shown
@@ -161,10 +161,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     )
     monkeypatch.syspath_prepend(home)
     registered.cache_clear()
-    installed.cache_clear()
     yield inner
     registered.cache_clear()
-    installed.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "their_package"]:
         del sys.modules[name]
 
@@ -241,7 +239,6 @@ def test_a_provider_may_be_registered(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(home)
     monkeypatch.delitem(sys.modules, "their_provider", raising=False)
     registered.cache_clear()
-    installed.cache_clear()
     try:
         (tmp_path / "mine.yaml").write_text(
             "problems: {bundled: {name: arithmetic, limit: 1}}\n"
@@ -255,7 +252,6 @@ def test_a_provider_may_be_registered(tmp_path, monkeypatch):
             open_sweep(tmp_path / "mine.yaml", ["judges=their/small"])
     finally:
         registered.cache_clear()
-        installed.cache_clear()
 
 
 def test_a_tool_of_ones_own_is_part_of_the_code_of_the_rows_that_have_it(examples):
@@ -291,10 +287,10 @@ def their_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     ]
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(inner.parent)
-    for cached in (installed, registered, simulation):
+    for cached in (registered, simulation):
         cached.cache_clear()
     yield
-    for cached in (installed, registered, simulation):
+    for cached in (registered, simulation):
         cached.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "their_words"]:
         del sys.modules[name]
