@@ -365,7 +365,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     )
     if short and len(lines) > MOST_CONTRASTS:
         every = replace(every, brief=partial(_ends, every))
-        flips = replace(flips, brief=partial(_none, flips))
+        flips = replace(flips, brief=lambda width: replace(flips, lines=()))
     about = {
         "name": comparison.name,
         "score": comparison.score,
@@ -385,10 +385,6 @@ def _ends(part: Part, width: int | None) -> Part:
     note = f"The {half} largest and {half} smallest of {len(by_size):,}"
     notes = f"{note}; all: oversight compare --all.", *part.notes
     return replace(part, lines=(*by_size[:half], *by_size[-half:]), notes=notes)
-
-
-def _none(part: Part, width: int | None) -> Part:
-    return replace(part, lines=())
 
 
 def _names(lines: Sequence[Compared]) -> list[Column]:

@@ -239,10 +239,8 @@ class Frontier(Analysis):
         return replace(found, parts=found.parts[:1])
 
     def of_table(self, file: Path, score: str) -> Finding:
-        """The settings by the mean cost of a judgement and their ASD, cheapest first.
-
-        UsageError if a line has no cost, or no setting an ASD.
-        """
+        """The settings by the mean cost of a judgement and their ASD, cheapest first. UsageError if
+        a line has no cost, or no setting an ASD."""
         if self.axis or self.prices:
             raise UsageError("of judgement tables: --score, --cluster alone")
         every = lines_of(file)

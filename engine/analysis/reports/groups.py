@@ -213,8 +213,7 @@ def paper_table(part: Part, lead: Sequence[str]) -> str:
 
 
 def mean_difference(pairs: Sequence[tuple[Influences, Influences]]) -> Estimate | None:
-    """The mean of several differences, each of which counts equally on every problem that all of
-    them have. None without such a problem."""
+    """Of several differences, alike on each problem that all of them have; None without one."""
     found = averaged(first - second for first, second in pairs)
     return found.estimate() if found else None
 

@@ -86,17 +86,14 @@ class Health:
         for sign in self.signs:
             if not sign.cells and sign.name in QUIET:
                 continue
-            if sign.name == "label mass":
-                parts.append(f"label mass {sign.share:.0%}")
-            else:
-                parts.append(f"{sign.name} {_percent(sign.share) if sign.cells else '0'}")
+            mass = sign.name == "label mass"
+            shown = _percent(sign.share) if sign.cells or mass else "0"
+            parts.append(f"{sign.name} {shown}")
         lines = [f"health: {' · '.join(parts)}"]
         for sign in self.off:
-            what = (
-                f"label mass: mean {sign.share:.0%}"
-                if sign.name == "label mass"
-                else f"{sign.name}: {counted(sign.cells, 'cell')}"
-            )
+            mass = sign.name == "label mass"
+            often = f"mean {sign.share:.0%}" if mass else counted(sign.cells, "cell")
+            what = f"{sign.name}: {often}"
             lines.append(f"  ! {what}, such as {sign.example}; {sign.advice}")
         return lines
 

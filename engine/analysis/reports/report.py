@@ -198,10 +198,7 @@ def below_one_another(runs: Sequence[tuple[str, Results]], score: str) -> Findin
     lines = [line for its in alike.values() for line in its]
     rows = [line.row for line in lines]
     marks = footnotes(chain(*((row.asd, row.lift) for row in rows)), (row.accuracy for row in rows))
-    notes = (
-        "Brackets: 95% CI, over the problems of each run, which need not be the same.",
-        *marks,
-    )
+    notes = ("Brackets: 95% CI, over the problems of each run, which need not be the same.", *marks)
     return Finding((Part("rows", title, columns, lines, notes),), {"score": score})
 
 
