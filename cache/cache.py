@@ -260,14 +260,10 @@ class Cache:
             return False
         try:
             value = self._store.get(key)
-            return value is not None and self._is_fresh(key, value)
+            origin = "" if value is None else stored_reply(key, value, "").origin
         except DamagedEntry:
             return False
-
-    def _is_fresh(self, key: str, value: bytes) -> bool:
-        """Whether this refresh has stored a value."""
-        fresh = bool(self.token) and stored_reply(key, value, "").origin.endswith(f" {self.token}")
-        if fresh:
+        if fresh := origin.endswith(f" {self.token}"):
             self._refreshed.add(key)
         return fresh
 

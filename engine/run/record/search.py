@@ -75,12 +75,14 @@ def documents(tables: RunTables) -> Iterator[tuple[int, str, str]]:
     said in other words than a reply's, -1 - the place of its cell."""
     heard = set[int]()
     for place, _, _, body in tables.bodies():
-        said = spoken(body)
-        heard.update([call for _, call, _, _ in said if isinstance(call, int)])
-        own = [(text or "", thought) for _, _, text, thought in said if text or thought]
-        if own:
-            words, thoughts = ("\n".join(dict.fromkeys(each)) for each in zip(*own, strict=True))
-            yield -1 - place, words, thoughts
+        words, thoughts = dict[str, None](), dict[str, None]()
+        for _, call, text, thought in spoken(body):
+            if isinstance(call, int):
+                heard.add(call)
+            if text or thought:
+                words[text or ""] = thoughts[thought] = None
+        if words:
+            yield -1 - place, "\n".join(words), "\n".join(thoughts)
     for rows in tables.batches("calls", "call"):
         for row in rows:
             if row[0] in heard:
