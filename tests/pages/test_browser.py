@@ -191,7 +191,7 @@ def test_whether_one_is_better_than_another_is_answered(page: Any, root: str, ha
     assert "better than consultancy in" in visit.text(".verdict-box")
     visit.click(page.locator("#table1 tbody a"))
     assert "Problems on which they differ most" in visit.text(), "where it loses"
-    visit.link("under the first row")
+    visit.click(page.get_by_role("link", name="first", exact=True))
     assert page.locator(".turn").count(), "and how"
 
 
