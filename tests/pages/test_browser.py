@@ -211,7 +211,7 @@ def test_why_a_cell_failed_stands_where_its_next_turn_would(
 
 
 def test_what_the_judge_read_stands_in_one_piece(page: Any, root: str, hard: Path) -> None:
-    with RunReader(hard) as run:
+    with RunReader(hard, hard.parents[1] / "store") as run:
         cell = run.cells([run.worlds(Place(30, 2))[0]]).popitem()[1]
         call = next(each for each in reversed(cell.calls) if each.role == "judge")
         asked, _ = run.stored(call) or (None, None)

@@ -27,7 +27,7 @@ problem's. The larger run has twice as many."""
 
 MOST = {
     "a call, plain transport": (275, 50_000),
-    "a call, SDK transport": (1_220, 60_000),
+    "a call, SDK transport": (1_220, 75_000),
     "a call in a debate": (232, 50_000),
     "a cell from the store": (390, 270_000),
 }
