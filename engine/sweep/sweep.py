@@ -45,8 +45,7 @@ class Sweep(Grid):
 
         ended: by place, not 0 for cells that are left out, which may become so meanwhile.
         """
-        numbers = range(len(self.problems))
-        return chain.from_iterable(self.cells_of(number, ended) for number in numbers)
+        return chain.from_iterable(self.cells_of(n, ended) for n in range(len(self.problems)))
 
     def cells_of(self, number: int, ended: Sequence[int] = ()) -> Iterator[Cell]:
         """The cells of one problem, by its number from 0. ended: as in `cells`."""

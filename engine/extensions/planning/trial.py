@@ -191,14 +191,11 @@ class Trial:
             async with asyncio.timeout(PATIENCE):
                 end, notes = await attempt_noted(cell, self._asking(answer, world), failed=failed)
         except TimeoutError:
-            why = f"waits {PATIENCE:g} s, and for no call"
-            raise Endless(self._watcher.last, why) from None
-        if isinstance(end, Verdict):
-            world.end = end
-        for note in notes:
-            if type(note) is tuple:
-                (role, _, _), call, _ = note
-                world.roles[call.address] = role
+            waits = f"waits {PATIENCE:g} s, and for no call"
+            raise Endless(self._watcher.last, waits) from None
+        world.end = end if isinstance(end, Verdict) else world.end
+        asked = [note for note in notes if type(note) is tuple]
+        world.roles |= {call.address: role for (role, _, _), call, _ in asked}
         return world
 
     def _asking(

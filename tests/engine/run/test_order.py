@@ -38,6 +38,7 @@ def sweep(*protocols: Protocol, problems: int = 50) -> Sweep:
 
 
 GRID = sweep(NaiveJudge(GOOD), NaiveJudge(BAD), problems=20)
+ROWS = GRID.rows
 
 
 class Later(Deferred):
@@ -71,17 +72,13 @@ Make = Callable[[Callable[[], Iterator[Cell]], Later], Order[Cell, NotedOutcome]
 ORDERS: dict[str, Make] = {
     "plain": lambda missing, later: Plain(missing()),
     "waves": Waves,
-    "canaries": lambda missing, later: Canaries(Plain(missing()), GRID.rows, None, total=len(GRID)),
+    "canaries": lambda missing, later: Canaries(Plain(missing()), ROWS, None, total=len(GRID)),
     "patient canaries": lambda missing, later: Canaries(
-        Plain(missing()), GRID.rows, None, total=len(GRID), canaries=1, patience=FREE_PATIENCE
+        Plain(missing()), ROWS, None, total=len(GRID), canaries=1, patience=FREE_PATIENCE
     ),
-    "pauses": lambda missing, later: Canaries(Plain(missing()), GRID.rows, canaries=math.inf),
-    "paused canaries": lambda missing, later: Canaries(
-        Plain(missing()), GRID.rows, total=len(GRID)
-    ),
-    "paused waves": lambda missing, later: Canaries(
-        Waves(missing, later), GRID.rows, canaries=math.inf
-    ),
+    "pauses": lambda missing, later: Canaries(Plain(missing()), ROWS, canaries=math.inf),
+    "paused canaries": lambda missing, later: Canaries(Plain(missing()), ROWS, total=len(GRID)),
+    "paused waves": lambda missing, later: Canaries(Waves(missing, later), ROWS, canaries=math.inf),
 }
 VERDICT = NotedOutcome(
     Verdict((0.8, 0.2), Transcript(GRID.problems[0].question)),
@@ -271,14 +268,14 @@ def test_failures_of_several_causes_pause_nothing():
 
 
 def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same_cause():
-    row = GRID.rows[0]
+    row = ROWS[0]
     alike, other = Failure("unreadable", "x"), Failure("TooLong", "y")
 
     def after(first: Failure) -> int:
         """Cells of the row that begin, one at a time."""
         earlier: Any = [(row, alike)] * FAILED_ALIKE
         cells = Plain(c for c in GRID.cells() if c.row is row)
-        order = Canaries(cells, GRID.rows, earlier)
+        order = Canaries(cells, ROWS, earlier)
         begun = 0
 
         async def attempted(cell: Cell) -> NotedOutcome:
