@@ -162,6 +162,8 @@ def _watched(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    # What a run has unfrozen when it ended.
+    gc.freeze()
     with _watched(item):
         return (yield)
 

@@ -58,6 +58,7 @@ def with_file(content: Members, name: str, data: bytes, kind: bytes = tarfile.RE
     return [*listed(content, add), (its, data)]
 
 
+@pytest.mark.wire
 def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
     pack, place, command, monkeypatch
 ):
@@ -153,6 +154,7 @@ def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
     )
 
 
+@pytest.mark.wire
 def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(pack, place, command):
     before = {file for file in place.rglob("*")}
     for name, write, told in hostile(pack):
