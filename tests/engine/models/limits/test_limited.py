@@ -90,6 +90,7 @@ def test_p9_estimates_that_are_wrong_are_settled_by_what_the_replies_report():
     assert sum(request.output_tokens for request in first_minute) <= 60_000
 
 
+@pytest.mark.wire
 def test_nobody_starves_whatever_the_size_of_the_call(campaign):
     sizes, server, back = mixed_calls(campaign.size(1_000, 5_000))
     assert [request.call.draw[0] for request in server.book] == list(range(len(sizes)))
