@@ -63,7 +63,7 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
             try:
                 halt = await working.run()
             finally:
-                await run.folder.flush()
+                await run.folder.group.flush()
             if halt is None:
                 halt = run.settle()
     finally:
