@@ -35,10 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(config.getoption("--campaign"))
     # The unit ring's folders are in memory where there is room: nothing waits for a disk.
     asked, memory = config.option, Path("/dev/shm")
-    if asked.markexpr == "unit" and not asked.basetemp and memory.is_dir():
-        if shutil.disk_usage(memory).free > 2**31:
-            asked.basetemp = tempfile.mkdtemp(prefix="oversight-", dir=memory)
-            config.add_cleanup(lambda: shutil.rmtree(asked.basetemp, ignore_errors=True))
+    fits = memory.is_dir() and shutil.disk_usage(memory).free > 2**31
+    if asked.markexpr == "unit" and not asked.basetemp and fits:
+        asked.basetemp = tempfile.mkdtemp(prefix="oversight-", dir=memory)
+        config.add_cleanup(lambda: shutil.rmtree(asked.basetemp, ignore_errors=True))
     # Jobs in the background of a script ignore Ctrl-C, and those of nohup hang-ups: so would all
     # that tests start, and a run obeys no signal that it is told to ignore.
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
