@@ -61,8 +61,7 @@ def faults_in(page: Any) -> list[str]:
     faults: list[str] = []
     page.on("pageerror", lambda fault: faults.append(str(fault)))
     page.on(
-        "console",
-        lambda told: faults.append(told.text) if told.type in ("error", "warning") else 0,
+        "console", lambda told: faults.append(told.text) if told.type in ("error", "warning") else 0
     )
     return faults
 

@@ -155,12 +155,7 @@ def test_a_manifest_that_is_none_is_told(half, content, message):
 
 
 @pytest.mark.parametrize(
-    "theirs",
-    [
-        {"thesis.tex": b"x"},
-        {SWEEP: b"another sweep"},
-        {RUN_DB: b"my own database"},
-    ],
+    "theirs", [{"thesis.tex": b"x"}, {SWEEP: b"another sweep"}, {RUN_DB: b"my own database"}]
 )
 def test_a_folder_of_the_users_is_never_written_into(tmp_path, theirs):
     for name, content in theirs.items():

@@ -100,13 +100,7 @@ def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
     def write(some: Members) -> Callable[[Path], None]:
         return lambda file: packed(file, some)
 
-    for path in (
-        "../evil",
-        "/tmp/evil",
-        "code/../../evil.py",
-        "code/.hidden/x.py",
-        "run.db",
-    ):
+    for path in ("../evil", "/tmp/evil", "code/../../evil.py", "code/.hidden/x.py", "run.db"):
         yield path, write(with_file(content, path, b"x")), re.escape(repr(path))
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
         linked = with_file(content, "code/l.py", b"", kind)

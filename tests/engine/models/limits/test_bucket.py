@@ -56,9 +56,7 @@ def test_takers_are_served_in_the_order_they_came_and_never_above_the_rate(amoun
         assert total >= RATE * when - 1e-3, "time passed in which nothing drained"
 
 
-@given(
-    st.lists(st.tuples(st.floats(0.01, 200), st.booleans(), st.floats(0, 4)), max_size=30),
-)
+@given(st.lists(st.tuples(st.floats(0.01, 200), st.booleans(), st.floats(0, 4)), max_size=30))
 def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_took(takers):
     async def main():
         tank, done = bucket(), []

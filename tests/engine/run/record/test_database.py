@@ -33,14 +33,7 @@ from oversight.engine.system.mounts import is_network
 from oversight.protocols.doubts import Doubt
 from oversight.protocols.question import Answer
 from oversight.protocols.quotes import Quote
-from oversight.protocols.transcript import (
-    Failure,
-    Judgement,
-    ToolUse,
-    Transcript,
-    Turn,
-    Verdict,
-)
+from oversight.protocols.transcript import Failure, Judgement, ToolUse, Transcript, Turn, Verdict
 from tests.shipments import shipments
 
 PROBLEMS = shipments(3)
@@ -570,9 +563,7 @@ def test_a_run_in_a_read_only_folder_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.unit
-def test_a_run_for_which_there_is_no_room_says_so_and_goes_on_once_there_is(
-    tmp_path: Path,
-) -> None:
+def test_a_run_for_which_there_is_no_room_says_so_and_goes_on_once_there_is(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(0)])
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
