@@ -1,12 +1,22 @@
 """Where in a run words were said, by the names of rows, problems and worlds."""
 
+import os
+from collections.abc import Callable, Collection
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from ...protocols.transcript import Verdict
+from ..errors import RunFolderError
+from .as_left import kept_as_left
 from .listing import Parts
+from .lock import locked
 from .lookup import rows_that_fit
 from .reader import RunReader
-from .record.search import Hit, Query, Source, search
+from .record.database import RunDatabase
+from .record.search import Hit, Query, Source, is_indexed, search
+
+LARGE = 20_000
+"""Replies; a run that has fewer is searched as soon without an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +42,37 @@ class FoundHit:
     snippet: str
 
 
+def hits_in(
+    run: RunReader,
+    query: Query,
+    rows: Collection[int],
+    say: Callable[[str], object] = lambda line: None,
+) -> list[Hit]:
+    """Every hit in these rows. The first search in a large run indexes it, and says so before;
+    where it is being run, or nothing can be written, searches do without. RunFolderError."""
+    ((replies,),) = run.tables.fetched("SELECT count(*) FROM calls")
+    if replies >= LARGE and not is_indexed(run.tables) and os.access(run.folder, os.W_OK):
+        with suppress(RunFolderError, OSError), locked(run.folder), kept_as_left(run.folder):
+            say(f"indexing {replies:,} replies, for this search and later ones")
+            with closing(RunDatabase(run.folder)) as database:
+                database.index()
+    return search(run.tables, query, rows)
+
+
 def found_in(
-    run: RunReader, query: Query, parts: Parts, problem: str | None = None, limit: int | None = 20
+    run: RunReader,
+    query: Query,
+    parts: Parts,
+    problem: str | None = None,
+    limit: int | None = 20,
+    say: Callable[[str], object] = lambda line: None,
 ) -> tuple[int, list[FoundHit]]:
     """(number of all hits, the first ones), in the order of row, problem, draw, world and turn.
+    say: as for `hits_in`.
 
     RunFolderError; UsageError if no row fits.
     """
-    hits = search(run.tables, query, rows_that_fit(run, parts))
+    hits = hits_in(run, query, rows_that_fit(run, parts), say)
     if problem is not None:
         hits = [hit for hit in hits if run.problems[run.sweep.problem_at(hit.place)].id == problem]
     return len(hits), [_found(run, query, hit) for hit in hits[:limit]]

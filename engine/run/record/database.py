@@ -42,7 +42,7 @@ from .schema import (
     use_log,
     use_no_log,
 )
-from .search import documents, drop_words, make_words
+from .search import documents, is_indexed, make_words
 from .tables import AT_ONCE, RunTables
 from .values import RecordedCall, RecordedCell
 
@@ -50,8 +50,6 @@ MAX_NUMBERED = 20_000
 """Calls whose numbers are kept in memory."""
 TRAINED_ON = 128 << 10
 """Bytes that a dictionary is trained on."""
-MAX_COMPACTED = 256 << 20
-"""Bytes; a larger run is not rewritten for the few per cent that it would save."""
 TAKEN_BACK = "[withdrawn]"
 """What stands in place of the words of a person who took them back."""
 
@@ -200,15 +198,15 @@ class RunDatabase(RunTables):
             self._forgotten()
 
     def settle(self) -> None:
-        """Nothing more is to be run: make the index that readers use, and empty the log."""
-        if not self.setting("indexed"):
+        """Nothing more is to be run: empty the log."""
+        self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def index(self) -> None:
+        """Index what was said, for those who search; what is written later takes the index away."""
+        if not self._indexed:
             with self._transaction():
                 make_words(self.db, documents(self))
-                self._put("meta", [("indexed", 1)])
-            self._indexed = True
-            if self.file.stat().st_size < MAX_COMPACTED:
-                self._alone("VACUUM")
-        self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._indexed = True
 
     def withdraw(self, addresses: Collection[str]) -> int:
         """Delete the replies to these calls, which a person takes back; how many cells that leaves
@@ -251,7 +249,7 @@ class RunDatabase(RunTables):
         self._alone("PRAGMA secure_delete=ON")
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
         self._alone("VACUUM")
-        self.settle()
+        self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
         return gone
 
     def _put(self, table: str, rows: Sequence[Sequence[Any]], how: str = "REPLACE") -> None:
@@ -351,8 +349,7 @@ class RunDatabase(RunTables):
     def _forget_words(self) -> None:
         """What is written now is in no index."""
         if self._indexed:
-            drop_words(self.db)
-            self.db.execute("DELETE FROM meta WHERE name='indexed'")
+            self.db.execute("DROP TABLE words")
             self._indexed = False
 
     def _alone(self, statement: str) -> None:
@@ -368,7 +365,7 @@ class RunDatabase(RunTables):
         self._known, self._named, self._numbers = {}, {}, {}
         self._newest = self.fetched("SELECT coalesce(max(call), 0) FROM calls")[0][0]
         self._landed = self.fetched("SELECT coalesce(max(landed), 0) FROM cells")[0][0]
-        self._indexed = bool(self.setting("indexed"))
+        self._indexed = is_indexed(self)
         self._numbers_of = {
             table: {tuple(values): number for number, *values in self.table(table)}
             for table in ("parts", "endpoints")

@@ -8,7 +8,7 @@
     calls      every different reply, by the whole address of its call
     cells      one row a cell: figures in columns, what was said packed in `body`
     events     how cells had ended that were run again; what batches, people and probes did
-    words      an index (FTS5) of what was said, by the call; made when the run settles
+    words      an index (FTS5) of what was said, by the call; made at the first search
 
 Every row of every table ends with the CRC-32 of its other columns, made by `sealed` and checked by
 `sound`, so that a changed byte is told, wherever it falls; `words` alone has none, and what it
