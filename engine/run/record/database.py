@@ -29,13 +29,13 @@ from .cells import (
 )
 from .schema import (
     BEGINNING,
-    CALLS_BEGINNING,
     RUN_DB,
     STATUSES,
     WITHDRAWN,
     faulty,
     logged,
     make_tables,
+    name_to_read,
     open_to_write,
     put_event,
     sealed,
@@ -146,38 +146,48 @@ class RunDatabase(RunTables):
             self._train()
 
     def take(self, source: Path, moved: Mapping[int, tuple[int, int, int]]) -> None:
-        """Record cells of another run as this run's. source: its folder. moved: by place in it,
-        the place, row and problem in this run. RunFolderError."""
+        """Record cells of another run as this run's. source: its folder, of which all was read, or
+        is known to be as it was written. moved: by place in it, the place, row and problem in this
+        run. RunFolderError."""
         with RunTables.open(source) as theirs:
             if self._newest or self._numbers_of["parts"]:
                 cells = theirs.cells(moved)
                 while some := list(islice(cells, AT_ONCE)):
                     self.write([_moved(cell, *moved[cell.place]) for cell in some])
                 return
-            with self._transaction():
-                self._forget_words()
-                self._copy(theirs, moved)
-                self._restore()
+            self._alone("ATTACH ? AS theirs", name_to_read(theirs.file))
+            try:
+                # An immediate one would write to what is attached, too.
+                with self._transaction("BEGIN"):
+                    self._forget_words()
+                    self._copy(theirs, moved)
+                    self._restore()
+            finally:
+                self._alone("DETACH theirs")
 
     def _copy(self, theirs: RunTables, moved: Mapping[int, tuple[int, int, int]]) -> None:
-        """Copy cells of another run, row by row: this run has no calls yet, so that theirs keep
-        their numbers."""
-        if dictionary := theirs.setting("zdict"):
-            self._put("meta", [("zdict", dictionary)])
-        self._put("parts", theirs.table("parts"))
+        """Copy cells of another run, which is attached: this run has no calls yet, so that theirs
+        keep their numbers, and their rows the checksums."""
+        copied = "INSERT INTO {0} SELECT * FROM theirs.{0} "
         for row in theirs.table("endpoints"):
             self._put("endpoints", [(*row[:_ORIGIN], "taken over", *row[_ORIGIN + 1 :])])
+        self.db.execute(copied.format("meta") + "WHERE name='zdict'")
+        self.db.execute(copied.format("parts"))
         ((count,),) = theirs.fetched("SELECT count(*) FROM cells")
-        asked, some = set[int](), len(moved) < count
-        for rows in theirs.stored(moved if some else None):
-            for row in rows if some else ():
+        unmoved = len(moved) == count and all(place == to for place, (to, *_) in moved.items())
+        if unmoved and not self._landed and self.setting("grid") == theirs.setting("grid"):
+            self.db.execute(copied.format("cells"))
+            self.db.execute(copied.format("calls"))
+            return
+        asked = set[int]()
+        for rows in theirs.stored(moved):
+            for row in rows:
                 asked.update(read_body(theirs.unpacked(row[-1])).calls[1::2])
             self._put("cells", [self._landing(row, *moved[row[0]]) for row in rows])
-        # Made once all are there, it takes a sixth of the time.
-        self.db.execute("DROP INDEX calls_beginning")
-        for calls in theirs.batches("calls", "call"):
-            self._put("calls", [row for row in calls if row[0] in asked] if some else calls)
-        self.db.execute(CALLS_BEGINNING)
+        self.db.execute("CREATE TEMP TABLE asked(call INTEGER PRIMARY KEY)")
+        self.db.executemany("INSERT INTO asked VALUES(?)", ((call,) for call in sorted(asked)))
+        self.db.execute(copied.format("calls") + "WHERE call IN asked")
+        self.db.execute("DROP TABLE asked")
 
     def _landing(self, cell: Sequence[Any], place: int, row: int, problem: int) -> tuple[Any, ...]:
         """A cell of another run, as it lands in this one."""
@@ -352,11 +362,11 @@ class RunDatabase(RunTables):
             self.db.execute("DROP TABLE words")
             self._indexed = False
 
-    def _alone(self, statement: str) -> None:
+    def _alone(self, statement: str, *values: str) -> None:
         """Execute what must be outside of a transaction."""
         with self._lock:
             try:
-                self.db.execute(statement)
+                self.db.execute(statement, values)
             except sqlite3.Error as exc:
                 raise faulty(self.file, exc) from exc
 
@@ -379,7 +389,7 @@ class RunDatabase(RunTables):
                 self._samples += [self.unpacked(row[-1]) for row in rows]
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
         with self._lock:
             if self._failed:
                 self._restore()
@@ -388,7 +398,7 @@ class RunDatabase(RunTables):
                     # Not before: who only looks at what has settled leaves it as it is.
                     use_log(self.db, self.file)
                     self._logs = True
-                self.db.execute("BEGIN IMMEDIATE")
+                self.db.execute(begin)
                 yield
                 self.db.execute("COMMIT")
             except BaseException as exc:

@@ -651,22 +651,6 @@ def test_cells_stand_where_the_new_run_has_them_and_it_goes_on(
 
 
 @pytest.mark.unit
-def test_a_call_that_was_changed_is_not_taken_over_as_if_it_were_sound(
-    source: Path, tmp_path: Path
-) -> None:
-    with closing(sqlite3.connect(source / RUN_DB)) as db:
-        db.execute("UPDATE calls SET dollars = 99 WHERE call = 1")
-        db.commit()
-    folder = tmp_path / "new"
-    folder.mkdir()
-    with closing(opened(folder)) as writer:
-        with pytest.raises(RunFolderError, match=r"source.*the row of 1 was changed"):
-            writer.take(source, {0: (0, 0, 0)})
-        writer.write([spoken(0)])
-    assert read(folder) == [spoken(0)]
-
-
-@pytest.mark.unit
 def test_a_run_that_is_none_is_not_taken_over(source: Path, tmp_path: Path) -> None:
     (source / RUN_DB).write_bytes(b"no run" * 100)
     with closing(opened(tmp_path)) as writer:
