@@ -187,7 +187,7 @@ def _all_held(run: RunReader, store: Store) -> bool:
     """Whether a store has every reply that the outcomes of a run rest on."""
     keys = [
         store_key(address, identity)
-        for address, identity in run.tables.query(
+        for address, identity in run.tables.fetched(
             "SELECT lower(hex(address)), identity FROM calls JOIN endpoints USING(endpoint)"
         )
     ]

@@ -405,17 +405,14 @@ class RunDatabase(RunTables):
                 # What is remembered need not be in the file: it is read again before the next one.
                 self._failed = not self.empty
                 if self.db.in_transaction:
-                    self._undo(exc)
+                    try:
+                        self.db.execute("ROLLBACK")
+                    except sqlite3.Error as more:
+                        # What went wrong first is told.
+                        exc.add_note(f"it could not be undone: {more}")
                 if isinstance(exc, sqlite3.Error):
                     raise faulty(self.file, exc) from exc
                 raise
-
-    def _undo(self, fault: BaseException) -> None:
-        try:
-            self.db.execute("ROLLBACK")
-        except sqlite3.Error as exc:
-            # What went wrong first is told.
-            fault.add_note(f"it could not be undone: {exc}")
 
 
 def _moved(cell: RecordedCell, place: int, row: int, problem: int) -> RecordedCell:

@@ -150,7 +150,7 @@ def _named(tables: RunTables, phrases: Sequence[Sequence[str]]) -> set[int] | No
     if not is_indexed(tables):
         return None
     words = " AND ".join(word for phrase in phrases for word in phrase)
-    return {number for (number,) in tables.query("SELECT rowid FROM words(?)", words)}
+    return {number for (number,) in tables.fetched("SELECT rowid FROM words(?)", words)}
 
 
 def _phrases(query: Query) -> list[list[str]]:

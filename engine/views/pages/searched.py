@@ -8,9 +8,9 @@ from markupsafe import Markup, escape
 
 from ...analysis.rows import row_names
 from ...errors import UsageError
+from ...run.lookup import hits_in
 from ...run.reader import RunReader
 from ...run.record.search import Query
-from ...run.searching import hits_in
 from .provenance import run_page
 from .reading import TURNS_A_PAGE, Reading
 from .routes import Addresses, Asked, turn_anchor

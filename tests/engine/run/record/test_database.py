@@ -141,7 +141,7 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert read(tmp_path) == cells
     with RunTables.open(tmp_path) as tables:
         assert tables.problems == tuple(PROBLEMS)
-        rows = tables.query("SELECT kind, agent, judge, lower(hex(address)) FROM rows")
+        rows = tables.fetched("SELECT kind, agent, judge, lower(hex(address)) FROM rows")
         assert list(rows) == [(row.kind, row.agent, row.judge, row.address) for row in ROWS]
         assert tables.told("name") == b"s"
         assert sorted(tables.statuses()) == [(0, 0), (1, 1), (4, 2), (5, 0)]
@@ -549,7 +549,7 @@ def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
         assert not is_indexed(tables) and b"zanzibar" not in tables.file.read_bytes()
         assert tables.count() == (len(cells) - 1, 0)
         for table, column in (("calls", "reply"), ("cells", "body")):
-            for (packed,) in tables.query(f"SELECT {column} FROM {table}"):
+            for (packed,) in tables.fetched(f"SELECT {column} FROM {table}"):
                 assert b"zanzibar" not in tables.unpacked(packed)
         left = list(tables.cells())
     assert left[7].outcome == NotRun("withdrawn")
@@ -647,14 +647,4 @@ def test_cells_stand_where_the_new_run_has_them_and_it_goes_on(
     # Calls of the cell that was left out are left out.
     asked = {call.address for cell in read(folder) for call in cell.calls}
     with RunTables.open(folder) as tables:
-        assert {row.hex() for (row,) in tables.query("SELECT address FROM calls")} == asked
-
-
-@pytest.mark.unit
-def test_a_run_that_is_none_is_not_taken_over(source: Path, tmp_path: Path) -> None:
-    (source / RUN_DB).write_bytes(b"no run" * 100)
-    with closing(opened(tmp_path)) as writer:
-        with pytest.raises(RunFolderError, match=RUN_DB):
-            writer.take(source, {0: (0, 0, 0)})
-        writer.write([spoken(0)])
-    assert read(tmp_path) == [spoken(0)]
+        assert {row.hex() for (row,) in tables.fetched("SELECT address FROM calls")} == asked
