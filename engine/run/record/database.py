@@ -29,6 +29,7 @@ from .cells import (
 )
 from .schema import (
     BEGINNING,
+    FAILED,
     RUN_DB,
     STATUSES,
     WITHDRAWN,
@@ -425,7 +426,6 @@ def _moved(cell: RecordedCell, place: int, row: int, problem: int) -> RecordedCe
 
 _ORIGIN = 5
 """Where the origin stands among the columns of an endpoint."""
-FAILED = STATUSES.index("failed")
 
 
 def _same(known: RecordedCall, call: RecordedCall) -> bool:

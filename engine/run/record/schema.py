@@ -42,7 +42,7 @@ APPLICATION_ID = 0x6F767372
 
 STATUSES = ("verdict", "failed", "not run", "withdrawn")
 """What became of a cell, by its number in `cells.status`; a withdrawn one has no outcome."""
-WITHDRAWN = STATUSES.index("withdrawn")
+FAILED, WITHDRAWN = map(STATUSES.index, ("failed", "withdrawn"))
 
 BEGINNING = "substr(address, 1, 8)"
 """How an address begins: an index of this is a third of one of the whole."""

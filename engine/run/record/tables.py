@@ -26,7 +26,7 @@ from .cells import (
     read_reply,
 )
 from .errors import RunDamaged
-from .schema import RUN_DB, STATUSES, WITHDRAWN, faulty, open_to_read, sound
+from .schema import FAILED, RUN_DB, WITHDRAWN, faulty, open_to_read, sound
 from .values import CallCost, RecordedCall, RecordedCell
 
 AT_ONCE = 256
@@ -102,7 +102,7 @@ class RunTables:
     def count(self) -> tuple[int, int]:
         """(cells with an outcome, failures among them)."""
         counts = Counter(status for _, status in self.statuses())
-        return counts.total() - counts[WITHDRAWN], counts[STATUSES.index("failed")]
+        return counts.total() - counts[WITHDRAWN], counts[FAILED]
 
     def cells(self, places: Iterable[int] | None = None) -> Iterator[RecordedCell]:
         """The cells at these places that are recorded, or all, in the order of the sweep."""
@@ -216,10 +216,8 @@ class RunTables:
         return known[number]
 
     def _call(self, columns: Sequence[Any]) -> RecordedCall:
-        _, address, endpoint, sent, back, read, written, dollars, at, reply = columns
-        model, identity, served, stop, origin, came, elsewhere, settings = self.about(
-            "endpoints", endpoint
-        )
+        _, address, by, sent, back, read, written, dollars, at, reply = columns
+        model, identity, served, stop, origin, came, elsewhere, stated = self.about("endpoints", by)
         said = self.reply(reply)
         tokens = (sent, back, read, written)
         cost = CallCost(identity, served, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
@@ -232,7 +230,7 @@ class RunTables:
             tool_calls=said.tool_calls,
             cost=cost,
             reasoning=said.reasoning,
-            settings=settings,
+            settings=stated,
         )
 
     def _cell(self, row: Sequence[Any], body: Body, calls: dict[int, RecordedCall]) -> RecordedCell:
