@@ -4,9 +4,10 @@ extension starts.
 It registers a `MakeSession` under `oversight.workers`.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from ..errors import Halt, StoreFailed, UsageError
 from ..models.accounting.ledger import UsageTotals
@@ -16,7 +17,7 @@ from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from ..system.garbage import YOUNG, gc_relaxed
 from .batching import BatchedWork, batching
-from .canaries import CANARIES, FREE_PATIENCE, Canaries, Pauses
+from .canaries import CANARIES, FREE_PATIENCE, Canaries
 from .dry_run import chains, require_abilities, require_service
 from .executor import LocalExecutor
 from .lanes import REPLAY_LANES, run_lanes
@@ -36,6 +37,9 @@ YOUNG_IN_WAVES = 5_000
 class RunSession(LocalExecutor):
     """One session of a run, from its start or resume to its end or its stop."""
 
+    holds_back: ClassVar[bool] = True
+    """Whether the first cells of a row go before its others."""
+
     def __init__(self, run: Run, before: Mapping[str, UsageTotals]) -> None:
         """before: what earlier sessions of the run paid, by model. UsageError."""
         loaded, settings = run.loaded, run.settings
@@ -43,7 +47,6 @@ class RunSession(LocalExecutor):
         paid = set[str]()
         super().__init__(loaded.models, run.store, settings.cache, run.folder.id, paid)
         self._run = run
-        self._keep = run.folder.put
         self._stop_token = loaded.stop_token
         cancels = settings.terms.cancels is not None
         if settings.cache != "replay" and (run.batched or run.has_batches or cancels):
@@ -67,51 +70,56 @@ class RunSession(LocalExecutor):
             self.deferred = by.deferred(work)
         self._begun = self._kept = 0
         """Cells that were begun, and those of them that have ended with an outcome."""
-        self._ended = bytearray(len(loaded.sweep))
-        """1 at the place of each cell that this session has handed to the run folder."""
+        self._ended = run.folder.ended()
+        """By place, not 0 for a cell with an outcome, be it handed to the run folder just now."""
         models, token = loaded.models, self.cache.token
         self._capture = Capture(loaded.sweep, models, models.prices, paid, token)
 
     async def run(self) -> Halt | None:
         """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
-        run, stop_token, pauses = self._run, self._stop_token, None
+        run, stop_token = self._run, self._stop_token
         try:
             order = await self.cells()
         except Halt as early:
             return early
-        if run.settings.cache != "replay" and not run.settings.keep_going:
-            order = pauses = Pauses(order, run.loaded.sweep.rows, run.earlier())
         with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):
             async with self.cache:
                 await self.work(order)
-                await run.folder.flush()
-                if pauses and stop_token.halt is None and (halt := pauses.halt(self.missing())):
-                    stop_token.stop(halt)
+                await run.folder.group.flush()
+                if isinstance(order, Canaries) and stop_token.halt is None:
+                    halt = order.halt(self.missing())
+                    if halt is not None:
+                        stop_token.stop(halt)
                 if self.deferred is not None and run.folder.complete:
                     await self.deferred.finish()
         return None if run.folder.complete else stop_token.halt
 
     def missing(self) -> Iterator[Cell]:
         """The cells without an outcome, anew each time."""
-        has, ended = self._run.folder.has, self._ended
-        every = self._run.loaded.sweep.cells()
-        return (cell for cell in every if not (ended[cell.place] or has(cell.place)))
+        return self._run.loaded.sweep.cells(self._ended)
 
     async def cells(self) -> Order[Cell, NotedOutcome]:
-        """The order of the cells, whatever rows are paused."""
-        run = self._run
+        """The order of the cells."""
+        run, sweep = self._run, self._run.loaded.sweep
         order: Order[Cell, NotedOutcome] = order_of(self.missing, self.deferred)
-        if self.deferred is not None or run.later is not None or run.settings.cache == "replay":
+        if run.settings.cache == "replay":
             return order
-        sweep, most = run.loaded.sweep, run.loaded.file.top.max_cells or CANARIES
+        earlier = None if run.settings.keep_going else run.earlier()
+        if not self.holds_back or self.deferred is not None or run.later is not None:
+            return Canaries(order, sweep.rows, earlier, canaries=math.inf)
+        most = run.loaded.file.top.max_cells or CANARIES
         left = len(run.folder) - run.folder.finished
         if self.models.bills:
-            return Canaries(order, sweep.rows, total=left, canaries=most)
+            return Canaries(order, sweep.rows, earlier, total=left, canaries=most)
         walked = await chains(sweep, self.models.simulated)
-        steps = {row: len(found) for row, found in walked.items()}
-        patience = FREE_PATIENCE
         return Canaries(
-            order, sweep.rows, total=left, canaries=most, patience=patience, steps=steps
+            order,
+            sweep.rows,
+            earlier,
+            total=left,
+            canaries=most,
+            patience=FREE_PATIENCE,
+            steps={row: len(found) for row, found in walked.items()},
         )
 
     async def work(self, order: Order[Cell, NotedOutcome]) -> None:
@@ -127,7 +135,7 @@ class RunSession(LocalExecutor):
 
     def keep(self, cell: Cell, end: NotedOutcome) -> None:
         """Hand over how a cell ended. RunFolderError."""
-        self._keep((self._capture.cell(cell, end.outcome, end.notes),))
+        self._run.folder.group.put((self._capture.cell(cell, end.outcome, end.notes),))
         self._ended[cell.place] = 1
         self._kept += 1
 
@@ -148,18 +156,18 @@ class RunSession(LocalExecutor):
         return lines
 
     def _attempt(self, cell: Cell) -> Awaitable[NotedOutcome]:
+        run, cache = self._run, self.cache
+        if run.folder.group.full:
+            return self._delayed(cell)
         self._begun += 1
-        return self._delayed(cell) if self._run.folder.behind else self._noted(cell)
+        if run.later is None:
+            return attempt_noted(cell, cache, cache.shared_work)
+        return attempt_noted(cell, run.later.ask_of(cell, cache))
 
     async def _delayed(self, cell: Cell) -> NotedOutcome:
         """Hold the run up where the disk is slower, and not its cells in memory."""
-        await self._run.folder.room()
-        return await self._noted(cell)
-
-    def _noted(self, cell: Cell) -> Awaitable[NotedOutcome]:
-        if (later := self._run.later) is None:
-            return attempt_noted(cell, self.cache, self.cache.shared_work)
-        return attempt_noted(cell, later.ask_of(cell, self.cache))
+        await self._run.folder.group.room()
+        return await self._attempt(cell)
 
 
 MakeSession: TypeAlias = Callable[[Run, Mapping[str, UsageTotals], int], RunSession]
@@ -205,7 +213,7 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
             try:
                 halt = await working.run()
             finally:
-                await run.folder.flush()
+                await run.folder.group.flush()
             if halt is None:
                 halt = run.settle()
     finally:

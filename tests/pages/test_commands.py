@@ -208,7 +208,7 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
 ) -> None:
     def page() -> tuple[str, list[float]]:
         shown = compare_page(opened, Served("a"), Asked(first="debate", second="o"))
-        differences = re.findall(r">([+−]?\d\.\d+) \[", shown.partition("<tbody>")[2])
+        differences = re.findall(r">([+−]?\d\.\d+) <small", shown.partition("<tbody>")[2])
         return shown, [float(each.replace("−", "-")) for each in differences]
 
     _, every = page()

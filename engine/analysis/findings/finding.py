@@ -300,6 +300,12 @@ class Finding:
                 return self.parts[0].csv()
             case "latex" if self.parts and (written := self.parts[0].latex):
                 return written(self.parts[0], self.lead)
+            case "latex":
+                # Each table may stand elsewhere, and says by itself that it is simulated.
+                tables = [
+                    replace(table, alike=(*self.lead, *table.alike)) for table in self.tables()
+                ]
+                return formatted(tables, format)
             case "text":
                 shorter = (part.brief(width) if part.brief else part for part in self.parts)
                 tables = [part.table() for part in shorter if part.lines and part.shown]
@@ -309,8 +315,6 @@ class Finding:
         if not self.lead:
             return shown
         lead = [one_line(line, MOST_NOTE) for line in self.lead]
-        if format == "latex":
-            return "\n".join(f"% {line}" for line in lead) + f"\n\n{shown}"
         if format == "text":
             return (
                 "\n".join(part for line in lead for part in wrapped(line, width)) + f"\n\n{shown}"

@@ -149,7 +149,7 @@ def test_every_format_has_every_contrast(kept: Kept, command: Command) -> None:
     for format in ("text", "markdown", "latex"):
         out = command("compare", run, "--pairs", "all", "--format", format).out
         assert out.count("inconclusive") + out.count("better") + out.count("equivalent") >= 10
-        assert "p_family: corrected for 10 comparisons (" in out.replace("\\", "")
+        assert "p (Holm): corrected for 10 comparisons: " in out.replace("\\", "")
     rows = list(
         csv.DictReader(
             io.StringIO(command("compare", run, "--pairs", "all", "--format", "csv").out)

@@ -74,7 +74,7 @@ def test_a_verdict_is_read_back_as_it_was_written(cell, verdict):
         cell.draw,
     )
     assert (record.protocol, record.agent, record.judge, record.problem) == (
-        "debate simultaneous 2",
+        "debate simultaneous 2 rounds",
         "sim/strong",
         "sim/judge stated",
         cell.problem.id,
@@ -108,7 +108,7 @@ def test_a_line_holds_what_the_cell_is_and_what_came_of_it_and_no_more():
     assert orjson.loads(line(cell, verdict)) == {
         "place": 1,
         "cell": cell.id,
-        "protocol": "debate simultaneous 2",
+        "protocol": "debate simultaneous 2 rounds",
         "agent": "sim/strong",
         "judge": "sim/judge stated",
         "problem": "shipment-0",

@@ -58,7 +58,7 @@ def test_what_is_shown_is_what_the_outcomes_rest_on(place, command):
     addresses = set()
     with_store = ReadOnlyStore(place / "store")
     for record in outcomes(folder):
-        if record.protocol != "debate simultaneous 1" or record.agent != "sim/weak":
+        if record.protocol != "debate simultaneous 1 round" or record.agent != "sim/weak":
             continue
         told = json.loads(command("show", folder, record.cell, "--json").out)
         assert (told["problem"], told["protocol"]) == (record.problem, record.protocol)

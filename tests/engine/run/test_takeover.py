@@ -118,7 +118,7 @@ def test_a_larger_grid_runs_only_what_is_new(command, finished):
     # A name that tells two rows apart is this sweep's, whatever it was in the other.
     two = command("run", "small.yaml", "--set", "protocols.debate.rounds=[1, 2]")
     assert "reused from" in two.err and two.code == 0
-    assert {each.protocol for each in outcomes(_newest())} >= {"debate simultaneous 1"}
+    assert {each.protocol for each in outcomes(_newest())} >= {"debate simultaneous 1 round"}
 
 
 def _newest() -> Path:

@@ -45,7 +45,7 @@ from tests.shipments import shipments
 
 PROBLEMS = shipments(3)
 ROWS = [
-    GridRow("debate simultaneous 2", "a/strong", "a/weak stated", "debate", {"rounds": 2}),
+    GridRow("debate simultaneous 2 rounds", "a/strong", "a/weak stated", "debate", {"rounds": 2}),
     GridRow("naive judge", "", "a/weak stated", "naive judge", {}),
 ]
 

@@ -199,7 +199,7 @@ def test_a_sweep_file_is_run_from_python_as_by_the_command(place: Path) -> None:
         "protocols: [naive_judge, {debate: {rounds: 3}}]\n"
     )
     sweep = Sweep.from_yaml("s.yaml", set=["protocols.debate.rounds=1"], limit=3)
-    assert [each.name for each in sweep.protocols] == ["naive judge", "debate simultaneous 1"]
+    assert [each.name for each in sweep.protocols] == ["naive judge", "debate simultaneous 1 round"]
     report = sweep.run(score="log")
     assert report.results.score == "log"
     command = ["run", "s.yaml", "--set", "protocols.debate.rounds=1", "--limit", "3"]
