@@ -48,6 +48,7 @@ def site(small: Path, place: Path) -> Path:
     return place / "site"
 
 
+@pytest.mark.wire
 def test_a_run_without_a_naive_judge_is_a_site_too(tmp_path: Path) -> None:
     sweep = (
         "name: alone\nproblems: {bundled: {name: arithmetic, limit: 2}}\nagents: sim/strong\n"
@@ -58,6 +59,7 @@ def test_a_run_without_a_naive_judge_is_a_site_too(tmp_path: Path) -> None:
     assert done.code == 0 and "2 transcripts" in done.err, done.err
 
 
+@pytest.mark.wire
 def test_that_models_were_simulated_stands_wherever_figures_do(small: Path, tmp_path: Path) -> None:
     told = "SIMULATED models: sim/"
     for form in FORMS:
@@ -71,6 +73,7 @@ def test_that_models_were_simulated_stands_wherever_figures_do(small: Path, tmp_
         assert told.encode() in (tmp_path / f"asd.{ending}").read_bytes(), ending
 
 
+@pytest.mark.wire
 def test_a_bundle_replaces_a_bundle_and_nothing_else(
     site: Path, small: Path, tmp_path: Path
 ) -> None:
@@ -89,6 +92,7 @@ def test_a_bundle_replaces_a_bundle_and_nothing_else(
         assert {Path(name).name for name in packed.namelist()} == {p.name for p in copy.iterdir()}
 
 
+@pytest.mark.wire
 def test_equal_runs_give_equal_bundles(site: Path, small: Path, tmp_path: Path) -> None:
     within("view", small, "--write", tmp_path / "again", "--readings", "40", cwd=tmp_path)
     assert everything(tmp_path / "again") == {

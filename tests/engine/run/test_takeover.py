@@ -107,6 +107,7 @@ def test_cells_of_several_runs_keep_their_records(command, finished):
     assert "56 of 56 outcomes are equal to the byte" in replayed.err
 
 
+@pytest.mark.wire
 def test_a_larger_grid_runs_only_what_is_new(command, finished):
     more = command("run", "small.yaml", *MORE)
     assert more.code == 0 and "40 cells" in more.err

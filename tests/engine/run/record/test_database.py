@@ -33,14 +33,7 @@ from oversight.engine.system.mounts import is_network
 from oversight.protocols.doubts import Doubt
 from oversight.protocols.question import Answer
 from oversight.protocols.quotes import Quote
-from oversight.protocols.transcript import (
-    Failure,
-    Judgement,
-    ToolUse,
-    Transcript,
-    Turn,
-    Verdict,
-)
+from oversight.protocols.transcript import Failure, Judgement, ToolUse, Transcript, Turn, Verdict
 from tests.shipments import shipments
 
 PROBLEMS = shipments(3)
@@ -242,7 +235,7 @@ def test_a_dictionary_may_be_trained_while_somebody_reads(tmp_path: Path) -> Non
     """The writer itself, in a later session, or a reader of a run that goes on."""
     before = [spoken(0, "before"), spoken(4, "before")]
     written(tmp_path, before)
-    more = [spoken(n, f"{WORDS} {n}") for n in range(24, 3600, 2)]
+    more = [spoken(n, f"{WORDS} {n}") for n in range(24, 1224, 2)]
     with closing(opened(tmp_path)) as writer, RunTables.open(tmp_path) as tables:
         assert list(tables.cells([0])) == before[:1]
         for cells in ([spoken(1, "before")], more, [spoken(5, "before")]):
@@ -342,7 +335,7 @@ def test_what_is_no_sound_run_is_refused_by_name(tmp_path: Path, spoil, said: st
     assert file.read_bytes() == before
 
 
-@pytest.mark.unit
+@pytest.mark.wire
 def test_a_flipped_byte_gives_no_other_cell_and_is_told(tmp_path: Path) -> None:
     """Wherever it falls: what is read is what was written, or the file is named."""
     cells = [spoken(place) for place in range(0, 40, 2)]
@@ -414,13 +407,13 @@ def test_a_cell_is_not_hidden_by_a_status_that_was_changed(tmp_path: Path) -> No
                 read()
 
 
-@pytest.mark.unit
+@pytest.mark.wire
 @pytest.mark.parametrize("may_write", [True, False])
 def test_who_reads_a_settled_run_may_go_on_while_it_is_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may_write: bool
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: may_write)
-    cells = [spoken(place, f"{WORDS * 9} {place}") for place in range(0, 2400, 2)]
+    cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 1200, 2)]
     written(tmp_path, cells)
     with RunTables.open(tmp_path) as tables:
         reading = tables.cells()
@@ -442,7 +435,7 @@ def test_a_settled_run_is_one_file_whoever_reads_it(tmp_path: Path) -> None:
 
 @pytest.mark.unit
 def test_threads_may_read_one_run_side_by_side(tmp_path: Path) -> None:
-    cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 800, 2)]
+    cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 200, 2)]
     written(tmp_path, cells)
     with RunTables.open(tmp_path) as tables, ThreadPoolExecutor(8) as threads:
 
@@ -570,9 +563,7 @@ def test_a_run_in_a_read_only_folder_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.unit
-def test_a_run_for_which_there_is_no_room_says_so_and_goes_on_once_there_is(
-    tmp_path: Path,
-) -> None:
+def test_a_run_for_which_there_is_no_room_says_so_and_goes_on_once_there_is(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(0)])
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
