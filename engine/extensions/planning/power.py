@@ -322,8 +322,8 @@ def power_finding(plan: PowerPlan) -> Finding:
     least = "no difference" if plan.mde is None else f"a difference of {plan.mde:.3f} or more"
     notes = [
         f"spread {where}: {parts}; design effect {spread.design_effect:.2f}{groups}.",
-        f"the sweep as it stands can decide {least} (power {plan.power:g}, by the interval that the "
-        "report prints).",
+        f"the sweep as it stands can decide {least} (power {plan.power:g}, by the interval that "
+        "the report prints).",
         "guarded: problems with which --interval guarded finds it, too.",
     ]
     if plan.source == "worst case":
