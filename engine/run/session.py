@@ -90,7 +90,7 @@ class RunSession(LocalExecutor):
         order: Order[Cell, NotedOutcome] = order_of(self.missing, self.deferred)
         if self.deferred is not None or run.later is not None or run.settings.cache == "replay":
             return order
-        sweep, most = run.loaded.sweep, run.loaded.file.top.max_cells or CANARIES
+        sweep, most = run.loaded.sweep, min(run.loaded.file.top.max_cells or CANARIES, CANARIES)
         left = len(run.folder) - run.folder.finished
         if self.models.bills:
             return Canaries(order, sweep.rows, total=left, canaries=most)
