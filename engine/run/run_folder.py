@@ -5,7 +5,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
 from .record.errors import RunDamaged, made_again
-from .record.schema import RUN_DB, STATUSES, WITHDRAWN
+from .record.schema import FAILED, RUN_DB, WITHDRAWN
 from .record.values import RecordedCell
 
 SWEEP, OUTCOMES, REPORT, QUARANTINE = "sweep.yaml", "outcomes.jsonl", "report", "quarantine"
@@ -37,8 +37,6 @@ MAX_SWEEP = 2**26
 JOURNAL = f"{RUN_DB}-journal"
 OWN_FILES = {lock.LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
 """Files of a folder whose creation was interrupted."""
-
-FAILED = STATUSES.index("failed")
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +49,8 @@ class RunFolder:
     """
 
     database: RunDatabase
+    group: GroupCommit[RecordedCell]
+    """Takes cells, as long as the body of `keeping` runs."""
 
     def __init__(
         self,
@@ -80,7 +80,6 @@ class RunFolder:
         self._sweep, self._grid, self._anew = sweep, grid, anew
         self._ended = bytearray(manifest.cells)
         """By place, 1 for a cell with an outcome, 2 for one that failed; 0 for one without."""
-        self._group: GroupCommit[RecordedCell] | None = None
         self._lock = -1
 
     def __enter__(self) -> Self:
@@ -141,6 +140,10 @@ class RunFolder:
         """Whether the cell at this place of the sweep has an outcome."""
         return self._ended[place] > 0
 
+    def ended(self) -> bytearray:
+        """By place in the sweep, not 0 for a cell that has an outcome now."""
+        return self._ended.copy()
+
     def __len__(self) -> int:
         """How many cells the sweep has."""
         return len(self._ended)
@@ -167,8 +170,8 @@ class RunFolder:
     def keeping(
         self, completed: Callable[[Sequence[RecordedCell]], None], stop_token: StopToken
     ) -> Iterator[None]:
-        """Accept cells through `put` while the body runs, on this event loop; end the body with
-        `flush`.
+        """Accept cells through `group` while the body runs, on this event loop; end the body with
+        its `flush`.
 
         completed: called with cells once they are recorded. The token is stopped if they cannot be.
         """
@@ -177,34 +180,11 @@ class RunFolder:
             self._landed(cells)
             completed(cells)
 
-        self._group = GroupCommit(
+        self.group = GroupCommit(
             self.database.write, written, lambda fault: stop_token.stop(StoreFailed(str(fault)))
         )
-        try:
+        with closing(self.group):
             yield
-        finally:
-            self._group.close()
-            self._group = None
-
-    def put(self, cells: Sequence[RecordedCell]) -> None:
-        """Queue cells to be recorded. RunFolderError if an earlier write failed."""
-        assert self._group is not None, "cells are taken while a run is kept"
-        self._group.put(cells)
-
-    @property
-    def behind(self) -> bool:
-        """Whether the disk is far behind with what was put."""
-        return self._group is not None and self._group.full
-
-    async def room(self) -> None:
-        """Wait until the disk is not far behind."""
-        if self._group is not None:
-            await self._group.room()
-
-    async def flush(self) -> None:
-        """Wait until everything that was put is recorded. RunFolderError."""
-        if self._group is not None:
-            await self._group.flush()
 
     def take(self, source: Path, moved: Mapping[int, tuple[int, int, int]]) -> None:
         """Take cells over from another run: `RunDatabase.take`. RunFolderError."""
