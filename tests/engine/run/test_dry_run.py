@@ -73,7 +73,7 @@ async def test_a_logprob_judge_on_a_model_without_logprobs_is_refused_with_the_m
     assert str(told.value).splitlines() == [
         "anthropic/claude-3-5-haiku-latest: top_logprobs: this model reports no logprobs; "
         "judge by stated probabilities or votes",
-        "  asked for in: debate simultaneous 2 · openai/gpt-4o · "
+        "  asked for in: debate simultaneous 2 rounds · openai/gpt-4o · "
         "anthropic/claude-3-5-haiku-latest logprob",
         "Nothing was sent.",
     ]

@@ -12,12 +12,7 @@ from click.testing import CliRunner
 
 from oversight import Sweep, compare, open_run, run, run_async
 from oversight.cache import Ask
-from oversight.engine.errors import (
-    Interrupted,
-    QuotaExhausted,
-    RunFolderError,
-    UsageError,
-)
+from oversight.engine.errors import Interrupted, QuotaExhausted, RunFolderError, UsageError
 from oversight.engine.run.loaded_sweep import open_run as loaded_run
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.sweep.in_python import python_sweep
@@ -199,7 +194,7 @@ def test_a_sweep_file_is_run_from_python_as_by_the_command(place: Path) -> None:
         "protocols: [naive_judge, {debate: {rounds: 3}}]\n"
     )
     sweep = Sweep.from_yaml("s.yaml", set=["protocols.debate.rounds=1"], limit=3)
-    assert [each.name for each in sweep.protocols] == ["naive judge", "debate simultaneous 1"]
+    assert [each.name for each in sweep.protocols] == ["naive judge", "debate simultaneous 1 round"]
     report = sweep.run(score="log")
     assert report.results.score == "log"
     command = ["run", "s.yaml", "--set", "protocols.debate.rounds=1", "--limit", "3"]
