@@ -255,10 +255,7 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
 
     with closing(DiskStore(folder)) as store:
         cache = Cache(
-            store,
-            Scripted(lambda call: "So."),
-            identity=lambda call: "here/v1",
-            shared=beginning,
+            store, Scripted(lambda call: "So."), identity=lambda call: "here/v1", shared=beginning
         )
         async with cache:
             for call in (first, second, other):

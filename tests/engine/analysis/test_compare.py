@@ -13,10 +13,7 @@ import yaml
 
 import oversight
 from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
-from oversight.engine.analysis.pairs import (
-    read_condition,
-    read_pair,
-)
+from oversight.engine.analysis.pairs import read_condition, read_pair
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import RunRows, read_rows, rows_meant
 from oversight.engine.analysis.scoring.inference import of_questions

@@ -120,6 +120,7 @@ def test_settings_are_placed_by_the_cost_of_a_judgement(place: Path, command: Co
     assert ran.code == 2 and "line 181 has no cost" in ran.err
 
 
+@pytest.mark.wire
 def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -> None:
     (place / "named.yaml").write_text(
         "problems: {bundled: {name: arithmetic, limit: 6}}\nagents: sim/strong\n"

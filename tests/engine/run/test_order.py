@@ -80,10 +80,7 @@ ORDERS: dict[str, Make] = {
     "paused canaries": lambda missing, later: Canaries(Plain(missing()), ROWS, total=len(GRID)),
     "paused waves": lambda missing, later: Canaries(Waves(missing, later), ROWS, canaries=math.inf),
 }
-VERDICT = NotedOutcome(
-    Verdict((0.8, 0.2), Transcript(GRID.problems[0].question)),
-    [],
-)
+VERDICT = NotedOutcome(Verdict((0.8, 0.2), Transcript(GRID.problems[0].question)), [])
 orders = pytest.mark.parametrize("make", ORDERS.values(), ids=ORDERS)
 
 

@@ -172,6 +172,7 @@ def test_what_is_no_outcome_is_refused(text):
         read_outcome(text)
 
 
+@pytest.mark.wire
 @given(st.lists(st.tuples(st.sampled_from(PLAIN), verdicts() | failures), max_size=6))
 def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
     path, kept = tmp_path_factory.mktemp("run") / "s", dict[int, OutcomeRecord]()

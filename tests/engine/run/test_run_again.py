@@ -14,11 +14,7 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.analysis.reports.formats import FORMATS
 from tests.command_line import ROOT
 from tests.disks import read_only
-from tests.run_folders import (
-    everything,
-    only_run,
-    outcomes,
-)
+from tests.run_folders import everything, only_run, outcomes
 
 Spoil = Callable[[bytes], bytes]
 

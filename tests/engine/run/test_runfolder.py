@@ -101,6 +101,7 @@ def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_ag
         assert len(again) == 1
 
 
+@pytest.mark.wire
 @given(st.permutations(CELLS), st.sets(st.integers(0, 7)))
 def test_a_settled_run_is_the_same_to_the_byte_in_whatever_order_it_landed(
     tmp_path_factory, order, failed
@@ -154,12 +155,7 @@ def test_a_manifest_that_is_none_is_told(half, content, message):
 
 
 @pytest.mark.parametrize(
-    "theirs",
-    [
-        {"thesis.tex": b"x"},
-        {SWEEP: b"another sweep"},
-        {RUN_DB: b"my own database"},
-    ],
+    "theirs", [{"thesis.tex": b"x"}, {SWEEP: b"another sweep"}, {RUN_DB: b"my own database"}]
 )
 def test_a_folder_of_the_users_is_never_written_into(tmp_path, theirs):
     for name, content in theirs.items():

@@ -43,6 +43,7 @@ def run(kept: Kept) -> Path:
     return kept(muddled(0.3))
 
 
+@pytest.mark.wire
 def test_every_format_has_the_same_tables(run: Path, command: Command, place: Path) -> None:
     lines: dict[str, list[int]] = {}
     for format in ("parquet", "csv", "jsonl"):

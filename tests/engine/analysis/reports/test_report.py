@@ -156,6 +156,7 @@ def many(agents: int, protocols: int = 1) -> Results:
     return collect(grid, records(grid, worlds))
 
 
+@pytest.mark.wire
 def test_many_rows_are_averaged_in_groups_and_fit_a_screen() -> None:
     found = many(29, 10)
     lines = report(found, "text", 80, short=True).splitlines()
