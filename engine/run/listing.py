@@ -76,7 +76,7 @@ def summarize(folder: Path) -> RunSummary:
     refuse_links_within(folder)
     with RunTables.open(folder) as tables:
         manifest, (finished, failed) = manifest_in(tables), tables.count()
-        models = [str(model) for (model,) in tables.query("SELECT DISTINCT model FROM endpoints")]
+        models = [str(model) for (model,) in tables.fetched("SELECT DISTINCT model FROM endpoints")]
     return RunSummary(
         folder,
         manifest.name,

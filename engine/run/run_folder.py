@@ -25,7 +25,7 @@ from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
 from .record.errors import RunDamaged, made_again
-from .record.schema import RUN_DB, STATUSES, WITHDRAWN
+from .record.schema import FAILED, RUN_DB, WITHDRAWN
 from .record.values import RecordedCell
 
 SWEEP, OUTCOMES, REPORT, QUARANTINE = "sweep.yaml", "outcomes.jsonl", "report", "quarantine"
@@ -36,8 +36,6 @@ MAX_SWEEP = 2**26
 JOURNAL = f"{RUN_DB}-journal"
 OWN_FILES = {lock.LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
 """Files of a folder whose creation was interrupted."""
-
-FAILED = STATUSES.index("failed")
 
 _log = logging.getLogger(__name__)
 

@@ -198,13 +198,15 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
 def test_a_crowded_picture_has_no_intervals_and_its_caption_names_none(opened: RunReader) -> None:
     picture = pictured(opened, "asd-jse")
     assert isinstance(picture, Chart)
-    assert "95% intervals" in caption(opened, picture)
+    assert "95% CI (CR3 t" in caption(opened, picture)
     first = picture.series[0]
     crowded = replace(picture, series=(replace(first, points=first.points * 21),))
-    assert "interval" not in caption(opened, crowded)
+    assert "CI" not in caption(opened, crowded)
     forest = pictured(opened, "asd")
-    assert isinstance(forest, Forest) and "95% intervals" in caption(opened, forest)
-    assert "interval" not in caption(opened, replace(forest, lines=forest.lines * 61))
+    assert isinstance(forest, Forest) and "95% CI (CR3 t" in caption(opened, forest)
+    assert "CI" not in caption(opened, replace(forest, lines=forest.lines * 61))
+    guarded = caption(opened, pictured(opened, "asd", interval="guarded"))
+    assert "95% CI (CR3 t, guarded) over problems" in guarded
 
 
 def test_an_answer_counts_every_contrast_and_lists_both_ends(

@@ -134,6 +134,17 @@ def footnotes(
         yield f"† an error in one problem of {undone[0].n} could undo {it}: guarded {first}{more}."
 
 
+def brackets(estimates: Iterable[Estimate | None]) -> str:
+    """What the brackets of these estimates are: `95% CI (CR3 t; 2 of 5 guarded) over problems`."""
+    there = [each for each in estimates if each and each.interval]
+    how = next((each.method for each in there if each.method), "")
+    guarded = sum(each.guarded for each in there)
+    if guarded:
+        how += ", guarded" if guarded == len(there) else f"; {guarded} of {len(there)} guarded"
+    groups = "groups of " * any(0 < each.clusters < each.n for each in there)
+    return f"95% CI{f' ({how})' * bool(how)} over {groups}problems"
+
+
 def shared(estimate: Estimate | None) -> str:
     """An estimated share: `69% [54, 78]`; marked as `estimated`, but for the exact bound of a share
     that is 0 or 1."""

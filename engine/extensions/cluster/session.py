@@ -17,12 +17,12 @@ from ....protocols.transcript import NOT_RUN, Failure
 from ...errors import BudgetReached, Halt, RunFolderError, StoreFailed, UsageError
 from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import UsageTotals, sum_usage
+from ...run.execution import RunSession
 from ...run.lanes import CRASH, first_fault
 from ...run.order import Order
 from ...run.record.values import NotRun, RecordedCell
 from ...run.run import Run
 from ...run.scheduler import NotedOutcome
-from ...run.session import RunSession
 from ...run.stores import store_name
 from ...sweep.plugins import code_files
 from ...sweep.sweep import Cell

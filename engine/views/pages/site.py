@@ -63,7 +63,7 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
     """The readings that a bundle takes: failed first, then those in doubt, then the largest ASD.
 
     A third of them for what failed and a third for what is in doubt, at most; of the rest, half
-    those where the lie won by most and half those where the truth did. most: None for all.
+    those of the lowest ASD and half those of the highest. most: None for all.
     """
     completed = read_rows(run)
     sweep = run.sweep

@@ -17,10 +17,13 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
-from oversight.engine.run.lock import LOCK_FILE
+from oversight.engine.run import lookup
+from oversight.engine.run.as_left import is_as_left
+from oversight.engine.run.lock import LOCK_FILE, locked
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
+from oversight.engine.run.record.search import is_indexed
 from tests.command_line import Command, environment
 from tests.own_protocol import STEEL
 from tests.run_folders import noted
@@ -205,3 +208,21 @@ def test_nothing_waits_for_a_pipe(name, finished, command):
         ran = command(*words)
         assert "Traceback" not in ran.err
         assert ran.code in (0, 1, 2), ran.err
+
+
+def test_a_large_run_is_indexed_at_its_first_search_unless_it_is_being_run(
+    command, finished, monkeypatch
+):
+    monkeypatch.setattr(lookup, "LARGE", 1)
+
+    def search() -> tuple[str, bool, bool]:
+        found = command("show", finished.folder, "--search", "apples", "--json")
+        assert found.code == 0 and '"hits":' in found.out
+        with RunReader(finished.folder) as run:
+            return found.out, "indexing" in found.err, is_indexed(run.tables)
+
+    with locked(finished.folder):
+        without = search()
+    assert without[1:] == (False, False)
+    assert search() == (without[0], True, True) and search() == (without[0], False, True)
+    assert is_as_left(finished.folder)

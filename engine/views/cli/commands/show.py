@@ -6,10 +6,9 @@ from ....analysis.reports.side_by_side import as_plain, side_by_side
 from ....display.console import PrintableConsole
 from ....display.quantity import counted
 from ....run.listing import Parts
-from ....run.lookup import fullest, locate, worlds_of
+from ....run.lookup import FoundHit, found_in, fullest, locate, worlds_of
 from ....run.reader import RunReader
 from ....run.record.search import Query
-from ....run.searching import FoundHit, found_in
 from ....system.flags import argument, flag
 from ..completing import cells
 from ..flags import as_command
@@ -70,7 +69,7 @@ def _search(
     """Print where all of the words occur, in the order of row, problem, world and turn. What two
     worlds or rows share is one hit."""
     query = Query.read(words)
-    count, hits = found_in(read, query, parts, problem, limit or None)
+    count, hits = found_in(read, query, parts, problem, limit or None, say)
     if as_json:
         show_json({"words": query.parts, "hits": count, "shown": hits})
         return

@@ -19,7 +19,7 @@ from oversight.engine.errors import RunFolderError
 from oversight.engine.run.outcome import Outcomes
 from oversight.engine.run.record.database import TAKEN_BACK, RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
-from oversight.engine.run.record.search import Query, search
+from oversight.engine.run.record.search import Query, is_indexed, search
 from oversight.engine.run.record.tables import RunTables
 from oversight.engine.run.record.values import (
     CallCost,
@@ -133,7 +133,7 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert read(tmp_path) == cells
     with RunTables.open(tmp_path) as tables:
         assert tables.problems == tuple(PROBLEMS)
-        rows = tables.query("SELECT kind, agent, judge, lower(hex(address)) FROM rows")
+        rows = tables.fetched("SELECT kind, agent, judge, lower(hex(address)) FROM rows")
         assert list(rows) == [(row.kind, row.agent, row.judge, row.address) for row in ROWS]
         assert tables.told("name") == b"s"
         assert sorted(tables.statuses()) == [(0, 0), (1, 1), (4, 2), (5, 0)]
@@ -463,13 +463,13 @@ def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path) -> None:
 def test_words_are_found_by_the_call_and_an_index_is_never_out_of_date(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(0, "crates of oranges")])
-        writer.settle()
+        writer.index()
         hits = writer.fetched("SELECT rowid FROM words('oranges')")
         ((number, reply),) = writer.fetched("SELECT call, reply FROM calls WHERE call=1")
         assert (number,) in hits and "oranges" in writer.reply(reply).text
         writer.write([spoken(2, "crates of lemons")])
-        assert not writer.setting("indexed")
-        writer.settle()
+        assert not is_indexed(writer)
+        writer.index()
         assert writer.fetched("SELECT rowid FROM words('lemons')")
         assert not writer.fetched("SELECT rowid FROM words('lemons oranges')")
 
@@ -484,9 +484,9 @@ def test_words_phrases_and_beginnings_are_found_with_and_without_the_index(tmp_p
 
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(n * 2, words) for n, words in enumerate(said)])
-        for settled in (False, True):
-            if settled:
-                writer.settle()
+        for indexed in (False, True):
+            if indexed:
+                writer.index()
             assert found("oranges") == [0, 2, 4]
             assert found("of crates") == [0, 2]
             assert found('"of crates"') == [2]
@@ -514,16 +514,16 @@ def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
     )
     with closing(opened(tmp_path)) as writer:
         writer.write(cells)
-        writer.settle()
+        writer.index()
         assert writer.fetched("SELECT rowid FROM words('zanzibar')")
         addresses = {each.address for each in cells[7].calls if "person" in each.model}
         assert len(addresses) == 2
         assert writer.withdraw(addresses) == writer.withdraw(addresses) == 1
     with RunTables.open(tmp_path) as tables:
-        assert not tables.fetched("SELECT rowid FROM words('zanzibar')")
+        assert not is_indexed(tables) and b"zanzibar" not in tables.file.read_bytes()
         assert tables.count() == (len(cells) - 1, 0)
         for table, column in (("calls", "reply"), ("cells", "body")):
-            for (packed,) in tables.query(f"SELECT {column} FROM {table}"):
+            for (packed,) in tables.fetched(f"SELECT {column} FROM {table}"):
                 assert b"zanzibar" not in tables.unpacked(packed)
         left = list(tables.cells())
     assert left[7].outcome == NotRun("withdrawn")
@@ -615,28 +615,4 @@ def test_cells_stand_where_the_new_run_has_them_and_it_goes_on(
     # Calls of the cell that was left out are left out.
     asked = {call.address for cell in read(folder) for call in cell.calls}
     with RunTables.open(folder) as tables:
-        assert {row.hex() for (row,) in tables.query("SELECT address FROM calls")} == asked
-
-
-def test_a_call_that_was_changed_is_not_taken_over_as_if_it_were_sound(
-    source: Path, tmp_path: Path
-) -> None:
-    with closing(sqlite3.connect(source / RUN_DB)) as db:
-        db.execute("UPDATE calls SET dollars = 99 WHERE call = 1")
-        db.commit()
-    folder = tmp_path / "new"
-    folder.mkdir()
-    with closing(opened(folder)) as writer:
-        with pytest.raises(RunFolderError, match=r"source.*the row of 1 was changed"):
-            writer.take(source, {0: (0, 0, 0)})
-        writer.write([spoken(0)])
-    assert read(folder) == [spoken(0)]
-
-
-def test_a_run_that_is_none_is_not_taken_over(source: Path, tmp_path: Path) -> None:
-    (source / RUN_DB).write_bytes(b"no run" * 100)
-    with closing(opened(tmp_path)) as writer:
-        with pytest.raises(RunFolderError, match=RUN_DB):
-            writer.take(source, {0: (0, 0, 0)})
-        writer.write([spoken(0)])
-    assert read(tmp_path) == [spoken(0)]
+        assert {row.hex() for (row,) in tables.fetched("SELECT address FROM calls")} == asked
