@@ -70,7 +70,7 @@ class Price:
 
     def cost(self, usage: Usage, calls: float = 1) -> float:
         """Dollars for the billed tokens of one call, or of several with prompts of like length."""
-        price = self.of(usage.input_tokens / calls)
+        price = self if self.beyond is None else self.of(usage.input_tokens / calls)
         fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
         return (
             fresh * price.input
