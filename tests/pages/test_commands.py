@@ -27,8 +27,8 @@ from oversight.engine.views.pages.answer import compare_page
 from oversight.engine.views.pages.guard import is_loopback
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.routes import Asked, Served, page_of
-from oversight.engine.views.pages.transcripts import row_page
 from oversight.engine.views.pages.site import telling
+from oversight.engine.views.pages.transcripts import row_page
 from tests.command_line import run_in, within
 from tests.pages.browser import served
 from tests.run_folders import FORMS, everything, with_failures
