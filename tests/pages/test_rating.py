@@ -59,7 +59,7 @@ def test_axe_finds_nothing_to_mend_in_any_task(task: str, page: Any, tmp_path: P
         faults = faults_in(page)
         page.goto(links[0])
         assert "token" not in page.url
-        page.get_by_role("button", name="I agree, and begin").click()
+        page.get_by_role("button", name="I agree: begin").click()
         page.locator("#task").wait_for()
         assert violations(page) == []
         if page.get_by_role("button", name="Show what was said").count():
@@ -72,7 +72,7 @@ def test_axe_finds_nothing_to_mend_in_any_task(task: str, page: Any, tmp_path: P
         assert page.evaluate("document.documentElement.scrollWidth") <= 320
         filled(page)
         save(page)
-        page.get_by_text("This page goes on by itself").wait_for()
+        page.get_by_text("Your next task will appear here").wait_for()
         assert page.get_by_text("Saved.").is_visible()
         assert faults == []
 
@@ -86,7 +86,7 @@ def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
         begin(page, links[0])
         page.evaluate("document.querySelectorAll('[required]').forEach(e => e.required = false)")
         save(page)
-        alert = page.get_by_role("alert").filter(has_text="no percentage for (A)")
+        alert = page.get_by_role("alert").filter(has_text="give a percentage for (A)")
         alert.wait_for()
         assert violations(page) == []
         page.evaluate("document.querySelector('[name=ticket]').value = '0000000000000000'")
@@ -97,7 +97,7 @@ def test_axe_finds_nothing_to_mend_where_something_is_refused_or_over(
         page.goto(links[0])
         filled(page)
         save(page)
-        page.get_by_text("This page goes on by itself").wait_for()
+        page.get_by_text("Your next task will appear here").wait_for()
         assert violations(page) == []
         desk.over = True
         page.goto(links[0])
@@ -138,7 +138,7 @@ def test_percentages_of_several_answers_are_sent_when_they_add_up(
         assert page.locator("#sum").inner_text() == "In all: 90%"
         save(page)
         assert page.locator("#p0").evaluate("each => each.validationMessage") == (
-            "The percentages add up to 90, and not to 100."
+            "The percentages add up to 90, not to 100."
         )
         page.locator("#p3").fill("40")
         save(page)
@@ -227,7 +227,7 @@ def test_two_studies_on_one_host_and_a_link_from_another_site(page: Any, tmp_pat
         # A page elsewhere (another site: an address, not a name) with the link of the second study.
         other.set_content(f'<a href="{second[0].replace("127.0.0.1", "localhost")}">begin</a>')
         other.get_by_role("link").click()
-        other.get_by_role("button", name="I agree, and begin").click()
+        other.get_by_role("button", name="I agree: begin").click()
         other.locator("#p0").wait_for()
         save(page)
         page.get_by_text("Saved.").wait_for()
@@ -239,7 +239,7 @@ def test_no_answer_is_an_answer(page: Any, tmp_path: Path) -> None:
         begin(page, links[0])
         page.get_by_text("I cannot answer this one").click()
         page.get_by_role("button", name="Give no answer").click()
-        page.get_by_text("Kept as no answer").wait_for()
+        page.get_by_text("Saved as unanswered").wait_for()
 
 
 def test_what_is_sent_while_the_server_is_dead_is_saved_when_it_is_back(
