@@ -4,12 +4,18 @@ import dataclasses
 from collections.abc import Collection, Iterator
 from dataclasses import MISSING, Field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from .parameters import Parameters
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+Reason: TypeAlias = Literal["none", "private", "public"]
+"""Whether a model is asked to think before it answers, and whether others may read it."""
+
+REASONING_ROOM = 1024
+"""Tokens for thinking before an answer, on top of those for the answer."""
 
 MAX_SETTING_TEXT = 24
 """Characters of a setting that is free text."""
@@ -65,6 +71,13 @@ def require_known(name: str, value: str, options: Collection[str]) -> None:
     """ValueError, with the options, if the setting `name` is none of them."""
     if value not in options:
         raise ValueError(f"{name}: there is no {value!r}; there is {', '.join(options)}")
+
+
+def check_reason(reason: str, tokens: int) -> None:
+    """ValueError, with the remedy, for invalid settings of reasoning."""
+    require_known("reason", reason, get_args(Reason))
+    if tokens < 0:
+        raise ValueError(f"reasoning_tokens: {tokens} is less than none")
 
 
 def _words(field: "Field[Any]", value: Any) -> Iterator[str]:

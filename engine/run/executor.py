@@ -2,11 +2,11 @@
 
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.store import Store
+from ...protocols.prompts.parse import shared_beginning
 from ..display.progress import Snapshot
 from ..errors import Halt
 from ..models.accounting.ledger import Ledger, UsageTotals, sum_usage
 from ..models.router import Models
-from ..providers.prompt_cache import shared_beginning
 from .order import Deferred
 
 

@@ -14,8 +14,8 @@ from ...cache.store import Reader
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
 from ..models.router import Models
-from ..providers.capabilities import Api
-from ..providers.keys import environment
+from ..providers.environment import environment
+from ..providers.provider_settings import Api
 from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
 from ..sweep.document import Document

@@ -10,7 +10,6 @@ from ...protocols.transcript import Failure
 from ..display.progress import Snapshot
 from ..display.quantity import short
 from ..errors import Halt, RunFolderError, StoreFailed, UsageError
-from ..models.accounting.budget import dollars
 from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
 from ..models.accounting.prices import PriceList
@@ -165,9 +164,12 @@ class Run:
         if (most := self.settings.max_tokens) is not None:
             used = paid.usage.input_tokens + paid.usage.output_tokens
             return f"{short(used)} of {short(most)} tokens"
-        if (cap := self.settings.max_cost) is not None:
-            return f"{dollars(paid.dollars)} of {dollars(cap)}"
-        return dollars(paid.dollars) if paid.dollars else ""
+        cap = self.settings.max_cost
+        if cap is None and not paid.dollars:
+            return ""
+        from ..models.accounting.budget import dollars
+
+        return dollars(paid.dollars) + (f" of {dollars(cap)}" if cap is not None else "")
 
 
 def _take_over(

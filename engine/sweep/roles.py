@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import orjson
 
-from ...cache.call import Call, Request
+from ...cache.call import Request
 from ...protocols.agents.agent import Agent, Speaker
 from ...protocols.catalogue import JUDGES, PROTOCOLS
 from ...protocols.datasets.catalogue import LOADERS
@@ -20,8 +20,6 @@ from ...protocols.parameters import PARAMETERS
 from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prompts
 from ...protocols.protocol import Protocol
 from ..errors import UsageError
-from ..providers.capabilities import Endpoint, missing_abilities, takes_temperature
-from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX, presets
 from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from .document import Document
@@ -273,34 +271,12 @@ def _tempered(
     """
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
-    model, effort, top_p = asked["model"], asked.get("effort", ""), asked.get("top_p")
-    if not model.startswith(PREFIX) and not takes_temperature(
-        model, effort, top_p, _reach(document, model)
-    ):
-        for name in names:
-            settled.setdefault(name, None)
+    if not asked["model"].startswith(PREFIX):
+        from .reach import heeds_temperature
+
+        if not heeds_temperature(document, asked):
+            settled = dict.fromkeys(names) | settled
     return settled
-
-
-def _reach(document: Document, model: str) -> Endpoint:
-    """The settings of the document on which a model's supported parameters depend."""
-    given = [
-        named.get(name) if isinstance(named := document.value.get(section), dict) else None
-        for section, name in (("models", model), ("providers", provider_of(model)))
-    ]
-    return reach_of(model, *[each if isinstance(each, dict) else {} for each in given])
-
-
-def reach_of(model: str, own: Mapping[str, Any], providers: Mapping[str, Any]) -> Endpoint:
-    """How a model is asked, as far as its supported parameters depend on it.
-
-    own, providers: the settings of the model and of its provider."""
-    settings = {**own, **providers}
-    dated = entry(provider_of(model)).dated
-    return Endpoint(
-        version=str(settings.get("version") or "") if dated else "",
-        is_model=str(settings.get("is") or ""),
-    )
 
 
 def _quoted(node: Node) -> bool:
@@ -318,17 +294,9 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
     settings = {name: point[name] for name in CALL_SETTINGS if point.get(name, AUTO) != AUTO}
     made_of(node, Request, {"model": model, "messages": (), **settings})
     if not model.startswith(PREFIX):
-        try:
-            provider_of(model)
-        except UsageError as exc:
-            raise node.child("model", model).fault(str(exc)) from None
-        given = {name: point[name] for name in PARAMETERS if name in point}
-        if given:
-            asked = made_of(node, Request, {"model": model, "messages": (), **given})
-            for lack in missing_abilities(Call(asked), _reach(node.document, model)):
-                if lack.parameter in given:
-                    at = node.child(lack.parameter, given[lack.parameter])
-                    raise at.fault(f"{model}: {lack.reason}", lack.remedy)
+        from .reach import check_parameters
+
+        check_parameters(node, point)
         return
     known = [*presets(), *Node.section(node.document, "models").settings()]
     if model not in known:

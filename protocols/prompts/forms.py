@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import orjson
 
@@ -17,7 +17,6 @@ from ...cache.call import ResponseFormat
 from ...cache.reply import Reply
 from ..errors import unreadable
 from ..question import Question
-from ..settings import require_known
 from .statements import object_in
 from .words import Words
 
@@ -27,17 +26,11 @@ _Option = TypeVar("_Option", bound=str)
 Schema: TypeAlias = Mapping[str, Any]
 """JSON Schema of one field."""
 
-Reason: TypeAlias = Literal["none", "private", "public"]
-"""Whether a model is asked to think before it answers, and whether others may read it."""
-
 REASONING = "reasoning"
 """The field of a form in which its seat thinks first."""
 
 _FREE = "<text>"
 """Placeholder in a prompt for a form's free-text field."""
-
-REASONING_ROOM = 1024
-"""Tokens for thinking before an answer, on top of those for the answer."""
 
 NUMBER: Schema = MappingProxyType({"type": "number"})
 TEXT: Schema = MappingProxyType({"type": "string"})
@@ -153,13 +146,6 @@ def solution_form(answer: Literal["integer", "number", "string"]) -> ResponseFor
 def plausibility_form() -> ResponseFormat:
     """How plausible a wrong answer is, from 0 to 10, and whether it is a right one after all."""
     return _form("plausibility", {"plausibility": NUMBER, "right": {"type": "boolean"}})
-
-
-def check_reason(reason: str, tokens: int) -> None:
-    """ValueError, with the remedy, for invalid settings of reasoning."""
-    require_known("reason", reason, get_args(Reason))
-    if tokens < 0:
-        raise ValueError(f"reasoning_tokens: {tokens} is less than none")
 
 
 @lru_cache(maxsize=256)

@@ -33,10 +33,10 @@ from oversight.protocols.prompts.escape import escape_and_count
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import Instructions
 from oversight.protocols.question import Answer, Problem, Question, is_graded, labelled, randomness
-from oversight.protocols.quotes import Quote, find_quotes, marked
+from oversight.protocols.quotes import find_quotes, marked
 from oversight.protocols.sampling import Sampling
 from oversight.protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, log, logodds
-from oversight.protocols.transcript import ToolUse, Transcript, Turn, Verdict
+from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn, Verdict
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted
 from tests.protocols.agents.test_tools import used
 from tests.protocols.drafting.test_drafting import check_side, finding, scripted, spoken

@@ -9,8 +9,8 @@ from ...display.table import wrapped
 from ..findings.finding import footnotes, shared
 from ..scoring.inference import FEW_CLUSTERS
 from .aggregate import GUESS, OPEN_TRUST
-from .failures import OFTEN
 from .formats import headline
+from .health import OFTEN
 from .results import Results, RowResult
 
 UNREAD_KINDS = ("unreadable", "declined")

@@ -29,7 +29,6 @@ from ...errors import (
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...providers.simulated import PREFIX
-from ...providers.trust import addresses
 from ...run.execution import execute
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import Observer, ProgressDisplay
@@ -91,8 +90,11 @@ def _execute(
     say(_headline(run))
     models = run.loaded.models
     real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
-    for line in addresses(map(models.settings_of, real)):
-        say(line)
+    if real:
+        from ...providers.trust import addresses
+
+        for line in addresses(map(models.settings_of, real)):
+            say(line)
     ran = not (run.folder.complete and _has_report(run.folder.path))
     if run.folder.complete:
         say(f"already complete: {counted(run.folder.finished, 'cell')}")

@@ -18,7 +18,7 @@ from ....errors import Halt, UsageError
 from ....extensions.datasets.production import Production, ProductionSession
 from ....models.accounting.ledger import sum_usage
 from ....models.router import Models, RunPolicy
-from ....providers.keys import environment
+from ....providers.environment import environment
 from ....providers.simulated import PREFIX
 from ....run.batching import BatchedWork, batched_models, batching
 from ....run.lock import locked

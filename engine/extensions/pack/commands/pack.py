@@ -11,7 +11,7 @@ from ....extensions.pack.contents import MAX_BYTES, SUFFIX, Contents, shown
 from ....extensions.pack.making import PackWish, make_pack
 from ....extensions.pack.opening import contents_of, open_pack
 from ....extensions.pack.verifying import verify
-from ....providers.keys import environment
+from ....providers.environment import environment
 from ....run.listing import RUNS
 from ....run.reader import RunReader
 from ....run.stores import REPLIES, recorded

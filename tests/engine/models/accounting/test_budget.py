@@ -15,8 +15,8 @@ from oversight.engine.errors import (
     UsageError,
 )
 from oversight.engine.extensions.mock import FaultKind
-from oversight.engine.models.accounting.budget import Accounting, Budget, dollars
-from oversight.engine.models.accounting.ledger import Ledger
+from oversight.engine.models.accounting.budget import Budget, dollars
+from oversight.engine.models.accounting.ledger import Accounting, Ledger
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Sender

@@ -10,7 +10,7 @@ import pytest
 
 from oversight.engine.analysis.reports.report import report
 from oversight.engine.analysis.reports.results import collect
-from oversight.engine.providers.catalogue import PROVIDERS
+from oversight.engine.providers.vendors import PROVIDERS
 from oversight.engine.run.loaded_sweep import load_sweep, open_run
 from oversight.engine.sweep.document import Document
 from oversight.engine.sweep.sweepfile import checked_sweep
