@@ -11,14 +11,12 @@ from pathlib import Path
 
 from ...cache.cache import Cache
 from ...cache.call import Ask, Call
-from ..errors import UsageError
 from ..models.accounting.ledger import UsageTotals
-from ..models.directory import ModelDirectory
 from ..models.router import Models
 from ..sweep.sweep import Cell
 from ..system.entry_points import BATCHING_GROUP, load_one, registered
-from .order import Deferred
 from .settings import BatchTerms
+from .waves import Deferred
 
 
 class AnsweredLater(ABC):
@@ -84,14 +82,3 @@ def batching() -> Batching | None:
     """The registered one; None where there is none."""
     names = registered(BATCHING_GROUP)
     return next((load_one(BATCHING_GROUP, name, Batching) for name in names), None)
-
-
-def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) -> tuple[str, ...]:
-    """The models that are asked in batches. every: also where the sweep file says nothing.
-    UsageError for a model that cannot be asked so, and if `every` is set and none can."""
-    batched = models.batched(names, every)
-    if every and not batched:
-        raise UsageError(f"no model of this sweep can be asked in batches: {', '.join(names)}")
-    if batched and batching() is None:
-        raise UsageError(f"{batched[0]}: batches are not installed; ask it live")
-    return batched

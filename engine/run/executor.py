@@ -1,5 +1,7 @@
 """Models behind a cache over the store: what a run, or other work, asks in this process."""
 
+from typing import TYPE_CHECKING
+
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.store import Store
 from ...protocols.prompts.parse import shared_beginning
@@ -7,7 +9,9 @@ from ..display.progress import Snapshot
 from ..errors import Halt
 from ..models.accounting.ledger import Ledger, UsageTotals, sum_usage
 from ..models.router import Models
-from .order import Deferred
+
+if TYPE_CHECKING:
+    from .waves import Deferred
 
 
 class LocalExecutor:

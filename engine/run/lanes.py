@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from ...cache.errors import DamagedEntry, ReplayMiss, StoreError, StoreGone
 from ...protocols.errors import Declined, NotRun, Unreadable
@@ -17,7 +18,10 @@ from ..errors import (
     StoreFailed,
 )
 from ..stop import StopToken
-from .order import Completed, Deferred, Missing, Order, Work, order_of
+from .order import Completed, Missing, Order, Work, order_of
+
+if TYPE_CHECKING:
+    from .waves import Deferred
 
 CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
 """Faults that do not concern the piece of work in which they are raised; all but the last two
@@ -132,7 +136,7 @@ async def run_all(
     attempt: Callable[[Work], Awaitable[Completed]],
     keep: Callable[[Work, Completed], None],
     *,
-    replies: Deferred | None = None,
+    replies: "Deferred | None" = None,
     lanes: int,
     stop_token: StopToken,
     waits: Callable[[], bool] = lambda: True,

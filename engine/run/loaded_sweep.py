@@ -25,7 +25,7 @@ from ..sweep.plugins import code_named, names_files
 from ..sweep.sweep import Sweep, service_tiers, tool_users
 from ..sweep.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from ..system.files import whole_lines
-from .listing import RUNS, is_run, newest_first, run_folders
+from .folders import RUNS, is_run, newest_first, run_folders
 from .manifest import Manifest, RunCode, listed, read_manifest
 from .run_folder import REPORT, SWEEP, RunFolder
 from .settings import ChangedCode

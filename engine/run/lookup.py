@@ -10,8 +10,7 @@ import orjson
 
 from ...cache.reply import Reply
 from ...protocols.errors import Unreadable
-from ...protocols.prompts.forms import REASONING
-from ...protocols.prompts.statements import object_in
+from ...protocols.prompts.forms import REASONING, object_in
 from ...protocols.transcript import Verdict
 from ..errors import UsageError
 from .listing import Parts

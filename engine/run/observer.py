@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-
-from rich.console import Console
+from typing import TextIO
 
 from ..display.progress import Snapshot, progress
 from .record.values import RecordedCell
@@ -33,10 +32,10 @@ class Observer:
 class ProgressDisplay(Observer):
     """Shows where a run stands: a live line on a terminal, plain lines elsewhere."""
 
-    def __init__(self, console: Console, speed: float = 1.0) -> None:
-        """speed: how many seconds of the loop's clock pass in a real one."""
-        self._console = console
+    def __init__(self, stream: TextIO | None = None, speed: float = 1.0) -> None:
+        """stream: None for stderr. speed: see `progress`."""
+        self._stream = stream
         self._speed = speed
 
     def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
-        return progress(snapshot, self._console, self._speed)
+        return progress(snapshot, self._stream, self._speed)

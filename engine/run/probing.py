@@ -14,8 +14,8 @@ from ..stop import StopToken
 from ..sweep.sweep import Cell
 from .events import add_event, read_events, sync_events
 from .lanes import failure, run_all
-from .order import Deferred
 from .scheduler import attempt
+from .waves import Deferred
 
 PROBES = "probes"
 """The folder of a run's probes, with a ledger of its own: they are no part of the run; and the kind

@@ -26,7 +26,7 @@ from .record.errors import RunDamaged
 from .record.schema import RUN_DB
 from .record.tables import RunTables, damage_named
 from .record.values import RecordedCall, RecordedCell
-from .stores import at_hand
+from .recorded import at_hand
 
 if TYPE_CHECKING:
     from ...cache.store import Reader

@@ -6,7 +6,6 @@ from ..errors import Halt, UsageError
 from ..models.accounting.ledger import UsageTotals
 from ..sweep.sweep import Cell
 from ..system.garbage import YOUNG, gc_relaxed
-from .batching import BatchedWork, batching
 from .canaries import CANARIES, FREE_PATIENCE, Canaries, Pauses
 from .dry_run import chains
 from .executor import LocalExecutor
@@ -39,6 +38,8 @@ class RunSession(LocalExecutor):
                     "what comes of a batch goes into the store, which --cache off does not write: "
                     "leave one of them out"
                 )
+            from .batching import BatchedWork, batching
+
             by = batching()
             assert by is not None, "there would be no batches"
             work = BatchedWork(

@@ -5,26 +5,14 @@ the sweep file), or by the name under which an installed package registers them 
 Importing runs their code, so only what the sweep names is imported.
 """
 
-import hashlib
-import importlib
-import importlib.util
-import inspect
-import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib.machinery import SourceFileLoader
-from pathlib import Path
-from types import CodeType, ModuleType
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from ..errors import UsageError
 from ..system.entry_points import load_registered, registered
 from .node import Node
 
 Base = TypeVar("Base")
-
-BY_FILE = "file "
-"""Prefix of the names of modules that were imported from a file."""
 
 
 def class_named(
@@ -46,14 +34,16 @@ def class_named(
     if name in catalogue:
         return catalogue[name]
     node.document.refuse_if_inert(node.key, f"code of your own, {name},")
+    from .own_code import checked, imported
+
     if is_elsewhere(name):
-        return _checked(node, name, _imported(node, name), base)
+        return checked(node, name, imported(node, name), base)
     if name in registered(group):
         try:
             loaded = load_registered(group, name)
         except UsageError as exc:
             raise node.fault(str(exc)) from exc
-        return _checked(node, name, loaded, base)
+        return checked(node, name, loaded, base)
     known = [*catalogue, *registered(group)]
     hint = f"{', '.join(known)}; or from elsewhere: my_module:MyClass, my_file.py:MyClass"
     raise node.unknown(known, what, heading, shown=hint)
@@ -83,127 +73,3 @@ def code_named(value: object) -> Iterator[str]:
         case list():
             for part in value:
                 yield from code_named(part)
-
-
-def _checked(node: Node, name: str, found: object, base: type[Base]) -> type[Base]:
-    role = base.__name__
-    if not (isinstance(found, type) and issubclass(found, base)):
-        raise node.fault(
-            f"{name} is {found!r}, not a class of {role}",
-            f"inherit from {base.__module__}.{role}",
-        )
-    params = vars(found).get("__dataclass_params__")
-    if params is None or not params.frozen:
-        raise node.fault(
-            f"{name} is not a frozen dataclass, so its settings have no identity",
-            "write @dataclass(frozen=True) above the class",
-        )
-    if inspect.isabstract(found):
-        missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
-        raise node.fault(f"{name} lacks {missing}, which every {role} has")
-    return found
-
-
-def _imported(node: Node, name: str) -> object:
-    place, _, attribute = name.rpartition(":")
-    by_file = place.endswith(".py")
-    try:
-        if by_file:
-            module = module_from_file((node.document.folder / place).resolve())
-        else:
-            module = importlib.import_module(place)
-    except Exception as exc:
-        raise node.fault(
-            f"the import of {place} failed: {type(exc).__name__}: {exc}", _hint(place, exc)
-        ) from exc
-    if not hasattr(module, attribute):
-        classes = [each for each, value in vars(module).items() if isinstance(value, type)]
-        ours = [each for each in classes if vars(module)[each].__module__ == module.__name__]
-        raise node.fault(
-            f"{place} has no {attribute!r}",
-            f"classes in it: {', '.join(ours)}" if ours else "it defines no class",
-        )
-    return getattr(module, attribute)
-
-
-def _hint(place: str, exc: Exception) -> str:
-    if isinstance(exc, FileNotFoundError):
-        return "the path is relative to the sweep file"
-    if isinstance(exc, ModuleNotFoundError) and place.endswith(".py"):
-        return "a file is imported by itself; make a package of several, and install it"
-    if isinstance(exc, ModuleNotFoundError):
-        return f"install its package in {sys.prefix}, or name a file: my_file.py:MyClass"
-    return ""
-
-
-class CodeFile(NamedTuple):
-    """A file of user-defined classes, in a form that other processes and machines can load."""
-
-    path: Path
-    """Absolute path on this machine."""
-    source: bytes
-
-    def load(self) -> ModuleType:
-        """The module, under the same name in every process; the file itself may be missing."""
-        return _executed(self.path, self.source)
-
-
-def code_files() -> tuple[CodeFile, ...]:
-    """The files that classes were loaded from so far, with their content at that time."""
-    loaders = [
-        module.__loader__ for name, module in sys.modules.items() if name.startswith(BY_FILE)
-    ]
-    return tuple(
-        CodeFile(Path(loader.path), loader.source)
-        for loader in loaders
-        if isinstance(loader, CodeFileLoader)
-    )
-
-
-def module_from_file(path: Path) -> ModuleType:
-    """The module of a file with its current content. FileNotFoundError if there is no such file."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
-    return _executed(path, path.read_bytes())
-
-
-class CodeFileLoader(SourceFileLoader):
-    """Executes the given source. Python's own loader matches cached bytecode by file size and the
-    second of the last change, both of which a quick edit can leave the same."""
-
-    def __init__(self, name: str, path: Path, source: bytes) -> None:
-        super().__init__(name, str(path))
-        self.source = source
-
-    def get_data(self, path: str) -> bytes:
-        return self.source if path == self.path else super().get_data(path)
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.source, self.path)
-
-
-@cache
-def _executed(path: Path, source: bytes) -> ModuleType:
-    """The module of a file, imported once per content."""
-    path_hash = hashlib.sha256(str(path).encode()).hexdigest()
-    source_hash = hashlib.sha256(source).hexdigest()
-    # A name with spaces cannot be imported by a statement, so it shadows no other module.
-    name = f"{BY_FILE}{path_hash[:12]} {source_hash[:12]}"
-    loader = CodeFileLoader(name, path, source)
-    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
-    if spec is None:
-        raise ImportError(f"{path} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look up their module while it is executed.
-    sys.modules[name] = module
-    try:
-        loader.exec_module(module)
-    except (Exception, KeyboardInterrupt):
-        del sys.modules[name]
-        raise
-    except BaseException as exc:
-        del sys.modules[name]
-        raise ImportError(f"it ends the program: {exc!r}").with_traceback(
-            exc.__traceback__
-        ) from None
-    return module

@@ -16,8 +16,8 @@ from ....cache.reply import Reply
 from ...display.quantity import counted
 from ...errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed
 from ...run.batching import AnsweredLater, BatchedWork, Batching
-from ...run.order import Deferred
 from ...run.settings import FOLDER
+from ...run.waves import Deferred
 from .dispatch import Dispatch
 from .journal import BatchJournal, Submission
 from .outbox import Collector, Submitter

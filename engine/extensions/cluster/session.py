@@ -24,7 +24,7 @@ from ...run.run import Run
 from ...run.scheduler import NotedOutcome
 from ...run.session import RunSession
 from ...run.stores import store_name
-from ...sweep.plugins import code_files
+from ...sweep.own_code import code_files
 from ...sweep.sweep import Cell
 from .worker import Setup, Standing, Worker, code_of
 

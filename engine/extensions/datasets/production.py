@@ -24,7 +24,7 @@ from ...providers.simulated import PREFIX
 from ...run.executor import LocalExecutor
 from ...run.lanes import failure, run_all
 from ...run.observer import Observer
-from ...run.order import Deferred
+from ...run.waves import Deferred
 from ...stop import StopToken
 
 Item = TypeVar("Item", Known, Problem)

@@ -22,8 +22,8 @@ from ...run.manifest import encoded
 from ...run.passages import without_passage
 from ...run.reader import RunReader
 from ...run.record.export import said, took
+from ...run.recorded import REPLIES
 from ...run.run_folder import OUTCOMES, SWEEP
-from ...run.stores import REPLIES
 from ...sweep.document import MAX_SWEEP, Document
 from ...sweep.grid import stored_grid
 from ...sweep.originals import originals

@@ -29,8 +29,8 @@ from ...run.reader import RunReader
 from ...run.record.cells import replied
 from ...run.record.export import said, took
 from ...run.record.values import RecordedCell
+from ...run.recorded import REPLIES
 from ...run.run_folder import OUTCOMES
-from ...run.stores import REPLIES
 from ...system.files import read_bounded, whole_lines
 from .contents import CONTENTS, FIGURES, MAX_BYTES, SAID, TOOK, Contents
 from .opening import open_pack

@@ -20,7 +20,8 @@ from ....protocols.spelling import meant
 from ...errors import UsageError
 from ...sweep.document import Document
 from ...sweep.node import required_of
-from ...sweep.plugins import is_elsewhere, module_from_file
+from ...sweep.own_code import module_from_file
+from ...sweep.plugins import is_elsewhere
 from ...sweep.sweepfile import SECTIONS, SweepFile, checked_sweep
 from .author import AuthorCode, Mistake, line_in
 

@@ -13,7 +13,8 @@ from click.shell_completion import CompletionItem
 
 from ...display.quantity import counted
 from ...errors import EngineError
-from ...run.listing import RUNS, folder_named, is_run, newest_first, run_folders
+from ...run.folders import RUNS, is_run, newest_first, run_folders
+from ...run.listing import folder_named
 from ...run.manifest import read_manifest
 
 MAX_CELLS_OFFERED = 100

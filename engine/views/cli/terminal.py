@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from ....protocols.question import Problem
-from ...display.progress import Snapshot, console
+from ...display.progress import Snapshot
 from ...display.quantity import counted
 from ...errors import (
     AllRefused,
@@ -39,7 +39,6 @@ from ...run.stores import shown_name, store_name
 from ...stop import StopToken
 from ...system.loop import event_loop
 from .exit_codes import ExitCode
-from .faults import halt_code
 from .output import asked, say, say_latency, show, width
 from .signals import obey_signals
 
@@ -104,7 +103,7 @@ def _execute(
     if not run.folder.finished:
         others.append(LeakNote(run.loaded.sweep.problems))
     halt = under_signals(
-        partial(execute, run, ProgressDisplay(console()), *others),
+        partial(execute, run, ProgressDisplay(), *others),
         run.loaded.stop_token,
         run.snapshot,
         grace=shown.grace,
@@ -151,6 +150,8 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     _caveats(run)
     say(f"run folder  {run.folder.path}")
     say(f"{_when(halt)}: {_again(halt, shown.again)}")
+    from .faults import halt_code
+
     return halt_code(halt)
 
 

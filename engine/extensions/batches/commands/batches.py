@@ -20,7 +20,8 @@ from ....run.stores import store_name
 from ....system.flags import flag
 from ....views.cli.faults import halt_code
 from ....views.cli.flags import as_command
-from ....views.cli.options import JSON, OWN_SWEEP, RUN, RUN_STORE
+from ....views.cli.naming import RUN
+from ....views.cli.options import JSON, OWN_SWEEP, RUN_STORE
 from ....views.cli.output import say, show, show_json, show_line
 from ....views.cli.terminal import under_signals
 

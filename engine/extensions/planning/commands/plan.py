@@ -29,12 +29,13 @@ from ....providers.catalogue import entry, provider_of
 from ....providers.retirements import today
 from ....providers.simulated import PREFIX
 from ....run.dry_run import require_abilities, require_service
+from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep, open_sweep
 from ....run.stores import open_for_reading, store_name
 from ....system.flags import argument, flag
-from ....views.cli.flags import as_command
+from ....views.cli.flags import as_command, setting
 from ....views.cli.naming import run_named, runs_of
-from ....views.cli.options import BATCH, JSON, LIMIT, PRICES, PROTOCOL, SCORE, SET, STORE, SWEEP
+from ....views.cli.options import BATCH, JSON, LIMIT, PRICES, SCORE, SET, STORE, SWEEP
 from ....views.cli.output import say, show, show_json, width
 from ..prompts import show_prompts
 
@@ -67,7 +68,7 @@ def command(
         name="--prompts",
         default=False,
     ),
-    protocol: str = PROTOCOL,
+    protocol: str = setting(Parts, "protocol"),
     *,
     apart: Power,
     pilot: str | None = flag(

@@ -27,7 +27,8 @@ from .....cache.store import MemoryStore, Reader
 from .....protocols.prompts.parse import shared_beginning
 from ....display.quantity import counted
 from ....run.reader import RunReader
-from ....run.stores import open_for_reading, open_store, recorded, store_name
+from ....run.recorded import recorded
+from ....run.stores import open_for_reading, open_store, store_name
 from ....system.files import sync_folder
 from ....system.flags import argument, flag
 from ....system.settings import store_path

@@ -9,10 +9,11 @@ from ....analysis.reports.frame_files import FrameFormat, write_frames
 from ....analysis.reports.frames import FrameSource
 from ....models.accounting.prices import listed, load_prices
 from ....run.reader import RunReader
-from ....run.stores import recorded
+from ....run.recorded import recorded
 from ....system.flags import flag
 from ..group import NamedGroup
-from ..options import PRICES, RECORDED_STORE, RUN, SCORE, output
+from ..naming import RUN
+from ..options import PRICES, RECORDED_STORE, SCORE, output
 from ..output import say
 
 

@@ -10,7 +10,8 @@ from ....errors import UsageError
 from ....models.accounting.budget import dollars
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
-from ....run.listing import RUNS, RunSummary, is_run, summaries, summarize
+from ....run.folders import RUNS, is_run
+from ....run.listing import RunSummary, summaries, summarize
 from ....run.lock import holder
 from ....run.manifest import read_manifest
 from ....run.notes import read_progress

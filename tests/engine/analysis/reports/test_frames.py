@@ -20,7 +20,7 @@ from oversight.engine.models.accounting.prices import listed
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.errors import RunDamaged
-from oversight.engine.run.stores import recorded
+from oversight.engine.run.recorded import recorded
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.side_check import SideCheck

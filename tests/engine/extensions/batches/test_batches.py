@@ -26,8 +26,8 @@ from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Models, RunPolicy
 from oversight.engine.run.batching import BatchedWork
-from oversight.engine.run.order import Deferred
 from oversight.engine.run.settings import BatchTerms
+from oversight.engine.run.waves import Deferred
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
 from oversight.protocols.datasets.generation import Generator
