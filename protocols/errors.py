@@ -14,7 +14,6 @@ from ..cache.reply import Reply
 Cause: TypeAlias = Literal["unreadable", "refused", "truncated", "empty"]
 """Why a reply could not be read: not what was asked for, or how it ended."""
 
-
 TRUNCATED = " (the reply was truncated)"
 """End of the message for a reply that reached max_tokens."""
 

@@ -4,8 +4,8 @@ import asyncio
 import io
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from queue import Queue
 from typing import TYPE_CHECKING, TextIO
 
@@ -15,8 +15,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from .log_lines import as_json
 from .printable import printable
-from .progress import Snapshot
+from .progress import Snapshot, plain, progress
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -31,10 +32,22 @@ LINGER = 1.0
 """Seconds that a finished run waits for its terminal to take the last line."""
 
 
-async def live(
-    snapshot: Callable[[], Snapshot], figures: Callable[[Snapshot], str], out: TextIO, speed: float
+@asynccontextmanager
+async def live_progress(
+    snapshot: Callable[[], Snapshot], terminal: TextIO, speed: float
+) -> AsyncIterator[None]:
+    """`progress` on a terminal."""
+    with _unhurried(terminal) as out:
+        async with progress(snapshot, out, speed, plain if as_json() else _live):
+            yield
+
+
+async def _live(
+    snapshot: "Callable[[], Snapshot]",
+    figures: "Callable[[Snapshot], str]",
+    out: TextIO,
+    speed: float,
 ) -> None:
-    """Show a run's snapshots until cancelled. out: of `unhurried`; speed: see `progress`."""
     writer = out.buffer
     assert isinstance(writer, TerminalWriter)
     # Emoji would be looked up in a module that is loaded in the middle of a run.
@@ -64,7 +77,7 @@ async def live(
 
 
 @contextmanager
-def unhurried(terminal: TextIO) -> Iterator[TextIO]:
+def _unhurried(terminal: TextIO) -> Iterator[TextIO]:
     """The terminal, written to from a thread while the body runs."""
     terminal.flush()
     writer = TerminalWriter(terminal.fileno())

@@ -1,12 +1,11 @@
 """Progress on stderr: a live line on a terminal, plain lines now and then elsewhere."""
 
 import asyncio
-import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TextIO
+from typing import Any, TextIO
 
 from .log_lines import as_json, log_line
 from .printable import printable
@@ -49,32 +48,34 @@ class Snapshot:
     """Batches that are out, and stay out even if this process ends; else empty."""
 
 
+async def plain(
+    snapshot: Callable[[], Snapshot], figures: Callable[[Snapshot], str], out: TextIO, speed: float
+) -> None:
+    """A line now and then."""
+    while True:
+        await asyncio.sleep(PLAIN_EVERY * speed)
+        now = snapshot()
+        _line(out, now, figures(now), *now.models)
+
+
 @asynccontextmanager
 async def progress(
-    snapshot: Callable[[], Snapshot], stream: TextIO | None = None, speed: float = 1.0
+    snapshot: Callable[[], Snapshot],
+    out: TextIO,
+    speed: float,
+    show: Callable[..., Coroutine[Any, Any, None]] = plain,
 ) -> AsyncIterator[None]:
-    """Show a run's snapshots while the body runs, and its last one after it.
-
-    stream: None for stderr. speed: how many seconds of the loop's clock pass in a real one.
-    """
+    """Show a run's snapshots while the body runs, and its last one after it. speed: how many
+    seconds of the loop's clock pass in a real one; show: called as `plain` is."""
     clock = _Clock()
-    shown: AbstractContextManager[TextIO] = nullcontext(stream or sys.stderr)
-    show = _plain
-    if (stream or sys.stderr).isatty():
-        # With rich, which most runs on servers do without.
-        from .live import live, unhurried
-
-        shown = unhurried(stream or sys.stderr)
-        show = _plain if as_json() else live
-    with shown as out:
-        showing = asyncio.create_task(show(snapshot, partial(_figures, clock=clock), out, speed))
-        try:
-            yield
-        finally:
-            showing.cancel()
-            await asyncio.wait([showing])
-            now = snapshot()
-            _line(out, now, _figures(now, clock=clock, left=False))
+    showing = asyncio.create_task(show(snapshot, partial(_figures, clock=clock), out, speed))
+    try:
+        yield
+    finally:
+        showing.cancel()
+        await asyncio.wait([showing])
+        now = snapshot()
+        _line(out, now, _figures(now, clock=clock, left=False))
 
 
 class _Clock:
@@ -97,15 +98,6 @@ class _Clock:
         if at - then < 1 or now.finished == finished:
             return None
         return (now.total - now.finished) * (at - then) / (now.finished - finished)
-
-
-async def _plain(
-    snapshot: Callable[[], Snapshot], figures: Callable[[Snapshot], str], out: TextIO, speed: float
-) -> None:
-    while True:
-        await asyncio.sleep(PLAIN_EVERY * speed)
-        now = snapshot()
-        _line(out, now, figures(now), *now.models)
 
 
 def _line(out: TextIO, now: Snapshot, figures: str, *models: str) -> None:

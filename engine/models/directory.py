@@ -1,6 +1,6 @@
 """The directory of a sweep's models: settings, endpoint and identity of each."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -57,21 +57,17 @@ class ModelDirectory:
         }
         sections = {name: Node(document, ("models", name), given) for name, given in models.items()}
         real = {name: given for name, given in models.items() if not name.startswith(PREFIX)}
-        self._is = {
-            name: meaning(Node(document, ("models", name, MEANING), given[MEANING]))
-            for name, given in real.items()
-            if MEANING in given
-        }
-        self._batched = {
-            name: batched(Node(document, ("models", name, BATCHED), given[BATCHED]))
-            for name, given in real.items()
-            if BATCHED in given
-        }
-        self.tags = {
-            name: thinking_tags(Node(document, ("models", name, THINKING), given[THINKING]))
-            for name, given in real.items()
-            if THINKING in given
-        }.get
+
+        def stated(setting: str, read: Callable[[Node], Any]) -> dict[str, Any]:
+            return {
+                name: read(sections[name].child(setting, given[setting]))
+                for name, given in real.items()
+                if setting in given
+            }
+
+        self._is: dict[str, str] = stated(MEANING, meaning)
+        self._batched: dict[str, bool] = stated(BATCHED, batched)
+        self.tags = stated(THINKING, thinking_tags).get
         """By model, the tags of its thoughts that the sweep file names."""
         self.apis: dict[str, Api] = {}
         """By model, which of OpenAI's endpoints answers for it; for those that have two."""

@@ -130,17 +130,16 @@ class Models(ModelDirectory):
         UsageError if a key, a package, or a price that a cap needs is missing.
         """
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
+        raise_limit()
         if real:
             from ..providers.keys import require_keys
             from ..providers.trust import require_trust
 
             require_keys(real, self._environment)
             require_trust([self.settings_of(model) for model, _ in real], self._environment)
-        for provider in {provider_of(model) for model, _ in real}:
-            if (require := entry(provider).require) is not None:
-                require()
-        raise_limit()
-        if real:
+            for provider in {provider_of(model) for model, _ in real}:
+                if (require := entry(provider).require) is not None:
+                    require()
             require_room()
         self._sharing = len({(provider_of(model), self.api(model)) for model, _ in real})
         self._room = left()

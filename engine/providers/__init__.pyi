@@ -2,7 +2,6 @@ from .capabilities import Abilities as Abilities
 from .capabilities import Unsupported as Unsupported
 from .capabilities import abilities as abilities
 from .capabilities import missing_abilities as missing_abilities
-from .catalogue import Entry as Entry
 from .catalogue import provider_of as provider_of
 from .connecting import connect as connect
 from .environment import environment as environment
@@ -15,3 +14,4 @@ from .provider import OnLimits as OnLimits
 from .provider import Provider as Provider
 from .settings import Settings as Settings
 from .vendors import PROVIDERS as PROVIDERS
+from .vendors import Entry as Entry

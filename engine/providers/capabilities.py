@@ -11,7 +11,7 @@ from typing import Any, Literal
 import orjson
 
 from ...cache.call import Call, Effort
-from ...protocols.parameters import PARAMETERS
+from ...protocols.settings import PARAMETERS
 from .provider_settings import Api
 
 RESPONSES_LEAST = 16

@@ -15,7 +15,6 @@ from .settings import Settings
 UNROUTED = orjson.dumps(ProviderSettings().routing()).decode()
 """The default routing as JSON; it does not affect the identity, since every call has it."""
 
-
 NONE = ("", "")
 
 

@@ -1,8 +1,60 @@
-"""The entries of the catalogue of providers, by name."""
+"""The vendors and servers that are known: endpoints, keys, options and identities in the store.
 
-from dataclasses import replace
+What speaks to them is in `connecting`, and is imported when the first of them is asked.
+"""
 
-from .catalogue import Entry, LocalApi
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from .provider import OnLimits, Provider
+    from .settings import Settings
+
+LocalApi: TypeAlias = Literal["", "llamacpp", "ollama", "vllm", "sglang", "any"]
+"""Which server it is, by how it states its context, slots and load; `any`: it is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One provider of the catalogue. `…_variable`: name of an environment variable."""
+
+    connect: "Callable[[Settings, OnLimits | None], Provider] | None" = None
+    """Makes the provider; opens and imports nothing before its first call. None: over OpenAI's wire
+    and the plain transport, unless `connecting` says otherwise."""
+    base_url: str = ""
+    """Default address; may hold {options}. Empty: the user must set one."""
+    base_url_variable: str = ""
+    key_variable: str = ""
+    """Empty if no key is ever needed."""
+    key_needed: bool = True
+    api: str = ""
+    """Identity of the vendor's own endpoint: family and version. Empty: the base URL is used."""
+    own: bool = False
+    """Whether it is the user's own server, whose identity is its name at any address."""
+    options: tuple[tuple[str, str, str], ...] = ()
+    """(option, variable or empty, default) of each. The default `!` marks a required option, and
+    `?` one that is required unless the address is given."""
+    has_responses: bool = False
+    """Whether it has OpenAI's responses endpoint beside chat completions."""
+    routes: bool = False
+    """Whether it routes calls to hosts of its choice, and takes settings for that choice."""
+    dated: bool = False
+    """Whether it has the dated versions of Anthropic's own API, on which abilities depend."""
+    local_api: LocalApi = ""
+    """The API through which the user's own server states its context and slots."""
+    batches: bool = False
+    """Whether it has a batch endpoint, with its own prices."""
+    tells_models: bool = False
+    """Whether its Models endpoint states retirement dates and the like."""
+    models: tuple[str, ...] = ()
+    """All models that it has, if they are few; empty: any name is accepted."""
+    require: Callable[[], object] | None = None
+    """Raises UsageError if something that it needs is not installed."""
+    concurrency: int | None = None
+    """Calls that it serves at once; None if that is not known in advance."""
+    in_person: bool = False
+    """Whether its models are groups of persons, who answer at their own pace."""
 
 
 def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:

@@ -11,7 +11,7 @@ from ..models.accounting.ledger import Ledger, UsageTotals, sum_usage
 from ..models.router import Models
 
 if TYPE_CHECKING:
-    from .waves import Deferred
+    from .batching import Deferred
 
 
 class LocalExecutor:

@@ -10,8 +10,7 @@ from ..providers.simulated import PREFIX
 from ..sweep.grid import GridRow
 from ..system.files import refuse_links_within
 from ..system.flags import flag
-from .folders import RUNS, is_run, newest_first, run_folders, touched
-from .lock import holder
+from .folders import RUNS, holder, is_run, newest_first, run_folders, touched
 from .manifest import manifest_in
 from .record.errors import no_run
 from .record.tables import RunTables
@@ -20,7 +19,6 @@ MAX_NAMED = 8
 """Maximum number of folders listed where a name is ambiguous or unknown."""
 
 _HELP = "Only rows with this text in the {}'s name."
-
 
 RunState: TypeAlias = Literal["running", "finished", "stopped"]
 

@@ -1,5 +1,6 @@
 """Observers of a run: a progress line, a live page, a log."""
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TextIO
@@ -38,4 +39,10 @@ class ProgressDisplay(Observer):
         self._speed = speed
 
     def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
-        return progress(snapshot, self._stream, self._speed)
+        stream = self._stream or sys.stderr
+        if not stream.isatty():
+            return progress(snapshot, stream, self._speed)
+        # With rich, which most runs on servers do without.
+        from ..display.live import live_progress
+
+        return live_progress(snapshot, stream, self._speed)

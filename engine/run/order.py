@@ -11,10 +11,7 @@ Lanes ask one order side by side (see `run_lanes`). An order may be put around a
 
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
-
-if TYPE_CHECKING:
-    from .waves import Deferred
+from typing import Any, Generic, TypeAlias, TypeVar
 
 Work = TypeVar("Work")
 Completed = TypeVar("Completed")
@@ -46,12 +43,3 @@ class Plain(Order[Work, Any]):
 
 Missing: TypeAlias = Callable[[], Iterator[Work]]
 """Yields the work that has no result yet, anew each time it is called."""
-
-
-def order_of(missing: Missing[Work], replies: "Deferred | None") -> Order[Work, Any]:
-    """The order of work that nothing holds back. replies: None where all models answer at once."""
-    if replies is None:
-        return Plain(missing())
-    from .waves import Waves
-
-    return Waves(missing, replies)

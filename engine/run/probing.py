@@ -12,10 +12,10 @@ from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Transcript, Verdict
 from ..stop import StopToken
 from ..sweep.sweep import Cell
+from .batching import Deferred, run_all
 from .events import add_event, read_events, sync_events
-from .lanes import failure, run_all
+from .lanes import failure
 from .scheduler import attempt
-from .waves import Deferred
 
 PROBES = "probes"
 """The folder of a run's probes, with a ledger of its own: they are no part of the run; and the kind

@@ -8,7 +8,7 @@ from ...cache.cache import CacheStatistics
 from ...cache.store import Store
 from ...protocols.transcript import Failure
 from ..display.progress import Snapshot
-from ..display.quantity import short
+from ..display.quantity import dollars, short
 from ..errors import Halt, RunFolderError, StoreFailed, UsageError
 from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
@@ -165,12 +165,9 @@ class Run:
         if (most := self.settings.max_tokens) is not None:
             used = paid.usage.input_tokens + paid.usage.output_tokens
             return f"{short(used)} of {short(most)} tokens"
-        cap = self.settings.max_cost
-        if cap is None and not paid.dollars:
-            return ""
-        from ..models.accounting.budget import dollars
-
-        return dollars(paid.dollars) + (f" of {dollars(cap)}" if cap is not None else "")
+        if (cap := self.settings.max_cost) is not None:
+            return f"{dollars(paid.dollars)} of {dollars(cap)}"
+        return dollars(paid.dollars) if paid.dollars else ""
 
 
 def _take_over(

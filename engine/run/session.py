@@ -10,7 +10,7 @@ from .canaries import CANARIES, FREE_PATIENCE, Canaries, Pauses
 from .dry_run import chains
 from .executor import LocalExecutor
 from .lanes import REPLAY_LANES, run_lanes
-from .order import Order, order_of
+from .order import Order, Plain
 from .record.capture import Capture
 from .run import Run
 from .scheduler import NotedOutcome, attempt_noted
@@ -88,8 +88,12 @@ class RunSession(LocalExecutor):
     async def cells(self) -> Order[Cell, NotedOutcome]:
         """The order of the cells, whatever rows are paused."""
         run = self._run
-        order: Order[Cell, NotedOutcome] = order_of(self.missing, self.deferred)
-        if self.deferred is not None or run.later is not None or run.settings.cache == "replay":
+        if self.deferred is not None:
+            from .batching import Waves
+
+            return Waves(self.missing, self.deferred)
+        order: Order[Cell, NotedOutcome] = Plain(self.missing())
+        if run.later is not None or run.settings.cache == "replay":
             return order
         sweep, most = run.loaded.sweep, run.loaded.file.top.max_cells or CANARIES
         left = len(run.folder) - run.folder.finished

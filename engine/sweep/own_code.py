@@ -11,6 +11,9 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import NamedTuple, TypeVar
 
+from ..errors import UsageError
+from ..system.entry_points import load_registered
+from .document import is_elsewhere
 from .node import Node
 
 Base = TypeVar("Base")
@@ -19,8 +22,10 @@ BY_FILE = "file "
 """Prefix of the names of modules that were imported from a file."""
 
 
-def checked(node: Node, name: str, found: object, base: type[Base]) -> type[Base]:
-    role = base.__name__
+def own_class(node: Node, base: type[Base], group: str) -> type[Base]:
+    """The class that a node is named after, by module, file or entry point. UsageError."""
+    name, role = node.name, base.__name__
+    found = _imported(node, name) if is_elsewhere(name) else _registered(node, group)
     if not (isinstance(found, type) and issubclass(found, base)):
         raise node.fault(
             f"{name} is {found!r}, not a class of {role}",
@@ -38,11 +43,17 @@ def checked(node: Node, name: str, found: object, base: type[Base]) -> type[Base
     return found
 
 
-def imported(node: Node, name: str) -> object:
-    place, _, attribute = name.rpartition(":")
-    by_file = place.endswith(".py")
+def _registered(node: Node, group: str) -> object:
     try:
-        if by_file:
+        return load_registered(group, node.name)
+    except UsageError as exc:
+        raise node.fault(str(exc)) from exc
+
+
+def _imported(node: Node, name: str) -> object:
+    place, _, attribute = name.rpartition(":")
+    try:
+        if place.endswith(".py"):
             module = module_from_file((node.document.folder / place).resolve())
         else:
             module = importlib.import_module(place)
@@ -84,13 +95,10 @@ class CodeFile(NamedTuple):
 
 def code_files() -> tuple[CodeFile, ...]:
     """The files that classes were loaded from so far, with their content at that time."""
-    loaders = [
-        module.__loader__ for name, module in sys.modules.items() if name.startswith(BY_FILE)
-    ]
     return tuple(
         CodeFile(Path(loader.path), loader.source)
-        for loader in loaders
-        if isinstance(loader, CodeFileLoader)
+        for name, module in sys.modules.items()
+        if name.startswith(BY_FILE) and isinstance(loader := module.__loader__, CodeFileLoader)
     )
 
 

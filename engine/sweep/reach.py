@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...cache.call import Call, Request
-from ...protocols.parameters import PARAMETERS
+from ...protocols.settings import PARAMETERS
 from ..errors import UsageError
 from ..providers.capabilities import Endpoint, missing_abilities, takes_temperature
 from ..providers.catalogue import entry, provider_of
@@ -35,9 +35,8 @@ def check_parameters(node: Node, point: Mapping[str, Any]) -> None:
 
 
 def reach_of(model: str, own: Mapping[str, Any], providers: Mapping[str, Any]) -> Endpoint:
-    """How a model is asked, as far as its supported parameters depend on it.
-
-    own, providers: the settings of the model and of its provider."""
+    """How a model is asked, as far as its supported parameters depend on it. own, providers: the
+    settings of the model and of its provider."""
     settings = {**own, **providers}
     dated = entry(provider_of(model)).dated
     return Endpoint(

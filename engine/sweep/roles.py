@@ -16,16 +16,15 @@ from ...protocols.catalogue import JUDGES, PROTOCOLS
 from ...protocols.datasets.catalogue import LOADERS
 from ...protocols.judges.judge import Judge
 from ...protocols.judges.shots import Shot
-from ...protocols.parameters import PARAMETERS
 from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prompts
 from ...protocols.protocol import Protocol
+from ...protocols.settings import PARAMETERS, check_numbers, ranged
 from ..errors import UsageError
 from ..providers.simulated import PREFIX, presets
 from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from .document import Document
-from .loading import shots
+from .loading import class_named, shots
 from .node import Faults, Node, checked_value, fields_of, made_of, required_of
-from .plugins import class_named
 from .prompts import used
 
 RoleSettings: TypeAlias = dict[str, Any]
@@ -44,26 +43,22 @@ MakeSpeaker: TypeAlias = Callable[[Judge], Speaker]
 class AgentSettings:
     """Settings of an agent: those of `Agent`, and of the speakers that wrap it."""
 
-    best_of: int = 1
+    best_of: int = ranged(1)
     """Number of drafts of every speech, of which the judge picks one."""
     best_of_temperature: float | None = 0.8
     selection: Judge | None = None
     """Picks among drafts, and between a draft and its rewrite; None: the judge of the row."""
-    refine: int = 0
+    refine: int = ranged(0, least=0)
     """Number of critiques that each speech gets before it is rewritten; 0: no rewrite."""
     side_check: Agent | None = None
     """Agent that reads whether each speech argues for its side; None: no check."""
-    side_check_retries: int = 1
+    side_check_retries: int = ranged(1, least=0)
     """Maximum number of drafts that a side check sends back."""
     side_check_candor: bool = False
     """Whether a side check also reads if a speech says itself that its answer is wrong."""
 
     def __post_init__(self) -> None:
-        if self.best_of < 1:
-            raise ValueError(f"best_of: {self.best_of} is not 1 or more drafts")
-        for name in ("refine", "side_check_retries"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is less than none")
+        check_numbers(self)
         if self.best_of_temperature is not None and not 0 <= self.best_of_temperature <= 2:
             raise ValueError(
                 f"best_of_temperature: {self.best_of_temperature} is not between 0 and 2"
@@ -192,7 +187,10 @@ def _rows_of(
     types_ = {name: kind for name, kind in types_.items() if name not in SWEEP_AXES}
     asked = benches
     if "judge" in cls.ignores and len(benches) > 1:
-        _skip(one, f"{kind} asks no judge, so its rows would be equal", skipped)
+        why = f"{kind} asks no judge, so its rows would be equal"
+        if skipped is None:
+            raise one.fault(why, "leave it to a sweep of its own, or write `grid: skip`")
+        skipped.append(f"{one.document.place(one.key)}: {why}; one of them is run")
         asked = benches[:1]
     for point in _points(one, settings, types_, needs=()):
         for make, judge, prompts in product(seats if takes_agent else [None], asked, words):
@@ -214,13 +212,6 @@ def _rows_of(
 
 SWEEP_AXES = ("agent", "judge", "prompts")
 """Fields of protocols that are axes of the whole sweep."""
-
-
-def _skip(node: Node, why: str, skipped: list[str] | None) -> None:
-    """Note a row that is left out; UsageError if none may be."""
-    if skipped is None:
-        raise node.fault(why, "leave it to a sweep of its own, or write `grid: skip`")
-    skipped.append(f"{node.document.place(node.key)}: {why}; one of them is run")
 
 
 def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:

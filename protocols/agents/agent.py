@@ -12,7 +12,6 @@ from msgspec.structs import force_setattr
 from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
-from ..parameters import Parameters
 from ..prompts.escape import escape_and_count, escape_tags
 from ..prompts.prompt_set import PromptSet, default_prompts, for_side
 from ..prompts.render import Instructions, messages
@@ -20,6 +19,7 @@ from ..prompts.words import Words, as_words, lines
 from ..question import Answer
 from ..settings import (
     REASONING_ROOM,
+    Parameters,
     Reason,
     check_reason,
     require_known,

@@ -157,8 +157,11 @@ def tool_of_text(
         "required": [argument],
         "additionalProperties": False,
     }
-    spec = ToolSpec(name, what, orjson.dumps(schema).decode())
-    return Tool(spec, lambda arguments, scene: use(arguments[argument], scene), cost)
+
+    async def run(arguments: Mapping[str, Any], scene: Scene) -> Found:
+        return await use(arguments[argument], scene)
+
+    return Tool(ToolSpec(name, what, orjson.dumps(schema).decode()), run, cost)
 
 
 def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:

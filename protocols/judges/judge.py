@@ -15,12 +15,11 @@ from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
 from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, mean_spans, readings
 from ..errors import Unreadable, unreadable
-from ..parameters import Parameters
 from ..prompts.prompt_set import default_prompts
 from ..prompts.render import Examples, Instructions, messages
 from ..prompts.words import NOTHING, Words, lines
 from ..question import Answer, Question
-from ..settings import REASONING_ROOM, Reason, check_reason, unusual
+from ..settings import REASONING_ROOM, Parameters, Reason, check_reason, unusual
 from ..transcript import Judgement, Transcript, Verdict
 from .case import AFFIRM, DENY, Belief, Case
 from .shots import Shot, as_examples

@@ -22,10 +22,10 @@ from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.counts import Counts
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.catalogue import loader
-from oversight.protocols.datasets.generation import Generator
 from oversight.protocols.datasets.leak import FEATURES, leakage_check
 from oversight.protocols.datasets.proposals import proposals
 from oversight.protocols.datasets.solution import closing, number, steps
+from oversight.protocols.datasets.writing import Generator
 from oversight.protocols.doubts import around, choices, hull, mean_spans, shifted
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.mechanisms.cross_examination import statements

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 from ..findings.finding import (
@@ -17,7 +18,6 @@ from ..findings.finding import (
 )
 from ..scoring.trend import Configuration, Slope, split_half_trend, trend
 from ..scoring.worlds import BETAS, beta_name
-from .report import by_beta
 from .results import Mean, Results, RowResult
 
 
@@ -40,8 +40,18 @@ def _chosen(results: Results, names: Sequence[Column]) -> Iterable[Part]:
         "its log score, of temperature β."
     )
     if rows:
-        columns = [*names, *by_beta(betas, shown=True)]
+        columns = [
+            *names,
+            *(
+                people(f"{name.upper()} β={beta_name(beta)}", partial(_of_beta, name, beta))
+                for name, beta in product(("jse", "eas"), betas)
+            ),
+        ]
         yield Part("", "the agent picks its own side", columns, rows, (note,))
+
+
+def _of_beta(name: str, beta: float, row: RowResult) -> str:
+    return estimated(row.at(name, beta), 2)
 
 
 def _choices(results: Results, names: Sequence[Column]) -> Iterable[Part]:

@@ -16,7 +16,6 @@ from .results import Results, RowResult
 UNREAD_KINDS = ("unreadable", "declined")
 """Failures of worlds that count, with the verdict that is worst for the agent."""
 
-
 MOST_LINES, NARROW = 4, 80
 """Printed lines of small print under a report; columns of a terminal for which they are counted."""
 

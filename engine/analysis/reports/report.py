@@ -1,10 +1,10 @@
 """The report of a run: agent score differences by protocol, agent and judge, in five formats."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from itertools import chain, product
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from ..findings.finding import (
     span,
     word,
 )
-from ..scoring.estimate import PARTS, Estimate
+from ..scoring.estimate import PARTS
 from ..scoring.worlds import beta_name
 from .formats import ENDINGS
 from .notes import lead_of, notes_of, small_print
@@ -45,18 +45,10 @@ EVERY = "--all, some by --where"
 
 
 def report(
-    results: Results,
-    format: str,
-    width: int | None = None,
-    *,
-    measures: bool = False,
-    columns: Sequence[str] = (),
-    sort: str = "",
-    short: bool = False,
+    results: Results, format: str, width: int | None = None, *, measures: bool = False
 ) -> str:
     """`finding` in one of FORMATS; CSV is of rows alone. width: of a terminal, if for one."""
-    found = finding(results, measures=measures, columns=columns, sort=sort, short=short)
-    return found.text(format, width)
+    return finding(results, measures=measures).text(format, width)
 
 
 def arranged(part: Part, columns: Sequence[str], sort: str) -> Part:
@@ -79,11 +71,6 @@ def save_report(results: Results, folder: Path) -> None:
         # Nothing is lost with it: it can be written again from the outcomes.
         content = [report(results, format).encode(), b"\n"]
         replace_file(place / f"report.{ending}", content, durable=False)
-
-
-def is_saved(folder: Path) -> bool:
-    """Whether the report of a run folder is there in every format."""
-    return all((folder / REPORT / f"report.{ending}").exists() for ending in ENDINGS.values())
 
 
 def finding(
@@ -220,7 +207,10 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
         ),
         *_valid(rows),
         program("mde", "mde"),
-        *by_beta(results.betas),
+        *(
+            Column("", None, (name, beta_name(beta)), methodcaller("at", name, beta), PARTS)
+            for name, beta in product(("jse", "eas"), results.betas)
+        ),
         *_same("bounds", ("n", "doubtful")),
         *_same("bounds", ("drop", "keep"), PARTS),
         *_same("bounds", ("worst", "best")),
@@ -260,20 +250,6 @@ def _valid(rows: Sequence[RowResult]) -> list[Column]:
     ]
 
 
-def by_beta(betas: Sequence[float], shown: bool = False) -> list[Column]:
-    """JSE and EAS. shown: to people, too."""
-    return [
-        Column(
-            f"{measure.upper()} β={beta_name(beta)}",
-            partial(_mean_at, measure, beta) if shown else None,
-            (measure, beta_name(beta)),
-            partial(_at, measure, beta),
-            PARTS,
-        )
-        for measure, beta in product(("jse", "eas"), betas)
-    ]
-
-
 def _same(of: str, names: Sequence[str], parts: tuple[str, ...] = ()) -> Iterable[Column]:
     """Columns for programs alone, called as the attributes that they show."""
     return [program(f"{of}.{name}", f"{of}.{name}", parts) for name in names]
@@ -286,15 +262,6 @@ def _lift(row: RowResult) -> str:
 
 def _end(side: int, row: RowResult) -> float | None:
     return row.bounds.interval[side] if row.bounds and row.bounds.interval else None
-
-
-def _at(measure: str, beta: float, row: RowResult) -> Estimate | None:
-    by_beta: Mapping[float, Estimate] = getattr(row, measure)
-    return by_beta.get(beta)
-
-
-def _mean_at(measure: str, beta: float, row: RowResult) -> str:
-    return estimated(_at(measure, beta, row), 2)
 
 
 def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterable[Part]:

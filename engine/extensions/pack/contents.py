@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from ...errors import UsageError
-from ...run.recorded import REPLIES
+from ...run.reader import REPLIES
 from ...run.run_folder import OUTCOMES, SWEEP
 
 SUFFIX = ".oversight"

@@ -25,11 +25,10 @@ from ...analysis.reports.report import report
 from ...analysis.rows import read_rows
 from ...errors import EngineError
 from ...run.outcome import read_outcome
-from ...run.reader import RunReader
+from ...run.reader import REPLIES, RunReader
 from ...run.record.cells import replied
 from ...run.record.export import said, took
 from ...run.record.values import RecordedCell
-from ...run.recorded import REPLIES
 from ...run.run_folder import OUTCOMES
 from ...system.files import read_bounded, whole_lines
 from .contents import CONTENTS, FIGURES, MAX_BYTES, SAID, TOOK, Contents

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ....cache.reply import Usage
-from ...display.quantity import short
+from ...display.quantity import dollars, short
 from .prices import TOKEN, Price, PriceList, charged
 
 if TYPE_CHECKING:
@@ -81,11 +81,6 @@ class Budget:
             f"budget reached: {dollars(self.spent)} of {dollars(self.cap)} are spent and the next "
             f"call may cost ${worst:.4f}; to go on: --max-cost {needed:.2f}"
         )
-
-
-def dollars(amount: float) -> str:
-    """`$12.30`; four decimals below a dollar, so that the cost of a call is not rounded to 0."""
-    return f"${amount:.2f}" if amount == 0 or amount >= 1 else f"${amount:.4f}"
 
 
 class ModelBudget:

@@ -16,8 +16,8 @@ from ...system.flags import FLAG, Flag
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-RUNS_OFFERED = ("RUN", "RUN|PACK...", "[RUN2]", "[RUN|FOLDER]")
-COMPLETIONS = dict.fromkeys(RUNS_OFFERED, "run_names") | {"SWEEP": "sweep_files"}
+_RUNS = dict.fromkeys(("RUN", "RUN|PACK...", "[RUN2]", "[RUN|FOLDER]"), "run_names")
+COMPLETIONS = {**_RUNS, "SWEEP": "sweep_files"}
 """By metavar, the function of `completing`, which is imported when the shell asks."""
 
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from ....protocols.question import Problem
+from ...analysis.reports.formats import ENDINGS
 from ...display.progress import Snapshot
 from ...display.quantity import counted
 from ...errors import (
@@ -33,6 +33,7 @@ from ...run.execution import execute
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import Observer, ProgressDisplay
 from ...run.run import Run
+from ...run.run_folder import REPORT
 from ...run.settings import RunSettings
 from ...run.sources import origins
 from ...run.stores import shown_name, store_name
@@ -87,14 +88,14 @@ def _execute(
         verified = f", {counted(taken.verified, 'cell')} verified" if taken.verified else ""
         say(f"reused from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
     say(_headline(run))
-    models = run.loaded.models
     real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
     if real:
         from ...providers.trust import addresses
 
-        for line in addresses(map(models.settings_of, real)):
+        for line in addresses(map(run.loaded.models.settings_of, real)):
             say(line)
-    ran = not (run.folder.complete and _has_report(run.folder.path))
+    saved = (run.folder.path / REPORT / f"report.{ending}" for ending in ENDINGS.values())
+    ran = not (run.folder.complete and all(file.exists() for file in saved))
     if run.folder.complete:
         say(f"already complete: {counted(run.folder.finished, 'cell')}")
         if run.settings.cache == "refresh":
@@ -237,12 +238,6 @@ def _replies(run: Run) -> str:
             return f"{known}   (paid for: keep them; they are not in {given})"
         return f"{given}   (it lost those of this run)"
     return f"{given}   (paid for: keep them)"
-
-
-def _has_report(folder: Path) -> bool:
-    from ...analysis.reports.report import is_saved
-
-    return is_saved(folder)
 
 
 def _why_failed(run: Run) -> None:

@@ -4,10 +4,9 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from ....display.quantity import counted
+from ....display.quantity import counted, dollars
 from ....errors import UsageError
 from ....extensions.batches.journal import BatchJournal
-from ....models.accounting.budget import dollars
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.as_left import store_noted

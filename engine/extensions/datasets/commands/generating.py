@@ -19,12 +19,11 @@ from ....models.accounting.ledger import sum_usage
 from ....models.router import Models, RunPolicy
 from ....providers.environment import environment
 from ....providers.simulated import PREFIX
-from ....run.batching import BatchedWork, batching
-from ....run.lock import locked
+from ....run.batching import BatchedWork, Deferred, batching
+from ....run.folders import locked
 from ....run.observer import ProgressDisplay
 from ....run.run import batched_models
 from ....run.stores import open_store, store_name
-from ....run.waves import Deferred
 from ....stop import StopToken
 from ....sweep.document import Document
 from ....views.cli.exit_codes import ExitCode

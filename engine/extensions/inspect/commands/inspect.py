@@ -5,8 +5,7 @@ from pathlib import Path
 
 from ....display.quantity import counted
 from ....run.listing import Parts
-from ....run.reader import RunReader
-from ....run.recorded import recorded
+from ....run.reader import RunReader, recorded
 from ....system.flags import flag
 from ....views.cli.flags import as_command
 from ....views.cli.naming import RUN

@@ -13,8 +13,7 @@ from ....extensions.pack.opening import contents_of, open_pack
 from ....extensions.pack.verifying import verify
 from ....providers.environment import environment
 from ....run.folders import RUNS
-from ....run.reader import RunReader
-from ....run.recorded import REPLIES, recorded
+from ....run.reader import REPLIES, RunReader, recorded
 from ....system.flags import argument, flag
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.flags import as_command

@@ -13,14 +13,13 @@ import click
 from .....cache.call import Ask
 from ....display.quantity import counted
 from ....errors import UsageError
-from ....run.folders import is_run
+from ....run.batching import Deferred
+from ....run.folders import holder, is_run, locked, take_lock
 from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep, open_run
-from ....run.lock import holder, locked, take_lock
 from ....run.lookup import cells_with_verdict
 from ....run.replay import replay_cache
 from ....run.settings import FolderSettings, RunSettings
-from ....run.waves import Deferred
 from ....sweep.sweepfile import SweepFile, read_sweep_file
 from ....system.files import read_bounded, replace_file
 from ....system.flags import argument, flag

@@ -26,8 +26,7 @@ from .....cache.stats import store_statistics
 from .....cache.store import MemoryStore, Reader
 from .....protocols.prompts.parse import shared_beginning
 from ....display.quantity import counted
-from ....run.reader import RunReader
-from ....run.recorded import recorded
+from ....run.reader import RunReader, recorded
 from ....run.stores import open_for_reading, open_store, store_name
 from ....system.files import sync_folder
 from ....system.flags import argument, flag

@@ -8,8 +8,7 @@ import click
 from ....analysis.reports.frame_files import FrameFormat, write_frames
 from ....analysis.reports.frames import FrameSource
 from ....models.accounting.prices import listed, load_prices
-from ....run.reader import RunReader
-from ....run.recorded import recorded
+from ....run.reader import RunReader, recorded
 from ....system.flags import flag
 from ..group import NamedGroup
 from ..naming import RUN

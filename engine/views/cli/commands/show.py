@@ -6,10 +6,9 @@ from ....analysis.reports.side_by_side import as_plain, side_by_side
 from ....display.console import PrintableConsole
 from ....display.quantity import counted
 from ....run.listing import Parts
-from ....run.lookup import fullest, locate, worlds_of
+from ....run.lookup import FoundHit, found_in, fullest, locate, worlds_of
 from ....run.reader import RunReader
 from ....run.record.search import Query
-from ....run.searching import FoundHit, found_in
 from ....system.flags import argument, flag
 from ..completing import cells
 from ..flags import as_command

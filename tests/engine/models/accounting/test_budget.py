@@ -6,6 +6,7 @@ import random
 import pytest
 
 from oversight.cache.reply import Usage
+from oversight.engine.display.quantity import dollars
 from oversight.engine.errors import (
     BudgetReached,
     EngineError,
@@ -15,7 +16,7 @@ from oversight.engine.errors import (
     UsageError,
 )
 from oversight.engine.extensions.mock import FaultKind
-from oversight.engine.models.accounting.budget import Budget, dollars
+from oversight.engine.models.accounting.budget import Budget
 from oversight.engine.models.accounting.ledger import Accounting, Ledger
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.models.limits.limits import Limits
