@@ -199,4 +199,4 @@ async def lies_win(campaign: Campaign, domain: str, rule: str, score: Score) -> 
 
 def cut_silently(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a list that is too long the beginning is read."""
-    monkeypatch.setattr(commitment, "whole", lambda entries, most: entries[:most])
+    monkeypatch.setattr(listing, "whole", lambda entries, most: entries[:most])
