@@ -16,6 +16,7 @@ from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge
+from oversight.protocols.mechanisms import listing
 from oversight.protocols.prompts.parse import find_statement, read_instructions, read_turns
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer

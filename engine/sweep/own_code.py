@@ -16,13 +16,13 @@ from ..system.entry_points import load_registered
 from .document import is_elsewhere
 from .node import Node
 
-Base = TypeVar("Base")
+_Base = TypeVar("_Base")
 
 BY_FILE = "file "
 """Prefix of the names of modules that were imported from a file."""
 
 
-def own_class(node: Node, base: type[Base], group: str) -> type[Base]:
+def own_class(node: Node, base: type[_Base], group: str) -> type[_Base]:
     """The class that a node is named after, by module, file or entry point. UsageError."""
     name, role = node.name, base.__name__
     found = _imported(node, name) if is_elsewhere(name) else _registered(node, group)
