@@ -117,7 +117,5 @@ def _words(of: "Field[Any]", value: Any) -> Iterator[str]:
         yield f"{len(value)} {name}"
     elif isinstance(value, str) and len(value) > MAX_SETTING_TEXT:
         yield f"{name} {value[:MAX_SETTING_TEXT].rstrip()}…"
-    elif value is None:
-        yield f"{name} of the provider"
-    else:
+    elif value is not None:
         yield f"{name} {value}"

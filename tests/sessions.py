@@ -121,10 +121,13 @@ def _sections(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def sessions(*files: Path) -> pytest.MarkDecorator:
-    """A test for each heading of the files; it takes `session`. What starts a server is `wire`."""
+    """A test for each heading of the files; it takes `session`. What starts a server is `wire`, and
+    what draws all pictures of a site."""
     found = [
         pytest.param(
-            Session(file, heading), id=heading, marks=[pytest.mark.wire] * ("= serve(" in text)
+            Session(file, heading),
+            id=heading,
+            marks=[pytest.mark.wire] * ("= serve(" in text or " --write site" in text),
         )
         for file in files
         for heading, text in _sections(file)

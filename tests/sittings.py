@@ -171,10 +171,7 @@ class Bench:
         self.sweep = self.folder / "sweep.yaml"
         self.sweep.write_text(
             SWEEP.format(
-                url=self.url,
-                lanes=self.lanes,
-                deadline=self.deadline,
-                concurrency=self.concurrency,
+                url=self.url, lanes=self.lanes, deadline=self.deadline, concurrency=self.concurrency
             )
         )
         rows = (

@@ -4,8 +4,9 @@ import subprocess
 import time
 from collections.abc import Callable
 
-PATIENCE = 600.0
-"""Seconds after which a wait counts as a hang: a loaded machine is slow, and no failure."""
+PATIENCE = 300.0
+"""Seconds after which a wait for a process counts as a hang: a hundred times what any takes on a
+machine that rests. A loaded machine is slow, and no failure."""
 
 
 def until(

@@ -115,7 +115,8 @@ class Comparison:
             "holm": "family-wise error, Holm's step-down",
             "bh": "q, the false discovery rate (Benjamini and Hochberg)",
         }[self.family]
-        return f"p_family: corrected for {len(self.contrasts):,} comparisons ({how})."
+        corrected = CORRECTED[self.family]
+        return f"{corrected}: corrected for {len(self.contrasts):,} comparisons: {how}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +290,11 @@ def _compared(
     )
 
 
-def contrast_columns(several: bool, beside: Sequence[Column] = ()) -> list[Column]:
+CORRECTED: Mapping[Family, str] = {"holm": "p (Holm)", "bh": "q (BH)"}
+"""Heads of the corrected p."""
+
+
+def contrast_columns(family: Family, several: bool, beside: Sequence[Column] = ()) -> list[Column]:
     """Columns of lines with a `contrast`, behind its names. several: whether it is one of a family.
     beside: behind n."""
     return [
@@ -298,7 +303,7 @@ def contrast_columns(several: bool, beside: Sequence[Column] = ()) -> list[Colum
         program("means", "contrast.means"),
         figure("difference", "contrast.estimate", key="difference"),
         column("p", "contrast.p", _p, key="p"),
-        column("p_family", "contrast.p_family", _p if several else None, key="p_family"),
+        column(CORRECTED[family], "contrast.p_family", _p if several else None, key="p_family"),
         people("verdict", _verdict),
         program("verdict", "contrast.verdict"),
         program("undone", "contrast.undone"),
@@ -320,7 +325,7 @@ def comparison_finding(comparison: Comparison, *, short: bool = False) -> Findin
     names = _names(lines)
     columns = [
         *names,
-        *contrast_columns(several, [people("clusters", _clusters)] * clustered),
+        *contrast_columns(comparison.family, several, [people("clusters", _clusters)] * clustered),
         program("effective_clusters", "contrast.estimate.effective"),
         *(program(name, f"contrast.{name}") for name in ("equivalent", "correlation")),
         *[people("bounds", lambda line: span((line.bounds.low, line.bounds.high), 2))] * doubtful,
@@ -499,14 +504,13 @@ def _table_finding(
 ) -> Finding:
     columns = [
         *(word(role, f"contrast.{role}", key=role) for role in ("first", "second")),
-        *contrast_columns(True, [number("shared", "shared", ".0%")]),
+        *contrast_columns(family, True, [number("shared", "shared", ".0%")]),
         program("errors", "contrast.estimate.errors"),
     ]
     first = lines[0].contrast.estimate
-    how = "Holm" if family == "holm" else "Benjamini and Hochberg"
     notes = [
         f"[ ] 95%, {first.how or first.reason} ({' × '.join(first.ways)}); p inverts the same "
-        f"interval, p_family by {how}.",
+        f"interval; {CORRECTED[family]}: corrected for {len(lines):,} comparisons.",
         *footnotes(line.contrast.estimate for line in lines),
         "shared: of the problems or texts of both, those that both judged; what is shared pairs "
         "the difference, the rest counts as two samples.",

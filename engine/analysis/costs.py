@@ -74,7 +74,7 @@ def calls_of_run(run: RunReader, problems: frozenset[str] | None = None) -> RunC
                     rows[call] = rows.get(call, 0) | 1 << row
                 judging.update([each.call for each in body.judgements])
         for call, address, endpoint, *tokens in tables.asked(rows):
-            model, identity, *_ = tables.endpoint(endpoint)
+            model, identity, *_ = tables.about("endpoints", endpoint)
             # The reply of a call may have been recorded twice, in two forms.
             paid = found.calls.setdefault((address, identity), PaidCall(model, Usage(*tokens[:4])))
             paid.rows |= rows[call]

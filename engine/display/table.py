@@ -29,6 +29,7 @@ LATEX = str.maketrans(
         "‡": r"\textdaggerdbl{}",
         "β": r"$\beta$",
         "∞": r"$\infty$",
+        "→": r"$\to$",
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
@@ -58,7 +59,7 @@ class Table:
             ("head", tuple(map(one_line, self.head))),
             ("body", tuple(tuple(map(one_line, cells)) for cells in self.body)),
             ("notes", tuple(one_line(note, MOST_NOTE) for note in self.notes)),
-            ("alike", tuple(map(one_line, self.alike))),
+            ("alike", tuple(one_line(each, MOST_NOTE) for each in self.alike)),
         ):
             object.__setattr__(self, name, inert)
 
@@ -112,7 +113,7 @@ def _aligned(table: Table, gap: int) -> list[str]:
     lines, last = [row(table.head)], ""
     for cells, head in zip_longest(table.body, table.heads, fillvalue=""):
         if head != last:
-            lines.append(f"  {head}:")
+            lines.append(f"  {head}")
         lines.append(row(tuple(cells)))
         last = head
     return lines
@@ -130,10 +131,12 @@ def _fitted(table: Table, width: int, gap: int) -> Table:
     """The table in a narrow terminal."""
     if len(table.body) > 1:
         table = _without_what_is_alike(table)
+    named, table = table, _without_what_names_share(table)
     if _taken(table, gap) > width:
-        table = _with(table, range(table.left, len(table.head)), lambda cells: map(bare, cells))
-    if _taken(table, gap) > width:
-        table = _under_heads(table)
+        table = _bare(table)
+    if _taken(table, gap) > width and (headed := _under_heads(named)):
+        # What stands in a head takes no room of a line: it is whole there.
+        table = _bare(_without_what_names_share(headed))
     left_out = 0
     for least, numbers in ((READABLE, MAIN_NUMBERS), (NAME_WIDTH, 1)):
         while len(table.head) > table.left + numbers:
@@ -163,26 +166,56 @@ def bare(cell: str) -> str:
     return re.sub(r"(?<![\d.])0\.(?=\d)", ".", cell)
 
 
+def _bare(table: Table) -> Table:
+    return _with(table, range(table.left, len(table.head)), lambda cells: map(bare, cells))
+
+
 def _without_what_is_alike(table: Table) -> Table:
-    """Without columns of one value, and words that begin every name of a column."""
+    """Without columns of one value."""
     alike, kept = [], []
     for n, (head, *cells) in enumerate(zip(table.head, *table.body, strict=True)):
         if n and len(set(cells)) == 1:
             alike += [f"{head} {cells[0]}"] * bool(cells[0])
-            continue
-        kept.append(n)
-        named = [cell.split() for cell in cells if cell != NONE] if n < table.left else []
+        else:
+            kept.append(n)
+    left = sum(n < table.left for n in kept)
+    return replace(_columns(table, kept), left=left, alike=(*table.alike, *alike))
+
+
+def _without_what_names_share(table: Table) -> Table:
+    """Without words that begin every name of a column, or that all have behind a first part."""
+    if len(table.body) < 2:
+        return table
+    alike, columns = [], list(zip(*table.body, strict=True))
+    for n, head in enumerate(table.head[: table.left]):
+        named = [cell.split() for cell in columns[n] if cell != NONE]
         # Of each name one word is left.
         most = min(map(len, named), default=1) - 1
         same = next((k for k in range(most) if len({name[k] for name in named}) > 1), most)
         if same > 0:
             alike.append(" ".join([head, *named[0][:same], "…"]))
-            table = _with(table, [n], partial(_without_first, count=same))
-        if shared := _shared_words(cells if n < table.left else ()):
+            columns[n] = _without_first(columns[n], same)
+        if shared := _shared_words(columns[n]):
             alike.append(f"{head} … {' '.join(shared)} …")
-            table = _with(table, [n], partial(_without_words, words=shared))
-    left = sum(n < table.left for n in kept)
-    return replace(_columns(table, kept), left=left, alike=(*table.alike, *alike))
+            columns[n] = _without_words(columns[n], shared)
+        if lengths := _shared_lengths(columns[n]):
+            alike.append(f"{head} … {', '.join(lengths)}")
+            columns[n] = tuple(re.sub(LENGTH, "", cell, count=1) for cell in columns[n])
+    body = tuple(zip(*columns, strict=True))
+    return replace(table, body=body, alike=(*table.alike, *alike))
+
+
+LENGTH = r"(?<=\w) \d+ [a-z]+(?= · |$)"
+"""The end of the first part of a name: `debate sequential 2 rounds`."""
+
+
+def _shared_lengths(names: Sequence[str]) -> list[str]:
+    """The ends of names, if they tell none apart from its namesake: one of each unit."""
+    ends = {name: found[0].strip() for name in names if (found := re.search(LENGTH, name))}
+    units = {end.split()[1] for end in ends.values()}
+    without = {re.sub(LENGTH, "", name, count=1) for name in names}
+    alone = len(units) == len(set(ends.values())) and len(without) == len(set(names))
+    return sorted(set(ends.values())) if alone else []
 
 
 def _shared_words(names: Sequence[str]) -> list[str]:
@@ -194,19 +227,19 @@ def _shared_words(names: Sequence[str]) -> list[str]:
     return shared if any(set(each) - {*shared, "·"} for each in behind) else []
 
 
-def _without_words(cells: Sequence[str], words: Sequence[str]) -> list[str]:
+def _without_words(cells: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
     """The names without some words behind their first parts."""
     found = []
     for cell in cells:
         first, *parts = cell.split(" · ")
         kept = (" ".join(w for w in part.split() if w not in words) for part in parts)
         found.append(" · ".join(filter(None, (first, *kept))))
-    return found
+    return tuple(found)
 
 
-def _without_first(cells: Sequence[str], count: int) -> list[str]:
+def _without_first(cells: Sequence[str], count: int) -> tuple[str, ...]:
     """The names without their first words."""
-    return [cell if cell == NONE else " ".join(cell.split()[count:]) for cell in cells]
+    return tuple(cell if cell == NONE else " ".join(cell.split()[count:]) for cell in cells)
 
 
 NONE = "–"
@@ -223,16 +256,16 @@ def _with(
     return replace(table, body=tuple(zip(*columns, strict=True)))
 
 
-def _under_heads(table: Table) -> Table:
-    """The table with what its first column does not name in heads, if lines share them."""
+def _under_heads(table: Table) -> Table | None:
+    """The table with what its first column does not name in heads; None unless lines share them."""
     names = range(max(table.whole, 1), table.left)
     heads = [
-        ", ".join(f"{table.head[n]} {cells[n]}" for n in names if cells[n] != NONE)
+        ", ".join(f"{table.head[n]}: {cells[n]}" for n in names if cells[n] != NONE)
         for cells in table.body
     ]
     order = {head: n for n, head in enumerate(dict.fromkeys(heads))}
     if not names or not 1 < len(order) <= len(heads) // 3:
-        return table
+        return None
     lines = sorted(zip(heads, table.body, strict=True), key=lambda line: order[line[0]])
     table = replace(
         table, body=tuple(cells for _, cells in lines), heads=tuple(h for h, _ in lines)
@@ -290,21 +323,29 @@ def _markdown_cell(cell: str) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """A booktabs table."""
+    """A table of an article; it needs booktabs."""
     columns = "l" * table.left + "r" * (len(table.head) - table.left)
+    said = (table.title, *table.alike, *table.notes)
+    return latex_table(said, columns, table.head, map(latex_row, table.body))
 
+
+def latex_table(said: Iterable[str], columns: str, head: Iterable[str], body: Iterable[str]) -> str:
+    """said: sentences of the caption, so that they are printed wherever the table is. body: lines,
+    as `latex_row` makes them."""
+    caption = " ".join(each if each.endswith(".") else f"{each}." for each in said)
     return "\n".join(
         [
-            rf"% {table.title}",
-            *(f"% {each}" for each in table.alike),
+            r"\begin{table}",
+            r"\centering\small\setlength{\tabcolsep}{4pt}",
+            rf"\caption{{{latex_cell(caption)}}}",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
-            latex_row(table.head),
+            latex_row(head),
             r"\midrule",
-            *map(latex_row, table.body),
+            *body,
             r"\bottomrule",
             r"\end{tabular}",
-            *(f"% {note}" for note in table.notes),
+            r"\end{table}",
         ]
     )
 

@@ -108,7 +108,8 @@ class Sender:
                 held = await limiter.line_up(call)
             worst = 0.0
             if price is not None:
-                worst = price.worst(CAUTION * prompt_tokens(call), call.request.max_tokens)
+                tokens = held.estimate.raw if held.estimate else prompt_tokens(call)
+                worst = price.worst(CAUTION * tokens, call.request.max_tokens)
             page.begun(worst)
             try:
                 if http is None:

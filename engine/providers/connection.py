@@ -38,7 +38,7 @@ class Answer(asyncio.Future[Came]):
     connection: "Connection"
 
     def cancel(self, msg: object = None) -> bool:
-        self.connection.abort()
+        self.connection.transport.abort()
         return super().cancel(msg)
 
 
@@ -104,19 +104,6 @@ class Connection(asyncio.Protocol):
         self._timer = self._loop.call_at(until, self._overdue, until)
         self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (target.head, len(body), body))
         return answer
-
-    def close(self) -> None:
-        self.transport.close()
-
-    def abort(self) -> None:
-        self.transport.abort()
-
-    def pause(self) -> None:
-        self.transport.pause_reading()
-
-    def resume(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.resume_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)

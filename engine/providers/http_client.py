@@ -98,14 +98,14 @@ class HttpClient(Owner):
             fresh = now - connection.idle_since <= self._keep_alive
             if fresh and not connection.transport.is_closing():
                 return connection.ask(target, body, now + self._deadline, about)
-            connection.close()
+            connection.transport.close()
         return self._anew(target, body, about)
 
     async def close(self) -> None:
         """Close all connections; exchanges under way fail with OutcomeUnknown."""
         self._all_lost.clear()
         for connection in [*self._open]:
-            connection.abort()
+            connection.transport.abort()
         if self._open:
             await self._all_lost.wait()
         if self._proxied is not None:
@@ -219,12 +219,12 @@ class HttpClient(Owner):
         if data[:12] not in (b"HTTP/1.1 408", b"HTTP/1.0 408"):
             self._distrust("sent an answer that nobody had asked for", connection.calls)
         connection.spent = True
-        connection.close()
+        connection.transport.close()
 
     def read_large(self, connection: Connection) -> None:
         self._large.append(connection)
         if len(self._large) > _LARGE_AT_ONCE:
-            connection.pause()
+            connection.transport.pause_reading()
 
     def lost(self, connection: Connection) -> None:
         self._open.discard(connection)
@@ -238,7 +238,8 @@ class HttpClient(Owner):
         if connection in self._large:
             self._large.remove(connection)
             for each in self._large[:_LARGE_AT_ONCE]:
-                each.resume()
+                if not each.transport.is_closing():
+                    each.transport.resume_reading()
 
     def _wake(self) -> None:
         """Let as many requests go on that wait as there is room for."""
@@ -267,20 +268,41 @@ class HttpClient(Owner):
         Raises Malformed for one that is too large, broken, or was given before, as the answer to
         another request.
         """
-        if not isinstance(came, Came):
-            return self._decoded(came, fresh=True)
-        connection = came.connection
-        self._heard = True
-        if self._large:
-            self._make_room(connection)
+        status, headers, body = came.status, came.headers, came.body
+        connection = came.connection if isinstance(came, Came) else None
+        if connection is not None:
+            self._heard = True
+            if self._large:
+                self._make_room(connection)
         try:
-            return self._decoded(came, fresh=connection.answers == 1)
+            encoding = headers.get("content-encoding", "identity")
+            if encoding != "identity":
+                body = self._inflate(body, encoding)
+            if len(body) > self.cap:
+                raise self._too_large(body)
+            fresh = connection is None or connection.answers == 1
+            if again := self._ids.repeated(headers, body, fresh):
+                if connection is not None:
+                    connection.spent = True
+                # A server that shows its callers' headers may make an id of the key.
+                again = self.secret.hidden_in(again)
+                self._distrust(f"repeated its answer {again}")
+                raise self._malformed(f"it repeated its answer {again}", body)
         finally:
             # It is used again if that is safe.
-            if connection.spent or self._alone or not self._ids.proven:
-                connection.close()
-            else:
-                self._rest(connection)
+            if connection is not None:
+                if connection.spent or self._alone or not self._ids.proven:
+                    connection.transport.close()
+                else:
+                    self._rest(connection)
+        if not self.secret.guarded:
+            return Response(status, headers, body)
+        headers = self._without_key(headers)
+        if not self.secret.repeated(body):
+            # An error may quote the start of a key that was cut off: hide that too.
+            body = body if 200 <= status < 300 else self.secret.hidden(body)
+            return Response(status, headers, body)
+        return Response(status, headers, self.secret.hidden(body), repeats_key=True)
 
     def _rest(self, connection: Connection) -> None:
         while self._waiting:
@@ -289,7 +311,7 @@ class HttpClient(Owner):
                 self._waiting.popleft()
                 continue
             if origin != connection.origin:
-                connection.close()  # its place is needed
+                connection.transport.close()  # its place is needed
                 return
             self._waiting.popleft()
             turn.set_result(connection)
@@ -299,30 +321,7 @@ class HttpClient(Owner):
         idle[connection] = None
         oldest = next(iter(idle))
         if now - oldest.idle_since > self._keep_alive:
-            oldest.close()
-
-    def _decoded(self, came: Response, fresh: bool) -> Response:
-        status, headers, body = came.status, came.headers, came.body
-        encoding = headers.get("content-encoding", "identity")
-        if encoding != "identity":
-            body = self._inflate(body, encoding)
-        if len(body) > self.cap:
-            raise self._too_large(body)
-        if again := self._ids.repeated(headers, body, fresh):
-            if isinstance(came, Came):
-                came.connection.spent = True
-            # A server that shows its callers' headers may make an id of the key.
-            again = self.secret.hidden_in(again)
-            self._distrust(f"repeated its answer {again}")
-            raise self._malformed(f"it repeated its answer {again}", body)
-        if not self.secret.guarded:
-            return Response(status, headers, body)
-        headers = self._without_key(headers)
-        if not self.secret.repeated(body):
-            # An error may quote the start of a key that was cut off: hide that too.
-            body = body if 200 <= status < 300 else self.secret.hidden(body)
-            return Response(status, headers, body)
-        return Response(status, headers, self.secret.hidden(body), repeats_key=True)
+            oldest.transport.close()
 
     def _without_key(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         values = "\n".join(headers.values())

@@ -119,7 +119,7 @@ class OpenAIWire(Wire):
     def read(self, data: dict[str, Any]) -> Reply:
         choice = data["choices"][0]
         message = choice["message"]
-        stop_reason = choice["finish_reason"]
+        stop_reason = choice.get("finish_reason")
         if stop_reason == "insufficient_system_resource":
             raise OutcomeUnknown(f"{self.provider} stopped for want of resources ({stop_reason})")
         content = message.get("content")
@@ -257,10 +257,13 @@ def _logprob(value: Any) -> float:
 
 
 def _usage(usage: dict[str, Any]) -> Usage:
-    details, read, written = usage.get("prompt_tokens_details"), 0, 0
-    if details and isinstance(details, dict):
-        read, written = counts(details.get("cached_tokens"), details.get("cache_write_tokens"))
-    if not read and "prompt_cache_hit_tokens" in usage:
-        (read,) = counts(usage["prompt_cache_hit_tokens"])
-    given, said = counts(usage.get("prompt_tokens"), usage.get("completion_tokens"))
+    details = usage.get("prompt_tokens_details")
+    if not isinstance(details, dict):
+        details = {}
+    given, said, read, written = counts(
+        usage.get("prompt_tokens"),
+        usage.get("completion_tokens"),
+        details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"),
+        details.get("cache_write_tokens"),
+    )
     return Usage(given, said, read, written, raw=orjson.dumps(usage).decode())

@@ -45,12 +45,24 @@ class _Begun:
 
     steps: int
     open: bool = False
-    failed: bool = False
+    """Whether as many may be under way as there are lanes."""
     under_way: int = 0
     ended: int = 0
     seconds: float = 0.0
     """Total time of the cells that have ended."""
     held: deque[Cell] = field(default_factory=deque)
+    proven: bool = False
+    """Whether a cell has succeeded, now or in an earlier session."""
+    failed: bool = False
+    """Whether one has failed in this session."""
+    alike: int = 0
+    """Failures, as long as none has succeeded."""
+    causes: set[str] = field(default_factory=set)
+    example: str = ""
+    """The last failure in words, numbers and all."""
+    before: set[str] = field(default_factory=set)
+    """The cause for which an earlier session has paused the row."""
+    paused: bool = False
 
     def took(self) -> tuple[float, int]:
         """Seconds that a cell takes: longer than those of all other rows before the first ends, and
@@ -59,7 +71,8 @@ class _Begun:
 
 
 class Canaries(Order[Cell, NotedOutcome]):
-    """The cells of an order, those of a row that has not succeeded yet a few at a time.
+    """The cells of an order, those of a row that has not succeeded yet a few at a time, and none of
+    a row whose first cells all failed for one cause: it is paused.
 
     Held cells, and those of the last tenth, go by how long the cells of their row take, the longest
     first: one long chain that begins last would leave all slots but its own idle at the end.
@@ -69,170 +82,144 @@ class Canaries(Order[Cell, NotedOutcome]):
         self,
         order: Order[Cell, NotedOutcome],
         rows: Sequence[Row],
+        earlier: Iterable[tuple[Row, Failure | None]] | None = (),
         *,
-        total: int,
-        canaries: int = CANARIES,
+        total: float = math.inf,
+        canaries: float = CANARIES,
         patience: float = math.inf,
         steps: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """total: cells of the order. canaries: cells of an unproven row under way. patience:
-        seconds after which a row of which no cell has failed is open, though none has succeeded.
-        steps: calls of a cell one after another, by the address of its row, as far as known."""
+        """earlier: what earlier sessions have left: the row of each cell, and its failure, or None.
+        A row that they have paused is tried again, and paused at its first failure of the same
+        cause. None in place of all that: no row is paused.
+
+        total: cells of the order, where its last ones go by length. canaries: cells of an unproven
+        row under way. patience: seconds after which a row of which no cell has failed is open,
+        though none has succeeded. steps: calls of a cell one after another, by the address of its
+        row, as far as known."""
         self._order = order
+        self._pauses = earlier is not None
         self._canaries, self._patience = canaries, patience
         self._rows = {id(row): _Begun(steps.get(row.address, 0)) for row in rows}
         """By the identity of the row, which the sweep keeps."""
-        self._left = math.ceil(total * (1 - LAST_PART))
+        self._left = total * (1 - LAST_PART)
         """Cells until the last part."""
         self._began: dict[int, float] = {}
         """Loop time (s) at which a cell that is under way began, by its place."""
         self._holding, self._exhausted = 0, False
         self._landed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop that it belongs to, from its first cell on."""
+        for row, failure in earlier or ():
+            begun = self._rows[id(row)]
+            if failure is None:
+                begun.proven = True
+            else:
+                begun.alike += 1
+                begun.causes.add(_cause(failure))
+        for begun in self._rows.values():
+            if begun.alike >= FAILED_ALIKE and len(begun.causes) == 1:
+                begun.before, begun.causes, begun.alike = begun.causes, set(), 0
 
     async def __anext__(self) -> Cell:
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
         while True:
             if self._left <= 0 and not self._exhausted:
                 async for cell in self._order:
                     self._hold(cell)
                 self._exhausted = True
-            if self._holding and (row := self._longest()) is not None:
+            row = self._longest() if self._holding else None
+            if row is not None:
                 self._holding -= 1
-                return self._begin(row, row.held.popleft())
-            if self._exhausted or self._holding >= MAX_HELD:
+                cell = row.held.popleft()
+            elif self._exhausted or self._holding >= MAX_HELD:
                 if not self._holding:
                     raise StopAsyncIteration
                 self._landed.clear()
                 await self._landed.wait()
                 continue
-            try:
-                cell = await anext(self._order)
-            except StopAsyncIteration:
-                self._exhausted = True
+            else:
+                try:
+                    cell = await anext(self._order)
+                except StopAsyncIteration:
+                    self._exhausted = True
+                    continue
+                self._left -= 1
+                row = self._rows[id(cell.row)]
+                if not (row.open or row.under_way < self._canaries):
+                    self._hold(cell)
+                    continue
+            if row.paused:
+                self._order.ended(cell, PAUSED)
                 continue
-            self._left -= 1
-            if self._may_begin(row := self._rows[id(cell.row)]):
-                return self._begin(row, cell)
-            self._hold(cell)
+            if not (row.open or row.under_way or row.ended) and self._patience < math.inf:
+                loop.call_later(self._patience, self._patience_over, row)
+            row.under_way += 1
+            self._began[cell.place] = loop.time()
+            return cell
 
     def ended(self, cell: Cell, end: NotedOutcome | None) -> None:
         self._order.ended(cell, end)
-        row, outcome = self._rows[id(cell.row)], None if end is None else end.outcome
+        assert self._loop is not None, "it has handed out the cell"
+        row = self._rows[id(cell.row)]
         row.under_way -= 1
         row.ended += 1
-        row.seconds += asyncio.get_running_loop().time() - self._began.pop(cell.place)
-        if outcome is not None and not isinstance(outcome, Failure):
-            row.open = True
-        elif outcome is not None and outcome.kind != NOT_RUN:
-            row.failed = True
+        row.seconds += self._loop.time() - self._began.pop(cell.place)
+        if end is not None:
+            if not isinstance(end.outcome, Failure):
+                row.open = row.proven = True
+            elif end.outcome.kind != NOT_RUN:
+                row.failed = True
+                if self._pauses and not (row.proven or row.paused):
+                    self._failed(row, cell, end.outcome)
         if row.held:
             self._landed.set()
-
-    def _hold(self, cell: Cell) -> None:
-        self._rows[id(cell.row)].held.append(cell)
-        self._holding += 1
-
-    def _begin(self, row: _Begun, cell: Cell) -> Cell:
-        loop = asyncio.get_running_loop()
-        if not (row.open or row.under_way or row.ended) and self._patience < math.inf:
-            loop.call_later(self._patience, self._patience_over, row)
-        row.under_way += 1
-        self._began[cell.place] = loop.time()
-        return cell
-
-    def _longest(self) -> _Begun | None:
-        """The row whose cells take longest, of those with a held cell that may begin."""
-        ready = (row for row in self._rows.values() if row.held and self._may_begin(row))
-        return max(ready, key=_Begun.took, default=None)
-
-    def _may_begin(self, row: _Begun) -> bool:
-        return row.open or row.under_way < self._canaries
-
-    def _patience_over(self, row: _Begun) -> None:
-        row.open = row.open or not row.failed
-        self._landed.set()
-
-
-@dataclass(slots=True)
-class _Failing:
-    """A row of which no cell has succeeded yet."""
-
-    causes: set[str] = field(default_factory=set)
-    example: str = ""
-    """Its last failure in words, numbers and all."""
-    failed: int = 0
-    paused: bool = False
-    before: set[str] = field(default_factory=set)
-    """The cause for which an earlier session has paused it."""
-
-
-class Pauses(Order[Cell, NotedOutcome]):
-    """The cells of an order, without those of paused rows."""
-
-    def __init__(
-        self,
-        order: Order[Cell, NotedOutcome],
-        rows: Sequence[Row],
-        earlier: Iterable[tuple[Row, Failure | None]] = (),
-    ) -> None:
-        """earlier: what earlier sessions have left: the row of each cell, and its failure, or None.
-        A row that they have paused is tried again, and paused at its first failure of the same
-        cause."""
-        self._order = order
-        self._failing = {id(row): _Failing() for row in rows}
-        """By the identity of the row, which the sweep keeps; without those that have succeeded."""
-        self._any = False
-        for row, failure in earlier:
-            if failure is None:
-                self._failing.pop(id(row), None)
-            elif (failing := self._failing.get(id(row))) is not None:
-                failing.failed += 1
-                failing.causes.add(_cause(failure))
-        for failing in self._failing.values():
-            if failing.failed >= FAILED_ALIKE and len(failing.causes) == 1:
-                failing.before, failing.causes, failing.failed = failing.causes, set(), 0
-
-    async def __anext__(self) -> Cell:
-        while True:
-            cell = await anext(self._order)
-            if not self._any or not self._paused(cell):
-                return cell
-            self._order.ended(cell, PAUSED)
-
-    def ended(self, cell: Cell, end: NotedOutcome | None) -> None:
-        self._order.ended(cell, end)
-        failing = self._failing.get(id(cell.row))
-        if failing is None or failing.paused or end is None:
-            return
-        outcome = end.outcome
-        if not isinstance(outcome, Failure):
-            del self._failing[id(cell.row)]
-        elif outcome.kind != NOT_RUN:
-            failing.failed += 1
-            failing.causes.add(_cause(outcome))
-            failing.example = f"{outcome.kind}: {outcome.message}"
-            enough = 1 if failing.causes == failing.before else FAILED_ALIKE
-            if failing.failed >= enough and len(failing.causes) == 1:
-                failing.paused = self._any = True
-                told = cell.row.title, max(failing.failed, FAILED_ALIKE), failing.example
-                log.warning("%s: paused: its first %d cells all failed: %s", *told)
 
     def halt(self, left: Iterable[Cell]) -> RowsPaused | None:
         """What to stop with if cells were not begun since their rows are paused. left: cells
         without an outcome."""
-        cells = [cell for cell in left if self._paused(cell)] if self._any else ()
+        if not any(row.paused for row in self._rows.values()):
+            return None
+        cells = [cell for cell in left if self._rows[id(cell.row)].paused]
         if not cells:
             return None
         rows = {id(cell.row): cell.row for cell in cells}.values()
-        told = "; ".join(f"{row.title}: {self._failing[id(row)].example}" for row in rows)
+        told = "; ".join(f"{row.title}: {self._rows[id(row)].example}" for row in rows)
         return RowsPaused(
             f"{len(cells):,} cells were not begun, since the first {FAILED_ALIKE} of their row all "
             f"failed for one cause ({told}). Put that right and run it again, or go on "
             "regardless with --keep-going"
         )
 
-    def _paused(self, cell: Cell) -> bool:
-        row = self._failing.get(id(cell.row))
-        return row is not None and row.paused
+    def _failed(self, row: _Begun, cell: Cell, failure: Failure) -> None:
+        """A cell of a row has failed that was never successful: pause it, if it always fails so."""
+        row.alike += 1
+        row.causes.add(_cause(failure))
+        row.example = f"{failure.kind}: {failure.message}"
+        enough = 1 if row.causes == row.before else FAILED_ALIKE
+        if row.alike >= enough and len(row.causes) == 1:
+            row.paused = True
+            told = cell.row.title, max(row.alike, FAILED_ALIKE), row.example
+            log.warning("%s: paused: its first %d cells all failed: %s", *told)
+
+    def _hold(self, cell: Cell) -> None:
+        self._rows[id(cell.row)].held.append(cell)
+        self._holding += 1
+
+    def _longest(self) -> _Begun | None:
+        """The row whose cells take longest, of those with a held cell that may begin."""
+        ready = [
+            row
+            for row in self._rows.values()
+            if row.held and (row.open or row.under_way < self._canaries)
+        ]
+        return max(ready, key=_Begun.took, default=None)
+
+    def _patience_over(self, row: _Begun) -> None:
+        row.open = row.open or not row.failed
+        self._landed.set()
 
 
 def _cause(outcome: Failure) -> str:

@@ -1,24 +1,179 @@
-"""Executing a run: in this process, or on several, which an extension starts.
+"""Executing a run: its cells are attempted in their order, in this process or on several, which an
+extension starts.
 
 It registers a `MakeSession` under `oversight.workers`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from ..errors import Halt, StoreFailed, UsageError
 from ..models.accounting.ledger import UsageTotals
 from ..models.accounting.ledger_file import LedgerFile
 from ..providers.simulated import PREFIX
+from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
-from .dry_run import require_abilities, require_service
+from ..system.garbage import YOUNG, gc_relaxed
+from .canaries import CANARIES, FREE_PATIENCE, Canaries
+from .dry_run import chains, require_abilities, require_service
+from .executor import LocalExecutor
+from .lanes import REPLAY_LANES, run_lanes
 from .loaded_sweep import LoadedSweep
 from .notes import ProgressNotes, store_watermark
 from .observer import Observer
+from .order import Order, Plain
+from .record.capture import Capture
 from .record.values import RecordedCell
 from .run import Run
-from .session import RunSession
+from .scheduler import NotedOutcome, attempt_noted
+
+YOUNG_IN_WAVES = 5_000
+"""Few: most attempts of a wave leave garbage, and no calls in flight make a collection slow."""
+
+
+class RunSession(LocalExecutor):
+    """One session of a run, from its start or resume to its end or its stop."""
+
+    holds_back: ClassVar[bool] = True
+    """Whether the first cells of a row go before its others."""
+
+    def __init__(self, run: Run, before: Mapping[str, UsageTotals]) -> None:
+        """before: what earlier sessions of the run paid, by model. UsageError."""
+        loaded, settings = run.loaded, run.settings
+        loaded.models.prepare(loaded.sweep.roles, run.policy(before))
+        paid = set[str]()
+        super().__init__(loaded.models, run.store, settings.cache, run.folder.id, paid)
+        self._run = run
+        self._stop_token = loaded.stop_token
+        cancels = settings.terms.cancels is not None
+        if settings.cache != "replay" and (run.batched or run.has_batches or cancels):
+            if settings.cache == "off":
+                raise UsageError(
+                    "what comes of a batch goes into the store, which --cache off does not write: "
+                    "leave one of them out"
+                )
+            from .batching import BatchedWork, batching
+
+            by = batching()
+            assert by is not None, "there would be no batches"
+            work = BatchedWork(
+                run.folder.path,
+                loaded.models,
+                self.cache,
+                settings.terms,
+                run.batched,
+                before,
+                run.later,
+                forgives=bool(run.run_again),
+            )
+            self.deferred = by.deferred(work)
+        self._begun = self._kept = 0
+        """Cells that were begun, and those of them that have ended with an outcome."""
+        self._ended = run.folder.ended()
+        """By place, not 0 for a cell with an outcome, be it handed to the run folder just now."""
+        models, token = loaded.models, self.cache.token
+        self._capture = Capture(loaded.sweep, models, models.prices, paid, token)
+
+    async def run(self) -> Halt | None:
+        """Attempt what is missing; why it stopped early, or None once every cell has an outcome."""
+        run, stop_token = self._run, self._stop_token
+        try:
+            order = await self.cells()
+        except Halt as early:
+            return early
+        with gc_relaxed(YOUNG if self.deferred is None else YOUNG_IN_WAVES):
+            async with self.cache:
+                await self.work(order)
+                await run.folder.group.flush()
+                if isinstance(order, Canaries) and stop_token.halt is None:
+                    halt = order.halt(self.missing())
+                    if halt is not None:
+                        stop_token.stop(halt)
+                if self.deferred is not None and run.folder.complete:
+                    await self.deferred.finish()
+        return None if run.folder.complete else stop_token.halt
+
+    def missing(self) -> Iterator[Cell]:
+        """The cells without an outcome, anew each time."""
+        return self._run.loaded.sweep.cells(self._ended)
+
+    async def cells(self) -> Order[Cell, NotedOutcome]:
+        """The order of the cells."""
+        run, sweep = self._run, self._run.loaded.sweep
+        order: Order[Cell, NotedOutcome] = Plain(self.missing())
+        if self.deferred is not None:
+            from .batching import Waves
+
+            order = Waves(self.missing, self.deferred)
+        if run.settings.cache == "replay":
+            return order
+        earlier = None if run.settings.keep_going else run.earlier()
+        if not self.holds_back or self.deferred is not None or run.later is not None:
+            return Canaries(order, sweep.rows, earlier, canaries=math.inf)
+        most = min(run.loaded.file.top.max_cells or CANARIES, CANARIES)
+        left = len(run.folder) - run.folder.finished
+        if self.models.bills:
+            return Canaries(order, sweep.rows, earlier, total=left, canaries=most)
+        walked = await chains(sweep, self.models.simulated)
+        return Canaries(
+            order,
+            sweep.rows,
+            earlier,
+            total=left,
+            canaries=most,
+            patience=FREE_PATIENCE,
+            steps={row: len(found) for row, found in walked.items()},
+        )
+
+    async def work(self, order: Order[Cell, NotedOutcome]) -> None:
+        """Attempt the cells of an order."""
+        await run_lanes(
+            order,
+            self._attempt,
+            self.keep,
+            lanes=lambda: self.max_cells,
+            stop_token=self._stop_token,
+            waits=lambda: self.cache.waits,
+        )
+
+    def keep(self, cell: Cell, end: NotedOutcome) -> None:
+        """Hand over how a cell ended. RunFolderError."""
+        self._run.folder.group.put((self._capture.cell(cell, end.outcome, end.notes),))
+        self._ended[cell.place] = 1
+        self._kept += 1
+
+    @property
+    def max_cells(self) -> int:
+        """Cells that may be under way now; slots that a server has stated since the run began
+        count too."""
+        loaded, mode = self._run.loaded, self._run.settings.cache
+        if mode == "replay":
+            return REPLAY_LANES
+        return loaded.file.top.max_cells or self.models.cells_at_once(loaded.sweep.models)
+
+    def lines(self) -> tuple[str, ...]:
+        lines = super().lines()
+        waits = self.deferred is not None or self._run.later is not None
+        if not waits and self._begun - self._kept >= self.max_cells and not self.models.busy:
+            lines = (*lines, f"limited by max_cells {self.max_cells:,}: the models have free slots")
+        return lines
+
+    def _attempt(self, cell: Cell) -> Awaitable[NotedOutcome]:
+        run, cache = self._run, self.cache
+        if run.folder.group.full:
+            return self._delayed(cell)
+        self._begun += 1
+        if run.later is None:
+            return attempt_noted(cell, cache, cache.shared_work)
+        return attempt_noted(cell, run.later.ask_of(cell, cache))
+
+    async def _delayed(self, cell: Cell) -> NotedOutcome:
+        """Hold the run up where the disk is slower, and not its cells in memory."""
+        await self._run.folder.group.room()
+        return await self._attempt(cell)
+
 
 MakeSession: TypeAlias = Callable[[Run, Mapping[str, UsageTotals], int], RunSession]
 """(run, what earlier sessions paid by model, number of workers) -> a session."""
@@ -63,7 +218,7 @@ async def execute(run: Run, *observers: Observer) -> Halt | None:
             try:
                 halt = await working.run()
             finally:
-                await run.folder.flush()
+                await run.folder.group.flush()
             if halt is None:
                 halt = run.settle()
     finally:

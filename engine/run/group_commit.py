@@ -36,6 +36,8 @@ class GroupCommit(Generic[Item]):
         self._group: list[Item] = []
         self._timer: asyncio.TimerHandle | None = None
         self._writing: set[asyncio.Task[None]] = set()
+        self.full = False
+        """Whether as much waits for the disk as may: whoever goes on then fills the memory."""
         self._fault: BaseException | None = None
 
     def put(self, items: Sequence[Item]) -> None:
@@ -47,11 +49,6 @@ class GroupCommit(Generic[Item]):
             self._commit()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(MAX_SECONDS, self._commit)
-
-    @property
-    def full(self) -> bool:
-        """Whether as much waits for the disk as may: whoever goes on then fills the memory."""
-        return len(self._writing) >= MAX_GROUPS
 
     async def room(self) -> None:
         """Wait until not as much waits for the disk as may."""
@@ -82,7 +79,12 @@ class GroupCommit(Generic[Item]):
         done = self._thread.submit(self._write, group)
         task = asyncio.create_task(self._await(asyncio.wrap_future(done), group))
         self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
+        self.full = len(self._writing) >= MAX_GROUPS
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._writing.discard(task)
+        self.full = len(self._writing) >= MAX_GROUPS
 
     async def _await(self, done: "asyncio.Future[None]", group: list[Item]) -> None:
         try:

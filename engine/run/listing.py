@@ -60,7 +60,7 @@ def summarize(folder: Path) -> RunSummary:
     refuse_links_within(folder)
     with RunTables.open(folder) as tables:
         manifest, (finished, failed) = manifest_in(tables), tables.count()
-        models = [str(model) for (model,) in tables.query("SELECT DISTINCT model FROM endpoints")]
+        models = [str(model) for (model,) in tables.fetched("SELECT DISTINCT model FROM endpoints")]
     return RunSummary(
         folder,
         manifest.name,
@@ -90,7 +90,9 @@ def folder_named(word: str) -> Path:
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise RunFolderError(f"{word!r} may mean, the newest first:\n{_listed(begun)}")
+        raise RunFolderError(
+            f"{word!r} may be one of these, the newest first; name one:\n{_listed(begun)}"
+        )
     if path.is_dir():
         place, fault = path, str(no_run(path))
     else:

@@ -5,8 +5,8 @@ Lanes ask one order side by side (see `run_lanes`). An order may be put around a
     Plain      one piece after the other
     Waves      all of it again and again, as long as some of it waits for replies that come in their
                own time: batches, and people who answer beside them
-    Canaries   a few cells of each row, until one of them has succeeded
-    Pauses     no cell of a row whose first cells all failed for one cause
+    Canaries   a few cells of each row, until one of them has succeeded; and no cell of a row whose
+               first cells all failed for one cause
 """
 
 from abc import abstractmethod

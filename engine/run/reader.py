@@ -155,7 +155,7 @@ class RunReader:
         asked = {call for *_, body in tables.bodies() for call in body.calls[1::2]}
         with damage_named(tables.file):
             return {
-                store_key(address.hex(), tables.endpoint(endpoint)[1])
+                store_key(address.hex(), tables.about("endpoints", endpoint)[1])
                 for _, address, endpoint, *_ in tables.asked(asked)
             }
 

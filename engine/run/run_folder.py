@@ -2,9 +2,10 @@
 
 import logging
 import os
+import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +14,7 @@ from uuid import uuid4
 
 from ...protocols.datasets.jsonl import jsonl
 from ...protocols.transcript import NOT_RUN, Failure
-from ..errors import RunFolderError, StoreFailed
+from ..errors import RunFolderError, StoreFailed, UsageError
 from ..stop import StopToken
 from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
@@ -26,7 +27,7 @@ from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
 from .record.errors import RunDamaged, made_again
-from .record.schema import RUN_DB, STATUSES, WITHDRAWN
+from .record.schema import FAILED, RUN_DB, WITHDRAWN
 from .record.values import RecordedCell
 
 SWEEP, OUTCOMES, REPORT, QUARANTINE = "sweep.yaml", "outcomes.jsonl", "report", "quarantine"
@@ -34,8 +35,6 @@ SWEEP, OUTCOMES, REPORT, QUARANTINE = "sweep.yaml", "outcomes.jsonl", "report", 
 JOURNAL = f"{RUN_DB}-journal"
 OWN_FILES = {LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
 """Files of a folder whose creation was interrupted."""
-
-FAILED = STATUSES.index("failed")
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +47,8 @@ class RunFolder:
     """
 
     database: RunDatabase
+    group: GroupCommit[RecordedCell]
+    """Takes cells, as long as the body of `keeping` runs."""
 
     def __init__(
         self,
@@ -77,7 +78,6 @@ class RunFolder:
         self._sweep, self._grid, self._anew = sweep, grid, anew
         self._ended = bytearray(manifest.cells)
         """By place, 1 for a cell with an outcome, 2 for one that failed; 0 for one without."""
-        self._group: GroupCommit[RecordedCell] | None = None
         self._lock = -1
 
     def __enter__(self) -> Self:
@@ -91,6 +91,7 @@ class RunFolder:
                 # Before anything is made: problems that could not be read back are told.
                 deque(jsonl(self._grid.problems), 0)
             try:
+                self._new = not self.path.exists()
                 self.path.mkdir(parents=True, exist_ok=True)
                 refuse_links_within(self.path)
                 self._refuse_foreign()
@@ -127,12 +128,19 @@ class RunFolder:
         try:
             self.database.close()
             as_left.note(self.path, self.manifest.id, self._store, left=self._as_left)
+            if isinstance(fault, UsageError) and self._new and not self.finished:
+                # What was refused before anything was asked leaves no run behind.
+                shutil.rmtree(self.path)
         finally:
             os.close(self._lock)
 
     def has(self, place: int) -> bool:
         """Whether the cell at this place of the sweep has an outcome."""
         return self._ended[place] > 0
+
+    def ended(self) -> bytearray:
+        """By place in the sweep, not 0 for a cell that has an outcome now."""
+        return self._ended.copy()
 
     def __len__(self) -> int:
         """How many cells the sweep has."""
@@ -160,8 +168,8 @@ class RunFolder:
     def keeping(
         self, completed: Callable[[Sequence[RecordedCell]], None], stop_token: StopToken
     ) -> Iterator[None]:
-        """Accept cells through `put` while the body runs, on this event loop; end the body with
-        `flush`.
+        """Accept cells through `group` while the body runs, on this event loop; end the body with
+        its `flush`.
 
         completed: called with cells once they are recorded. The token is stopped if they cannot be.
         """
@@ -170,34 +178,11 @@ class RunFolder:
             self._landed(cells)
             completed(cells)
 
-        self._group = GroupCommit(
+        self.group = GroupCommit(
             self.database.write, written, lambda fault: stop_token.stop(StoreFailed(str(fault)))
         )
-        try:
+        with closing(self.group):
             yield
-        finally:
-            self._group.close()
-            self._group = None
-
-    def put(self, cells: Sequence[RecordedCell]) -> None:
-        """Queue cells to be recorded. RunFolderError if an earlier write failed."""
-        assert self._group is not None, "cells are taken while a run is kept"
-        self._group.put(cells)
-
-    @property
-    def behind(self) -> bool:
-        """Whether the disk is far behind with what was put."""
-        return self._group is not None and self._group.full
-
-    async def room(self) -> None:
-        """Wait until the disk is not far behind."""
-        if self._group is not None:
-            await self._group.room()
-
-    async def flush(self) -> None:
-        """Wait until everything that was put is recorded. RunFolderError."""
-        if self._group is not None:
-            await self._group.flush()
 
     def take(self, source: Path, moved: Mapping[int, tuple[int, int, int]]) -> None:
         """Take cells over from another run: `RunDatabase.take`. RunFolderError."""
@@ -299,8 +284,8 @@ class RunFolder:
             known = manifest_in(database)
             if known.identity != self.manifest.identity:
                 raise RunFolderError(
-                    f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells); "
-                    "choose another folder with --run-folder"
+                    f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells), or "
+                    "its settings or its --limit differ; choose another folder with --run-folder"
                 )
             self.manifest = self._resume(known) if self._resume else known
             if self.manifest != known:

@@ -1,16 +1,17 @@
 """Attempting one cell: its verdict, or what it failed at."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from ...cache.address import value_address
-from ...cache.call import Ask, RecordingAsk, nth
+from ...cache.call import Ask, RecordingAsk
 from ...cache.shared_work import SharedWork
 from ...protocols.protocol import Protocol
 from ...protocols.question import Question
-from ...protocols.transcript import Failure, NamedMeasures, Verdict
+from ...protocols.transcript import Failure, Verdict
 from ..sweep.sweep import Cell
 from .lanes import failure
 from .record.values import are_probabilities
@@ -28,48 +29,50 @@ class NotedOutcome(NamedTuple):
 
 async def attempt(cell: Cell, ask: Ask) -> CellOutcome:
     """One cell's outcome. Halt and ReplayMiss are raised: they say nothing about the cell."""
-    try:
-        return await verdict_of(cell, ask)
-    except Exception as exc:
-        return failure(f"cell {cell.id}", exc)
+    return (await attempt_noted(cell, ask)).outcome
 
 
-async def verdict_of(cell: Cell, ask: Ask) -> Verdict:
-    """One cell's verdict. Raises whatever the protocol does."""
-    problem, protocol, ask = cell.problem, cell.row.protocol, nth(ask, cell.draw)
+def failed(cell: Cell, raised: BaseException) -> Failure:
+    """What a cell comes to whose protocol raises; re-raises what concerns the whole run."""
+    return failure(f"cell {cell.id}", raised)
+
+
+async def attempt_noted(
+    cell: Cell,
+    ask: Ask,
+    shared: SharedWork | None = None,
+    failed: Callable[[Cell, BaseException], Failure] = failed,
+) -> NotedOutcome:
+    """One cell's outcome, with what it asked and believed on the way; raises as `attempt`.
+
+    shared: the speeches and verdicts that it has in common with other cells. failed: who is
+    told what its protocol raises, and says what the cell comes to.
+    """
+    problem, protocol = cell.problem, cell.row.protocol
     side = problem.question.answers[cell.side]
-    more: NamedMeasures = ()
+    recording = RecordingAsk(ask, [], (cell.draw,), shared=shared)
     try:
-        verdict = _sound(await protocol.run(problem.question, side, ask), problem.question)
+        verdict = _sound(await protocol.run(problem.question, side, recording), problem.question)
         if type(protocol).appraise is not Protocol.appraise:
-            more = await protocol.appraise(problem, side, verdict, ask)
+            more = await protocol.appraise(problem, side, verdict, recording)
+            verdict = replace(verdict, measures=(*verdict.measures, *more))
+        return NotedOutcome(verdict, recording.notes)
     except SystemExit as exc:
         # An author's code that calls exit() would end the run without a message.
-        raise RuntimeError(f"it ends the program: {exc!r}").with_traceback(
-            exc.__traceback__
-        ) from None
+        outcome = failed(cell, _instead_of(exc, f"it ends the program: {exc!r}"))
     except asyncio.CancelledError as exc:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         # Nobody cancelled this cell: its lane would end with it, and the cell have no outcome.
-        raise RuntimeError("it is cancelled from within").with_traceback(
-            exc.__traceback__
-        ) from None
-    return replace(verdict, measures=(*verdict.measures, *more)) if more else verdict
-
-
-async def attempt_noted(cell: Cell, ask: Ask, shared: SharedWork | None = None) -> NotedOutcome:
-    """One cell's outcome, with what it asked and believed on the way.
-
-    shared: the speeches and verdicts that it has in common with other cells.
-    """
-    recording = RecordingAsk(ask, shared=shared)
-    try:
-        outcome: CellOutcome = await verdict_of(cell, recording)
+        outcome = failed(cell, _instead_of(exc, "it is cancelled from within"))
     except Exception as exc:
-        outcome = failure(f"cell {cell.id}", exc)
+        outcome = failed(cell, exc)
     return NotedOutcome(outcome, recording.notes)
+
+
+def _instead_of(exc: BaseException, why: str) -> RuntimeError:
+    return RuntimeError(why).with_traceback(exc.__traceback__)
 
 
 def _sound(verdict: Verdict, question: Question) -> Verdict:

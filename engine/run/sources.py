@@ -50,7 +50,7 @@ def origins(sweep: Grid, folder: Path) -> tuple[str, ...]:
 def read_sources(folder: Path) -> list[ReplySource]:
     """Every call counts once; calls of simulated models not at all. RunFolderError."""
     with RunTables.open(folder) as tables:
-        found = tables.query(
+        found = tables.fetched(
             "SELECT model, served, came, elsewhere, count(*) FROM calls"
             " JOIN endpoints USING(endpoint) WHERE came != ''"
             " GROUP BY model, served, came, elsewhere ORDER BY model, served, came"
@@ -79,6 +79,7 @@ def source_lines(sources: list[ReplySource]) -> list[str]:
         if elsewhere:
             named = ", ".join(f"{count:,} {origin}" for origin, count in elsewhere.most_common())
             lines.append(
-                f"{model}: {elsewhere.total():,} of {total:,} replies come from elsewhere: {named}"
+                f"{model}: {elsewhere.total():,} of {total:,} replies are not from the provider's "
+                f"own address: {named}"
             )
     return lines

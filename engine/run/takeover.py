@@ -8,6 +8,7 @@ has been replaced since it began; and if something was deleted, each is looked u
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,17 +17,17 @@ from pathlib import Path
 from ...cache.address import store_key, value_address
 from ...cache.errors import ReplayMiss
 from ...cache.store import REPLACED, Store
+from ...protocols.transcript import Failure
 from ..errors import RunFolderError
 from ..models.directory import ModelDirectory
 from ..sweep.grid import joined_digest, models_in
 from ..sweep.sweep import Cell, Sweep
 from .as_left import is_as_left
 from .folders import beside, touched
-from .lanes import CRASH
 from .manifest import Manifest
 from .outcome import OutcomeRecord
 from .reader import RunReader
-from .record.errors import RunDamaged
+from .record.schema import WITHDRAWN
 from .replay import replay_cells
 from .run_folder import RunFolder
 
@@ -67,21 +68,17 @@ class Takeover:
             with RunReader(source) as run:
                 try:
                     rows = self._rows_of(run)
-                    # It may have been elsewhere since: whoever relies on it names it.
-                    if not named and not is_as_left(source):
-                        continue
-                    # All are read, so that damage is found before anything is taken.
+                    if not is_as_left(source):
+                        # It may have been elsewhere since: whoever relies on it names it.
+                        if not named:
+                            continue
+                        _read(run)
                     moved = self._cells(run, rows)
                 except passed_over:
                     continue
                 verified = self._verified(run, moved) if self.verify else 0
-            try:
-                if moved:
-                    self.folder.take(source, moved)
-            except RunDamaged:
-                if named:
-                    raise
-                continue
+            if moved:
+                self.folder.take(source, moved)
             if moved:
                 yield Taken(source, len(moved), verified)
 
@@ -113,24 +110,26 @@ class Takeover:
         """The cells of the source that this run lacks."""
         grid, ours = run.sweep, self.sweep
         numbers = {problem.id: number for number, problem in enumerate(ours.problems)}
+        same = [numbers.get(problem.id) for problem in grid.problems]
         # Neighbouring cells are of one problem.
         about = lru_cache(64)(lambda number: joined_digest(value_address(ours.problems[number])))
         moved: Moved = {}
-        for record in run.outcomes():
-            if not _lasts(record):
-                continue
-            row, number = rows.get(grid.row_at(record.place)), numbers.get(record.problem)
-            if row is None or number is None or not 0 <= record.draw < ours.draws:
-                continue
-            answers = len(ours.problems[number].values)
-            first = ours.span(number).start + (record.draw * len(ours.rows) + row) * answers
-            place = first + record.side
-            if not 0 <= record.side < answers or self.folder.has(place):
-                continue
-            address = ours.rows[row].address
-            id = joined_digest(about(number), address, str(record.side), str(record.draw))[:16]
-            if id == record.cell:
-                moved[record.place] = place, row, number
+        for cells in run.tables.stored():
+            for theirs, id, row, problem, side, draw, status, _, _, failure, *_ in cells:
+                # Running it again can only give the same.
+                lasts = status < WITHDRAWN and (not failure or Failure(failure, "").unread)
+                here, number = rows.get(row), same[problem]
+                if not lasts or here is None or number is None or not 0 <= draw < ours.draws:
+                    continue
+                answers = len(ours.problems[number].values)
+                first = ours.span(number).start + (draw * len(ours.rows) + here) * answers
+                place = first + side
+                if not 0 <= side < answers or self.folder.has(place):
+                    continue
+                address = ours.rows[here].address
+                known = joined_digest(about(number), address, str(side), str(draw))[:16]
+                if known == id.hex():
+                    moved[theirs] = place, here, number
         return moved
 
     def _verified(self, run: RunReader, moved: Moved) -> int:
@@ -164,9 +163,10 @@ class Takeover:
         return len(cells)
 
 
-def _lasts(record: OutcomeRecord) -> bool:
-    """Whether running the cell again can only give the same."""
-    return record.from_replies and (record.failure is None or record.failure.kind != CRASH)
+def _read(run: RunReader) -> None:
+    """Read all of it, so that damage is found before anything is taken."""
+    deque(run.outcomes(), 0)
+    deque(run.tables.batches("calls", "call"), 0)
 
 
 def _unfit(run: RunReader, manifest: Manifest, store: Store) -> str:
@@ -187,7 +187,7 @@ def _all_held(run: RunReader, store: Store) -> bool:
     """Whether a store has every reply that the outcomes of a run rest on."""
     keys = [
         store_key(address, identity)
-        for address, identity in run.tables.query(
+        for address, identity in run.tables.fetched(
             "SELECT lower(hex(address)), identity FROM calls JOIN endpoints USING(endpoint)"
         )
     ]

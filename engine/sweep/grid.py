@@ -53,7 +53,7 @@ class GridRow:
     """One row of the report: a protocol with its roles, as names and plain settings."""
 
     kind: str
-    """The protocol and its settings: `debate simultaneous 2`."""
+    """The protocol and its settings: `debate simultaneous 2 rounds`."""
     agent: str
     """Empty for a protocol without an agent."""
     judge: str

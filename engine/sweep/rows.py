@@ -1,7 +1,7 @@
 """The rows of a report: one per protocol with its roles, each with a unique name."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
@@ -70,32 +70,37 @@ def _names(protocol: Protocol) -> Names:
 
 def _told_apart(protocol: Protocol, alike: list[Protocol]) -> Names:
     """Names of a protocol, extended by the settings that differ from those of its namesakes."""
-    if len(alike) == 1:
-        return _names(protocol)
-    names = list(_names(protocol))
-    theirs = [_parts(other) for other in alike]
-    for at, part in enumerate(_parts(protocol)):
-        for setting, value in part.items():
-            if value and any(parts[at].get(setting) != value for parts in theirs):
-                names[at] = f"{names[at]} {setting.replace('_', ' ')} {value}"
-    its_kind, agent, judge = names
-    return its_kind, agent, judge
+    its_kind, agent, judge = _names(protocol)
+    return (
+        " ".join([its_kind, *_differing(protocol, alike, without=("agent", "judge"))]),
+        " ".join([agent, *_differing(*_roles("agent", protocol, alike))]),
+        " ".join([judge, *_differing(*_roles("judge", protocol, alike))]),
+    )
 
 
-def _parts(protocol: Protocol) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """The settings of a protocol, of its agent and of its judge, as words."""
-    own = {k: v for k, v in _settings(protocol).items() if k not in ("agent", "judge")}
-    return own, _settings(getattr(protocol, "agent", None)), _settings(protocol.judge)
+def _roles(name: str, one: object, others: Sequence[object]) -> tuple[object, list[object]]:
+    return getattr(one, name, None), [getattr(each, name, None) for each in others]
 
 
-def _settings(role: object) -> dict[str, str]:
+def _differing(
+    role: object, others: Sequence[object], without: Collection[str] = ()
+) -> Iterator[str]:
+    """The settings of a role that differ from those of others, as words; of a role within it that
+    is called alike, its own. A setting of None is not told, so that only who sets it shows it."""
     if not is_dataclass(role) or isinstance(role, type):
-        return {}
-    return {field.name: _shown(getattr(role, field.name)) for field in fields(role)}
+        return
+    for name in (each.name for each in fields(role) if each.name not in without):
+        value, theirs = _roles(name, role, others)
+        shown = _shown(value)
+        if shown and any(_shown(each) != shown for each in theirs):
+            yield f"{name.replace('_', ' ')} {shown}"
+        else:
+            told = _differing(value, theirs)
+            yield from (f"{name.replace('_', ' ')} {each}" for each in told)
 
 
 def _shown(value: Any) -> str:
-    """A setting as text; empty for None, so that only the namesakes that set it show it."""
+    """A setting as text; empty for None."""
     if value is None:
         return ""
     return value.name if isinstance(value, (Speaker, Judge)) else str(value)

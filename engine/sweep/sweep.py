@@ -1,8 +1,9 @@
 """What to run: a sweep is a grid, and a cell is one point of it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from msgspec import Struct
 
@@ -35,29 +36,28 @@ class Sweep(Grid):
 
     rows: tuple[Row, ...]
 
-    def cells(self, problems: Collection[str] | None = None) -> Iterator[Cell]:
+    def cells(self, ended: Sequence[int] = ()) -> Iterator[Cell]:
         """Every cell once, lazily, always in the same order.
 
         The outermost loop is over problems, so that a sweep stopped early has covered every row and
         that neighbouring cells ask different models. The worlds of a problem come next to each
         other, so that their common calls are shared while in flight.
 
-        problems: ids of the wanted problems; None for all.
+        ended: by place, not 0 for cells that are left out, which may become so meanwhile.
         """
-        for number, problem in enumerate(self.problems):
-            if problems is None or problem.id in problems:
-                yield from self.cells_of(number)
+        return chain.from_iterable(self.cells_of(n, ended) for n in range(len(self.problems)))
 
-    def cells_of(self, number: int) -> Iterator[Cell]:
-        """The cells of one problem, by its number from 0."""
+    def cells_of(self, number: int, ended: Sequence[int] = ()) -> Iterator[Cell]:
+        """The cells of one problem, by its number from 0. ended: as in `cells`."""
         problem = self.problems[number]
         place = self.span(number).start
         about = joined_digest(self._addresses[number])
         for draw in range(self.draws):
             for row in self.rows:
                 for side in range(len(problem.values)):
-                    id = joined_digest(about, row.address, str(side), str(draw))[:16]
-                    yield Cell(place, row, problem, side, draw, id)
+                    if not (ended and ended[place]):
+                        id = joined_digest(about, row.address, str(side), str(draw))[:16]
+                        yield Cell(place, row, problem, side, draw, id)
                     place += 1
 
     @cached_property

@@ -30,10 +30,22 @@ class Consultancy(Lasting, Conversation):
     first: Literal["client", "consultant"] = "client"
     turns: int = ranged(2)
 
-    row: ClassVar[str] = "consultancy {0.first} first {0.turns}"
+    row: ClassVar[str] = "consultancy {0.first} first {0.length}"
     sections: ClassVar[tuple[str, ...]] = ("consultancy",)
     consulting: ClassVar[Role] = CONSULTANT
     """The agent's role."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.first == "client" and self.turns < 2:
+            raise ValueError(
+                f"turns: {self.turns}: the client asks, and the consultant never answers; take 2 "
+                "or more, or first: consultant"
+            )
+
+    @property
+    def length(self) -> str:
+        return "1 turn" if self.turns == 1 else f"{self.turns} turns"
 
     async def converse(self, transcript: Transcript, side: Answer, ask: Ask) -> Transcript:
         for n in range(self.turns):

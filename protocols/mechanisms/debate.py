@@ -36,7 +36,7 @@ class Debate(Lasting, Conversation):
     """Two speeches each. (SOlib counts speeches: its 2 turns are one round.)"""
     simultaneous: bool = True
 
-    row: ClassVar[str] = "debate {0.manner} {0.rounds}"
+    row: ClassVar[str] = "debate {0.manner} {0.length}"
     sections: ClassVar[tuple[str, ...]] = ("debate",)
     speaking: ClassVar[Role] = DEBATER
     """The agent's role."""
@@ -54,6 +54,10 @@ class Debate(Lasting, Conversation):
     def manner(self) -> str:
         return "simultaneous" if self.simultaneous else "sequential"
 
+    @property
+    def length(self) -> str:
+        return "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
+
     def order(self, question: Question, side: Answer, number: int) -> tuple[tuple[Seat, ...], ...]:
         """Who speaks in a round, step by step; the seats of one step speak at once."""
         opponent = self.opponent or self.agent
@@ -65,7 +69,7 @@ class Debate(Lasting, Conversation):
         }
         if self.simultaneous:
             return (tuple(seats.values()),)
-        return tuple((seats[answer],) for answer in (side, *question.others(side)))
+        return tuple([(seats[answer],) for answer in (side, *question.others(side))])
 
     async def open_round(self, number: int, transcript: Transcript, ask: Ask) -> Transcript:
         """What comes before the speeches of round `number`, from 1; in a plain debate nothing."""

@@ -255,10 +255,7 @@ async def test_a_passage_that_many_calls_carry_is_kept_once(folder):
 
     with closing(DiskStore(folder)) as store:
         cache = Cache(
-            store,
-            Scripted(lambda call: "So."),
-            identity=lambda call: "here/v1",
-            shared=beginning,
+            store, Scripted(lambda call: "So."), identity=lambda call: "here/v1", shared=beginning
         )
         async with cache:
             for call in (first, second, other):
@@ -454,7 +451,6 @@ def test_a_closed_read_only_store_stays_closed(folder):
         reading.get("a")
 
 
-@pytest.mark.unit
 def test_a_statement_that_goes_on_for_ever_is_ended_and_many_short_ones_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def test_a_malformed_file_says_so_and_what_can_be_saved(folder):
     assert 300 < len(saved) < 400 and saved.items() <= entries.items()
 
 
+@pytest.mark.wire
 def test_p3_no_flipped_byte_serves_a_wrong_value_or_goes_unreported(folder, tmp_path, campaign):
     truth = dict(entry(n) for n in range(60))
     filled(folder, truth)

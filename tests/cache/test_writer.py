@@ -94,10 +94,7 @@ async def test_a_value_that_cannot_be_packed_takes_no_neighbour_down_with_it():
 
 @pytest.mark.parametrize(
     ("count", "sizes"),
-    [
-        (200, [1, 200]),
-        (2 * MAX_COMMIT_ENTRIES + 1, [1, MAX_COMMIT_ENTRIES, MAX_COMMIT_ENTRIES, 1]),
-    ],
+    [(200, [1, 200]), (2 * MAX_COMMIT_ENTRIES + 1, [1, MAX_COMMIT_ENTRIES, MAX_COMMIT_ENTRIES, 1])],
 )
 async def test_what_is_queued_during_a_commit_shares_the_next_up_to_its_bound(count, sizes):
     store, names = Slow(), [f"{n:05}" for n in range(count)]

@@ -72,10 +72,17 @@ def test_the_site_is_built_without_a_broken_link(tmp_path):
 API = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", API)
+def of_inspect(name: str) -> bool:
+    """Whether it imports Inspect, which takes a second."""
+    return name.endswith(("oversight_task", "oversight_monitor"))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.wire] * of_inspect(each)) for each in API]
+)
 def test_what_the_reference_lists_can_be_imported_and_has_a_docstring(name):
     module, _, attribute = name.rpartition(".")
-    if attribute in ("oversight_task", "oversight_monitor"):
+    if of_inspect(name):
         pytest.importorskip("inspect_ai", reason="the extra `inspect` is not installed")
     found = getattr(importlib.import_module(module), attribute)
     assert found.__doc__ or name.endswith("Ask")

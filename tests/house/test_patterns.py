@@ -8,6 +8,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 READ_MODELS = (
@@ -72,6 +74,7 @@ def imported(file: Path) -> Iterator[str]:
             yield node.module or ""
 
 
+@pytest.mark.wire
 def test_what_models_write_is_read_without_patterns():
     files = (file for folder in READ_MODELS for file in (ROOT / folder).rglob("*.py"))
     found = {str(file.relative_to(ROOT)) for file in files if "re" in imported(file)}

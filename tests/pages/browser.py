@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.waiting import PATIENCE
 
-PATIENCE_MS = 1000 * PATIENCE
+PATIENCE_MS = 120_000
+"""What a page may take: mostly what it waits for is there at once, or never."""
 CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome") or ""
 
 AXE = Path(__file__).parent / "vendored" / "axe.min.js"
@@ -31,7 +32,7 @@ def chromium() -> Iterator[Any]:
 
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
-            executable_path=CHROMIUM, args=list(QUIET), timeout=PATIENCE_MS
+            executable_path=CHROMIUM, args=list(QUIET), timeout=1000 * PATIENCE
         )
         try:
             yield browser
@@ -60,8 +61,7 @@ def faults_in(page: Any) -> list[str]:
     faults: list[str] = []
     page.on("pageerror", lambda fault: faults.append(str(fault)))
     page.on(
-        "console",
-        lambda told: faults.append(told.text) if told.type in ("error", "warning") else 0,
+        "console", lambda told: faults.append(told.text) if told.type in ("error", "warning") else 0
     )
     return faults
 

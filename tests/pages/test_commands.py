@@ -48,6 +48,7 @@ def site(small: Path, place: Path) -> Path:
     return place / "site"
 
 
+@pytest.mark.wire
 def test_a_run_without_a_naive_judge_is_a_site_too(tmp_path: Path) -> None:
     sweep = (
         "name: alone\nproblems: {bundled: {name: arithmetic, limit: 2}}\nagents: sim/strong\n"
@@ -58,6 +59,7 @@ def test_a_run_without_a_naive_judge_is_a_site_too(tmp_path: Path) -> None:
     assert done.code == 0 and "2 transcripts" in done.err, done.err
 
 
+@pytest.mark.wire
 def test_that_models_were_simulated_stands_wherever_figures_do(small: Path, tmp_path: Path) -> None:
     told = "SIMULATED models: sim/"
     for form in FORMS:
@@ -71,6 +73,7 @@ def test_that_models_were_simulated_stands_wherever_figures_do(small: Path, tmp_
         assert told.encode() in (tmp_path / f"asd.{ending}").read_bytes(), ending
 
 
+@pytest.mark.wire
 def test_a_bundle_replaces_a_bundle_and_nothing_else(
     site: Path, small: Path, tmp_path: Path
 ) -> None:
@@ -89,6 +92,7 @@ def test_a_bundle_replaces_a_bundle_and_nothing_else(
         assert {Path(name).name for name in packed.namelist()} == {p.name for p in copy.iterdir()}
 
 
+@pytest.mark.wire
 def test_equal_runs_give_equal_bundles(site: Path, small: Path, tmp_path: Path) -> None:
     within("view", small, "--write", tmp_path / "again", "--readings", "40", cwd=tmp_path)
     assert everything(tmp_path / "again") == {
@@ -194,13 +198,15 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
 def test_a_crowded_picture_has_no_intervals_and_its_caption_names_none(opened: RunReader) -> None:
     picture = pictured(opened, "asd-jse")
     assert isinstance(picture, Chart)
-    assert "95% intervals" in caption(opened, picture)
+    assert "95% CI (CR3 t" in caption(opened, picture)
     first = picture.series[0]
     crowded = replace(picture, series=(replace(first, points=first.points * 21),))
-    assert "interval" not in caption(opened, crowded)
+    assert "CI" not in caption(opened, crowded)
     forest = pictured(opened, "asd")
-    assert isinstance(forest, Forest) and "95% intervals" in caption(opened, forest)
-    assert "interval" not in caption(opened, replace(forest, lines=forest.lines * 61))
+    assert isinstance(forest, Forest) and "95% CI (CR3 t" in caption(opened, forest)
+    assert "CI" not in caption(opened, replace(forest, lines=forest.lines * 61))
+    guarded = caption(opened, pictured(opened, "asd", interval="guarded"))
+    assert "95% CI (CR3 t, guarded) over problems" in guarded
 
 
 def test_an_answer_counts_every_contrast_and_lists_both_ends(
@@ -208,7 +214,7 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
 ) -> None:
     def page() -> tuple[str, list[float]]:
         shown = compare_page(opened, Served("a"), Asked(first="debate", second="o"))
-        differences = re.findall(r">([+−]?\d\.\d+) \[", shown.partition("<tbody>")[2])
+        differences = re.findall(r">([+−]?\d\.\d+) <small", shown.partition("<tbody>")[2])
         return shown, [float(each.replace("−", "-")) for each in differences]
 
     _, every = page()

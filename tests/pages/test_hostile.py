@@ -46,6 +46,7 @@ async def page(run: RunReader) -> str:
     return made_page(run, "reading")
 
 
+@pytest.mark.wire
 async def test_markup_in_a_transcript_stays_text(page: str) -> None:
     body = page.partition("<main")[2].partition("</main>")[0]
     assert "&lt;script&gt;window.broken=1" in body
@@ -87,6 +88,7 @@ async def test_ten_thousand_turns_are_read_by_the_hundred(tmp_path: Path) -> Non
     assert len(calls_section(first, Served("run")).encode()) < MOST_BYTES
 
 
+@pytest.mark.wire
 async def test_a_bundle_has_a_file_for_every_hundred_turns(run: RunReader, tmp_path: Path) -> None:
     write_bundle(run, tmp_path / "site", most=None, calls=True)
     assert len(list((tmp_path / "site").glob("row-1-1-p0-d0-t*.html"))) == 2

@@ -18,10 +18,7 @@ from tests.persons.raters import ScriptedRater
 from tests.waiting import PATIENCE, until
 
 NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(NGINX is None, reason="nginx is not installed"),
-]
+pytestmark = [pytest.mark.real, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
 
 CONFIGURATION = """
 daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log;

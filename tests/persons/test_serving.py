@@ -13,10 +13,12 @@ import aiohttp
 import orjson
 import pytest
 
+from oversight.engine.errors import Interrupted
 from oversight.engine.extensions.mock.process import counts, serving
 from oversight.engine.extensions.people.journal import TaskAnswered, TaskGiven, read_journal
 from oversight.engine.extensions.people.raters import rater_agreement
 from oversight.engine.extensions.people.rating import RaterServer
+from oversight.engine.extensions.people.session import RaterPages
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.run.loaded_sweep import open_run
 from oversight.engine.run.record.database import TAKEN_BACK
@@ -230,6 +232,26 @@ async def test_nothing_saved_is_lost_when_the_server_is_killed(finished, session
         assert any(each.rater == rater and each.posted == how for each in kept), n
     [beside] = (await asyncio.to_thread(rater_agreement, finished)).beside
     assert beside.transcripts == 40
+
+
+@pytest.mark.parametrize("when", ["as the line is printed", "just before"])
+async def test_a_signal_ends_the_pages_however_soon_it_comes(tmp_path, session, monkeypatch, when):
+    links: list[str] = []
+
+    def told(line: str) -> None:
+        links.extend(re.findall(r"http://\S+\?token=\S+", line))
+        if "until Ctrl-C" in line and when == "as the line is printed":
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("oversight.engine.extensions.people.session.say", told)
+    async with asyncio.timeout(PATIENCE), work(tmp_path, raters=1) as at_work:
+        pages = RaterPages(at_work.desk, "127.0.0.1", 0).open()
+        async with pages:
+            await ScriptedRater(links[0], session).get()
+            if when == "just before":
+                # A run's own handler leaves the stop to the loop.
+                stop = Interrupted(signal.SIGINT)
+                asyncio.get_running_loop().call_soon(at_work.stop_token.stop, stop)
 
 
 def test_a_sweep_with_persons_in_every_seat_resumes_and_replays_to_the_byte(tmp_path):

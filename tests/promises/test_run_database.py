@@ -20,20 +20,9 @@ DATABASE = "run.db"
 def made_again(bench: Bench, vendor: Vendor) -> None:
     """`oversight cache rebuild`, which asks nobody."""
     seen = len(vendor.book)
-    done = within(
-        *(
-            "cache",
-            "rebuild",
-            str(bench.run),
-            "--sweep",
-            str(bench.sweep),
-            "--store",
-            str(bench.store),
-        ),
-        cwd=bench.folder,
-        OVERSIGHT_STORE=str(bench.store),
-        HOME=str(bench.folder),
-    )
+    words = f"cache rebuild {bench.run} --sweep {bench.sweep} --store {bench.store}".split()
+    own = {"OVERSIGHT_STORE": str(bench.store), "HOME": str(bench.folder)}
+    done = within(*words, cwd=bench.folder, **own)
     assert done.code == 0, done.err
     assert len(vendor.book) == seen, "a rebuild asked"
 

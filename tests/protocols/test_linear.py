@@ -168,21 +168,21 @@ def work(read: Callable[[str], object], fragment: str, length: int) -> int:
 def test_every_reader_of_a_models_words_takes_a_time_in_proportion_to_them(name):
     read, own = READERS[name]
     for fragment in (own, *FRAGMENTS):
-        once, twice = (work(read, fragment, length) for length in (2_000, 4_000))
+        once, twice = (work(read, fragment, length) for length in (1_000, 2_000))
         assert twice <= 2.5 * once + 2_000, fragment
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_hundred_thousand_characters_of_its_own_alphabet_hold_no_reader_up(name):
+def test_a_long_text_of_its_own_alphabet_holds_no_reader_up(name):
     read, own = READERS[name]
-    assert work(read, own, 100_000) <= MOST * 100_000
+    assert work(read, own, 20_000) <= MOST * 20_000
 
 
 @pytest.mark.parametrize("text", ["A", " ", "a", "B is", "The answer is A "])
-def test_a_verdict_is_found_among_a_hundred_thousand_tokens(text):
+def test_a_verdict_is_looked_for_among_twenty_thousand_tokens(text):
     words = text.split(" ")
-    tokens = tuple(Token(Counted(word), -0.1) for word in words) * (100_000 // len(words))
-    Work.done, Work.allowed = 0, MOST * 1_000_000
+    tokens = tuple(Token(Counted(word), -0.1) for word in words) * (20_000 // len(words))
+    Work.done, Work.allowed = 0, MOST * 200_000
     with pytest.raises(Unreadable):
         read_masses(Reply("x", logprobs=tokens), CRATES)
 

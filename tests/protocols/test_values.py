@@ -196,8 +196,7 @@ def test_counts_add_up():
 
 TENTH = st.integers(0, 10).map(lambda n: n / 10)
 SPAN = st.one_of(
-    TENTH.map(lambda p: (p, p)),
-    st.tuples(TENTH, TENTH).map(lambda ends: (min(ends), max(ends))),
+    TENTH.map(lambda p: (p, p)), st.tuples(TENTH, TENTH).map(lambda ends: (min(ends), max(ends)))
 )
 SPANS = st.lists(SPAN, min_size=1, max_size=5)
 

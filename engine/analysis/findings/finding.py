@@ -134,6 +134,17 @@ def footnotes(
         yield f"† an error in one problem of {undone[0].n} could undo {it}: guarded {first}{more}."
 
 
+def brackets(estimates: Iterable[Estimate | None]) -> str:
+    """What the brackets of these estimates are: `95% CI (CR3 t; 2 of 5 guarded) over problems`."""
+    there = [each for each in estimates if each and each.interval]
+    how = next((each.method for each in there if each.method), "")
+    guarded = sum(each.guarded for each in there)
+    if guarded:
+        how += ", guarded" if guarded == len(there) else f"; {guarded} of {len(there)} guarded"
+    groups = "groups of " * any(0 < each.clusters < each.n for each in there)
+    return f"95% CI{f' ({how})' * bool(how)} over {groups}problems"
+
+
 def shared(estimate: Estimate | None) -> str:
     """An estimated share: `69% [54, 78]`; marked as `estimated`, but for the exact bound of a share
     that is 0 or 1."""
@@ -300,6 +311,12 @@ class Finding:
                 return self.parts[0].csv()
             case "latex" if self.parts and (written := self.parts[0].latex):
                 return written(self.parts[0], self.lead)
+            case "latex":
+                # Each table may stand elsewhere, and says by itself that it is simulated.
+                tables = [
+                    replace(table, alike=(*self.lead, *table.alike)) for table in self.tables()
+                ]
+                return formatted(tables, format)
             case "text":
                 shorter = (part.brief(width) if part.brief else part for part in self.parts)
                 tables = [part.table() for part in shorter if part.lines and part.shown]
@@ -309,8 +326,6 @@ class Finding:
         if not self.lead:
             return shown
         lead = [one_line(line, MOST_NOTE) for line in self.lead]
-        if format == "latex":
-            return "\n".join(f"% {line}" for line in lead) + f"\n\n{shown}"
         if format == "text":
             return (
                 "\n".join(part for line in lead for part in wrapped(line, width)) + f"\n\n{shown}"

@@ -1,5 +1,6 @@
 """The kinds of pictures of a run, by name: what each of them shows."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -240,11 +241,9 @@ def _without(row: GridRow, setting: str, value: int) -> tuple[str, str, str]:
     """The names of a row, less the value of one of its settings."""
     if setting == "n":
         return row.shown, row.shown_agent.removesuffix(f" best of {value}"), row.shown_judge
-    words = row.kind.split()
-    if str(value) in words:
-        # The last: `debate simultaneous 2`.
-        del words[len(words) - 1 - words[::-1].index(str(value))]
-    return " ".join(words), row.shown_agent, row.shown_judge
+    # The last such number: `debate simultaneous 2 rounds`.
+    less = re.sub(rf"(.*) {value}( (?:round|turn)s?)?(?= |$)", r"\1", row.kind, count=1)
+    return less, row.shown_agent, row.shown_judge
 
 
 def heat(run: ScoredRun) -> Heat:

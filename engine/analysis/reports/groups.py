@@ -10,7 +10,7 @@ from functools import partial
 
 from ....protocols.question import Problem
 from ...display.quantity import counted
-from ...display.table import NONE, bare, latex_cell, latex_row
+from ...display.table import NONE, bare, latex_cell, latex_row, latex_table
 from ...errors import UsageError
 from ...sweep.grid import GridRow
 from ..findings.finding import Column, Finding, Part, column, figure, footnotes, number, shared
@@ -212,23 +212,10 @@ def paper_table(part: Part, lead: Sequence[str]) -> str:
         if judge:
             body += [rf"\multicolumn{{{width}}}{{l}}{{\emph{{{latex_cell(judge)}}}}} \\"]
         body += lines
-    caption = " ".join((f"{table.title}.", *(f"{line}." for line in lead), *table.notes))
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering\small\setlength{\tabcolsep}{4pt}",
-            rf"\caption{{{latex_cell(caption)}}}",
-            # Long names break within their column: numbers take what they need.
-            rf"\begin{{tabular}}{{@{{}}p{{.26\linewidth}}{'r' * (width - 1)}@{{}}}}",
-            r"\toprule",
-            latex_row([table.head[0], *table.head[table.left :]]),
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-        ]
-    )
+    # Long names break within their column: numbers take what they need.
+    columns = rf"@{{}}p{{.26\linewidth}}{'r' * (width - 1)}@{{}}"
+    head = (table.head[0], *table.head[table.left :])
+    return latex_table((table.title, *lead, *table.notes), columns, head, body)
 
 
 def mean_difference(pairs: Sequence[tuple[Influences, Influences]]) -> Estimate | None:

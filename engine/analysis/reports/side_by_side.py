@@ -15,6 +15,7 @@ from ....protocols.scores import ALL_SCORES
 from ....protocols.transcript import Failure, Turn, Verdict
 from ...display.printable import controls, one_line, printable
 from ...display.quantity import counted, signed
+from ...display.table import wrapped
 from ...run.lookup import ShownWorld
 from ...run.record.values import CellEnd, NotRun
 from ...sweep.grid import GridRow
@@ -45,7 +46,8 @@ def side_by_side(
     for first in range(0, len(outcomes), abreast):
         parts += [_abreast(problem, worlds, first, abreast, score), Text()]
     return Group(
-        Text(one_line(head), style="bold"),
+        # No line but the first begins with what a name says.
+        Text("\n  ".join(wrapped(one_line(head), width - 2)), style="bold"),
         Text(f"true answer: {best}"),
         Text(),
         Text(printable(question.text)),

@@ -17,12 +17,12 @@ from ....protocols.transcript import NOT_RUN, Failure
 from ...errors import BudgetReached, Halt, RunFolderError, StoreFailed, UsageError
 from ...models.accounting.budget import Budget
 from ...models.accounting.ledger import UsageTotals, sum_usage
+from ...run.execution import RunSession
 from ...run.lanes import CRASH, first_fault
-from ...run.order import Order, Plain
+from ...run.order import Order
 from ...run.record.values import NotRun, RecordedCell
 from ...run.run import Run
 from ...run.scheduler import NotedOutcome
-from ...run.session import RunSession
 from ...run.stores import store_name
 from ...sweep.own_code import code_files
 from ...sweep.sweep import Cell
@@ -59,6 +59,8 @@ class RaySession(RunSession):
     Ray starts an actor anew that died, and gives it the problems that it had: their replies are in
     the store, and what was in flight is asked again.
     """
+
+    holds_back = False  # a problem goes to its worker as a whole
 
     def __init__(self, run: Run, before: Mapping[str, UsageTotals], workers: int) -> None:
         """UsageError for a sweep that no other process can make."""
@@ -152,9 +154,6 @@ class RaySession(RunSession):
         given = code_files(), self._packed
         self._hands = [Hand(actor.remote(*given)) for _ in range(workers)]
 
-    async def cells(self) -> Order[Cell, NotedOutcome]:
-        return Plain(self.missing())
-
     async def work(self, order: Order[Cell, NotedOutcome]) -> None:
         try:
             async with asyncio.TaskGroup() as group:
@@ -220,12 +219,13 @@ class RaySession(RunSession):
             self._changed.set()
         self._told(standing)
         try:
-            self._run.folder.put(landed)
-            await self._run.folder.room()
+            self._run.folder.group.put(landed)
+            await self._run.folder.group.room()
         except RunFolderError as fault:
             self._stop_token.stop(StoreFailed(str(fault)))
         ends = {each.place: _end(each) for each in landed}
         for cell in cells:
+            self._ended[cell.place] = cell.place in ends
             order.ended(cell, ends.get(cell.place))
 
     async def _hear(self, hand: Hand) -> None:

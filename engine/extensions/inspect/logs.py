@@ -403,7 +403,7 @@ def _usage(call: RecordedCall) -> dict[str, int]:
 
 def _times(run: RunReader) -> tuple[datetime, datetime]:
     """When the first and the last reply of a run were recorded; 1970 where nobody knows."""
-    ((first, last),) = run.tables.query("SELECT min(at), max(at) FROM calls")
+    ((first, last),) = run.tables.fetched("SELECT min(at), max(at) FROM calls")
     return datetime.fromtimestamp(first or 0, UTC), datetime.fromtimestamp(last or 0, UTC)
 
 

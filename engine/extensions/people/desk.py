@@ -106,14 +106,14 @@ class Desk(Provider):
         """Whether there will be no more tasks."""
         self.pool = TaskPool(self.history, settings.seed, settings.returned_after)
         self._repeats = Repeats(settings.seed, settings.repeats)
-        self._stop = stop_token
+        self.stop_token = stop_token
         self._news = asyncio.Event()
         self._warned = False
         stop_token.listen(self._halted)
 
     async def __call__(self, call: Call) -> Reply:
         """The reply, once a rater has given it. Cancelled, it is no longer offered."""
-        self._stop.raise_if_stopped()
+        self.stop_token.raise_if_stopped()
         address, task = call.address, PersonTask(call)
         if (event := self.history.settled.get(address)) is not None:
             # The answer was journalled, but the process ended before it was stored.
@@ -156,7 +156,7 @@ class Desk(Provider):
     @property
     def stopped(self) -> bool:
         """Whether the work goes on another time."""
-        return self._stop.halt is not None
+        return self.stop_token.halt is not None
 
     async def news(self, most: float) -> None:
         """Return when anything has changed, or after `most` seconds."""
@@ -339,7 +339,7 @@ class Desk(Provider):
         self._news = asyncio.Event()
 
     def _halted(self) -> None:
-        halt = self._stop.halt
+        halt = self.stop_token.halt
         for entry in self.pool.waiting.values():
             if halt is not None and not entry.answered.done():
                 entry.answered.set_exception(halt)

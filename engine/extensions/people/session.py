@@ -7,8 +7,13 @@ before it.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from pathlib import Path
 from types import FrameType
 
@@ -99,12 +104,16 @@ class RaterPages(Observer):
             yield
             if not self.desk.stopped and self._server.visited:
                 self.desk.finish()
-                say("all is answered and saved; the pages stay up until Ctrl-C")
-                await _ended()
+                with _asked_to_end() as ended:
+                    # A signal from just before is heard as a stop of the run.
+                    self.desk.stop_token.listen(ended.set)
+                    say("all is answered and saved; the pages stay up until Ctrl-C")
+                    await ended.wait()
 
 
-async def _ended() -> None:
-    """Return at the first signal that is to end the pages; there is nothing left to stop."""
+@contextmanager
+def _asked_to_end() -> Iterator[asyncio.Event]:
+    """What the first signal sets that is to end the pages; there is nothing left to stop."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
     def heard(number: int, frame: FrameType | None) -> None:
@@ -113,7 +122,7 @@ async def _ended() -> None:
     asked = [each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN]
     before = [(number, signal.signal(number, heard)) for number in asked]
     try:
-        await ended.wait()
+        yield ended
     finally:
         for number, handler in before:
             signal.signal(number, handler)

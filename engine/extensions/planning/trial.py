@@ -19,20 +19,20 @@ from typing import NamedTuple
 import orjson
 from msgspec.structs import replace
 
-from ....cache.call import Ask, Call, RecordingAsk
+from ....cache.call import Ask, Call
 from ....cache.explain import differences
 from ....cache.reply import Reply
 from ....protocols.agents.tool import Tool
 from ....protocols.datasets.leak import leakage_check
 from ....protocols.datasets.loader import Loader
-from ....protocols.errors import DatasetError, ProtocolError, Unreadable
+from ....protocols.errors import DatasetError, NotRun, Unreadable
 from ....protocols.prompts.parse import read_instructions
-from ....protocols.transcript import Failure, Verdict
+from ....protocols.transcript import NOT_RUN, Failure, Verdict
 from ...errors import EngineError, Halt, QuotaExhausted, UsageError
 from ...run.dry_run import stand_ins
 from ...run.lanes import first_fault
 from ...run.lookup import ShownWorld
-from ...run.scheduler import CellOutcome, attempt, verdict_of
+from ...run.scheduler import CellOutcome, attempt, attempt_noted
 from ...sweep.sweep import Cell, Sweep
 from ..simulation.form import Contents, fill_form
 from .author import AuthorCode, Mistake, line_in
@@ -179,22 +179,23 @@ class Trial:
 
     async def _world(self, cell: Cell, answer: Callable[[Call], Reply]) -> WorldTrial:
         world = WorldTrial(cell, Halt("nothing was run"))
-        recording = RecordingAsk(self._asking(answer, world))
-        self._watcher.begin()
-        try:
-            async with asyncio.timeout(PATIENCE) as patience:
-                world.end = await verdict_of(cell, recording)
-        except Exception as exc:
-            if patience.expired():
-                why = f"waits {PATIENCE:g} s, and for no call"
-                raise Endless(self._watcher.last, why) from None
-            world.end = first_fault(exc)
+
+        def failed(cell: Cell, raised: BaseException) -> Failure:
+            world.end = first_fault(raised)
             # What its frames hold would be freed, and warned of, after the trial.
             traceback.clear_frames(world.end.__traceback__)
-        for note in recording.notes:
-            if type(note) is tuple:
-                (role, _, _), call, _ = note
-                world.roles[call.address] = role
+            return Failure(NOT_RUN, str(world.end))
+
+        self._watcher.begin()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                end, notes = await attempt_noted(cell, self._asking(answer, world), failed=failed)
+        except TimeoutError:
+            waits = f"waits {PATIENCE:g} s, and for no call"
+            raise Endless(self._watcher.last, waits) from None
+        world.end = end if isinstance(end, Verdict) else world.end
+        asked = [note for note in notes if type(note) is tuple]
+        world.roles |= {call.address: role for (role, _, _), call, _ in asked}
         return world
 
     def _asking(
@@ -239,7 +240,7 @@ class Trial:
         bugs = [
             world.end
             for world in worlds
-            if not isinstance(world.end, (Verdict, ProtocolError, EngineError))
+            if not isinstance(world.end, (Verdict, Unreadable, NotRun, EngineError))
         ]
         for bug in bugs:
             said = f"{type(bug).__name__}: {bug}, {when}"

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from zlib import crc32
 
 from ....cache.reply import Outcome, Reply, Usage
 from ...errors import (
@@ -29,8 +30,8 @@ ABANDONED = "Abandoned"
 CUT_OFF = "CutOff"
 """Kind of fault: the process that knew the kind was killed."""
 
-FIGURES = struct.Struct("<14q3d")
-"""Binary format of `Page.figures`."""
+FIGURES, CRC = struct.Struct("<14q3d"), struct.Struct("<I")
+"""Binary format of the figures of a page, and of their CRC-32, which follows them."""
 _OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _FATES: tuple[RequestOutcome, ...] = get_args(RequestOutcome)
 
@@ -83,23 +84,27 @@ class UsageTotals:
         return replace(sum_usage([cut]), doubtful=self.doubtful + self.at_risk)
 
 
+Write: TypeAlias = Callable[[str, bytes], None]
+"""Writes the present figures of a model, and their CRC-32."""
+
+
 class Ledger:
     """The pages of a run's models."""
 
     def __init__(self) -> None:
         self._pages: dict[str, Page] = {}
-        self._entered: Callable[[Page], None] = lambda page: None
+        self._write: Write | None = None
 
-    def listen(self, entered: Callable[["Page"], None]) -> None:
-        """Have `entered` called with a page whenever a request leaves, and when it is back."""
-        self._entered = entered
+    def listen(self, write: Write) -> None:
+        """Have `write` called whenever a request leaves, and when it is back."""
+        self._write = write
         for page in self._pages.values():
-            page.entered = entered
+            page.write = write
 
     def page(self, model: str, price: Price | None) -> "Page":
         """The page of `model`, created if there is none. price: None if unknown."""
         if model not in self._pages:
-            self._pages[model] = Page(model, price, self._entered)
+            self._pages[model] = Page(model, price, self._write)
         return self._pages[model]
 
     def account(self, model: str) -> UsageTotals:
@@ -118,15 +123,10 @@ class Ledger:
 class Page:
     """The running figures of one model."""
 
-    def __init__(
-        self,
-        model: str,
-        price: Price | None,
-        entered: Callable[["Page"], None] = lambda page: None,
-    ) -> None:
+    def __init__(self, model: str, price: Price | None, write: Write | None = None) -> None:
         self.model = model
         self.price = price
-        self.entered = entered
+        self.write = write
         self.fates: dict[RequestOutcome, int] = dict.fromkeys(_FATES, 0)
         self.outcomes: Counter[Outcome] = Counter()
         self.faults: Counter[tuple[RequestOutcome, str]] = Counter()
@@ -139,25 +139,18 @@ class Page:
         """Enter a request that is sent. worst: its maximum cost in dollars, 0 if unpriced."""
         self.in_flight += 1
         self.at_risk += worst
-        self.entered(self)
-
-    def ended(self, worst: float) -> None:
-        """Enter that a request is back, whatever came of it."""
-        self.in_flight -= 1
-        # Reset, since rounding errors would be left over.
-        self.at_risk = self.at_risk - worst if self.in_flight else 0.0
-        self.entered(self)
+        self._enter()
 
     def reply(self, reply: Reply, seconds: float, worst: float) -> None:
         """Enter the reply to a request, `seconds` after it left."""
         self.stopwatch.reply(seconds, reply.usage.output_tokens)
         self.count(reply)
-        self.ended(worst)
+        self._enter(worst)
 
     def failed(self, fate: RequestOutcome, kind: str, worst: float) -> None:
         """Enter that a request has failed."""
         self.fault(fate, kind, worst)
-        self.ended(worst)
+        self._enter(worst)
 
     def fault(self, fate: RequestOutcome, kind: str, worst: float) -> None:
         """Count a fault, be it one of a batch."""
@@ -194,12 +187,19 @@ class Page:
         self.doubtful += batch.doubtful
         self.unpriced += batch.unpriced
         self.batches += 1
-        self.entered(self)
+        self._enter()
 
-    def figures(self) -> bytes:
-        """All figures in a fixed size, for the journal; `written_down` reads them."""
+    def _enter(self, back: float | None = None) -> None:
+        """Have the figures written in a fixed size; `written_down` reads them. back: the worst case
+        of a request that is back, whatever came of it; None where none is."""
+        if back is not None:
+            self.in_flight -= 1
+            # Reset, since rounding errors would be left over.
+            self.at_risk = self.at_risk - back if self.in_flight else 0.0
+        if self.write is None:
+            return
         count, fates = self.outcomes.get, self.fates
-        return FIGURES.pack(
+        figures = FIGURES.pack(
             count("ok", 0),
             count("truncated", 0),
             count("refused", 0),
@@ -218,6 +218,7 @@ class Page:
             self.doubtful,
             self.at_risk,
         )
+        self.write(self.model, figures + CRC.pack(crc32(figures)))
 
     def account(self) -> UsageTotals:
         return UsageTotals(
@@ -235,7 +236,7 @@ class Page:
 
 
 def written_down(figures: tuple[float, ...]) -> UsageTotals:
-    """The totals from `Page.figures`, which has the fate of faults but not their kind."""
+    """The totals from the figures of a page, which have the fate of faults but not their kind."""
     counts, (dollars, doubtful, at_risk) = [int(n) for n in figures[:14]], figures[14:]
     outcomes = {what: n for what, n in zip(_OUTCOMES, counts[:4], strict=True) if n}
     faults = zip(_FATES, counts[4:7], strict=True)

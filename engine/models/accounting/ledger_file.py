@@ -3,7 +3,7 @@
     owed       a line of `OWED` bytes: by model, calls in submissions of unknown fate, and dollars
     accounts   a line of JSON: the accounts of all sessions that have ended, by model
     slots      `SLOT` bytes for each model of a session that has not: the length of its name, the
-               name, its figures (`Page.figures`) and their CRC-32, then the length and the CRC-32
+               name, its figures (`FIGURES`) and their CRC-32, then the length and the CRC-32
                of its account as last saved, in JSON, which has the kinds of faults and the latency
 
 A request is entered before it leaves and when it is back. Each entry is one write in place and
@@ -32,10 +32,10 @@ from ...system.files import MAX_LEDGER, read_bounded, replace_file, unwritable
 from .latency import Latency
 from .ledger import (
     ABANDONED,
+    CRC,
     CUT_OFF,
     FIGURES,
     Ledger,
-    Page,
     RequestOutcome,
     UsageTotals,
     sum_usage,
@@ -50,7 +50,7 @@ UNPROVEN = "Unproven"
 EVERY = 0.2
 """Seconds between two saves of what slots have beside their figures."""
 
-_NAME, _CRC, _SAVED = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<II")
+_NAME, _SAVED = struct.Struct("<H"), struct.Struct("<II")
 _ACCOUNTS = msgspec.json.Decoder(dict[str, UsageTotals])
 _ACCOUNT = msgspec.json.Decoder(UsageTotals)
 _OWED = msgspec.json.Decoder(dict[str, tuple[int, float]])
@@ -89,7 +89,7 @@ class LedgerFile:
         """
         self._stop_token = stop_token
         if ledger is not None:
-            ledger.listen(self._enter)
+            ledger.listen(self._write)
         noting = asyncio.create_task(self._save_now_and_then())
         try:
             yield
@@ -97,13 +97,6 @@ class LedgerFile:
             noting.cancel()
             await asyncio.wait([noting])
             self._close()
-
-    def _enter(self, page: Page) -> None:
-        """Write the present figures of a page."""
-        if self._stop_token.halt is not None and self._file < 0:
-            return
-        figures = page.figures()
-        self._write(page.model, 0, figures + _CRC.pack(crc32(figures)))
 
     async def _save_now_and_then(self) -> None:
         while True:
@@ -113,9 +106,9 @@ class LedgerFile:
     def _save(self) -> None:
         for model, account in self._sitting().items():
             told = msgspec.json.encode(account.cut_off())
-            self._write(model, FIGURES.size + _CRC.size, _SAVED.pack(len(told), crc32(told)) + told)
+            self._write(model, _SAVED.pack(len(told), crc32(told)) + told, FIGURES.size + CRC.size)
 
-    def _write(self, model: str, at: int, content: bytes) -> None:
+    def _write(self, model: str, content: bytes, at: int = 0) -> None:
         """Write into the slot of a model, so many bytes after its name."""
         name = model.encode()
         if _NAME.size + len(name) + at + len(content) > SLOT:
@@ -123,6 +116,8 @@ class LedgerFile:
             return self._stop_token.stop(StoreFailed(str(fault)))
         try:
             if self._file < 0:
+                if self._stop_token.halt is not None:
+                    return
                 _write_accounts(self._path, self._earlier)
                 self._file = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
                 self._end = os.fstat(self._file).st_size
@@ -213,8 +208,8 @@ def _slots(content: bytes) -> Iterator[tuple[str, UsageTotals]]:
         try:
             end = _NAME.size + _NAME.unpack_from(slot)[0]
             model, figures = slot[_NAME.size : end].decode(), slot[end : end + FIGURES.size]
-            saved = _saved(slot[end + FIGURES.size + _CRC.size :])
-            (crc,) = _CRC.unpack_from(slot, end + FIGURES.size)
+            saved = _saved(slot[end + FIGURES.size + CRC.size :])
+            (crc,) = CRC.unpack_from(slot, end + FIGURES.size)
         except (UnicodeDecodeError, struct.error):
             continue
         account = written_down(FIGURES.unpack(figures)).cut_off() if crc32(figures) == crc else None

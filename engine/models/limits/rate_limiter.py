@@ -235,85 +235,71 @@ class RateLimiter:
                 # turns a prompt down before any model reads it bills nothing.
                 unread = reply.outcome == "refused" and not reply.served_model
                 usage = Usage() if unread else None
-            self._settle(held, usage)
+            self._landed(held, usage)
             self._estimator.observe(held.estimate, reply.usage)
-        self._landed(held)
+        else:
+            self._landed(held, None)
         return now - sent
 
     def abandoned(self, held: Reservation) -> None:
         """A call was cancelled in flight."""
         self.breaker.abandoned(held.sent, self._now())
-        self._settle(held, None)
-        self._landed(held)
+        self._landed(held, None)
 
     def failed(self, exc: EngineError, held: Reservation) -> EngineError:
         """Apply a call's fault to all callers; the error to raise."""
-        try:
-            return self._failed(exc, held, held.sent)
-        finally:
-            self._landed(held)
-
-    def _landed(self, held: Reservation) -> None:
-        del self._open[held]
-        self._slots.busy -= 1
-        if self._waiting:
-            self._admission.look()
-
-    def _failed(self, exc: EngineError, held: Reservation, sent: float) -> EngineError:
-        now = self._now()
+        sent, now = held.sent, self._now()
         self._fault = str(exc)
         halt: Halt | None = None
+        unknown = isinstance(exc, (OutcomeUnknown, UnrecognizedReply))
         match exc:
             case RateLimited():
-                self._settle(held, Usage())
-                self._refused(exc.delay, sent, now)
+                # A pause; and fewer at once in a storm.
+                if self._throttle.refused(exc.delay, sent, now):
+                    self._slots.refused()
+                self.breaker.refused(sent, now)
             case AuthenticationFailed():
-                self._settle(held, Usage())
                 halt = exc if self.breaker.doubt_key(sent, now) else None
             case Halt():
-                self._settle(held, Usage())
                 halt = exc
             case OutcomeUnknown() | Overloaded() | Unreachable():
-                self._settle(held, None if isinstance(exc, OutcomeUnknown) else Usage())
                 self.breaker.failed(sent, now, exc.delay)
                 if not isinstance(exc, Malformed):
                     self._slots.overloaded(sent, now)
                 if isinstance(exc, Unreachable) and held.requests:
                     held.requests.settle(1.0, 0.0)
             case _:
-                self._settle(held, None if isinstance(exc, UnrecognizedReply) else Usage())
                 self.breaker.answered(sent)
                 if type(exc) is InvalidRequest and self._last_answer == -math.inf:
                     exc = NeverAnswered(str(exc))
                     halt = self._failed_alike.add(str(exc))
+        self._landed(held, None if unknown else Usage())
         if isinstance(exc, TransientError):
             halt = overlong_delay(exc) or halt
         if halt is None and self.breaker.silence(now) >= GIVE_UP:
             halt = ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {exc}")
         if halt is None:
-            crowd = self._own and self._slots.busy > 1
+            crowd = self._own and self._slots.busy
             if crowd and isinstance(exc, OutcomeUnknown) and not isinstance(exc, Malformed):
-                return Crowded(f"{exc}, with {self._slots.busy - 1} other calls in flight")
+                return Crowded(f"{exc}, with {crowd} other calls in flight")
             return exc
         self.stop_token.stop(halt)
         return halt
 
-    def _refused(self, delay: float, sent: float, now: float) -> None:
-        """A 429: pause; fewer at once in a storm."""
-        if self._throttle.refused(delay, sent, now):
-            self._slots.refused()
-        self.breaker.refused(sent, now)
-
-    def _settle(self, held: Reservation, usage: Usage | None) -> None:
-        """Correct what was reserved by what was billed.
+    def _landed(self, held: Reservation, usage: Usage | None) -> None:
+        """Free the slot of a call, and correct what was reserved by what was billed.
 
         usage: None if that is not known; then what was reserved counts as spent.
         """
+        del self._open[held]
+        self._slots.busy -= 1
         if usage is not None:
             for each in held.tokens:
                 each.bucket.settle(each.amount, each.limit.actual(usage, each.amount))
         if self._model_budget is not None and held.estimate is not None:
             self._model_budget.settle(held.worst, usage)
+        if self._waiting:
+            self._admission.look()
 
     def _binding(self, now: float) -> Bottleneck | None:
         held_by, slots = self._admission.held_by, self._slots

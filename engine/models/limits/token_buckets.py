@@ -70,15 +70,12 @@ class TokenBuckets:
 
     def taken_at_once(self, estimate: TokenEstimate) -> list[TokenReservation] | None:
         """All tokens of a call, if they are at hand; else None."""
-        taken = [
-            TokenReservation(limit, bucket, amount)
-            for limit, bucket in self._buckets.items()
-            if not bucket.queued
-            and (amount := limit.expected(estimate)) <= bucket.balance
-            and limit.most(estimate) <= bucket.per_minute
-        ]
-        if len(taken) < len(self._buckets):
-            return None
+        taken = []
+        for limit, bucket in self._buckets.items():
+            amount = limit.expected(estimate)
+            if bucket.queued or amount > bucket.balance or limit.most(estimate) > bucket.per_minute:
+                return None
+            taken.append(TokenReservation(limit, bucket, amount))
         for each in taken:
             each.bucket.balance -= each.amount
         return taken

@@ -28,7 +28,8 @@ JUDGE = "judge"
 MAX_MADE = 8192
 """Calls and beliefs that are kept, for the cells that share them: some more than one problem's."""
 
-Noted: TypeAlias = tuple[Part, Call, Reply]
+Asked: TypeAlias = tuple[tuple[object, ...], RecordedCall, Reply]
+"""Where a call stands among those of a cell; it, and its reply."""
 
 
 class Capture:
@@ -55,8 +56,8 @@ class Capture:
         self._run = run
         self._costs: dict[str, tuple[Reply, CallCost]] = {}
         """By address, a reply and what it cost."""
-        self._calls: dict[tuple[Part, str], tuple[tuple[object, ...], RecordedCall, Reply]] = {}
-        """Where a call stands among those of a cell, by its part and address; it, and its reply."""
+        self._calls: dict[tuple[Part, str], Asked] = {}
+        """By part and address."""
         self._beliefs: dict[int, tuple[Reading, RecordedJudgement]] = {}
         """By identity of a reading."""
 
@@ -67,7 +68,14 @@ class Capture:
         for kept in (self._costs, self._calls, self._beliefs):
             if len(kept) > MAX_MADE:
                 kept.clear()
-        asked = [self._asked(each) for each in notes if type(each) is tuple]
+        asked: list[Asked] = []
+        readings: list[Reading] = []
+        for each in notes:
+            if type(each) is tuple:
+                asked.append(self._asked(*each))
+            # What the verdict is made of stands in the verdict.
+            elif type(each) is Reading and not _decides(each, outcome):
+                readings.append(each)
         asked.sort(key=_PLACE)
         calls: dict[str, RecordedCall] = {}
         for _, call, _ in asked:
@@ -81,13 +89,12 @@ class Capture:
             cell.draw,
             outcome,
             tuple(calls.values()),
-            self._judgements(outcome, notes),
+            self._judgements(readings) if readings else (),
             counted(outcome) if isinstance(outcome, Verdict) else {},
             unread_by_seat(outcome) if isinstance(outcome, Verdict) else {},
         )
 
-    def _asked(self, noted: Noted) -> tuple[tuple[object, ...], RecordedCall, Reply]:
-        part, call, reply = noted
+    def _asked(self, part: Part, call: Call, reply: Reply) -> Asked:
         address = call.address
         made = self._calls.get((part, address))
         if made is None or made[2] is not reply:
@@ -106,18 +113,23 @@ class Capture:
                 reply.reasoning,
                 _settings(_stated(call.request)),
             )
-            made = self._calls[part, address] = _order(noted), recorded, reply
+            role, seat, heard = part
+            # Canonical: by nothing that depends on how long a reply took. A loop of tools makes
+            # longer calls, step by step.
+            place = heard, role, seat, call.draw, len(call.request.messages), address
+            made = self._calls[part, address] = place, recorded, reply
         return made
 
     def _cost(self, call: Call, reply: Reply) -> CallCost:
-        model, usage = call.request.model, reply.usage
+        model, usage, source = call.request.model, reply.usage, reply.origin
         if model not in self._price:
             self._price[model] = self._prices.find(model)
         price = self._price[model]
+        came = self._sources.get((model, source)) or self._source(call, source)
         origin: Origin = "stored"
         at: int | None = None
-        batch = reply.origin.startswith("batch ")
-        ours = batch and bool(self._run) and reply.origin.endswith(f" {self._run}")
+        batch = source.startswith("batch ")
+        ours = batch and bool(self._run) and source.endswith(f" {self._run}")
         if ours or call.address in self._new:
             self._new.discard(call.address)
             at = int(time.time())
@@ -135,41 +147,23 @@ class Capture:
             charged(usage, price),
             origin,
             at,
-            *self._source(call, reply.origin),
+            *came,
         )
 
     def _source(self, call: Call, origin: str) -> tuple[str, bool]:
         """`CallCost.came` and `CallCost.elsewhere` of a reply with this origin."""
-        model = call.request.model
-        if model.startswith(PREFIX):
-            return "", False
-        known = self._sources.get((model, origin))
-        if known is None:
+        model, known = call.request.model, ("", False)
+        if not model.startswith(PREFIX):
             # Simulated models come from nowhere.
             from ....cache.stats import source
 
             came, here = source(origin), self._live(call)
-            elsewhere = came not in (here, here.replace("live ", "batch ", 1))
-            known = self._sources[model, origin] = came, elsewhere
+            known = came, came not in (here, here.replace("live ", "batch ", 1))
+        self._sources[model, origin] = known
         return known
 
-    def _judgements(
-        self, outcome: Verdict | Failure | NotRun, notes: Sequence[Any]
-    ) -> tuple[RecordedJudgement, ...]:
+    def _judgements(self, readings: Sequence[Reading]) -> tuple[RecordedJudgement, ...]:
         """What judges believed before the verdict, each belief once."""
-        readings = [each for each in notes if type(each) is Reading]
-        if isinstance(outcome, Verdict):
-            calls = [each.call for each in outcome.judgements]
-            # What the verdict is made of stands in the verdict.
-            readings = [
-                each
-                for each in readings
-                if each.verdict is None
-                or each.role != JUDGE
-                or each.case.statement
-                or each.verdict.probs != outcome.probs
-                or [part.call for part in each.verdict.judgements] != calls
-            ]
         return tuple(sorted(dict.fromkeys(map(self._belief, readings)), key=_order_of_beliefs))
 
     def _belief(self, reading: Reading) -> RecordedJudgement:
@@ -197,11 +191,16 @@ _STATED = [
 _stated = attrgetter(*_STATED)
 
 
-def _order(noted: Noted) -> tuple[object, ...]:
-    """Canonical: by nothing that depends on how long a reply took."""
-    (role, seat, heard), call, _ = noted
-    # A loop of tools makes longer calls, step by step.
-    return heard, role, seat, call.draw, len(call.request.messages), call.address
+def _decides(reading: Reading, outcome: Verdict | Failure | NotRun) -> bool:
+    """Whether an outcome is the verdict of a reading."""
+    verdict = reading.verdict
+    if verdict is None or reading.role != JUDGE or reading.case.statement:
+        return False
+    return verdict is outcome or (
+        isinstance(outcome, Verdict)
+        and verdict.probs == outcome.probs
+        and [part.call for part in verdict.judgements] == [part.call for part in outcome.judgements]
+    )
 
 
 def _order_of_beliefs(each: RecordedJudgement) -> tuple[object, ...]:

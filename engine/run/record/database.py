@@ -29,20 +29,21 @@ from .cells import (
 )
 from .schema import (
     BEGINNING,
-    CALLS_BEGINNING,
+    FAILED,
     RUN_DB,
     STATUSES,
     WITHDRAWN,
     faulty,
     logged,
     make_tables,
+    name_to_read,
     open_to_write,
     put_event,
     sealed,
     use_log,
     use_no_log,
 )
-from .search import documents, drop_words, make_words
+from .search import documents, is_indexed, make_words
 from .tables import AT_ONCE, RunTables
 from .values import RecordedCall, RecordedCell
 
@@ -50,8 +51,6 @@ MAX_NUMBERED = 20_000
 """Calls whose numbers are kept in memory."""
 TRAINED_ON = 128 << 10
 """Bytes that a dictionary is trained on."""
-MAX_COMPACTED = 256 << 20
-"""Bytes; a larger run is not rewritten for the few per cent that it would save."""
 TAKEN_BACK = "[withdrawn]"
 """What stands in place of the words of a person who took them back."""
 
@@ -148,38 +147,48 @@ class RunDatabase(RunTables):
             self._train()
 
     def take(self, source: Path, moved: Mapping[int, tuple[int, int, int]]) -> None:
-        """Record cells of another run as this run's. source: its folder. moved: by place in it,
-        the place, row and problem in this run. RunFolderError."""
+        """Record cells of another run as this run's. source: its folder, of which all was read, or
+        is known to be as it was written. moved: by place in it, the place, row and problem in this
+        run. RunFolderError."""
         with RunTables.open(source) as theirs:
             if self._newest or self._numbers_of["parts"]:
                 cells = theirs.cells(moved)
                 while some := list(islice(cells, AT_ONCE)):
                     self.write([_moved(cell, *moved[cell.place]) for cell in some])
                 return
-            with self._transaction():
-                self._forget_words()
-                self._copy(theirs, moved)
-                self._restore()
+            self._alone("ATTACH ? AS theirs", name_to_read(theirs.file))
+            try:
+                # An immediate one would write to what is attached, too.
+                with self._transaction("BEGIN"):
+                    self._forget_words()
+                    self._copy(theirs, moved)
+                    self._restore()
+            finally:
+                self._alone("DETACH theirs")
 
     def _copy(self, theirs: RunTables, moved: Mapping[int, tuple[int, int, int]]) -> None:
-        """Copy cells of another run, row by row: this run has no calls yet, so that theirs keep
-        their numbers."""
-        if dictionary := theirs.setting("zdict"):
-            self._put("meta", [("zdict", dictionary)])
-        self._put("parts", theirs.table("parts"))
+        """Copy cells of another run, which is attached: this run has no calls yet, so that theirs
+        keep their numbers, and their rows the checksums."""
+        copied = "INSERT INTO {0} SELECT * FROM theirs.{0} "
         for row in theirs.table("endpoints"):
             self._put("endpoints", [(*row[:_ORIGIN], "taken over", *row[_ORIGIN + 1 :])])
+        self.db.execute(copied.format("meta") + "WHERE name='zdict'")
+        self.db.execute(copied.format("parts"))
         ((count,),) = theirs.fetched("SELECT count(*) FROM cells")
-        asked, some = set[int](), len(moved) < count
-        for rows in theirs.stored(moved if some else None):
-            for row in rows if some else ():
+        unmoved = len(moved) == count and all(place == to for place, (to, *_) in moved.items())
+        if unmoved and not self._landed and self.setting("grid") == theirs.setting("grid"):
+            self.db.execute(copied.format("cells"))
+            self.db.execute(copied.format("calls"))
+            return
+        asked = set[int]()
+        for rows in theirs.stored(moved):
+            for row in rows:
                 asked.update(read_body(theirs.unpacked(row[-1])).calls[1::2])
             self._put("cells", [self._landing(row, *moved[row[0]]) for row in rows])
-        # Made once all are there, it takes a sixth of the time.
-        self.db.execute("DROP INDEX calls_beginning")
-        for calls in theirs.batches("calls", "call"):
-            self._put("calls", [row for row in calls if row[0] in asked] if some else calls)
-        self.db.execute(CALLS_BEGINNING)
+        self.db.execute("CREATE TEMP TABLE asked(call INTEGER PRIMARY KEY)")
+        self.db.executemany("INSERT INTO asked VALUES(?)", ((call,) for call in sorted(asked)))
+        self.db.execute(copied.format("calls") + "WHERE call IN asked")
+        self.db.execute("DROP TABLE asked")
 
     def _landing(self, cell: Sequence[Any], place: int, row: int, problem: int) -> tuple[Any, ...]:
         """A cell of another run, as it lands in this one."""
@@ -200,15 +209,15 @@ class RunDatabase(RunTables):
             self._forgotten()
 
     def settle(self) -> None:
-        """Nothing more is to be run: make the index that readers use, and empty the log."""
-        if not self.setting("indexed"):
+        """Nothing more is to be run: empty the log."""
+        self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def index(self) -> None:
+        """Index what was said, for those who search; what is written later takes the index away."""
+        if not self._indexed:
             with self._transaction():
                 make_words(self.db, documents(self))
-                self._put("meta", [("indexed", 1)])
-            self._indexed = True
-            if self.file.stat().st_size < MAX_COMPACTED:
-                self._alone("VACUUM")
-        self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._indexed = True
 
     def withdraw(self, addresses: Collection[str]) -> int:
         """Delete the replies to these calls, which a person takes back; how many cells that leaves
@@ -251,7 +260,7 @@ class RunDatabase(RunTables):
         self._alone("PRAGMA secure_delete=ON")
         self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
         self._alone("VACUUM")
-        self.settle()
+        self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
         return gone
 
     def _put(self, table: str, rows: Sequence[Sequence[Any]], how: str = "REPLACE") -> None:
@@ -351,15 +360,14 @@ class RunDatabase(RunTables):
     def _forget_words(self) -> None:
         """What is written now is in no index."""
         if self._indexed:
-            drop_words(self.db)
-            self.db.execute("DELETE FROM meta WHERE name='indexed'")
+            self.db.execute("DROP TABLE words")
             self._indexed = False
 
-    def _alone(self, statement: str) -> None:
+    def _alone(self, statement: str, *values: str) -> None:
         """Execute what must be outside of a transaction."""
         with self._lock:
             try:
-                self.db.execute(statement)
+                self.db.execute(statement, values)
             except sqlite3.Error as exc:
                 raise faulty(self.file, exc) from exc
 
@@ -368,7 +376,7 @@ class RunDatabase(RunTables):
         self._known, self._named, self._numbers = {}, {}, {}
         self._newest = self.fetched("SELECT coalesce(max(call), 0) FROM calls")[0][0]
         self._landed = self.fetched("SELECT coalesce(max(landed), 0) FROM cells")[0][0]
-        self._indexed = bool(self.setting("indexed"))
+        self._indexed = is_indexed(self)
         self._numbers_of = {
             table: {tuple(values): number for number, *values in self.table(table)}
             for table in ("parts", "endpoints")
@@ -382,7 +390,7 @@ class RunDatabase(RunTables):
                 self._samples += [self.unpacked(row[-1]) for row in rows]
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
         with self._lock:
             if self._failed:
                 self._restore()
@@ -391,24 +399,21 @@ class RunDatabase(RunTables):
                     # Not before: who only looks at what has settled leaves it as it is.
                     use_log(self.db, self.file)
                     self._logs = True
-                self.db.execute("BEGIN IMMEDIATE")
+                self.db.execute(begin)
                 yield
                 self.db.execute("COMMIT")
             except BaseException as exc:
                 # What is remembered need not be in the file: it is read again before the next one.
                 self._failed = not self.empty
                 if self.db.in_transaction:
-                    self._undo(exc)
+                    try:
+                        self.db.execute("ROLLBACK")
+                    except sqlite3.Error as more:
+                        # What went wrong first is told.
+                        exc.add_note(f"it could not be undone: {more}")
                 if isinstance(exc, sqlite3.Error):
                     raise faulty(self.file, exc) from exc
                 raise
-
-    def _undo(self, fault: BaseException) -> None:
-        try:
-            self.db.execute("ROLLBACK")
-        except sqlite3.Error as exc:
-            # What went wrong first is told.
-            fault.add_note(f"it could not be undone: {exc}")
 
 
 def _moved(cell: RecordedCell, place: int, row: int, problem: int) -> RecordedCell:
@@ -421,7 +426,6 @@ def _moved(cell: RecordedCell, place: int, row: int, problem: int) -> RecordedCe
 
 _ORIGIN = 5
 """Where the origin stands among the columns of an endpoint."""
-FAILED = STATUSES.index("failed")
 
 
 def _same(known: RecordedCall, call: RecordedCall) -> bool:

@@ -8,7 +8,7 @@
     calls      every different reply, by the whole address of its call
     cells      one row a cell: figures in columns, what was said packed in `body`
     events     how cells had ended that were run again; what batches, people and probes did
-    words      an index (FTS5) of what was said, by the call; made when the run settles
+    words      an index (FTS5) of what was said, by the call; made at the first search
 
 Every row of every table ends with the CRC-32 of its other columns, made by `sealed` and checked by
 `sound`, so that a changed byte is told, wherever it falls; `words` alone has none, and what it
@@ -42,11 +42,10 @@ APPLICATION_ID = 0x6F767372
 
 STATUSES = ("verdict", "failed", "not run", "withdrawn")
 """What became of a cell, by its number in `cells.status`; a withdrawn one has no outcome."""
-WITHDRAWN = STATUSES.index("withdrawn")
+FAILED, WITHDRAWN = map(STATUSES.index, ("failed", "withdrawn"))
 
 BEGINNING = "substr(address, 1, 8)"
 """How an address begins: an index of this is a third of one of the whole."""
-CALLS_BEGINNING = f"CREATE INDEX calls_beginning ON calls({BEGINNING})"
 TABLES = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value, crc INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE passages(passage INTEGER PRIMARY KEY, body BLOB NOT NULL, crc INTEGER NOT NULL)",
@@ -64,7 +63,7 @@ TABLES = (
     " endpoint INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,"
     " cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, dollars REAL, at INTEGER,"
     " reply BLOB NOT NULL, crc INTEGER NOT NULL)",
-    CALLS_BEGINNING,
+    f"CREATE INDEX calls_beginning ON calls({BEGINNING})",
     "CREATE TABLE cells(place INTEGER PRIMARY KEY, id BLOB NOT NULL, row INTEGER NOT NULL,"
     " problem INTEGER NOT NULL, side INTEGER NOT NULL, draw INTEGER NOT NULL,"
     " status INTEGER NOT NULL, landed INTEGER NOT NULL, probs BLOB, failure TEXT, more TEXT,"
@@ -99,18 +98,7 @@ def open_to_write(file: Path) -> sqlite3.Connection:
     """
     if file.exists() and file.stat().st_size:
         _check_header(file)
-    db = _connected(file, file)
-    try:
-        if db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-            _check_opened(db, file)
-        db.execute("PRAGMA synchronous=NORMAL")
-    except sqlite3.Error as exc:
-        db.close()
-        raise faulty(file, exc) from exc
-    except BaseException:
-        db.close()
-        raise
-    return db
+    return _opened(str(file), file, writes=True)
 
 
 def make_tables(db: sqlite3.Connection) -> None:
@@ -131,7 +119,7 @@ def put_event(db: sqlite3.Connection, kind: str, body: bytes, number: int | None
 def use_log(db: sqlite3.Connection, file: Path) -> None:
     """Write through a log, as readers beside a writer need it. A log in shared memory needs one
     machine: over a network the older journal is safe."""
-    db.execute(f"PRAGMA journal_mode={'truncate' if is_network(file.parent) else 'wal'}")
+    db.execute(f"PRAGMA main.journal_mode={'truncate' if is_network(file.parent) else 'wal'}")
 
 
 def use_no_log(db: sqlite3.Connection) -> None:
@@ -148,23 +136,34 @@ def open_to_read(file: Path) -> sqlite3.Connection:
 
     RunFolderError as for `open_to_write`, and where there is none.
     """
+    return _opened(name_to_read(file), file)
+
+
+def name_to_read(file: Path) -> str:
+    """The URI under which a database is opened, or attached to another, to be read only.
+    RunFolderError."""
     try:
         expects_log = _check_header(file)
     except FileNotFoundError:
         raise no_run(file.parent) from None
     # What was copied from under its writer has none, and here none can be made.
     stands_still = expects_log and not os.access(file.parent, os.W_OK)
-    name = f"{file.resolve().as_uri()}?mode=ro{'&immutable=1' * stands_still}"
-    db = _connected(name, file)
+    return f"{file.resolve().as_uri()}?mode=ro{'&immutable=1' * stands_still}"
+
+
+def _opened(name: str, file: Path, writes: bool = False) -> sqlite3.Connection:
+    """name: of the file, or its URI. Transactions are the caller's; nothing in it is trusted."""
     try:
-        db.execute("PRAGMA query_only=ON")
-        _check_opened(db, file)
+        db = open_bounded(name, file)
+        try:
+            db.execute(f"PRAGMA {'synchronous=NORMAL' if writes else 'query_only=ON'}")
+            if not writes or db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+                _check_opened(db, file)
+        except BaseException:
+            db.close()
+            raise
     except sqlite3.Error as exc:
-        db.close()
         raise faulty(file, exc) from exc
-    except BaseException:
-        db.close()
-        raise
     return db
 
 
@@ -182,14 +181,6 @@ def faulty(file: Path, exc: sqlite3.Error) -> RunFolderError:
 
 _LOGGED = 2
 """Of a file that is read through a log, the version of the format that a reader must know."""
-
-
-def _connected(name: Path | str, file: Path) -> sqlite3.Connection:
-    """name: of the file, or its URI. Transactions are the caller's; nothing in it is trusted."""
-    try:
-        return open_bounded(str(name), file)
-    except sqlite3.Error as exc:
-        raise faulty(file, exc) from exc
 
 
 def logged(file: Path) -> bool:

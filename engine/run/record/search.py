@@ -101,8 +101,9 @@ def make_words(db: sqlite3.Connection, texts: Iterable[tuple[int, str, str]]) ->
     db.executemany("INSERT INTO words(rowid, said, thought) VALUES(?,?,?)", texts)
 
 
-def drop_words(db: sqlite3.Connection) -> None:
-    db.execute("DROP TABLE IF EXISTS words")
+def is_indexed(tables: RunTables) -> bool:
+    """Whether what was said is indexed, all of it."""
+    return bool(tables.fetched("SELECT 1 FROM sqlite_schema WHERE name='words'"))
 
 
 def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
@@ -146,10 +147,10 @@ def search(tables: RunTables, query: Query, rows: Collection[int]) -> list[Hit]:
 
 def _named(tables: RunTables, phrases: Sequence[Sequence[str]]) -> set[int] | None:
     """The numbers of what has all words, by the index; None where there is none."""
-    if not tables.setting("indexed"):
+    if not is_indexed(tables):
         return None
     words = " AND ".join(word for phrase in phrases for word in phrase)
-    return {number for (number,) in tables.query("SELECT rowid FROM words(?)", words)}
+    return {number for (number,) in tables.fetched("SELECT rowid FROM words(?)", words)}
 
 
 def _phrases(query: Query) -> list[list[str]]:

@@ -26,7 +26,7 @@ from .cells import (
     read_reply,
 )
 from .errors import RunDamaged
-from .schema import RUN_DB, STATUSES, WITHDRAWN, faulty, open_to_read, sound
+from .schema import FAILED, RUN_DB, WITHDRAWN, faulty, open_to_read, sound
 from .values import CallCost, RecordedCall, RecordedCell
 
 AT_ONCE = 256
@@ -102,7 +102,7 @@ class RunTables:
     def count(self) -> tuple[int, int]:
         """(cells with an outcome, failures among them)."""
         counts = Counter(status for _, status in self.statuses())
-        return counts.total() - counts[WITHDRAWN], counts[STATUSES.index("failed")]
+        return counts.total() - counts[WITHDRAWN], counts[FAILED]
 
     def cells(self, places: Iterable[int] | None = None) -> Iterator[RecordedCell]:
         """The cells at these places that are recorded, or all, in the order of the sweep."""
@@ -145,10 +145,6 @@ class RunTables:
     def asked(self, numbers: Iterable[int]) -> list[Sequence[Any]]:
         """The columns of calls, by number."""
         return self.sound(self.among("SELECT * FROM calls WHERE call IN ({})", numbers))
-
-    def endpoint(self, number: int) -> Sequence[Any]:
-        """The columns of an endpoint but for its number."""
-        return self._about("endpoints", number)
 
     def table(self, name: str) -> list[Sequence[Any]]:
         """The columns of every row of a table, in the order of their numbers."""
@@ -193,15 +189,8 @@ class RunTables:
             some = listed[first : first + AT_ONCE]
             yield from self.fetched(sql.format(",".join("?" * len(some))), *some)
 
-    def query(self, sql: str, *values: int | str | bytes) -> Iterator[Any]:
-        """Rows of a query, read one at a time. RunFolderError for an error of SQLite's."""
-        try:
-            yield from self.db.execute(sql, values)
-        except sqlite3.Error as exc:
-            raise faulty(self.file, exc) from exc
-
     def fetched(self, sql: str, *values: int | str | bytes) -> list[Any]:
-        """All rows of a query in one list: a third of the time of `query` where there are few."""
+        """All rows of a query. RunFolderError for an error of SQLite's."""
         try:
             return self.db.execute(sql, values).fetchall()
         except sqlite3.Error as exc:
@@ -218,8 +207,8 @@ class RunTables:
         except (ValueError, NotTrained) as exc:
             raise RunDamaged(self.file, str(exc)) from exc
 
-    def _about(self, table: str, number: int) -> Sequence[Any]:
-        """A part or an endpoint, by its number."""
+    def about(self, table: str, number: int) -> Sequence[Any]:
+        """The columns of a part or an endpoint but for its number."""
         known = self._named.get(table)
         if known is None or number not in known:
             # The writer goes on while somebody reads.
@@ -227,8 +216,8 @@ class RunTables:
         return known[number]
 
     def _call(self, columns: Sequence[Any]) -> RecordedCall:
-        _, address, endpoint, sent, back, read, written, dollars, at, reply = columns
-        model, identity, served, stop, origin, came, elsewhere, settings = self.endpoint(endpoint)
+        _, address, by, sent, back, read, written, dollars, at, reply = columns
+        model, identity, served, stop, origin, came, elsewhere, stated = self.about("endpoints", by)
         said = self.reply(reply)
         tokens = (sent, back, read, written)
         cost = CallCost(identity, served, stop, *tokens, dollars, origin, at, came, bool(elsewhere))
@@ -241,7 +230,7 @@ class RunTables:
             tool_calls=said.tool_calls,
             cost=cost,
             reasoning=said.reasoning,
-            settings=settings,
+            settings=stated,
         )
 
     def _cell(self, row: Sequence[Any], body: Body, calls: dict[int, RecordedCall]) -> RecordedCell:
@@ -249,7 +238,7 @@ class RunTables:
         question = self.problems[problem].question
         asked = []
         for part, call in zip(body.calls[::2], body.calls[1::2], strict=True):
-            known, (role, seat, heard) = calls[call], self._about("parts", part)
+            known, (role, seat, heard) = calls[call], self.about("parts", part)
             asked.append(
                 RecordedCall(
                     known.address,

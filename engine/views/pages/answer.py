@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan
+from typing import Any
 
 from ....protocols.scores import TIE
 from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows, comparison_finding
@@ -113,7 +114,7 @@ def answer_page(
         listed = comparison_finding(comparison, short=short).parts[0]
         listed = (listed.brief(None) if listed.brief else listed).chosen(LISTED)
         parts = [shown_part(listed, {}, own=own)]
-    values = {
+    values: dict[str, Any] = {
         "comparison": comparison,
         "fault": fault,
         "parts": [part for part in parts if part.lines],

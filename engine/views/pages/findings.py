@@ -1,7 +1,7 @@
 """Findings as pages: their tables with the intervals drawn, and charts of points and lines."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log10
 from typing import Any, TypeAlias
@@ -45,6 +45,32 @@ class ShownCell:
     links: Linked = ()
     """In place of the text, if there are any."""
     estimate: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLine:
+    """One line of a table."""
+
+    cells: tuple[ShownCell, ...]
+    members: tuple["ShownLine", ...] = ()
+    """The lines of a group."""
+    band: tuple[float, float] | None = None
+    """Drawn behind its estimate."""
+    baseline: float | None = None
+    """Drawn beside it."""
+
+    @property
+    def drawn(self) -> Estimate | None:
+        return next((cell.estimate for cell in self.cells if cell.estimate), None)
+
+    @property
+    def ends(self) -> Iterator[float]:
+        """What its axis has to hold."""
+        if self.drawn:
+            yield from self.drawn.interval or (self.drawn.value,)
+        yield from self.band or ()
+        yield self.baseline or 0.0
+        yield from (end for each in self.members for end in each.ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +131,7 @@ class ShownPart:
     title: str
     heads: tuple[tuple[str, bool], ...]
     """(name, whether its cells are numbers)."""
-    lines: tuple[tuple[ShownCell, ...], ...]
+    lines: tuple[ShownLine, ...]
     notes: tuple[str, ...]
     words: int
     """Columns of words, which come first."""
@@ -177,18 +203,22 @@ def shown_part(
     pointed: bool = True,
     own: Callable[[Any], Mapping[str, str | Linked]] = links_of,
 ) -> ShownPart:
-    """A part as a table. links: by the text of a cell that names a row. own: the links of a line,
-    by the heads of columns. pointed: whether points of the chart are links as well; those of a site
-    are long."""
+    """A part as a table. Its lines may bring what a ShownLine has beside its cells. links: by the
+    text of a cell that names a row. own: the links of a line, by the heads of columns. pointed:
+    whether points of the chart are links as well; those of a site are long."""
     columns = [(column, column.cell) for column in part.columns if column.cell]
-    lines = tuple(
-        tuple(_cell(column, cell, line, links, own(line)) for column, cell in columns)
-        for line in (*part.lines, *([] if part.total is None else [part.total]))
-    )
-    drawn = [next((c.estimate for c in line if c.estimate), None) for line in lines]
-    ends = [end for each in drawn if each for end in (each.interval or (each.value,))]
+
+    def shown(line: Any) -> ShownLine:
+        return ShownLine(
+            tuple(_cell(column, cell, line, links, own(line)) for column, cell in columns),
+            tuple(map(shown, getattr(line, "members", ()))),
+            getattr(line, "band", None),
+            getattr(line, "baseline", None),
+        )
+
+    lines = tuple(map(shown, (*part.lines, *([] if part.total is None else [part.total]))))
+    estimated = (columns[n][0] for each in lines for n, c in enumerate(each.cells) if c.estimate)
     table = part.table()
-    heads = (columns[n][0].head for line in lines for n, c in enumerate(line) if c.estimate)
     # What stands before a colon is the name of the page, or of the run.
     title = part.title.partition(": ")[2] or part.title
     return ShownPart(
@@ -197,8 +227,10 @@ def shown_part(
         lines,
         table.notes,
         table.left,
-        Axis.around([0.0, *ends]) if any(each and each.interval for each in drawn) else None,
-        next(heads, ""),
+        Axis.around([end for line in lines for end in line.ends])
+        if any(line.drawn and line.drawn.interval for line in lines)
+        else None,
+        next((column.head for column in estimated), ""),
         # Rows without a naive judge beside them have no lift, which a chart may be of.
         shown_chart(part.chart, links if pointed else {})
         if part.chart and any(series.points for series in part.chart.series)

@@ -2,13 +2,16 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan, nan
 from typing import Any
 
+from ...analysis.findings.finding import Column
 from ...analysis.reports.failures import called
 from ...display.printable import printable
 from ...display.quantity import duration, short
+from ...display.table import NONE
 from ...errors import RateLimited
 from ...models.accounting.latency import QUANTILES
 from ...models.accounting.ledger import ABANDONED, CUT_OFF, UsageTotals, sum_usage
@@ -36,10 +39,47 @@ TILES = (
 )
 """Figures of the strip: (key of a snapshot, name)."""
 
-COLUMNS = (
-    "model", "429s", "replies", "median", "p95", "tokens in", "tokens out", "spent",
-    "how fast, and what binds",
-)  # fmt: skip
+
+def limited(paid: UsageTotals) -> int:
+    return sum(n for _, kind, n in paid.faults if kind == RateLimited.slug)
+
+
+def _paid(
+    head: str, get: Callable[[UsageTotals], float], text: Callable[[float], str] = "{:,.0f}".format
+) -> Column:
+    return Column(head, lambda line: text(get(line[1])), value=lambda line: get(line[1]))
+
+
+def _took(name: str, share: float) -> Column:
+    def get(paid: UsageTotals) -> float:
+        return paid.latency.quantile(share) if paid.latency.replies else nan
+
+    return _paid(name, get, lambda value: NONE if isnan(value) else f"{value:.2f} s")
+
+
+PAID = (
+    _paid("requests", lambda paid: paid.sent),
+    _paid("replies", lambda paid: paid.stored),
+    _paid("refused", lambda paid: dict(paid.outcomes).get("refused", 0)),
+    _paid("429s", limited),
+    _paid("faults", lambda paid: paid.count("failed") + paid.count("unsent") - limited(paid)),
+    _paid("in doubt", lambda paid: paid.count("ambiguous")),
+    _paid("tokens in", lambda paid: paid.usage.input_tokens, lambda value: short(int(value))),
+    _paid(
+        "cached",
+        lambda paid: paid.usage.cache_read_tokens / max(paid.usage.input_tokens, 1),
+        "{:.0%}".format,
+    ),
+    _paid("tokens out", lambda paid: paid.usage.output_tokens, lambda value: short(int(value))),
+    _paid("spent", lambda paid: paid.dollars, price),
+    *(_took(name, share) for name, share in QUANTILES.items()),
+    _paid("tokens/s", lambda paid: paid.latency.pace),
+)
+"""The ledger, of lines (model, what was paid)."""
+
+STRIP = ("429s", "replies", "median", "p95", "tokens in", "tokens out", "spent")
+COLUMNS = ("model", *STRIP, "how fast, and what binds")
+"""Those that the strip has."""
 
 CELL_RATE_WINDOW, CALL_RATE_WINDOW = 30.0, 5.0
 """Seconds over which the rates of cells and of calls are averaged."""
@@ -76,7 +116,6 @@ class Watcher:
         running = holder(self.run.folder) is not None
         cells = self.run.manifest.cells
         total = sum_usage(ledger.values())
-        limited = sum(n for _, kind, n in total.faults if kind == RateLimited.slug)
         rate = recent_rate(self._marks, now, self.finished, CELL_RATE_WINDOW)
         calls = recent_rate(self._calls, now, told.get("calls", 0), CALL_RATE_WINDOW)
         left = (cells - self.finished) / rate if rate and running else None
@@ -95,8 +134,8 @@ class Watcher:
             "reused": f"{told.get('stored', 0) + told.get('shared', 0):,}",
             "call_rate": f"{calls:,.1f}" if calls else "–",
             "in_flight": f"{told.get('in_flight', 0) if running else 0:,}",
-            "limited": f"{limited:,}",
-            "faults": f"{_faults(total, running) - limited:,}",
+            "limited": f"{limited(total):,}",
+            "faults": f"{_faults(total, running) - limited(total):,}",
             "dollars": (told.get("spend") if running else "") or f"${total.dollars:,.2f}",
             "forecast": f"${forecast:,.2f}" if forecast is not None else "–",
             "models": list(_models(told.get("models", ()), ledger)),
@@ -148,25 +187,11 @@ def _models(held: Sequence[str], ledger: Mapping[str, UsageTotals]) -> Iterator[
     """held: lines of the display, each a model's name and, two spaces on, what holds it back."""
     now = {name: told.strip() for name, _, told in (line.partition("  ") for line in held)}
     names = {clipped(model): paid for model, paid in ledger.items()}
+    cells = {column.head: column.cell for column in PAID}
     for model in dict.fromkeys((*now, *names)):
-        paid = names.get(model)
-        faults = paid.faults if paid else ()
-        yield [
-            printable(model),
-            f"{sum(n for _, kind, n in faults if kind == RateLimited.slug):,}",
-            f"{paid.stored:,}" if paid else "0",
-            *(_took(paid, QUANTILES[name]) for name in ("median", "p95")),
-            short(paid.usage.input_tokens) if paid else "0",
-            short(paid.usage.output_tokens) if paid else "0",
-            price(paid.dollars if paid else 0),
-            printable(now.get(model, "")) or "nothing",
-        ]
-
-
-def _took(paid: UsageTotals | None, share: float) -> str:
-    if paid is None or not paid.latency.replies:
-        return "–"
-    return f"{paid.latency.quantile(share):.2f} s"
+        line = model, names.get(model) or sum_usage(())
+        figures = (cell(line) for head in STRIP if (cell := cells[head]))
+        yield [printable(model), *figures, printable(now.get(model, "")) or "nothing"]
 
 
 def _note(told: Mapping[str, Any], ledger: Mapping[str, Any], running: bool) -> str:

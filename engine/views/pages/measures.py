@@ -1,6 +1,6 @@
 """The pages that are a finding each: cost, and all analyses; and the list of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ....cache.reply import Usage
 from ...analysis.catalogue import analysis, names
@@ -8,13 +8,13 @@ from ...analysis.costs import costs_part, sampled_costs
 from ...analysis.findings.finding import Column, Finding, Part
 from ...analysis.rows import read_rows
 from ...display.quantity import short
-from ...errors import EngineError, RateLimited
-from ...models.accounting.latency import QUANTILES
+from ...errors import EngineError
 from ...models.accounting.ledger import UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...run.reader import RunReader
 from .environment import price
 from .findings import figure_of, finding_page
+from .live import PAID
 from .provenance import run_page
 from .routes import Addresses, Asked, one_of
 
@@ -68,42 +68,10 @@ def _all_calls(run: RunReader) -> str:
 def _models(run: RunReader, ledger: Mapping[str, UsageTotals]) -> Part:
     """The ledger, a line a model."""
     roles = dict(run.sweep.roles)
-
-    def of(head: str, get: Callable[[UsageTotals], float], text: Callable[[float], str]) -> Column:
-        return Column(head, lambda line: text(get(line[1])), (), lambda line: get(line[1]))
-
-    def count(head: str, get: Callable[[UsageTotals], float]) -> Column:
-        return of(head, get, lambda value: f"{value:,.0f}")
-
-    def limited(paid: UsageTotals) -> int:
-        return sum(n for _, kind, n in paid.faults if kind == RateLimited.slug)
-
-    def took(name: str, share: float) -> Column:
-        return of(
-            name,
-            lambda paid: paid.latency.quantile(share) if paid.latency.replies else float("nan"),
-            lambda value: f"{value:.2f} s" if value == value else "–",
-        )
-
     columns = [
         Column("model", lambda line: line[0], words=True),
         Column("role", lambda line: roles.get(line[0], ""), words=True),
-        count("requests", lambda paid: paid.sent),
-        count("replies", lambda paid: paid.stored),
-        count("refused", lambda paid: dict(paid.outcomes).get("refused", 0)),
-        count("429s", limited),
-        count("faults", lambda paid: paid.count("failed") + paid.count("unsent") - limited(paid)),
-        count("in doubt", lambda paid: paid.count("ambiguous")),
-        of("tokens in", lambda paid: paid.usage.input_tokens, lambda value: short(int(value))),
-        of(
-            "cached",
-            lambda paid: paid.usage.cache_read_tokens / max(paid.usage.input_tokens, 1),
-            lambda value: f"{value:.0%}",
-        ),
-        of("tokens out", lambda paid: paid.usage.output_tokens, lambda value: short(int(value))),
-        of("spent", lambda paid: paid.dollars, price),
-        *(took(name, share) for name, share in QUANTILES.items()),
-        of("tokens/s", lambda paid: paid.latency.pace, lambda value: f"{value:.0f}"),
+        *PAID,
     ]
     notes = (
         "Median, p95 and p99: from a request's leaving to its reply; tokens/s: output of one call "

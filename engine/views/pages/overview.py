@@ -1,30 +1,40 @@
 """The overview of a run: whether protocols help, group by group, and what to look at next."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 
 from ...analysis.costs import Costs, sampled_costs
-from ...analysis.findings.finding import Column, Part, change, estimated, number, shared, word
-from ...analysis.pictures.data import Axis
+from ...analysis.findings.finding import (
+    Column,
+    Part,
+    change,
+    column,
+    estimated,
+    figure,
+    footnotes,
+    number,
+    shared,
+    word,
+)
 from ...analysis.reports.aggregate import OPEN_TRUST
 from ...analysis.reports.formats import headline
-from ...analysis.reports.groups import dimensions, pivot, value_of
-from ...analysis.reports.results import SCORE_NAMES, Results
+from ...analysis.reports.groups import PivotLine, dimensions, pivot, value_of
+from ...analysis.reports.results import SCORE_NAMES, Results, RowResult
 from ...analysis.rows import RunRows, read_rows, row_names
-from ...analysis.scoring.estimate import Estimate
 from ...display.quantity import short
+from ...display.table import NONE
 from ...errors import EngineError
 from ...run.folders import holder
 from ...run.listing import state_of
 from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
-from ...sweep.grid import GridRow
 from .environment import price
 from .failures import causes_part
-from .findings import figure_of, shown_part
+from .findings import ShownPart, figure_of, shown_part
 from .live import COLUMNS, TILES, Watcher
 from .provenance import run_page
 from .routes import Addresses, Asked, one_of
@@ -38,33 +48,18 @@ WORST = 5
 """Problems, and causes of failures, that the overview names."""
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewLine:
-    """A row of the report, or a group of rows."""
+class OverviewRow(NamedTuple):
+    """A row of the report, or a group of rows with those within it."""
 
     name: str
-    link: str
-    rows: int
-    """Of a group; 0 for a row."""
-    accuracy: Estimate | None
-    asd: Estimate | None
-    lift: Estimate | None
-    naive: float | None
-    """The naive judge's ASD."""
-    bounds: tuple[float, float] | None
-    n: int
+    its: RowResult | PivotLine
     failed: int
-
-    def drawn(self, plot: str) -> Estimate | None:
-        return self.lift if plot == "lift" else self.asd
-
-
-@dataclass(frozen=True, slots=True)
-class OverviewGroup:
-    """Rows that are alike in one thing; one row stands by itself."""
-
-    line: OverviewLine
-    rows: tuple[OverviewLine, ...]
+    links: dict[str, str]
+    band: tuple[float, float] | None
+    """What failures and doubts could make of its ASD."""
+    baseline: float | None
+    """The naive judge's ASD."""
+    members: tuple["OverviewRow", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +95,6 @@ def overview_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     rows = run.sweep.rows
     known = dimensions([row for row in rows if not row.naive]) or ["protocol"]
     by = one_of(asked.by or known[0], known, "group")
-    groups = _groups(run, results, by, links)
-    shown = [line for group in groups for line in (group.line, *group.rows)]
     done = sum(its.cells - its.missing for its in results.rows)
     running = holder(run.folder) is not None
     lifts = [its.lift for its in results.rows if its.lift and not its.row.naive]
@@ -113,9 +106,8 @@ def overview_page(run: RunReader, links: Addresses, asked: Asked) -> str:
         here="overview",
         headline=headline([lift.interval for lift in lifts if lift.interval]),
         facts=_facts(run, results, state_of(running, done, run.manifest.cells)),
-        groups=groups,
+        rows=_table(run, results, by, links, asked.plot),
         closed=len(rows) > MOST_OPEN,
-        axis=_axis(shown, asked.plot),
         drawing=figure_of(run, links, asked.plot, asked.score),
         asked=asked,
         by=by,
@@ -157,60 +149,42 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
     return [*facts, ("cost a problem", f"{told}, {price(cost.dollars)}" if cost.dollars else told)]
 
 
-def _groups(run: RunReader, results: Results, by: str, links: Addresses) -> list[OverviewGroup]:
-    """The rows by group, each group with its mean; naive judges first."""
-    names = row_names(run.sweep.rows)
-    rows = results.rows
-    groups = []
-    for found in pivot(results, run.problems, [by]):
-        apart = [_within(rows[n].row, by, names[n]) for n in found.rows]
-        lines = tuple(
-            _row_line(results, n, name, links.to("row", row=n))
-            for n, name in zip(found.rows, apart, strict=True)
-        )
-        if len(lines) == 1:
-            groups.append(
-                OverviewGroup(
-                    _row_line(results, found.rows[0], names[found.rows[0]], lines[0].link), ()
-                )
-            )
-            continue
-        naives = [line.naive for line in lines if line.naive is not None]
-        n = found.asd.n if found.asd else 0
-        mean = OverviewLine(
-            *(found.group[0] or "–", "", len(lines), found.accuracy, found.asd, found.lift),
-            *(fmean(naives) if naives else None, None, n, sum(line.failed for line in lines)),
-        )
-        groups.append(OverviewGroup(mean, lines))
-    return groups
+def _table(run: RunReader, results: Results, by: str, links: Addresses, plot: str) -> ShownPart:
+    """The rows by group, each group with its mean; naive judges first. plot: what is drawn."""
+    names, head, asd = row_names(run.sweep.rows), by.replace("_", " "), plot == "asd"
 
+    def line(n: int, alone: bool) -> OverviewRow:
+        its, to = results.rows[n], {head: links.to("row", row=n)}
+        # Among those of its group, without what they share.
+        parts = [each for each in names[n].split(" · ") if each != value_of(its.row, by)]
+        name = names[n] if alone else " · ".join(parts) or names[n]
+        band = baseline = None
+        if asd and its.bounds and its.bounds.doubtful:
+            band = its.bounds.worst, its.bounds.best
+        if asd and its.asd and its.lift and not its.row.naive:
+            baseline = its.asd.value - its.lift.value
+        return OverviewRow(name, its, its.failed, to, band, baseline)
 
-def _row_line(results: Results, n: int, name: str, link: str) -> OverviewLine:
-    its = results.rows[n]
-    naive = its.asd.value - its.lift.value if its.asd and its.lift and not its.row.naive else None
-    doubtful = its.bounds if its.bounds and its.bounds.doubtful else None
-    bounds = (doubtful.worst, doubtful.best) if doubtful else None
-    lift = None if its.row.naive else its.lift
-    return OverviewLine(
-        name, link, 0, its.accuracy, its.asd, lift, naive, bounds, its.n, its.failed
+    lines = []
+    for group in pivot(results, run.problems, [by]):
+        rows = tuple(line(n, group.size == 1) for n in group.rows)
+        known = [row.baseline for row in rows if row.baseline is not None]
+        mean, failed = fmean(known) if known else None, sum(row.failed for row in rows)
+        whole = OverviewRow(group.group[0] or NONE, group, failed, {}, None, mean, rows)
+        lines.append(whole if rows[1:] else rows[0])
+    scores = figure("ASD", "its.asd", 2), figure("lift", "its.lift", 2)
+    columns = [
+        word(head, "name"),
+        *(scores if asd else reversed(scores)),
+        column("accuracy", "its.accuracy", shared),
+        number("n", "its.asd.n"),
+        number("failed", "failed"),
+    ]
+    notes = footnotes(
+        (each for its in results.rows for each in (its.asd, its.lift)),
+        (its.accuracy for its in results.rows),
     )
-
-
-def _within(row: GridRow, by: str, name: str) -> str:
-    """The name of a row among those of its group: without what they share."""
-    own = value_of(row, by)
-    rest = [part for part in name.split(" · ") if part != own]
-    return " · ".join(rest) or name
-
-
-def _axis(lines: Sequence[OverviewLine], plot: str) -> Axis:
-    ends = [0.0]
-    for line in lines:
-        if drawn := line.drawn(plot):
-            ends += [drawn.value, *(drawn.interval or ())]
-        if plot != "lift":
-            ends += [*(line.bounds or ()), *([] if line.naive is None else [line.naive])]
-    return Axis.around(ends)
+    return shown_part(Part("", "Rows", columns, lines, tuple(notes)), {})
 
 
 def _facts(run: RunReader, results: Results, state: str) -> list[tuple[str, str]]:
@@ -279,7 +253,7 @@ def _costs(
 
 
 def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> Part:
-    """The problems on which the lie wins most, over rows in which somebody argues."""
+    """The problems of the lowest ASD, over rows in which somebody argues."""
     rows = run.sweep.rows
     argued = [n for n, row in enumerate(rows) if not row.naive and not row.is_a(OPEN_TRUST)]
     values = completed.asd_by_problem(score)[:, argued]
@@ -305,9 +279,7 @@ def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> 
         change("mean ASD", "mean", 2),
         change("ASD there", "lowest", 2),
     ]
-    won = any(line.lowest < 0 for line in lines)
-    title = "Where the lie won most" if won else "Problems with the lowest ASD"
-    return Part("worst", title, columns, lines)
+    return Part("worst", "Problems with the lowest ASD", columns, lines)
 
 
 def _first(run: RunReader, links: Addresses, row: int, problem: int) -> str:

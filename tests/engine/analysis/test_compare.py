@@ -13,10 +13,7 @@ import yaml
 
 import oversight
 from oversight.engine.analysis.comparison import BY_DEFAULT, compare_rows
-from oversight.engine.analysis.pairs import (
-    read_condition,
-    read_pair,
-)
+from oversight.engine.analysis.pairs import read_condition, read_pair
 from oversight.engine.analysis.pictures.kinds import compared
 from oversight.engine.analysis.rows import RunRows, read_rows, rows_meant
 from oversight.engine.analysis.scoring.inference import of_questions
@@ -149,7 +146,7 @@ def test_every_format_has_every_contrast(kept: Kept, command: Command) -> None:
     for format in ("text", "markdown", "latex"):
         out = command("compare", run, "--pairs", "all", "--format", format).out
         assert out.count("inconclusive") + out.count("better") + out.count("equivalent") >= 10
-        assert "p_family: corrected for 10 comparisons (" in out.replace("\\", "")
+        assert "p (Holm): corrected for 10 comparisons: " in out.replace("\\", "")
     rows = list(
         csv.DictReader(
             io.StringIO(command("compare", run, "--pairs", "all", "--format", "csv").out)

@@ -12,11 +12,7 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.record import Record, records
 from oversight.cache.reply import Usage
 from oversight.engine.analysis.costs import PaidCall, RunCalls, row_costs, spent_by_row
-from oversight.engine.analysis.frontier import (
-    frontier_finding,
-    frontier_points,
-    not_dominated,
-)
+from oversight.engine.analysis.frontier import frontier_finding, frontier_points, not_dominated
 from oversight.engine.analysis.rows import read_rows
 from oversight.engine.analysis.scoring.contrasts import contrasts
 from oversight.engine.analysis.scoring.inference import of_questions

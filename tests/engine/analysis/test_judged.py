@@ -120,12 +120,13 @@ def test_settings_are_placed_by_the_cost_of_a_judgement(place: Path, command: Co
     assert ran.code == 2 and "line 181 has no cost" in ran.err
 
 
+@pytest.mark.wire
 def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -> None:
     (place / "named.yaml").write_text(
         "problems: {bundled: {name: arithmetic, limit: 6}}\nagents: sim/strong\n"
         "judges: [sim/judge, sim/weak]\n"
         "protocols: {naive_judge: , propaganda: , debate: {rounds: [1, 2]}}\n"
-        "labels: {debate simultaneous 2: In turn, sim/judge stated: Able, "
+        "labels: {debate simultaneous 2 rounds: In turn, sim/judge stated: Able, "
         "sim/strong: Agent Smith}\n"
     )
     assert command("run", "named.yaml").code == 0
@@ -152,12 +153,12 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     for words, shown in every_shown.items():
         assert "Able" in shown, words
         assert "In turn" in shown or words.endswith(("calibration --data -", "rounds --data -"))
-        for name in ("debate simultaneous 2", "sim/judge stated", "· sim/strong"):
+        for name in ("debate simultaneous 2 rounds", "sim/judge stated", "· sim/strong"):
             # Its own settings, which a program may read, name the model.
             assert name not in shown, words
     assert "Agent Smith" in command("report", "named.yaml").out
     rows = json.loads(command("report", "named.yaml", "--sort", "asd", "--json").out)["rows"]
-    assert {row["protocol"] for row in rows} > {"debate simultaneous 1", "In turn"}
+    assert {row["protocol"] for row in rows} > {"debate simultaneous 1 round", "In turn"}
     every = json.loads(command("report", "named.yaml", "--json").out)["rows"]
     its = json.loads(command("report", "named.yaml", "--where", "judge=able", "--json").out)["rows"]
     (both, *_) = json.loads(command("report", "named.yaml", "--where", "valid", "--json").out)[
@@ -174,7 +175,9 @@ def test_rows_are_labelled_ordered_and_averaged(place: Path, command: Command) -
     of = [row["asd"]["value"] for row in rows if row["rounds"]]
     assert groups["debate"]["asd"]["value"] == pytest.approx(sum(of) / 4)
     assert "is no dimension" in command("report", "named.yaml", "--group", "colour").err
-    (place / "named.yaml").write_text((place / "named.yaml").read_text().replace("2: In", "3: In"))
+    (place / "named.yaml").write_text(
+        (place / "named.yaml").read_text().replace("2 rounds: In", "3 rounds: In")
+    )
     assert "did you mean 'debate simultaneous" in command("plan", "named.yaml").err
 
 

@@ -55,9 +55,7 @@ def test_a_verdict_drawn_again_is_of_the_same_transcript_and_the_mean_of_its_dra
         Redrawn(StatedJudge("sim/judge"), 0)
 
 
-def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(
-    kept: Kept,
-) -> None:
+def test_a_run_with_more_verdicts_goes_on_from_one_with_a_single_one(kept: Kept) -> None:
     one = read_rows(kept(REDRAWN.format(draws=1, judge="sim/judge")))
     three = read_rows(kept(REDRAWN.format(draws=1, judge=AGAIN)))
     # Whoever picks among drafts does so once, so that what was said is the same.

@@ -37,6 +37,7 @@ def brier(p: list[float], answer: int) -> float:
     return -sum(((place == answer) - each) ** 2 for place, each in enumerate(p))
 
 
+@pytest.mark.wire
 def test_every_figure_can_be_reckoned_from_the_outcomes(kept: Kept, command: Command) -> None:
     folder = kept(SWEEP)
     run = RunReader(folder)

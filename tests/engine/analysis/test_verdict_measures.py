@@ -41,6 +41,7 @@ def test_the_measures_are_those_of_the_verdicts(kept: Kept) -> None:
             assert sum(astuple(row.naive.flips)) == pytest.approx(1)
 
 
+@pytest.mark.wire
 def test_a_report_of_a_run_has_them_in_every_format_and_under_every_score(
     kept: Kept, command: Command
 ) -> None:

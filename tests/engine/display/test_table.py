@@ -53,7 +53,7 @@ def test_in_a_narrow_terminal_what_is_alike_leaves_the_rows_and_zeros_go():
     assert as_text(ROWS, 120) == as_text(ROWS)
     assert as_text(ROWS, 60).splitlines() == [
         "t",
-        "  judge sim/weak … · n 92",
+        "  n 92 · judge sim/weak …",
         "",
         "  protocol            judge                    ASD   lift",
         "  debate of the two   stated    +0.92 [0.81, 1.03]  +0.10",
@@ -83,7 +83,7 @@ def test_lines_of_few_judges_stand_below_their_names_where_that_saves_the_names(
     )
     table = Table("t", ("protocol", "judge", "ASD"), body, 2)
     lines = as_text(table, 36).splitlines()
-    assert [line for line in lines if line.endswith(":")] == ["  judge weak:", "  judge strong:"]
+    assert [line for line in lines if ":" in line] == ["  judge: weak", "  judge: strong"]
     assert sum("2 protocol of some name" in line for line in lines) == 2
 
 
@@ -92,6 +92,19 @@ def test_a_name_that_all_lines_have_stands_above_them_once():
         "t", ("row", "judge", "ASD"), (("a", "one judge", "+1"), ("b", "one judge", "–")), 2
     )
     assert as_text(table, 16).splitlines()[1:3] == ["  judge one", "  judge"]
+
+
+def test_what_stands_in_a_head_is_whole_and_lengths_that_tell_nothing_apart_leave_the_rows():
+    names = ("debate in turn 2 rounds", "debate at once 2 rounds", "talk 3 turns")
+    judges = ("sim/weak stated", "sim/weak logprob")
+    body = tuple((name, judge, f"+0.9{name[-8]}") for judge in judges for name in names)
+    lines = as_text(Table("t", ("row", "judge", "ASD"), body, 2), 30).splitlines()
+    assert lines[1] == "  row … 2 rounds, 3 turns"
+    assert [line for line in lines if ":" in line] == [f"  judge: {judge}" for judge in judges]
+    assert sum("debate in turn  " in line for line in lines) == 2
+    longer = (*body, ("debate in turn 4 rounds", "sim/weak stated", "+0.92"))
+    narrow = as_text(Table("t", ("row", "judge", "ASD"), longer, 2), 40)
+    assert "2 rounds" in narrow and "4 rounds" in narrow and "…" not in narrow.splitlines()[4]
 
 
 def test_a_name_that_is_to_be_typed_is_never_shortened():
@@ -144,7 +157,9 @@ def split_cells(row: str) -> list[str]:
 
 def test_latex_is_a_booktabs_table():
     assert as_latex(TABLE).splitlines() == [
-        "% the title",
+        r"\begin{table}",
+        r"\centering\small\setlength{\tabcolsep}{4pt}",
+        r"\caption{the title. a note.}",
         r"\begin{tabular}{llr}",
         r"\toprule",
         r"protocol & judge & ASD \\",
@@ -153,7 +168,7 @@ def test_latex_is_a_booktabs_table():
         r"naive judge & – & 0.00 \\",
         r"\bottomrule",
         r"\end{tabular}",
-        "% a note",
+        r"\end{table}",
     ]
 
 
@@ -179,7 +194,7 @@ def test_numbers_are_no_formulas():
 
 
 def latex(cell: str) -> list[str]:
-    return as_latex(Table("t", ("h",), ((cell,),), 1)).splitlines()[5:6]
+    return as_latex(Table("t", ("h",), ((cell,),), 1)).splitlines()[7:8]
 
 
 def ticks(low: float, high: float) -> str:

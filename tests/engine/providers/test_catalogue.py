@@ -143,10 +143,7 @@ async def test_a_cloud_answers_like_any_provider(cloud, variables):
 @pytest.mark.wire
 @pytest.mark.parametrize(
     ("cloud", "lacking"),
-    [
-        ("bedrock", "AWS_BEARER_TOKEN_BEDROCK"),
-        ("vertex", "CLOUDSDK_AUTH_ACCESS_TOKEN"),
-    ],
+    [("bedrock", "AWS_BEARER_TOKEN_BEDROCK"), ("vertex", "CLOUDSDK_AUTH_ACCESS_TOKEN")],
 )
 async def test_a_cloud_whose_extra_is_missing_stops_before_anything_is_sent(
     cloud, lacking, monkeypatch

@@ -318,10 +318,7 @@ async def test_connections_open_a_few_at_a_time(line, monkeypatch):
             opening -= 1
 
     monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", create)
-    async with (
-        rehearsed(line, Profile(latency=0.3)) as (ask, server),
-        asyncio.TaskGroup() as group,
-    ):
+    async with rehearsed(line, Profile(latency=0.3)) as (ask, server), asyncio.TaskGroup() as group:
         for n in range(130):
             group.create_task(ask(asked(line, f"{n}?")))
     assert server.counts()["connections"] == 130

@@ -50,10 +50,7 @@ FORMAT = ResponseFormat("verdict", orjson.dumps(SCHEMA).decode())
 WISH = ToolCall("call_1", "calculator", '{"expression":"2+2"}')
 TURN = (Message("assistant", "", (WISH,)), Message("tool", "4", tool_call_id="call_1"))
 LATER = (Message("assistant", "4."), Message("user", "Sure?"))
-CHAT_SYSTEM = [
-    {"role": "system", "content": SYSTEM.text},
-    {"role": "user", "content": USER.text},
-]
+CHAT_SYSTEM = [{"role": "system", "content": SYSTEM.text}, {"role": "user", "content": USER.text}]
 CHAT_TOOL = {"name": "calculator", "description": "Evaluates.", "parameters": PARAMETERS}
 SCHEMA_GIVEN = {"name": "verdict", "schema": SCHEMA, "strict": True}
 
@@ -132,10 +129,7 @@ THINKING = [
 ]
 THOUGHT_OF = replace(TURN[0], opaque=orjson.dumps(THINKING).decode())
 RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": "4"}
-CLAUDE_TURN = [
-    {"role": "assistant", "content": THINKING},
-    {"role": "user", "content": [RESULT]},
-]
+CLAUDE_TURN = [{"role": "assistant", "content": THINKING}, {"role": "user", "content": [RESULT]}]
 CLAUDE_LATER = [
     {"role": "assistant", "content": "4."},
     {"role": "user", "content": [{"type": "text", "text": "Sure?"}]},

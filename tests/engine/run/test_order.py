@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from oversight.cache.cache import CacheStatistics
 from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, InvalidRequest, Pending, RowsPaused
 from oversight.engine.run.batching import Deferred, Waves
-from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE, FREE_PATIENCE, Canaries, Pauses
+from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE, FREE_PATIENCE, Canaries
 from oversight.engine.run.lanes import LANES_FROM_STORE, run_lanes
 from oversight.engine.run.order import Order, Plain
 from oversight.engine.run.scheduler import NotedOutcome, attempt_noted
@@ -38,6 +39,7 @@ def sweep(*protocols: Protocol, problems: int = 50) -> Sweep:
 
 
 GRID = sweep(NaiveJudge(GOOD), NaiveJudge(BAD), problems=20)
+ROWS = GRID.rows
 
 
 class Later(Deferred):
@@ -71,20 +73,15 @@ Make = Callable[[Callable[[], Iterator[Cell]], Later], Order[Cell, NotedOutcome]
 ORDERS: dict[str, Make] = {
     "plain": lambda missing, later: Plain(missing()),
     "waves": Waves,
-    "canaries": lambda missing, later: Canaries(Plain(missing()), GRID.rows, total=len(GRID)),
+    "canaries": lambda missing, later: Canaries(Plain(missing()), ROWS, None, total=len(GRID)),
     "patient canaries": lambda missing, later: Canaries(
-        Plain(missing()), GRID.rows, total=len(GRID), canaries=1, patience=FREE_PATIENCE
+        Plain(missing()), ROWS, None, total=len(GRID), canaries=1, patience=FREE_PATIENCE
     ),
-    "pauses": lambda missing, later: Pauses(Plain(missing()), GRID.rows),
-    "paused canaries": lambda missing, later: Pauses(
-        Canaries(Plain(missing()), GRID.rows, total=len(GRID)), GRID.rows
-    ),
-    "paused waves": lambda missing, later: Pauses(Waves(missing, later), GRID.rows),
+    "pauses": lambda missing, later: Canaries(Plain(missing()), ROWS, canaries=math.inf),
+    "paused canaries": lambda missing, later: Canaries(Plain(missing()), ROWS, total=len(GRID)),
+    "paused waves": lambda missing, later: Canaries(Waves(missing, later), ROWS, canaries=math.inf),
 }
-VERDICT = NotedOutcome(
-    Verdict((0.8, 0.2), Transcript(GRID.problems[0].question)),
-    [],
-)
+VERDICT = NotedOutcome(Verdict((0.8, 0.2), Transcript(GRID.problems[0].question)), [])
 orders = pytest.mark.parametrize("make", ORDERS.values(), ids=ORDERS)
 
 
@@ -215,8 +212,8 @@ def watched(
     """Ends by place, what there is to stop with, and the most cells of a row under way before one
     completed."""
     ask = Scripted(answer, delay=1.0)
-    order: Order[Cell, NotedOutcome] = Canaries(Plain(grid.cells()), grid.rows, total=len(grid))
-    pauses = Pauses(order, grid.rows)
+    earlier = () if active else None
+    order = Canaries(Plain(grid.cells()), grid.rows, earlier, total=len(grid))
     kept: dict[int, NotedOutcome] = {}
     begun: list[int] = []
 
@@ -228,10 +225,9 @@ def watched(
     def keep(cell: Cell, end: NotedOutcome) -> None:
         kept[cell.place] = end
 
-    works = pauses if active else order
-    run(run_lanes(works, attempted, keep, lanes=LANES, stop_token=StopToken()))
+    run(run_lanes(order, attempted, keep, lanes=LANES, stop_token=StopToken()))
     left = (cell for cell in grid.cells() if cell.place not in kept)
-    return kept, pauses.halt(left), len(begun)
+    return kept, order.halt(left), len(begun)
 
 
 def mute(call: Call) -> str:
@@ -270,13 +266,14 @@ def test_failures_of_several_causes_pause_nothing():
 
 
 def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same_cause():
-    row = GRID.rows[0]
+    row = ROWS[0]
     alike, other = Failure("unreadable", "x"), Failure("TooLong", "y")
 
     def after(first: Failure) -> int:
         """Cells of the row that begin, one at a time."""
         earlier: Any = [(row, alike)] * FAILED_ALIKE
-        pauses = Pauses(Plain(c for c in GRID.cells() if c.row is row), GRID.rows, earlier)
+        cells = Plain(c for c in GRID.cells() if c.row is row)
+        order = Canaries(cells, ROWS, earlier)
         begun = 0
 
         async def attempted(cell: Cell) -> NotedOutcome:
@@ -284,7 +281,7 @@ def test_a_row_that_was_paused_before_is_paused_at_its_first_failure_of_the_same
             begun += 1
             return NotedOutcome(first, [])
 
-        run(run_lanes(pauses, attempted, lambda cell, end: None, lanes=1, stop_token=StopToken()))
+        run(run_lanes(order, attempted, lambda cell, end: None, lanes=1, stop_token=StopToken()))
         return begun
 
     assert (after(alike), after(other)) == (1, FAILED_ALIKE)

@@ -74,7 +74,7 @@ def test_a_verdict_is_read_back_as_it_was_written(cell, verdict):
         cell.draw,
     )
     assert (record.protocol, record.agent, record.judge, record.problem) == (
-        "debate simultaneous 2",
+        "debate simultaneous 2 rounds",
         "sim/strong",
         "sim/judge stated",
         cell.problem.id,
@@ -108,7 +108,7 @@ def test_a_line_holds_what_the_cell_is_and_what_came_of_it_and_no_more():
     assert orjson.loads(line(cell, verdict)) == {
         "place": 1,
         "cell": cell.id,
-        "protocol": "debate simultaneous 2",
+        "protocol": "debate simultaneous 2 rounds",
         "agent": "sim/strong",
         "judge": "sim/judge stated",
         "problem": "shipment-0",
@@ -172,6 +172,7 @@ def test_what_is_no_outcome_is_refused(text):
         read_outcome(text)
 
 
+@pytest.mark.wire
 @given(st.lists(st.tuples(st.sampled_from(PLAIN), verdicts() | failures), max_size=6))
 def test_an_outcome_is_the_same_from_the_database(tmp_path_factory, cells):
     path, kept = tmp_path_factory.mktemp("run") / "s", dict[int, OutcomeRecord]()

@@ -33,6 +33,7 @@ def parted(place, parted_once):
     return place
 
 
+@pytest.mark.wire
 def test_parts_and_gather_give_the_bytes_of_one_run(command, parted, finished_once):
     gathered = command("cache", "gather", "parts")
     assert gathered.code == 0, gathered.err

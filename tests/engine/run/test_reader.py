@@ -17,10 +17,13 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
-from oversight.engine.run.folders import LOCK_FILE
+from oversight.engine.run import lookup
+from oversight.engine.run.as_left import is_as_left
+from oversight.engine.run.folders import LOCK_FILE, locked
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB
+from oversight.engine.run.record.search import is_indexed
 from tests.command_line import Command, environment
 from tests.own_protocol import STEEL
 from tests.run_folders import noted
@@ -92,25 +95,24 @@ def read_all(command: Command, run: str = "run") -> list[str]:
     return told
 
 
-@pytest.mark.parametrize("what", ["gone", "edited", "moved"])
+@pytest.mark.wire
 def test_a_run_reads_the_same_whatever_becomes_of_its_code_and_its_machine(
-    what, run, place, command, monkeypatch
+    run, place, command, monkeypatch
 ):
     before = read_all(command)
     steel = place / "steel.py"
-    if what == "edited":
-        steel.write_text(STEEL.replace("strength: int = 2", "vigour: int = 2"))
-    else:
-        steel.unlink()
-    if what == "moved":
-        there = place / "elsewhere"
-        there.mkdir()
-        shutil.move(run, there)
-        shutil.rmtree(place / "store", ignore_errors=True)
-        monkeypatch.setenv("HOME", str(there))
-        monkeypatch.setenv("XDG_DATA_HOME", str(there / "data"))
-        monkeypatch.setenv("OVERSIGHT_STORE", str(there / "none"))
-    assert read_all(command, "elsewhere/run" if what == "moved" else "run") == before
+    steel.write_text(STEEL.replace("strength: int = 2", "vigour: int = 2"))
+    assert read_all(command) == before
+    steel.unlink()
+    assert read_all(command) == before
+    there = place / "elsewhere"
+    there.mkdir()
+    shutil.move(run, there)
+    shutil.rmtree(place / "store", ignore_errors=True)
+    monkeypatch.setenv("HOME", str(there))
+    monkeypatch.setenv("XDG_DATA_HOME", str(there / "data"))
+    monkeypatch.setenv("OVERSIGHT_STORE", str(there / "none"))
+    assert read_all(command, "elsewhere/run") == before
     assert not list(place.rglob("executed"))
 
 
@@ -180,6 +182,7 @@ def test_a_view_for_the_replies_of_a_store_is_refused(place, finished):
         ReadOnlyStore(place / "store")
 
 
+@pytest.mark.wire
 def test_a_statement_without_end_is_cut_off_and_one_over_a_large_file_is_not(tmp_path):
     file = tmp_path / "db"
     with closing(open_bounded(file.as_uri(), file)) as db:
@@ -205,3 +208,21 @@ def test_nothing_waits_for_a_pipe(name, finished, command):
         ran = command(*words)
         assert "Traceback" not in ran.err
         assert ran.code in (0, 1, 2), ran.err
+
+
+def test_a_large_run_is_indexed_at_its_first_search_unless_it_is_being_run(
+    command, finished, monkeypatch
+):
+    monkeypatch.setattr(lookup, "LARGE", 1)
+
+    def search() -> tuple[str, bool, bool]:
+        found = command("show", finished.folder, "--search", "apples", "--json")
+        assert found.code == 0 and '"hits":' in found.out
+        with RunReader(finished.folder) as run:
+            return found.out, "indexing" in found.err, is_indexed(run.tables)
+
+    with locked(finished.folder):
+        without = search()
+    assert without[1:] == (False, False)
+    assert search() == (without[0], True, True) and search() == (without[0], False, True)
+    assert is_as_left(finished.folder)

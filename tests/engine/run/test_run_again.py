@@ -14,11 +14,7 @@ from oversight.cache.disk import ReadOnlyStore
 from oversight.engine.analysis.reports.formats import FORMATS
 from tests.command_line import ROOT
 from tests.disks import read_only
-from tests.run_folders import (
-    everything,
-    only_run,
-    outcomes,
-)
+from tests.run_folders import everything, only_run, outcomes
 
 Spoil = Callable[[bytes], bytes]
 
@@ -58,7 +54,7 @@ def test_what_is_shown_is_what_the_outcomes_rest_on(place, command):
     addresses = set()
     with_store = ReadOnlyStore(place / "store")
     for record in outcomes(folder):
-        if record.protocol != "debate simultaneous 1" or record.agent != "sim/weak":
+        if record.protocol != "debate simultaneous 1 round" or record.agent != "sim/weak":
             continue
         told = json.loads(command("show", folder, record.cell, "--json").out)
         assert (told["problem"], told["protocol"]) == (record.problem, record.protocol)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.engine.errors import RunFolderError
+from oversight.engine.errors import RunFolderError, UsageError
 from oversight.engine.run.folders import holder
 from oversight.engine.run.group_commit import MAX_GROUP, MAX_GROUPS, GroupCommit
 from oversight.engine.run.manifest import encoded, read_manifest
@@ -101,6 +101,7 @@ def test_outcomes_are_followed_as_they_land_and_from_the_first_when_cells_run_ag
         assert len(again) == 1
 
 
+@pytest.mark.wire
 @given(st.permutations(CELLS), st.sets(st.integers(0, 7)))
 def test_a_settled_run_is_the_same_to_the_byte_in_whatever_order_it_landed(
     tmp_path_factory, order, failed
@@ -130,8 +131,22 @@ def test_failures_are_forgotten_and_the_rest_stays(path):
 def test_the_folder_of_another_sweep_is_refused_by_name(half):
     other = Sweep("t", GRID.problems, GRID.rows)
     assert refused(half, other) == (
-        f"{half} belongs to another sweep (s, 8 cells); choose another folder with --run-folder"
+        f"{half} belongs to another sweep (s, 8 cells), or its settings or its --limit differ; "
+        "choose another folder with --run-folder"
     )
+
+
+def test_a_folder_whose_run_was_refused_before_it_began_is_gone(tmp_path):
+    made, found = tmp_path / "made", tmp_path / "found"
+    found.mkdir()
+    for path in (made, found):
+        with pytest.raises(UsageError, match="no key"), folder(path):
+            raise UsageError("no key")
+    assert (made.exists(), found.exists()) == (False, True)
+    for fault in (RuntimeError, KeyboardInterrupt):
+        with pytest.raises(fault), folder(made):
+            raise fault
+        assert made.exists()
 
 
 @pytest.mark.parametrize(
@@ -154,12 +169,7 @@ def test_a_manifest_that_is_none_is_told(half, content, message):
 
 
 @pytest.mark.parametrize(
-    "theirs",
-    [
-        {"thesis.tex": b"x"},
-        {SWEEP: b"another sweep"},
-        {RUN_DB: b"my own database"},
-    ],
+    "theirs", [{"thesis.tex": b"x"}, {SWEEP: b"another sweep"}, {RUN_DB: b"my own database"}]
 )
 def test_a_folder_of_the_users_is_never_written_into(tmp_path, theirs):
     for name, content in theirs.items():

@@ -3,6 +3,7 @@
 import os
 import resource
 import shutil
+import sqlite3
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -106,6 +107,7 @@ def test_cells_of_several_runs_keep_their_records(command, finished):
     assert "56 of 56 outcomes are equal to the byte" in replayed.err
 
 
+@pytest.mark.wire
 def test_a_larger_grid_runs_only_what_is_new(command, finished):
     more = command("run", "small.yaml", *MORE)
     assert more.code == 0 and "40 cells" in more.err
@@ -117,7 +119,7 @@ def test_a_larger_grid_runs_only_what_is_new(command, finished):
     # A name that tells two rows apart is this sweep's, whatever it was in the other.
     two = command("run", "small.yaml", "--set", "protocols.debate.rounds=[1, 2]")
     assert "reused from" in two.err and two.code == 0
-    assert {each.protocol for each in outcomes(_newest())} >= {"debate simultaneous 1"}
+    assert {each.protocol for each in outcomes(_newest())} >= {"debate simultaneous 1 round"}
 
 
 def _newest() -> Path:
@@ -173,8 +175,12 @@ def test_a_run_that_comes_back_changed_is_taken_over_only_by_name(what, place, c
     again = command("run", "small.yaml", "--run-folder", "runs/again")
     assert again.code == 0 and "reused from" not in again.err
     assert written(Path("runs/again")) == whole
-    named = command("run", "small.yaml", "--run-folder", "named", "--from", finished.folder)
-    assert f"reused from {finished.folder}: 40 cells" in named.err
+    from_it = ("run", "small.yaml", "--from", finished.folder, "--run-folder")
+    assert f"reused from {finished.folder}: 40 cells" in command(*from_it, "named").err
+    with closing(sqlite3.connect(finished.folder / RUN_DB)) as db, db:
+        db.execute("UPDATE calls SET dollars = 99 WHERE call = 1")
+    damaged = command(*from_it, "other")
+    assert damaged.code == 2 and "the row of 1 was changed" in damaged.err
 
 
 def test_the_store_that_a_folder_names_is_not_opened(place, command, finished, caplog):

@@ -138,7 +138,7 @@ def changed_by(house: Path, edits: Mapping[str, Callable[[str], str]]) -> set[st
     return {row for row in unedited if unedited[row] != edited[row]}
 
 
-ROWS = {"naive judge", "debate simultaneous 2", "consultancy client first 2"}
+ROWS = {"naive judge", "debate simultaneous 2 rounds", "consultancy client first 2 turns"}
 
 
 @pytest.mark.wire
@@ -163,9 +163,11 @@ def test_an_edit_changes_the_rows_that_reach_it(house):
         return text.replace("debate:\n", "debate:\n  extra_words: |\n    More.\n", 1)
 
     debate, seat = "protocols/mechanisms/debate.py", "protocols/seat.py"
-    assert changed_by(house, {debate: acting}) == {"debate simultaneous 2"}
+    assert changed_by(house, {debate: acting}) == {"debate simultaneous 2 rounds"}
     assert changed_by(house, {seat: acting}) == ROWS
-    assert changed_by(house, {"protocols/prompts/default.yaml": words}) == {"debate simultaneous 2"}
+    assert changed_by(house, {"protocols/prompts/default.yaml": words}) == {
+        "debate simultaneous 2 rounds"
+    }
 
 
 OWN = """

@@ -170,14 +170,14 @@ def test_the_grid_of_appendix_a_has_57600_cells_and_400_of_the_naive_judge(name)
         kind: 4 * 2 * 2 * 2
         for kind in [
             "propaganda",
-            "consultancy client first 2",
-            "consultancy client first 4",
-            "consultancy consultant first 2",
-            "consultancy consultant first 4",
-            "debate simultaneous 2",
-            "debate simultaneous 4",
-            "debate sequential 2",
-            "debate sequential 4",
+            "consultancy client first 2 turns",
+            "consultancy client first 4 turns",
+            "consultancy consultant first 2 turns",
+            "consultancy consultant first 4 turns",
+            "debate simultaneous 2 rounds",
+            "debate simultaneous 4 rounds",
+            "debate sequential 2 rounds",
+            "debate sequential 4 rounds",
         ]
     }
     assert len({(row.kind, row.agent, row.judge) for row in grid.rows}) == len(grid.rows)

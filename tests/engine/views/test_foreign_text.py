@@ -58,6 +58,7 @@ def test_no_command_prints_them_as_they_are(finished: Finished, command: Command
             assert not re.search("^(· )?forged: yes", text, re.MULTILINE), (words, text)
 
 
+@pytest.mark.wire
 def test_no_page_has_them_in_a_text_or_an_attribute(
     finished: Finished, command: Command, place: Path
 ) -> None:
@@ -71,6 +72,7 @@ def test_no_page_has_them_in_a_text_or_an_attribute(
         assert "<b>\n" not in text
 
 
+@pytest.mark.wire
 def test_a_damaged_run_leaves_no_half_of_a_site(
     finished: Finished, command: Command, place: Path
 ) -> None:

@@ -96,9 +96,7 @@ def test_a_form_takes_the_place_of_speech_and_tools():
 def test_every_setting_but_the_plain_one_shows_in_the_name():
     assert AGENT.name == "sim/strong"
     armed = Agent("sim/strong", tools=("calculator",), scratchpad=True, words=50, temperature=None)
-    assert armed.name == (
-        "sim/strong + temperature of the provider + words 50 + calculator + scratchpad"
-    )
+    assert armed.name == ("sim/strong + words 50 + calculator + scratchpad")
     settings = [field.name for field in fields(Agent) if field.name != "model"]
     odd = {"temperature": 1.5, "words": 7, "max_tokens": 7, "tools": ("calculator",)}
     odd |= {"effort": "low", "reason": "private", "reasoning_tokens": 7}

@@ -164,16 +164,8 @@ def about(id: str, text: str, passage: str = "") -> Problem:
 
 
 def test_an_example_that_is_a_problem_is_named_with_it_by_id_or_by_text():
-    problems = [
-        about("a", "Is it?"),
-        about("b", "Was it?"),
-        about("c", "Will it be?"),
-    ]
-    examples = [
-        about("b", "In other words?"),
-        about("x", " is  IT? "),
-        about("y", "No?"),
-    ]
+    problems = [about("a", "Is it?"), about("b", "Was it?"), about("c", "Will it be?")]
+    examples = [about("b", "In other words?"), about("x", " is  IT? "), about("y", "No?")]
     assert overlap(problems, examples) == (("b", "b"), ("a", "x"))
 
 

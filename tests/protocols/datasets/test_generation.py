@@ -90,9 +90,7 @@ async def test_all_chance_is_in_the_draws_so_more_drafts_reuse_the_first():
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [48, 48.0, "48", "$48.00", 48.4, -16, "many", True, None, "", 1e30],
-    ids=repr,
+    "answer", [48, 48.0, "48", "$48.00", 48.4, -16, "many", True, None, "", 1e30], ids=repr
 )
 async def test_a_draft_that_could_be_the_right_number_or_is_of_another_kind_is_dropped(answer):
     drafts, _ = await written(Writer([answer, 36]))

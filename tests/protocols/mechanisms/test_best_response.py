@@ -52,9 +52,7 @@ from tests.formal import Instance, instances
 WORDS = default_prompts()
 LINK = re.compile(
     re.sub(
-        r"\\\{(\w+)\\\}",
-        r"(?P<\1>.*?)",
-        re.escape(WORDS.text("prover_estimator_debate.follows")),
+        r"\\\{(\w+)\\\}", r"(?P<\1>.*?)", re.escape(WORDS.text("prover_estimator_debate.follows"))
     )
 )
 """That a claim follows, as the words of the mechanism put it."""
@@ -430,9 +428,7 @@ STAKED = DoublyEfficientDebate(
 
 
 @pytest.mark.campaign
-async def test_no_odds_carry_a_doubtful_argument_past_a_judge_who_knows_them(
-    campaign,
-):
+async def test_no_odds_carry_a_doubtful_argument_past_a_judge_who_knows_them(campaign):
     """The known truth: an argument of two steps, which holds with 2/3 or more for the right answer
     and with 1/3 or less for the wrong one. A prover may commit to any probabilities; the opponent
     contests one that is off by 0.1 or more. So the wrong answer gets the largest product of two

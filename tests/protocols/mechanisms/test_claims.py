@@ -131,10 +131,7 @@ def found_by_one(task: str, call: Call) -> str:
     return "All is well." if task == "critique" and call.draw != (1,) else found_out(task, call)
 
 
-ERRING: dict[str, Protocol] = {
-    **GUARDED,
-    "cross_examination": CrossExamination(JUDGE, LIAR, OTHER),
-}
+ERRING: dict[str, Protocol] = {**GUARDED, "cross_examination": CrossExamination(JUDGE, LIAR, OTHER)}
 
 
 def sound(task: str, call: Call) -> str:

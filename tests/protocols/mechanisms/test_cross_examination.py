@@ -148,10 +148,7 @@ async def test_the_verdict_is_the_equilibrium_of_the_verdicts_on_all_pairs_of_dr
     game = DebateGame(JUDGE, ALICE, pool=2)
     in_a, in_b = [await game.run(CRATES, side, planted(PENNIES)) for side in (A, B)]
     assert in_a.probs == in_b.probs == pytest.approx((VALUE, 1 - VALUE))
-    for world, drawn, agent, opponent in (
-        (in_a, 0.525, 0.025, 0.075),
-        (in_b, 0.475, 0.075, 0.025),
-    ):
+    for world, drawn, agent, opponent in ((in_a, 0.525, 0.025, 0.075), (in_b, 0.475, 0.075, 0.025)):
         told = {"drawn": drawn, "agent_gain": agent, "opponent_gain": opponent}
         assert dict(world.measures) == pytest.approx(told)
     # The likeliest debate: drafts that are spoken with 7/11 and 6/11.

@@ -76,19 +76,13 @@ async def test_no_less_than_one_subclaim_is_needed_and_no_more_than_there_are(ne
 
 
 @pytest.mark.parametrize("aux", ["honest", "sided", "adversarial"])
-async def test_the_estimator_is_told_its_side_and_so_is_who_picks_its_estimates(
-    aux,
-):
+async def test_the_estimator_is_told_its_side_and_so_is_who_picks_its_estimates(aux):
     ask = Scripted(script)
     protocol = ProverEstimatorDebate(JUDGE, ALICE, ESTHER, depth=1, aux=aux)
     verdict = await protocol.run(CRATES, A, ask)
     words = protocol.words
     conduct = words.text(f"prover_estimator_debate.{aux}_conduct")
-    assert [conduct in prompt(call).user for call in ask.calls] == [
-        *[False] * 5,
-        True,
-        False,
-    ]
+    assert [conduct in prompt(call).user for call in ask.calls] == [*[False] * 5, True, False]
     told = for_side(words.text(f"prover_estimator_debate.{aux}"), "A")
     assert told in prompt(ask.calls[1]).user
     estimator = verdict.transcript.turns[2]

@@ -45,6 +45,7 @@ def test_the_lift_of_a_critic_is_what_it_knows_more_than_the_judge(t: float) -> 
     assert led.area.area.value == pytest.approx((led.youden.value + 1) / 2, abs=1e-9)
 
 
+@pytest.mark.wire
 @pytest.mark.known_truth
 def test_the_best_of_several_proposals_gains_what_a_perfect_judge_gains() -> None:
     """The known truth: of K proposals that are right with q, a perfect judge's pick is right with
@@ -95,6 +96,7 @@ def planted_seats(call: Call) -> str:
     return "I found this out." if "critic" in user else "It is so."
 
 
+@pytest.mark.wire
 @pytest.mark.known_truth
 async def test_a_planted_proposer_and_critic_come_out_as_planted() -> None:
     """The known truth: through the proposals of a model, the protocols, the private decision of the

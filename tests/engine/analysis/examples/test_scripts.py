@@ -23,6 +23,7 @@ protocols: [naive_judge, proposer_critic]
 """
 
 
+@pytest.mark.wire
 def test_a_script_prints_what_it_wrote(
     kept: Kept,
     place: Path,

@@ -41,6 +41,7 @@ def run(kept: Kept) -> Path:
     return kept(muddled(0.3))
 
 
+@pytest.mark.wire
 def test_every_format_has_the_same_tables(run: Path, command: Command, place: Path) -> None:
     lines: dict[str, list[int]] = {}
     for format in ("parquet", "csv", "jsonl"):
@@ -80,7 +81,7 @@ def test_cells_are_the_outcomes_with_their_axes(run: Path, command: Command, pla
             assert cell["status"] == "ok" and cell["probs"] == list(record.probs or ())
             assert cell["p_side"] == cell["probs"][record.side]
         assert cell["calls"] >= 1 and cell["tokens_in"] > 0
-        if cell["protocol"] == "debate simultaneous 1":
+        if cell["protocol"] == "debate simultaneous 1 round":
             assert (cell["rounds"], cell["simultaneous"], cell["best_of"]) == (1, True, 1)
             assert cell["model"] in ("sim/strong", "sim/weak")
         assert cell["judge_model"] == "sim/judge"

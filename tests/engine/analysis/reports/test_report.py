@@ -156,6 +156,7 @@ def many(agents: int, protocols: int = 1) -> Results:
     return collect(grid, records(grid, worlds))
 
 
+@pytest.mark.wire
 def test_many_rows_are_averaged_in_groups_and_fit_a_screen() -> None:
     found = many(29, 10)
     lines = finding(found, short=True).text("text", 80).splitlines()
@@ -191,8 +192,8 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
     found = many(4, 2)
     lines = pivot(found, (), ["protocol"])
     assert lines[0].group == ("naive judge",) and len(lines) == 3
-    debate = next(line for line in lines if line.group == ("debate simultaneous 1",))
-    its = [row for row in found.rows if row.kind == "debate simultaneous 1"]
+    debate = next(line for line in lines if line.group == ("debate simultaneous 1 round",))
+    its = [row for row in found.rows if row.kind == "debate simultaneous 1 round"]
     for measure in ("asd", "accuracy", "lift"):
         every = [getattr(row, measure).value for row in its]
         assert getattr(debate, measure).value == approx(sum(every) / len(every))

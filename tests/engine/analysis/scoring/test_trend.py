@@ -37,10 +37,7 @@ def test_the_slope_agrees_with_a_line_by_hand() -> None:
     """x = 0, 1, 2 and y = 0, 1, 1: slope 1/2, residuals -1/6, 1/3, -1/6."""
     found = trend(points((0, 0), (1, 1), (2, 1)))
     assert found == Slope(
-        pytest.approx(0.5),
-        pytest.approx((1 / 6 / 1 / 2) ** 0.5),
-        pytest.approx(1 / 6),
-        3,
+        pytest.approx(0.5), pytest.approx((1 / 6 / 1 / 2) ** 0.5), pytest.approx(1 / 6), 3
     )
 
 

@@ -11,10 +11,7 @@ from oversight.engine.analysis.scoring.calibration import (
     calibration,
     fails_loudly,
 )
-from oversight.engine.analysis.scoring.verdict_measures import (
-    apart,
-    flips,
-)
+from oversight.engine.analysis.scoring.verdict_measures import apart, flips
 from oversight.engine.analysis.scoring.worlds import Worlds
 from oversight.protocols.scores import probability, spherical
 

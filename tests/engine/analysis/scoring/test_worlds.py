@@ -167,10 +167,7 @@ def test_an_agent_of_infinite_beta_argues_for_any_answer_alike() -> None:
 
 def test_the_propensity_reads_the_log_score_whichever_score_is_reported() -> None:
     """Brier and log disagree here on what the judge believes most."""
-    worlds = Worlds(
-        ((0.5, 0.5, 0.0), (0.26, 0.48, 0.26), (1 / 3, 1 / 3, 1 / 3)),
-        (1, -1, -1),
-    )
+    worlds = Worlds(((0.5, 0.5, 0.0), (0.26, 0.48, 0.26), (1 / 3, 1 / 3, 1 / 3)), (1, -1, -1))
     assert worlds.agent_scores("brier")[1] > worlds.agent_scores("brier")[0]
     assert worlds.propensity(0).tolist() == [1.0, 0.0, 0.0]
     assert worlds.eas("brier", 0) == worlds.agent_scores("brier")[0]

@@ -39,6 +39,7 @@ def test_nothing_fails_between_the_word_that_a_batch_is_sent_and_its_request(tmp
     assert again.intended and not again.liabilities
 
 
+@pytest.mark.wire
 def test_every_prefix_of_the_book_is_where_the_run_stood_then(tmp_path):
     journal = BatchJournal(tmp_path)
     file, stood = tmp_path / EVENTS, {0: standing(journal)}

@@ -58,6 +58,7 @@ def with_file(content: Members, name: str, data: bytes, kind: bytes = tarfile.RE
     return [*listed(content, add), (its, data)]
 
 
+@pytest.mark.wire
 def test_a_pack_is_the_same_each_time_and_opens_to_a_run_that_reads_the_same(
     pack, place, command, monkeypatch
 ):
@@ -99,13 +100,7 @@ def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
     def write(some: Members) -> Callable[[Path], None]:
         return lambda file: packed(file, some)
 
-    for path in (
-        "../evil",
-        "/tmp/evil",
-        "code/../../evil.py",
-        "code/.hidden/x.py",
-        "run.db",
-    ):
+    for path in ("../evil", "/tmp/evil", "code/../../evil.py", "code/.hidden/x.py", "run.db"):
         yield path, write(with_file(content, path, b"x")), re.escape(repr(path))
     for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE):
         linked = with_file(content, "code/l.py", b"", kind)
@@ -153,6 +148,7 @@ def hostile(pack: Path) -> Iterator[tuple[str, Callable[[Path], object], str]]:
     )
 
 
+@pytest.mark.wire
 def test_a_hostile_pack_is_refused_by_name_and_leaves_nothing(pack, place, command):
     before = {file for file in place.rglob("*")}
     for name, write, told in hostile(pack):

@@ -271,8 +271,8 @@ def test_sets_are_an_axis_and_rows_tell_them_apart(tmp_path):
     grid = read_sweep_file(tmp_path / "s.yaml").sweep({})
     assert [row.kind for row in grid.rows] == [
         "naive judge",
-        "debate simultaneous 2",
-        "debate simultaneous 2 prompts mine",
+        "debate simultaneous 2 rounds",
+        "debate simultaneous 2 rounds prompts mine",
     ]
     assert len(grid.prompts) == 12 and grid.prompts != sweep(GRID).prompts
 
@@ -305,7 +305,7 @@ def test_what_every_seat_reads_can_be_looked_at(tmp_path):
     assert "You are Debater A, and you have been assigned" in said.out
     told = orjson.loads(within("plan", "--prompts", "s.yaml", "--json", cwd=tmp_path).out)
     assert [seat["protocol"] for seat in told["seats"]] == ["naive judge"] + [
-        "debate simultaneous 2"
+        "debate simultaneous 2 rounds"
     ] * 3
     assert told["prompts"] == sweep(GRID).prompts
 

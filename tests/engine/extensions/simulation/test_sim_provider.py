@@ -121,6 +121,7 @@ def test_the_identity_depends_on_nothing_else():
 # Worlds
 
 
+@pytest.mark.wire
 async def test_a_simulated_judge_accepts_a_step_as_often_as_it_believes_in_it():
     """It reads no strength off a numbered step, so it goes by its own 0.75 nats."""
     belief = 1 / (1 + math.exp(-0.75))

@@ -234,10 +234,7 @@ def test_sittings_add_up_in_the_folder_model_by_model(tmp_path):
     second = run(sitting(tmp_path, [(MODEL, 2), (OTHER, 4)]))
     written = read_ledger(tmp_path)
     assert first.stored == 3
-    assert {model: account.stored for model, account in written.items()} == {
-        MODEL: 5,
-        OTHER: 4,
-    }
+    assert {model: account.stored for model, account in written.items()} == {MODEL: 5, OTHER: 4}
     assert sum_usage(written.values()) == second
     assert second.usage == Usage(900, 90)
     assert second.dollars > first.dollars > 0

@@ -149,6 +149,7 @@ def asked_by_lanes(server: Server, lanes: int, until: float):
     return run(main())
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("fault", [Overloaded, Unreachable])
 @pytest.mark.parametrize("lanes", [2, 20])
 def test_an_outage_of_20_minutes_fails_no_cell_and_sends_few_probes(fault, lanes):

@@ -43,6 +43,7 @@ async def taken_in_order(amounts: list[float]) -> list[tuple[int, float]]:
     return order
 
 
+@pytest.mark.wire
 @given(st.lists(st.floats(0.01, 150), min_size=1, max_size=40))
 def test_takers_are_served_in_the_order_they_came_and_never_above_the_rate(amounts):
     order = run(taken_in_order(amounts))
@@ -55,9 +56,7 @@ def test_takers_are_served_in_the_order_they_came_and_never_above_the_rate(amoun
         assert total >= RATE * when - 1e-3, "time passed in which nothing drained"
 
 
-@given(
-    st.lists(st.tuples(st.floats(0.01, 200), st.booleans(), st.floats(0, 4)), max_size=30),
-)
+@given(st.lists(st.tuples(st.floats(0.01, 200), st.booleans(), st.floats(0, 4)), max_size=30))
 def test_cancelled_takers_leave_the_queue_and_give_back_just_what_they_took(takers):
     async def main():
         tank, done = bucket(), []
@@ -109,6 +108,7 @@ def test_a_large_amount_is_not_starved_by_small_ones_that_keep_coming():
     assert all(when > times[-1] for which, when in times.items() if which >= 0)
 
 
+@pytest.mark.wire
 def test_the_first_minute_admits_one_minute_of_budget_and_no_second():
     rate = 20.0
 
@@ -190,6 +190,7 @@ def test_a_halt_reaches_one_who_waits_within_a_window(tank, amount):
     assert run(main()) == pytest.approx(3, abs=BURST_WINDOW)
 
 
+@pytest.mark.wire
 def test_at_one_request_a_minute_the_first_leaves_at_once_and_each_other_after_a_minute():
     async def main():
         tank, times = Bucket(1, StopToken(), least=1), []
@@ -313,6 +314,7 @@ def test_without_a_ceiling_a_fault_sets_a_width_that_is_lifted_when_it_proves_to
     assert 20 < rounds < 60
 
 
+@pytest.mark.wire
 def test_a_server_that_takes_40_calls_at_once_is_kept_busy_and_seldom_overloaded():
     async def main():
         rng = random.Random(3)

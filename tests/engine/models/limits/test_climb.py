@@ -96,6 +96,7 @@ def test_each_try_in_vain_doubles_the_rest_before_the_next():
     assert rests[0] < rests[1] < rests[2] and set(rests[2:]) == {rests[2]}
 
 
+@pytest.mark.wire
 def test_a_server_that_batches_is_given_more_although_each_call_takes_longer():
     async def main():
         server = Queueing(10_000)

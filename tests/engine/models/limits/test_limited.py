@@ -30,6 +30,7 @@ def used(book, per_minute, amount):
     return total / ((book[-1].at - book[0].at) * per_minute / 60)
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("per_minute", [6_000, 600, 60])
 def test_p9_requests_keep_their_rate_in_every_window_and_use_97_percent_of_it(per_minute, campaign):
     server = Server()
@@ -55,6 +56,7 @@ def mixed_calls(count):
     return sizes, server, back
 
 
+@pytest.mark.wire
 def test_p9_waiting_calls_of_mixed_size_use_97_percent_of_the_tokens_and_no_more(campaign):
     sizes, server, _ = mixed_calls(campaign.size(1_000, 5_000))
     rate = 400_000 / 60
@@ -88,6 +90,7 @@ def test_p9_estimates_that_are_wrong_are_settled_by_what_the_replies_report():
     assert sum(request.output_tokens for request in first_minute) <= 60_000
 
 
+@pytest.mark.wire
 def test_nobody_starves_whatever_the_size_of_the_call(campaign):
     sizes, server, back = mixed_calls(campaign.size(1_000, 5_000))
     assert [request.call.draw[0] for request in server.book] == list(range(len(sizes)))
@@ -101,6 +104,7 @@ def test_nobody_starves_whatever_the_size_of_the_call(campaign):
     assert max(longest.values()) < 2.0
 
 
+@pytest.mark.wire
 def test_two_kinds_of_tokens_drain_side_by_side():
     # Readers and writers in turn: one call's output must not keep the next one's input waiting.
     limits = Limits(input_tokens=60_000, output_tokens=6_000)
@@ -141,6 +145,7 @@ def test_slots_are_held_only_around_the_wire():
     assert in_flight <= 1
 
 
+@pytest.mark.wire
 @given(
     st.lists(
         st.tuples(st.integers(10, 3_000), st.one_of(st.none(), st.floats(0, 30))),
@@ -215,6 +220,7 @@ def test_a_call_larger_than_a_minutes_budget_is_refused_before_it_waits():
     assert server.book == []
 
 
+@pytest.mark.wire
 def test_vendors_that_count_input_and_output_together_count_all_of_max_tokens():
     server = Server(tokens=lambda call: (100, 1))
     limited = sender(server, Limits(tokens=60_000))

@@ -286,6 +286,7 @@ UNDISTURBED = 20 / 0.204
 in_campaigns = partial(pytest.param, marks=pytest.mark.campaign)
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("length", [6, in_campaigns(60)])
 @pytest.mark.parametrize(
     ("limits", "normal"),
@@ -303,6 +304,7 @@ def test_p8_after_a_storm_that_begins_with_the_first_request(limits, normal, len
     assert min(windows[after + 4 : after + 12]) >= 0.8 * normal
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize(
     ("share", "kept"), [in_campaigns(0.01, 0.89), (0.05, 0.70), in_campaigns(0.15, 0.55)]
 )
@@ -313,6 +315,7 @@ def test_refusals_by_chance_cost_their_pauses_and_no_more(share, kept):
     assert sum(windows) / len(windows) >= kept * UNDISTURBED
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize("latency", [in_campaigns(1.0), 4.0])
 def test_refusals_by_chance_cost_little_where_calls_take_longer_than_pauses(latency):
     server = Refusing(chance(0.05), 0.3, latency)
@@ -320,6 +323,7 @@ def test_refusals_by_chance_cost_little_where_calls_take_longer_than_pauses(late
     assert sum(windows[4:]) / len(windows[4:]) >= 0.75 * 50 / latency
 
 
+@pytest.mark.wire
 @pytest.mark.parametrize(
     ("limits", "burst", "delay", "most"),
     [

@@ -12,12 +12,7 @@ from click.testing import CliRunner
 
 from oversight import Sweep, compare, open_run, run, run_async
 from oversight.cache import Ask
-from oversight.engine.errors import (
-    Interrupted,
-    QuotaExhausted,
-    RunFolderError,
-    UsageError,
-)
+from oversight.engine.errors import Interrupted, QuotaExhausted, RunFolderError, UsageError
 from oversight.engine.run.loaded_sweep import open_run as loaded_run
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.sweep.in_python import python_sweep
@@ -199,7 +194,7 @@ def test_a_sweep_file_is_run_from_python_as_by_the_command(place: Path) -> None:
         "protocols: [naive_judge, {debate: {rounds: 3}}]\n"
     )
     sweep = Sweep.from_yaml("s.yaml", set=["protocols.debate.rounds=1"], limit=3)
-    assert [each.name for each in sweep.protocols] == ["naive judge", "debate simultaneous 1"]
+    assert [each.name for each in sweep.protocols] == ["naive judge", "debate simultaneous 1 round"]
     report = sweep.run(score="log")
     assert report.results.score == "log"
     command = ["run", "s.yaml", "--set", "protocols.debate.rounds=1", "--limit", "3"]
@@ -214,7 +209,7 @@ def test_ctrl_c_ends_with_a_report_that_says_so() -> None:
     faults["B"] = Pressed("ctrl-c")
     stopped = run([Overheard(JUDGE, AGENT)], shipments(3), max_cells=1)
     assert isinstance(stopped.stopped, Interrupted)
-    assert str(stopped).startswith("stopped: stopped by signal 2; the same call goes on with it")
+    assert str(stopped).startswith("stopped: Ctrl-C; the same call goes on with it")
     assert stopped.results.missing > 0
     assert signal.getsignal(signal.SIGINT) is heard_before
     faults.clear()

@@ -155,6 +155,7 @@ JSON = {
 `cache list`, which prints a line of JSON for each reply."""
 
 
+@pytest.mark.wire
 def test_json_is_json_and_all_of_the_output(made: Path, place: Path) -> None:
     asked = {words for words, name in OPTIONS if name == "--json"}
     assert set(JSON) < asked
