@@ -149,14 +149,16 @@ def charged(usage: Usage, price: Price | None) -> float | None:
     """Dollars for a call: as the vendor states them, else at a price; None if neither is known.
 
     Stated are OpenRouter's `usage.cost`, beside which the vendor behind it bills the owner of a key
-    of his own, and what a gateway adds to the usage.
+    of his own, and what a gateway adds to the usage. Gateways also state 0 for models of which they
+    know no price, so a price that is known comes before a 0.
     """
     if '"cost' in usage.raw:
         told = orjson.loads(usage.raw)
         costs = [told.get("cost", told.get("cost_usd_total"))]
         if told.get("is_byok") and isinstance(details := told.get("cost_details"), dict):
             costs.append(details.get("upstream_inference_cost"))
-        if all(isinstance(cost, (int, float)) and 0 <= cost < math.inf for cost in costs):
+        known = all(isinstance(cost, (int, float)) and 0 <= cost < math.inf for cost in costs)
+        if known and (any(costs) or price is None):
             return float(sum(costs))
     return None if price is None else price.cost(usage)
 
