@@ -228,6 +228,10 @@ class Protocol(ABC):
             return None
         return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())
 
+    @computed_once
+    def _judging(self) -> Brief | None:
+        return self.judging()
+
     def judge_seat(self, brief: Brief, stand_in: Speaker | None = None) -> Seat:
         """A seat without a side for the judge's model, or for whoever stands in for it.
 
@@ -322,15 +326,15 @@ class Conversation(Protocol):
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         said = await self.converse(Transcript(question), side, ask)
+        judging = self._judging
         if isinstance(said, Transcript):
-            judging = self.judging()
             decision = partial(self.judge.judge, said, brief=judging)
             return await once(ask, decision, (self.judge, judging), said)
         if not isinstance(said, Measured):
             raise TypeError(f"converse returns the Transcript at its end, and here {said!r:.60}")
         transcripts = (said.transcript, *said.otherwise)
         verdicts = await gather_in_order(
-            *(self.judge.judge(transcript, ask, self.judging()) for transcript in transcripts)
+            *(self.judge.judge(transcript, ask, judging) for transcript in transcripts)
         )
         place = question.place(side)
         verdict = min(verdicts, key=lambda each: each.spans[place][0])
