@@ -141,6 +141,7 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
         ("failed", f"{its.failed:,}"),
     ]
     facts = [(name, told.replace("-", "−")) for name, told in facts]
+    facts += [(note[0], note[2:]) for note in footnotes([its.asd, its.lift], [its.accuracy])]
     try:
         (cost,) = _costs(sampled_costs(completed), {"": [row]}, {})
     except EngineError:
