@@ -261,7 +261,7 @@ def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int
         reply.outcome,
         min(max(stored_at, 0), _YEAR_9999),
         identity,
-        call.model,
+        call.request.model,
         len(written),
         written,
         len(asked),

@@ -105,7 +105,7 @@ class Protocol(ABC):
         Unreadable if there is nothing else for the verdict to rest on; what `ask` raises passes.
         """
         said: object = await self.play(question, side, ask)
-        verdict = said if isinstance(said, Verdict) else verdict_of(said, question, side)
+        verdict = said if isinstance(said, Verdict) else as_verdict(said, question, side)
         return verdict.settled(side)
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
@@ -228,6 +228,10 @@ class Protocol(ABC):
             return None
         return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())
 
+    @computed_once
+    def _judging(self) -> Brief | None:
+        return self.judging()
+
     def judge_seat(self, brief: Brief, stand_in: Speaker | None = None) -> Seat:
         """A seat without a side for the judge's model, or for whoever stands in for it.
 
@@ -322,15 +326,15 @@ class Conversation(Protocol):
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         said = await self.converse(Transcript(question), side, ask)
+        judging = self._judging
         if isinstance(said, Transcript):
-            judging = self.judging()
             decision = partial(self.judge.judge, said, brief=judging)
             return await once(ask, decision, (self.judge, judging), said)
         if not isinstance(said, Measured):
             raise TypeError(f"converse returns the Transcript at its end, and here {said!r:.60}")
         transcripts = (said.transcript, *said.otherwise)
         verdicts = await gather_in_order(
-            *(self.judge.judge(transcript, ask, self.judging()) for transcript in transcripts)
+            *(self.judge.judge(transcript, ask, judging) for transcript in transcripts)
         )
         place = question.place(side)
         verdict = min(verdicts, key=lambda each: each.spans[place][0])
@@ -366,7 +370,7 @@ def score_difference(problem: Problem, verdicts: Sequence[Verdict], score: str) 
     )
 
 
-def verdict_of(said: object, question: Question, side: Answer) -> Verdict:
+def as_verdict(said: object, question: Question, side: Answer) -> Verdict:
     """What a protocol came to that is no verdict: the probability that `side` is right, of which
     the others share the rest, or a probability by label. TypeError for anything else."""
     if isinstance(said, Mapping) and said.keys() == {each.label for each in question.answers}:

@@ -106,7 +106,7 @@ class OpenAIWire(Wire):
             body["prompt_cache_key"] = key
         if self.extra:
             body |= orjson.loads(self.extra)
-        return written(body, call)
+        return written(body, call) if request.extra_body else orjson.dumps(body)
 
     def error(self, data: dict[str, Any]) -> object:
         if error := data.get("error"):

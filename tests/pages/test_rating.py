@@ -14,8 +14,7 @@ from oversight.engine.extensions.people.journal import TaskAbstained, TaskAnswer
 from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.question import Answer, Question
-from oversight.protocols.quotes import Quote
-from oversight.protocols.transcript import ToolUse, Transcript, Turn
+from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.command_line import running
 from tests.pages.browser import asked_by, faults_in, opened, violations
 from tests.pages.rated import TASKS, at_desk, begin, filled
@@ -184,7 +183,7 @@ def test_the_clock_runs_down_to_no_answer(page: Any, tmp_path: Path) -> None:
         begin(page, links[0])
         page.locator("#p0").fill("80")
         page.clock.fast_forward(601_000)
-        page.get_by_text("The time for that one was over").wait_for()
+        page.get_by_text("Time was up for that one").wait_for()
     kept = [each for each in read_journal(tmp_path) if isinstance(each, TaskAbstained)]
     assert [(each.why, each.posted) for each in kept] == [("time", {"p0": "80", "p1": "20"})]
 
@@ -209,7 +208,7 @@ def test_what_is_typed_survives_until_it_is_saved_and_a_part_of_one_is_questione
         page.locator("#p1").fill("99.3")
         save(page)
         page.get_by_role("alert").filter(has_text="If you mean 70%, write 70").wait_for()
-        page.get_by_role("checkbox", name="no more than one in a hundred").check()
+        page.get_by_role("checkbox", name="one percent or less").check()
         save(page)
         page.get_by_text("Saved.").wait_for()
         assert page.evaluate("Object.keys(localStorage).filter(k => k.startsWith('draft'))") == []
