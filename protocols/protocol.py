@@ -105,7 +105,7 @@ class Protocol(ABC):
         Unreadable if there is nothing else for the verdict to rest on; what `ask` raises passes.
         """
         said: object = await self.play(question, side, ask)
-        verdict = said if isinstance(said, Verdict) else verdict_of(said, question, side)
+        verdict = said if isinstance(said, Verdict) else as_verdict(said, question, side)
         return verdict.settled(side)
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
@@ -370,7 +370,7 @@ def score_difference(problem: Problem, verdicts: Sequence[Verdict], score: str) 
     )
 
 
-def verdict_of(said: object, question: Question, side: Answer) -> Verdict:
+def as_verdict(said: object, question: Question, side: Answer) -> Verdict:
     """What a protocol came to that is no verdict: the probability that `side` is right, of which
     the others share the rest, or a probability by label. TypeError for anything else."""
     if isinstance(said, Mapping) and said.keys() == {each.label for each in question.answers}:
