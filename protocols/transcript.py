@@ -148,10 +148,10 @@ class Verdict(Struct, frozen=True):
     def settled(self, side: Answer) -> "Verdict":
         """The verdict of the world in which the agent argues for `side`: what could not be read
         counts against `side`, as oversight.protocols.doubts says."""
-        verdict, place = self, self.transcript.question.place(side)
+        verdict = self
         if self.bounds:
-            low = self.bounds[place][0]
-            verdict = replace(self, probs=shifted(self.probs, place, low))
+            place = self.transcript.question.place(side)
+            verdict = replace(self, probs=shifted(self.probs, place, self.bounds[place][0]))
         # A speech that might have been another one is another transcript, on which nobody decided.
         turns = self.transcript.turns
         for turn in turns:

@@ -105,11 +105,10 @@ class ModelDirectory:
         """What a reply depends on besides the call: the vendor and its API, or a simulated model
         and what it knows of the question."""
         model = call.request.model
-        known = self._identities.get(model)
-        if known:
+        if known := self._identities.get(model):
             return known
         if model.startswith(PREFIX):
-            return self.simulation_of(model).identity(call)
+            return (self._sim or self.simulation_of(model)).identity(call)
         return self._identities.setdefault(model, self.model_identity(model))
 
     def model_identity(self, model: str) -> str:

@@ -75,7 +75,8 @@ def provider_of(model: str) -> str:
     """
     kind, _, rest = model.partition("/")
     if kind not in (kinds := provider_names()):
-        hint = meant(kind, kinds) or ";"
+        hint = meant(kind, kinds) if rest else f"; write PROVIDER/{model};"
+        hint = hint or ";"
         raise UsageError(f"{model!r}: no such provider{hint} there are {', '.join(kinds)}")
     if kind == "compatible":
         name, _, rest = rest.partition("/")
@@ -85,7 +86,8 @@ def provider_of(model: str) -> str:
     models = () if kind.startswith("compatible/") else entry(kind).models
     if models and rest not in models:
         names = ", ".join(f"{kind}/{name}" for name in models)
-        raise UsageError(f"{model!r}: no such model; there is {names}")
+        near = meant(rest, models) or ";"
+        raise UsageError(f"{model!r}: no such model{near} there is {names}")
     return kind
 
 

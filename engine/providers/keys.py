@@ -248,6 +248,13 @@ def _address(provider: str, url: str, whence: str) -> str:
         )
     if parts.username or parts.password:
         raise UsageError(f"{provider}: {whence} holds a password; keys have their own variables")
+    if parts.query or parts.fragment:
+        raise UsageError(
+            f"{provider}: {whence} {url!r} goes on after its path; paths are appended to it, so "
+            "end it before ? and #"
+        )
+    # As it is sent; UnicodeError is a ValueError.
+    parts.hostname.encode("idna")
     return url.rstrip("/")
 
 

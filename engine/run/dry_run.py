@@ -23,6 +23,7 @@ from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, Simul
 from ..sweep.loading import problems_of
 from ..sweep.rows import Row
 from ..sweep.sweep import Cell, Sweep, dataclasses_in
+from .lanes import CRASH
 from .scheduler import attempt
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ async def _probe(
         await attempt(Cell(0, row, problem, side, salt, ""), ask)
         for side in range(len(problem.values))
     ]
-    if all(isinstance(each, Failure) and each.kind == NOT_RUN for each in outcomes):
-        return row.address  # it tells nothing: another problem is this row's
+    if all(isinstance(each, Failure) and each.kind in (NOT_RUN, CRASH) for each in outcomes):
+        return row.address  # it tells nothing: another problem is this row's, or its code is wrong
     told = tuple(
         (each.kind, each.message) if isinstance(each, Failure) else (each.probs, each.measures)
         for each in outcomes

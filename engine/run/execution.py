@@ -107,7 +107,7 @@ class RunSession(LocalExecutor):
         earlier = None if run.settings.keep_going else run.earlier()
         if not self.holds_back or self.deferred is not None or run.later is not None:
             return Canaries(order, sweep.rows, earlier, canaries=math.inf)
-        most = run.loaded.file.top.max_cells or CANARIES
+        most = min(run.loaded.file.top.max_cells or CANARIES, CANARIES)
         left = len(run.folder) - run.folder.finished
         if self.models.bills:
             return Canaries(order, sweep.rows, earlier, total=left, canaries=most)

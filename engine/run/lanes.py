@@ -76,7 +76,7 @@ async def run_lanes(
         nonlocal pieces, under_way
         async for work in order:
             under_way += 1
-            if few:
+            if few and under_way == 1:
                 at_work.set()
             completed: Completed | None = None
             if stop_token.halt is None:

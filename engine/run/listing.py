@@ -116,7 +116,9 @@ def folder_named(word: str) -> Path:
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise RunFolderError(f"{word!r} may mean, the newest first:\n{_listed(begun)}")
+        raise RunFolderError(
+            f"{word!r} may be one of these, the newest first; name one:\n{_listed(begun)}"
+        )
     if path.is_dir():
         place, fault = path, str(no_run(path))
     else:

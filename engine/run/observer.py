@@ -12,7 +12,7 @@ from .record.values import RecordedCell
 class Observer:
     """What looks on while a run goes on. It does nothing: override what is of interest.
 
-    Observers are handed to `Run.execute` and are called on the event loop's thread, in their order.
+    Observers are handed to `execute` and are called on the event loop's thread, in their order.
     They change no outcome. An exception that one raises ends the run, which resumes; one that is to
     end a run in good order holds its stop token (`LoadedSweep.stop_token`) and sets that.
     """

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -13,7 +14,7 @@ from uuid import uuid4
 
 from ...protocols.datasets.jsonl import jsonl
 from ...protocols.transcript import NOT_RUN, Failure
-from ..errors import RunFolderError, StoreFailed
+from ..errors import RunFolderError, StoreFailed, UsageError
 from ..stop import StopToken
 from ..sweep.grid import Grid, stored_grid
 from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable
@@ -92,6 +93,7 @@ class RunFolder:
                 # Before anything is made: problems that could not be read back are told.
                 deque(jsonl(self._grid.problems), 0)
             try:
+                self._new = not self.path.exists()
                 self.path.mkdir(parents=True, exist_ok=True)
                 refuse_links_within(self.path)
                 self._refuse_foreign()
@@ -132,6 +134,9 @@ class RunFolder:
             # Of one that was only looked at, the note still holds.
             if self.database.written:
                 as_left.note(self.path, self.manifest.id, self._store, left=self._as_left)
+            if isinstance(fault, UsageError) and self._new and not self.finished:
+                # What was refused before anything was asked leaves no run behind.
+                shutil.rmtree(self.path)
         finally:
             os.close(self._lock)
 
@@ -285,8 +290,8 @@ class RunFolder:
             known = manifest_in(database)
             if known.identity != self.manifest.identity:
                 raise RunFolderError(
-                    f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells); "
-                    "choose another folder with --run-folder"
+                    f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells), or "
+                    "its settings or its --limit differ; choose another folder with --run-folder"
                 )
             self.manifest = self._resume(known) if self._resume else known
             if self.manifest != known:

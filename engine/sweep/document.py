@@ -15,6 +15,9 @@ from ..system.files import read_bounded
 Key: TypeAlias = tuple[str | int, ...]
 """The path from the top of a document to a value: mapping keys and list indices."""
 
+BARE = {"agents": "model", "judges": "model"}
+"""The setting that a bare word stands for, by section."""
+
 
 class Document:
     """A parsed YAML file: mappings, lists and scalars, each with its file and line."""
@@ -168,7 +171,10 @@ class Document:
                     break
             self._put(at, name, rest, value, key, flag)
         else:
-            raise UsageError(f"{flag}: {'.'.join(map(str, key))} is {at!r} and has no {name!r}")
+            raise UsageError(
+                f"{flag}: {'.'.join(map(str, key))} is {at!r}, which has no settings; write "
+                "{…} with all of them in its place"
+            )
 
     def _taking(
         self, at: list[Any], name: str, rest: list[str], key: Key, flag: str
@@ -178,6 +184,8 @@ class Document:
         for n, part in enumerate(at):
             if part == name and rest:
                 at[n] = {name: None}
+            elif isinstance(part, str) and len(key) == 1 and key[0] in BARE:
+                at[n] = {BARE[key[0]]: part}
         parts = [n for n, part in enumerate(at) if isinstance(part, dict)]
         if not parts:
             raise UsageError(f"{flag}: there is no {name!r} in {'.'.join(map(str, key))}")
@@ -194,6 +202,8 @@ class Document:
             self._places[here] = flag
             at[name] = {} if rest else value
         if rest:
+            if isinstance(at[name], str) and (not key or isinstance(name, int)) and here[0] in BARE:
+                at[name] = {BARE[here[0]]: at[name]}
             self._assign(at[name], rest, value, here, flag)
 
 
@@ -230,7 +240,10 @@ def _build(loader: _Loader, node: yaml.Node, key: Key, source: str, places: dict
                 raise UsageError(f"{at}: {name!r} is no name of a setting; put it in quotes")
             name = str(name)
             if name in built:
-                raise UsageError(f"{at}: {'.'.join(map(str, (*key, name)))}: given twice")
+                raise UsageError(
+                    f"{at}: {'.'.join(map(str, (*key, name)))}: given twice; write it "
+                    "once, and a list for each setting that has several values"
+                )
             places[(*key, name)] = at
             built[name] = _build(loader, value_node, (*key, name), source, places)
         return built

@@ -37,8 +37,8 @@ class Top:
     draws: int = 1
     """Number of repetitions of the whole grid with fresh samples."""
     max_cells: int | None = None
-    """Number of cells under way at once. By default a quarter more than the calls that the models
-    take at once, as far as that is known, and 256 at least."""
+    """Number of cells under way at once. By default a few more than the calls that the models take
+    at once, as far as that is known, and 256 at least."""
     grid: Literal["refuse", "skip"] = "refuse"
     """What becomes of a row that a protocol cannot tell from another one, or cannot run at all:
     the sweep is refused, or the row is left out with a note."""

@@ -18,8 +18,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec.structs import replace
 from pydantic import ConfigDict, Field
 
-from ..conversation import Believed, DiscussedQuestion, HeldConversation, SaidTurn
 from ..errors import DatasetError
+from ..held import Believed, DiscussedQuestion, HeldConversation, SaidTurn
 from ..question import LABELS, Problem
 from ..quotes import Quote, find_quotes
 from .jsonl import problems

@@ -211,7 +211,8 @@ class ModelJudge(Parameters, Judge):
     def shown(self, case: Case, order: Order | None = None, blind: bool = False) -> "Shown":
         """The case as this judge reads it. order: None for that of the options; blind: the passage
         was hidden from it."""
-        brief, options, question = case.briefing, case.options, case.transcript.question
+        question = case.transcript.question
+        brief, options = case.brief or case.briefing, case.options if case.statement else question
         order = range(len(options.answers)) if order is None else order
         told = self._told(brief, question.graded, blind, bool(case.statement))
         examples = None

@@ -451,7 +451,6 @@ def test_a_closed_read_only_store_stays_closed(folder):
         reading.get("a")
 
 
-@pytest.mark.unit
 def test_a_statement_that_goes_on_for_ever_is_ended_and_many_short_ones_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

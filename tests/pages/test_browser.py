@@ -179,7 +179,8 @@ class Visit:
 
 def test_a_problem_where_the_lie_won_is_a_click_away(page: Any, root: str, hard: Path) -> None:
     visit = Visit(page, f"{root}run/{hard.name}")
-    visit.click(page.locator("section", has_text="Where the lie won most").locator("tbody td a"))
+    lowest = page.locator("section", has_text="Problems with the lowest ASD")
+    visit.click(lowest.locator("tbody td a"))
     assert page.locator(".world-head.false").count() and "−" in visit.text(".verdict b")
 
 

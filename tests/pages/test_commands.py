@@ -28,6 +28,7 @@ from oversight.engine.views.pages.guard import is_loopback
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import telling
+from oversight.engine.views.pages.transcripts import row_page
 from tests.command_line import run_in, within
 from tests.pages.browser import served
 from tests.run_folders import FORMS, everything, with_failures
@@ -198,13 +199,15 @@ def test_equal_runs_give_equal_pictures_with_their_fonts(
 def test_a_crowded_picture_has_no_intervals_and_its_caption_names_none(opened: RunReader) -> None:
     picture = pictured(opened, "asd-jse")
     assert isinstance(picture, Chart)
-    assert "95% intervals" in caption(opened, picture)
+    assert "95% CI (CR3 t" in caption(opened, picture)
     first = picture.series[0]
     crowded = replace(picture, series=(replace(first, points=first.points * 21),))
-    assert "interval" not in caption(opened, crowded)
+    assert "CI" not in caption(opened, crowded)
     forest = pictured(opened, "asd")
-    assert isinstance(forest, Forest) and "95% intervals" in caption(opened, forest)
-    assert "interval" not in caption(opened, replace(forest, lines=forest.lines * 61))
+    assert isinstance(forest, Forest) and "95% CI (CR3 t" in caption(opened, forest)
+    assert "CI" not in caption(opened, replace(forest, lines=forest.lines * 61))
+    guarded = caption(opened, pictured(opened, "asd", interval="guarded"))
+    assert "95% CI (CR3 t, guarded) over problems" in guarded
 
 
 def test_an_answer_counts_every_contrast_and_lists_both_ends(
@@ -221,6 +224,15 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
     cut, listed = page()
     assert listed == [max(every), min(every)]
     assert f"of {len(every)} contrasts" in cut
+
+
+def test_wherever_an_interval_is_marked_the_page_says_by_what(opened: RunReader) -> None:
+    pair = Asked(first="debate sim/strong", second="consultancy sim/strong")
+    pages = compare_page(opened, Served("a"), pair), row_page(opened, Served("a"), Asked(row=1))
+    said = {"‡": "guarded interval: too few", "†": "could undo it"}
+    for shown in pages:
+        marks = set(re.findall(r"\](?:</small>)?([†‡])", shown))
+        assert marks and all(said[mark] in shown for mark in marks)
 
 
 def test_what_cannot_be_drawn_says_what_it_takes(small: Path, place: Path) -> None:

@@ -16,9 +16,18 @@ class Point:
     label: str
     x: float
     y: float
-    interval: Ends | None = None
-    """Interval of `y`."""
-    x_interval: Ends | None = None
+    of_x: Estimate | None = None
+    of_y: Estimate | None = None
+    """What `y` is the value of, with its interval."""
+
+    @property
+    def interval(self) -> Ends | None:
+        """Interval of `y`."""
+        return self.of_y.interval if self.of_y else None
+
+    @property
+    def x_interval(self) -> Ends | None:
+        return self.of_x.interval if self.of_x else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +75,10 @@ class Chart:
 
 def point(label: str, x: float | Estimate, y: float | Estimate) -> Point:
     """A point; an estimate brings its interval."""
-    (x, x_interval), (y, interval) = (
-        (each.value, each.interval) if isinstance(each, Estimate) else (each, None)
-        for each in (x, y)
+    (x, of_x), (y, of_y) = (
+        (each.value, each) if isinstance(each, Estimate) else (each, None) for each in (x, y)
     )
-    return Point(label, x, y, interval, x_interval)
+    return Point(label, x, y, of_x, of_y)
 
 
 def by_protocol(points: Iterable[Point]) -> tuple[Series, ...]:

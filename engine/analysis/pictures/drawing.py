@@ -9,6 +9,7 @@ from ...run.listing import Parts
 from ...run.reader import RunReader
 from ...run.sources import origins
 from ..findings.chart import Chart
+from ..findings.finding import brackets
 from ..scoring.estimate import Interval
 from ..scoring.worlds import BETAS
 from .data import Forest, ForestLine, Heat, Picture
@@ -107,11 +108,10 @@ def caption(run: RunReader, picture: Picture) -> str:
     """What a reader of a paper has to know: how many problems, which intervals, whose verdicts."""
     told = [f"{run.manifest.name}, n = {len(run.problems):,} problems"]
     if isinstance(picture, Forest) and len(picture.lines) <= MAX_LINES:
-        estimates = [line.estimate for line in picture.lines if line.estimate]
-        method = next((each.method for each in estimates if each.method), "")
-        told.append("95% intervals over problems" + (f" ({method})" if method else ""))
+        told.append(brackets(line.estimate for line in picture.lines))
     elif isinstance(picture, Chart) and has_intervals(picture):
-        told.append("95% intervals over problems")
+        points = [point for series in picture.series for point in series.points]
+        told.append(brackets(its for point in points for its in (point.of_x, point.of_y)))
     told += origins(run.sweep, run.folder)
     return ". ".join(told) + "."
 

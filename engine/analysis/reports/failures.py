@@ -35,7 +35,8 @@ HINTS = {
     "TooLong": "take a model with a longer context, shorter problems or fewer turns",
     "TooBig": "raise the tokens a minute of the model under 'models', or lower max_tokens",
     "Unheard": "this program does not know such an answer; take another model",
-    "crash": "a bug in a protocol: fix it; the same command runs them again",
+    "crash": "somebody's code raised it, a protocol's or a provider's: mend that; the same command "
+    "runs them again",
 }
 
 TRUNCATED = " (the reply was truncated)"

@@ -143,7 +143,8 @@ def pivot_finding(
     """One line a group. measures: JSE and slope too. paper: the columns of Table 1."""
     in_all = measures or paper
     jse = figure("JSE", "jse", 2, shown=in_all)
-    slope = figure("slope", "slope.estimate", 2, shown=in_all, key="slope")
+    sloped = in_all and any(line.slope for line in lines)
+    slope = figure("slope", "slope.estimate", 2, shown=sloped, key="slope")
     names = [
         Column(dim, partial(_of, n), (dim,), partial(_of, n), words=True)
         for n, dim in enumerate(by)
@@ -162,11 +163,12 @@ def pivot_finding(
     notes = [
         "Means over the rows of a group, on the problems that all of them have. Brackets: 95% CI."
     ]
-    if in_all:
+    if sloped:
         notes.append(
-            "Slope: of ASD over EAS, over three agents or more; both come from the same verdicts. "
-            f"JSE, EAS: β={results.beta:g}."
+            "Slope: of ASD over EAS, over three agents or more; both come from the same verdicts."
         )
+    if in_all:
+        notes.append(f"JSE{', EAS' * sloped}: β={results.beta:g}.")
     notes += footnotes(
         (each for line in lines for each in (line.asd, line.jse if paper else line.lift)),
         (line.accuracy for line in lines if not paper),
@@ -179,8 +181,8 @@ def pivot_finding(
 
 
 def paper_table(part: Part, lead: Sequence[str]) -> str:
-    """The lines as a LaTeX table in \\small for one column of an article; it needs booktabs. Lines
-    of several judges stand below the name of each. lead: goes into the caption."""
+    """The lines as a LaTeX table for one column of an article. Lines of several judges stand below
+    the name of each. lead: goes into the caption."""
     table = part.table()
     judged: dict[str, list[str]] = {}
     for cells in table.body:

@@ -21,7 +21,7 @@ MAX_QUOTE = 100
 
 ADVICE: Mapping[str, str] = {
     "unreadable": "raise the judge's max_tokens, or take a judge that keeps to the form",
-    "failed otherwise": "the last lines of oversight run name the mend; then --retry-failed",
+    "failed otherwise": "the last lines of oversight run name the mend",
     "truncated": "raise max_tokens of who speaks",
     "truncated while thinking": "raise reasoning_tokens of who thinks",
     "refused": "reword the task or take another model; the bounds show what they could change",

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from ...display.quantity import counted
 from ...display.table import wrapped
-from ..findings.finding import footnotes, shared
+from ..findings.finding import brackets, footnotes, shared
 from ..scoring.inference import FEW_CLUSTERS
 from .aggregate import GUESS, OPEN_TRUST
 from .failures import OFTEN
@@ -59,9 +59,8 @@ def notes_of(results: Results) -> Iterable[str]:
     """What stands below the table, what matters most first."""
     rows = results.rows
     found = [row.asd for row in rows if row.asd]
-    method = next((f" ({each.method})" for each in found if each.method), "")
-    yield f"Brackets: 95% CI{method} over problems."
     lifts = [row for row in rows if row.lift and row.lift.error is not None]
+    yield f"Brackets: {brackets([*found, *(row.lift for row in lifts)])}."
     if any(row.lift for row in rows):
         several = f", not corrected for {len(lifts)} comparisons" * (len(lifts) > 1)
         yield f"Lift over the naive judge{several}{_detectable(lifts)}."

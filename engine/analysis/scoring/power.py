@@ -8,8 +8,9 @@ quantiles of the normal distribution and d the difference to detect
 
 times the design effect if questions come in clusters; with t in place of z for few clusters.
 
-`ends` plans for the guard (`inference`), which has a pseudo-cluster at each end of the range: for
-few clusters these, not the spread, decide what it can find.
+With `ends` the guard (`inference`) stands in for t where it does in a report. It has a
+pseudo-cluster at each end of the range: for few clusters these, not the spread, decide what it can
+find.
 
 Variance components (balanced nested analysis of variance; Searle, Casella and McCulloch 1992,
 chapter 3) tell whether to buy more problems, debates or verdicts. They have no interval: a variance
@@ -22,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Floats, Places, by_cluster
-from .estimate import NORMAL, Ends, t_quantile
+from .estimate import NORMAL, Ends, Interval, t_quantile
+from .inference import CONTRIBUTING, FEWEST, OF_FEW
 
 MIN_FOR_NORMAL = 40
 """Clusters below which t quantiles replace normal ones."""
@@ -41,6 +43,8 @@ class Spread:
     verdict_first: float = 0.0
     """Variance of one verdict of the first row within a draw; 0 if counted in `within_first`."""
     verdict_second: float = 0.0
+    fewest: float = FEWEST
+    """Clusters below which a report has the guard in place of t."""
 
     def __post_init__(self) -> None:
         within = (self.within_first, self.within_second, self.verdict_first, self.verdict_second)
@@ -97,11 +101,12 @@ def questions_needed(
     power: float = 0.8,
     size: float = 1.0,
     ends: Ends | None = None,
+    interval: Interval = "t",
 ) -> int:
     """Questions needed to find `difference` with this power.
 
-    size: questions per cluster. ends: the lowest and highest possible difference, for the interval
-    with pseudo-clusters. ValueError if the difference is 0, or not within the ends.
+    size: questions per cluster. ends: the lowest and highest possible difference. ValueError if the
+    difference is 0, or not within the ends.
     """
     if not difference:
         raise ValueError("no number of questions tells a difference of 0 from none")
@@ -111,7 +116,7 @@ def questions_needed(
     def found(n: int) -> bool:
         return mde(
             spread, n, draws=draws, verdicts=verdicts, alpha=alpha, power=power,
-            clusters=n / size, ends=ends,
+            clusters=n / size, ends=ends, interval=interval,
         ) <= abs(difference) * (1 + 1e-12)  # fmt: skip
 
     high = 2
@@ -134,11 +139,13 @@ def mde(
     power: float = 0.8,
     clusters: float | None = None,
     ends: Ends | None = None,
+    interval: Interval = "t",
 ) -> float:
-    """Minimum detectable effect of n questions with this power. clusters: by default n."""
+    """Minimum detectable effect of n questions with this power; an end where the guard detects
+    none. clusters: by default n."""
     g = max(2, math.ceil(n if clusters is None else clusters))
     variance = spread.of_a_question(*draws, verdicts) / n
-    if ends is None:
+    if ends is None or (interval == "t" and g >= spread.fewest):
         return reach(alpha=alpha, power=power, degrees=g - 1) * math.sqrt(variance)
     t, more = t_quantile(1 - alpha / 2, g - 1), t_quantile(power, g - 1)
     a = 1 / g
@@ -206,3 +213,15 @@ def design_effect(values: Floats, of: Places) -> float:
     total = between + (size - 1) * within
     rho = min(1.0, max(0.0, (between - within) / total)) if total else 0.0
     return 1 + (float((sizes**2).sum()) / n - 1) * rho
+
+
+def fewest_clusters(values: Floats, of: Places) -> float:
+    """Clusters from which t stands (`Jackknife.stands`), if of more of them the same share
+    contributes as of those of these values."""
+    sums, sizes = by_cluster(values - values.mean(), of)
+    squares = np.square(sums / (len(values) - sizes)) if len(sizes) > 1 else sums * 0
+    fourth = float(np.square(squares).sum())
+    share = float(squares.sum()) ** 2 / fourth / len(sizes) if fourth else 0.0
+    if share >= 1 / OF_FEW:
+        return FEWEST
+    return CONTRIBUTING / share if share else math.inf

@@ -3,6 +3,7 @@ answers, proposals, answers in one hand."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ....cache.cache import Cache
@@ -25,10 +26,25 @@ from ...run.executor import LocalExecutor
 from ...run.lanes import failure, run_all
 from ...run.observer import Observer
 from ...run.order import Deferred
+from ...run.settings import AskSettings
 from ...stop import StopToken
+from ...system.flags import flag
+from ...views.cli.options import STORE, output
+
+OUTPUT = output()
 
 Item = TypeVar("Item", Known, Problem)
 Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateSettings(AskSettings):
+    """Which model is asked to write, and where its texts go."""
+
+    model: str = flag("Model that writes them: provider/name, or sim/NAME.", required=True)
+    output: Path = OUTPUT
+    lanes: int = flag("Questions worked on at once.", default=64, least=1, most=100_000)
+    store: Path | str | None = STORE
 
 
 @dataclass

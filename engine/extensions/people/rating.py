@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from aiohttp import web
 
 from ...errors import EngineError
-from ...views.pages.environment import page
+from ...views.pages.environment import EVERY, page
 from ...views.pages.guard import TOKEN, AccessRules
 from ...views.pages.routes import AtDesk
 from ...views.pages.serving import Server, html
@@ -19,6 +19,9 @@ from .panel import Rater
 from .task import CONFIRMED, DoubtfulPercentage
 
 log = logging.getLogger(__name__)
+
+PAGES = "oversight.engine.extensions.people:pages/"
+SHEETS = ("base.css", f"{PAGES}rating.css", "base.js", f"{PAGES}rating.js")
 
 COOKIE = "oversight_rater"
 """Beginning of the name of the cookie with a rater's key; a digest of the study's keys follows, so
@@ -45,6 +48,8 @@ NOTICES = {
 
 class RaterServer(Server):
     """Serves a desk to its raters, each by a link of their own."""
+
+    sheets = (*EVERY, *SHEETS)
 
     def __init__(self, desk: Desk, host: str = "127.0.0.1", url: str = "") -> None:
         """url: address under which raters reach the pages, where it is not the server's own."""
@@ -197,7 +202,7 @@ class RaterServer(Server):
 
 def rater_page(stage: str, title: str, **values: object) -> str:
     """A page of the raters. stage: which part of it, with the values that this part takes."""
-    return page("rating", AtDesk(), title=title, stage=stage, **values)
+    return page(f"{PAGES}rating", AtDesk(), title=title, sheets=SHEETS, stage=stage, **values)
 
 
 def cookie_name(keys: Iterable[str]) -> str:

@@ -25,12 +25,13 @@ from ...analysis.reports.formats import above_0
 from ...analysis.reports.results import SCORE_NAMES
 from ...analysis.rows import RunRows, one_pair_meant, row_names
 from ...analysis.scoring.arrays import Floats, codes_of
-from ...analysis.scoring.estimate import Ends
+from ...analysis.scoring.estimate import Ends, Interval
 from ...analysis.scoring.inference import cluster
 from ...analysis.scoring.power import (
     Spread,
     components,
     design_effect,
+    fewest_clusters,
     mde,
     questions_needed,
 )
@@ -44,6 +45,8 @@ from ...system.flags import flag
 from .estimate import Cost, plan_sweep
 
 SpreadSource: TypeAlias = Literal["pilot", "worst case"]
+
+INTERVALS: tuple[Interval, ...] = ("t", "guarded")
 
 DRAWS = (1, 2, 4, 8)
 """Numbers of draws considered as an alternative to more questions."""
@@ -81,8 +84,11 @@ class PowerPlan:
     questions: int
     """Questions from which the spread was estimated; in the worst case, those of the sweep."""
     spread: Spread
-    mde: float
-    """Minimum detectable effect of the sweep with its own questions and draws."""
+    size: float
+    """Questions a cluster."""
+    mde: float | None
+    """Minimum detectable effect of the sweep with its own questions and draws; None if it can
+    detect none."""
     purchases: tuple[Purchase, ...]
 
     @property
@@ -155,16 +161,19 @@ class Power(Analysis):
             needed, guarded = (
                 questions_needed(
                     spread, difference, draws=(draws, draws), verdicts=each, power=power,
-                    size=pilot.size, ends=its,
+                    size=pilot.size, ends=ends, interval=interval,
                 )
-                for its in (None, ends)
+                for interval in INTERVALS
             )  # fmt: skip
             purchases.append(Purchase(draws, each, needed, guarded))
         n, drawn = len(sweep.problems), (sweep.draws, sweep.draws)
-        least = mde(spread, n, draws=drawn, verdicts=verdicts, power=power, clusters=n / pilot.size)
+        least = mde(
+            spread, n, draws=drawn, verdicts=verdicts, power=power, clusters=n / pilot.size,
+            ends=ends,
+        )  # fmt: skip
         return PowerPlan(
-            *names, difference, power, score, pilot.source, pilot.questions, spread, least,
-            tuple(purchases),
+            *names, difference, power, score, pilot.source, pilot.questions, spread, pilot.size,
+            least if least < ends[1] else None, tuple(purchases),
         )  # fmt: skip
 
 
@@ -202,7 +211,7 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
     one, two = (np.array([scores[id] for id in shared]) for scores in (ours, theirs))
     apart = one.mean(axis=(1, 2)) - two.mean(axis=(1, 2))
     drawn = {each.id: cluster(each.id, each.group) for each in pilot.sweep.problems}
-    effect = design_effect(apart, codes_of([drawn[id] for id in shared]))
+    of = codes_of([drawn[id] for id in shared])
     parts = [components(each) for each in (one, two)]
     between = max(0.0, float(apart.var(ddof=1)) - sum(each.noise for each in parts))
     return (
@@ -210,9 +219,10 @@ def pilot_spread(pilot: RunRows, first: int, second: int, score: str) -> tuple[S
             between,
             parts[0].within,
             parts[1].within,
-            effect,
+            design_effect(apart, of),
             parts[0].verdict,
             parts[1].verdict,
+            fewest_clusters(apart, of),
         ),
         len(shared),
     )
@@ -308,10 +318,12 @@ def power_finding(plan: PowerPlan) -> Finding:
         parts += f", s² {spread.within_first:.4f} and {spread.within_second:.4f} between draws"
     if spread.judged:
         parts += f", {spread.verdict_first:.4f} and {spread.verdict_second:.4f} between verdicts"
+    groups = f" in groups of {plan.size:.3g} problems" * (plan.size > 1)
+    least = "no difference" if plan.mde is None else f"a difference of {plan.mde:.3f} or more"
     notes = [
-        f"spread {where}: {parts}; design effect {spread.design_effect:.2f}.",
-        f"the sweep as it stands can decide a difference of {plan.mde:.3f} or more (power "
-        f"{plan.power:g}, by the interval that the report prints).",
+        f"spread {where}: {parts}; design effect {spread.design_effect:.2f}{groups}.",
+        f"the sweep as it stands can decide {least} (power {plan.power:g}, by the interval that "
+        "the report prints).",
         "guarded: problems with which --interval guarded finds it, too.",
     ]
     if plan.source == "worst case":
@@ -322,9 +334,9 @@ def power_finding(plan: PowerPlan) -> Finding:
             f"×{most:.1f}."
         )
     if plan.source == "pilot" and not spread.separated:
-        notes.append("with draws: 2 or more, a pilot tells what more draws are worth.")
+        notes.append("a pilot with `draws: 2` or more shows what more draws are worth.")
     if plan.source == "pilot" and not spread.judged:
-        notes.append("with judges of the kind redrawn, it tells what more verdicts are worth.")
+        notes.append("one with `redrawn` judges shows what more verdicts are worth.")
     marked = plan.cheapest if len(plan.purchases) > 1 else None
     judged = len({each.verdicts for each in plan.purchases}) > 1
     planned = any(each.calls is not None for each in plan.purchases)

@@ -30,7 +30,7 @@ SHORTEST, SPREAD = 0.7, 0.6
 
 def system_of(call: Call) -> str:
     """Text of the last system message of a call; empty if there is none."""
-    for message in reversed(call.messages):
+    for message in reversed(call.request.messages):
         if message.role == "system":
             return message.text
     return ""

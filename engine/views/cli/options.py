@@ -4,7 +4,6 @@ A command takes them as defaults: `def command(run: Path = RUN, score: str = SCO
 """
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import click
 
 from ...analysis.reports.formats import FORMATS
 from ...run.listing import Parts, is_run
-from ...run.settings import AskSettings, FolderSettings, RunSettings
+from ...run.settings import FolderSettings, RunSettings
 from ...system.flags import argument, flag
 from .completing import sweep_files
 from .flags import setting
@@ -110,13 +109,3 @@ def output(default: str = "") -> Any:
     """`--output`. default: where the output goes without it; required if there is no default."""
     help = f"Where to write it. Default: {default}." if default else "Where to write it."
     return flag(help, name="-o --output", type=OutputPath(), required=not default)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateSettings(AskSettings):
-    """Which model is asked to write, and where its texts go."""
-
-    model: str = flag("Model that writes them: provider/name, or sim/NAME.", required=True)
-    output: Path = output()
-    lanes: int = flag("Questions worked on at once.", default=64, least=1, most=100_000)
-    store: Path | str | None = STORE

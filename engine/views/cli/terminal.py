@@ -130,7 +130,7 @@ def under_signals(
         try:
             return runner.run(obedient())
         except asyncio.CancelledError:
-            say("calls in flight were abandoned; completed cells are saved")
+            say("calls in flight were abandoned")
             return stop_token.halt
 
 

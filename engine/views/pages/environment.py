@@ -1,7 +1,8 @@
 """The template engine, its filters, and the Content-Security-Policy of every page."""
 
 from base64 import b64encode
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -17,35 +18,34 @@ from .text import shown
 PACKAGE = "oversight.engine.views.pages"
 
 
-STYLES = {"rating": ("base", "rating"), "readers": ("base", "reader"), "calls": ("base", "reader")}
-"""Stylesheets by template; of other pages BASE and tables."""
-TABLES = ("base", "table")
-SCRIPTS = {"rating": ("base", "rating")}
-SCRIPT = ("base",)
-"""Scripts, likewise."""
+SHEETS = ("base.css", "table.css", "base.js")
+"""Stylesheets and scripts of most pages."""
+READER = ("base.css", "reader.css", "base.js")
 
-SHEETS_OF = {
-    "css": ("base.css", "table.css", "reader.css", "rating.css"),
-    "js": ("base.js", "rating.js"),
-}
-"""All of them, by ending."""
+EVERY = tuple(dict.fromkeys((*SHEETS, *READER)))
 
 
-def page(template: str, addresses: Addresses, *, title: str, **values: Any) -> str:
-    """One whole page. template: its name, without the ending."""
-    styles = [f"{name}.css" for name in STYLES.get(template, TABLES)]
-    scripts = [f"{name}.js" for name in SCRIPTS.get(template, SCRIPT)]
+def page(
+    template: str,
+    addresses: Addresses,
+    *,
+    title: str,
+    sheets: Sequence[str] = SHEETS,
+    **values: Any,
+) -> str:
+    """One whole page. template, sheets: names of our files, the template's without its ending; of
+    an extension's, `package:path`."""
     return (
         _environment()
         .get_template(f"{template}.html")
         .render(
             links=addresses,
             title=title,
-            styles=styles,
-            scripts=scripts,
+            styles=[each for each in sheets if each.endswith(".css")],
+            scripts=[each for each in sheets if each.endswith(".js")],
             # Safe to mark: neither contains text from models.
             static=lambda name: Markup(static(name)),
-            policy=policy(addresses.live, addresses.shared),
+            policy=policy(addresses.live, addresses.shared, (*EVERY, *sheets)),
             **values,
         )
     )
@@ -59,20 +59,22 @@ def part(template: str, macro: str, *arguments: Any) -> Markup:
 
 
 @cache
-def policy(live: bool, beside: bool = False) -> str:
+def policy(live: bool, beside: bool = False, sheets: tuple[str, ...] = EVERY) -> str:
     """The Content-Security-Policy: our own styles and scripts by their hashes, and nothing else.
 
     live: pages of a server, which may send its forms and listen to its events. beside: pages of a
     site, whose styles, scripts and texts lie beside them, on a disk or on a web server.
     """
     own = {
-        ending: "'self' file:" if beside else " ".join(map(_hash, SHEETS_OF[ending]))
-        for ending in SHEETS_OF
+        ending: "'self' file:"
+        if beside
+        else " ".join(_hash(name) for name in dict.fromkeys(sheets) if name.endswith(ending))
+        for ending in (".css", ".js")
     }
     rules = [
         "default-src 'none'",
-        f"style-src {own['css']}",
-        f"script-src {own['js']}",
+        f"style-src {own['.css']}",
+        f"script-src {own['.js']}",
         "img-src data:",
         "base-uri 'none'",
         *(("connect-src 'self'", "form-action 'self'") if live else ("form-action 'none'",)),
@@ -83,7 +85,7 @@ def policy(live: bool, beside: bool = False) -> str:
 @cache
 def static(name: str) -> str:
     """A stylesheet or a script."""
-    return files(PACKAGE).joinpath("static", name).read_text(encoding="utf-8")
+    return _text("static", name)
 
 
 def _hash(name: str) -> str:
@@ -93,7 +95,7 @@ def _hash(name: str) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FunctionLoader(_template),
+        loader=FunctionLoader(partial(_text, "templates")),
         autoescape=True,
         # Texts and attributes alike; what is Markup by now went through `shown`.
         finalize=lambda value: printable(value) if type(value) is str else value,
@@ -116,8 +118,11 @@ def _environment() -> Environment:
     return environment
 
 
-def _template(name: str) -> str:
-    return files(PACKAGE).joinpath("templates", name).read_text(encoding="utf-8")
+def _text(folder: str, name: str) -> str:
+    """A file of ours, in the folder of its kind; or `package:path`."""
+    package, _, path = name.rpartition(":")
+    place = files(package) if package else files(PACKAGE).joinpath(folder)
+    return place.joinpath(path).read_text(encoding="utf-8")
 
 
 def pages_near(page: int, pages: int) -> list[int | None]:

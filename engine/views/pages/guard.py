@@ -107,15 +107,19 @@ def guard(
     return guarded
 
 
-async def headed(request: web.Request, response: web.StreamResponse) -> None:
-    """Set the headers of every response, errors included."""
+async def headed(
+    sheets: tuple[str, ...], request: web.Request, response: web.StreamResponse
+) -> None:
+    """Set the headers of every response, errors included. sheets: that its pages may have."""
     response.headers.update(HEADERS)
     if response.status >= 400:
         # Whoever is refused holds no connection, and is told so: a client that reused it would lose
         # its next request. By now aiohttp has decided on this header.
         response.force_close()
         response.headers["Connection"] = "close"
-    response.headers["Content-Security-Policy"] = f"{policy(True)}; frame-ancestors 'none'"
+    response.headers["Content-Security-Policy"] = (
+        f"{policy(True, sheets=sheets)}; frame-ancestors 'none'"
+    )
 
 
 def _known(request: web.Request, access: AccessRules) -> str:

@@ -141,6 +141,7 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
         ("failed", f"{its.failed:,}"),
     ]
     facts = [(name, told.replace("-", "−")) for name, told in facts]
+    facts += [(note[0], note[2:]) for note in footnotes([its.asd, its.lift], [its.accuracy])]
     try:
         (cost,) = _costs(sampled_costs(completed), {"": [row]}, {})
     except EngineError:
@@ -253,7 +254,7 @@ def _costs(
 
 
 def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> Part:
-    """The problems on which the lie wins most, over rows in which somebody argues."""
+    """The problems of the lowest ASD, over rows in which somebody argues."""
     rows = run.sweep.rows
     argued = [n for n, row in enumerate(rows) if not row.naive and not row.is_a(OPEN_TRUST)]
     values = completed.asd_by_problem(score)[:, argued]
@@ -279,9 +280,7 @@ def _worst(run: RunReader, completed: RunRows, score: str, links: Addresses) -> 
         change("mean ASD", "mean", 2),
         change("ASD there", "lowest", 2),
     ]
-    won = any(line.lowest < 0 for line in lines)
-    title = "Where the lie won most" if won else "Problems with the lowest ASD"
-    return Part("worst", title, columns, lines)
+    return Part("worst", "Problems with the lowest ASD", columns, lines)
 
 
 def _first(run: RunReader, links: Addresses, row: int, problem: int) -> str:

@@ -12,7 +12,7 @@ from ....cache.reply import Reply
 from ....protocols.parameters import PARAMETERS
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
-from .environment import part
+from .environment import READER, part
 from .provenance import run_page
 from .reading import TURNS_A_PAGE, Reading, read
 from .routes import Addresses, Asked, NoPage, anchor, nth
@@ -133,6 +133,7 @@ def readers_page(run: RunReader, links: Addresses, sections: list[Markup], title
         links,
         title=title,
         here="transcripts",
+        sheets=READER,
         sections=sections,
         many=len(sections) > 1,
     )
@@ -248,6 +249,7 @@ def called_page(
         links,
         title=f"requests and replies, {name}",
         here="transcripts",
+        sheets=READER,
         name=name,
         texts="" if links.shared else texts,
         packed=packed if links.shared else "",

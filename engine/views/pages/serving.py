@@ -6,11 +6,13 @@ import socket
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from ...errors import EngineError
+from .environment import EVERY
 from .guard import EVERYWHERE, AccessRules, Handler, guard, headed
 from .listener import Listener, bodies_in_time
 from .routes import NoPage
@@ -19,6 +21,9 @@ from .runs import fault_page
 
 class Server(ABC):
     """A server of pages that answers only whom its access rules let in."""
+
+    sheets = EVERY
+    """Stylesheets and scripts that its pages may have."""
 
     def __init__(self, access: AccessRules, opening: str = "") -> None:
         """opening: what is appended to the address that a user opens."""
@@ -37,7 +42,7 @@ class Server(ABC):
                 _faults_as_pages,
             ]
         )
-        app.on_response_prepare.append(headed)
+        app.on_response_prepare.append(partial(headed, self.sheets))
         app.add_routes(self.routes())
         return app
 

@@ -20,7 +20,7 @@ from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
 from ...system.files import replace_file, unwritable
-from .environment import SHEETS_OF, static
+from .environment import EVERY, static
 from .figure import figure_bytes
 from .findings import DRAWN
 from .measures import measures_of
@@ -63,7 +63,7 @@ def telling(run: RunReader, most: int | None) -> list[Place]:
     """The readings that a bundle takes: failed first, then those in doubt, then the largest ASD.
 
     A third of them for what failed and a third for what is in doubt, at most; of the rest, half
-    those where the lie won by most and half those where the truth did. most: None for all.
+    those of the lowest ASD and half those of the highest. most: None for all.
     """
     completed = read_rows(run)
     sweep = run.sweep
@@ -145,7 +145,7 @@ def _write(
     files = _files(places)
     for place, name in files.items():
         links.add(f"{name}.html", "reading", row=place.row, problem=place.problem, draw=place.draw)
-    for name in (name for each in SHEETS_OF.values() for name in each if "rating" not in name):
+    for name in EVERY:
         written.add(name, static(name))
     _draw(run, links, written)
     requests, probes = _Requests(run, links, written), read_probes(run.folder)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.engine.errors import RunFolderError
+from oversight.engine.errors import RunFolderError, UsageError
 from oversight.engine.run.group_commit import MAX_GROUP, MAX_GROUPS, GroupCommit
 from oversight.engine.run.lock import holder
 from oversight.engine.run.manifest import encoded, read_manifest
@@ -131,8 +131,22 @@ def test_failures_are_forgotten_and_the_rest_stays(path):
 def test_the_folder_of_another_sweep_is_refused_by_name(half):
     other = Sweep("t", GRID.problems, GRID.rows)
     assert refused(half, other) == (
-        f"{half} belongs to another sweep (s, 8 cells); choose another folder with --run-folder"
+        f"{half} belongs to another sweep (s, 8 cells), or its settings or its --limit differ; "
+        "choose another folder with --run-folder"
     )
+
+
+def test_a_folder_whose_run_was_refused_before_it_began_is_gone(tmp_path):
+    made, found = tmp_path / "made", tmp_path / "found"
+    found.mkdir()
+    for path in (made, found):
+        with pytest.raises(UsageError, match="no key"), folder(path):
+            raise UsageError("no key")
+    assert (made.exists(), found.exists()) == (False, True)
+    for fault in (RuntimeError, KeyboardInterrupt):
+        with pytest.raises(fault), folder(made):
+            raise fault
+        assert made.exists()
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
     ]
     written = paper_table(part, ("SIMULATED",))
     assert written.count(r"\begin{tabular}") == written.count(r"\toprule") == 1
-    assert "SIMULATED" in written and "protocol & ASD & slope & JSE" in written
+    assert "SIMULATED" in written and "protocol & ASD & JSE" in written
     assert not re.search(r"[ \[]-\.?\d", written), "a hyphen for a minus"
     assert re.search(r"^naive judge & .*& \$-\$\.\d\d", written, re.MULTILINE)
 
@@ -210,7 +210,7 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
 @pytest.mark.wire
 @pytest.mark.skipif(not which("pdflatex"), reason="there is no pdflatex")
 @pytest.mark.parametrize("score", ["brier", "log", "logodds"])
-def test_the_table_of_the_paper_compiles_within_one_column(score: str, tmp_path: Path) -> None:
+def test_tables_for_a_paper_compile_within_one_column(score: str, tmp_path: Path) -> None:
     judges, agents = (JUDGE, LogprobJudge("sim/judge")), [Agent(f"sim/{n}") for n in range(4)]
     each = [(judge, agent) for judge in judges for agent in agents]
     rows = [Debate(*its, rounds=4, simultaneous=False) for its in each]
@@ -226,10 +226,13 @@ def test_the_table_of_the_paper_compiles_within_one_column(score: str, tmp_path:
     by = ["protocol", "judge"]
     (part,) = pivot_finding(pivot(found, (), by), by, found, paper=True).parts
     table = paper_table(part, ("SIMULATED models: sim/judge",))
+    assert "protocol & ASD & slope & JSE" in table
     assert table.count(r"[$-$") + table.count(r" [.") >= 10, "no intervals to fit"
+    whole = report(replace(found, origins=("SIMULATED models: sim/judge",)), "latex")
+    assert all(each.count("SIMULATED") == 1 for each in whole.split(r"\begin{table}")[1:])
     (tmp_path / "t.tex").write_text(
-        "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
-        f"{table}\n\\end{{document}}\n"
+        "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\n"
+        f"{table}\n{whole}\n\\end{{document}}\n"
     )
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"],

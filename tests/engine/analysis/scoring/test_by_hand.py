@@ -121,7 +121,7 @@ def test_a_plan_for_the_guard_is_of_the_interval_that_the_guard_gives() -> None:
     """Values of this mean and variance, as the plan has them: the centre lies the quantile of t
     above 0 by the guard's error, and the quantile of the power by the error of sampling."""
     for n, variance in ((30, 0.25), (200, 1.0)):
-        least = mde(Spread(variance), n, ends=(-4.0, 4.0))
+        least = mde(Spread(variance), n, ends=(-4.0, 4.0), interval="guarded")
         drawn = RNG.normal(size=n)
         values = least + (drawn - drawn.mean()) / drawn.std(ddof=1) * variance**0.5
         guard = row(values).estimate().guard

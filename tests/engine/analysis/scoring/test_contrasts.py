@@ -1,11 +1,12 @@
 """Contrasts against planted differences and what the paired differences say: known truths."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
-from oversight.engine.analysis.scoring.arrays import Floats
+from oversight.engine.analysis.scoring.arrays import Floats, codes_of
 from oversight.engine.analysis.scoring.contrasts import (
     Contrast,
     RankSet,
@@ -14,7 +15,13 @@ from oversight.engine.analysis.scoring.contrasts import (
     shared_samples,
 )
 from oversight.engine.analysis.scoring.inference import Influences, mean_of, of_questions
-from oversight.engine.analysis.scoring.power import Spread, mde, questions_needed, reach
+from oversight.engine.analysis.scoring.power import (
+    Spread,
+    fewest_clusters,
+    mde,
+    questions_needed,
+    reach,
+)
 
 
 def sample(values: Floats, groups: tuple[str, ...] = (), end: float = 9) -> Influences:
@@ -133,8 +140,24 @@ def test_miller_s_check_needs_969_questions() -> None:
     assert questions_needed(spread, 0.03) == 969
     assert reach() ** 2 / 9 / 0.03**2 == pytest.approx(968.997, abs=1e-3)
     assert mde(spread, 969) == pytest.approx(0.03, abs=1e-5)
-    planned = mde(spread, 100, ends=(-4.0, 4.0))
-    assert questions_needed(spread, planned * 1.0001, ends=(-4.0, 4.0)) == 100
+    guarded = partial(questions_needed, ends=(-4.0, 4.0), interval="guarded")
+    planned = mde(spread, 100, ends=(-4.0, 4.0), interval="guarded")
+    assert guarded(spread, planned * 1.0001) == 100
+    # By t, but for as few clusters as a report has the guard for.
+    assert mde(spread, 6, ends=(-4.0, 4.0)) == mde(spread, 6)
+    assert mde(spread, 5, ends=(-4.0, 4.0)) == 4.0
+
+
+def test_a_plan_knows_for_how_many_clusters_a_report_has_the_guard() -> None:
+    drawn = np.random.default_rng(3).normal(size=(2, 12, 200))
+    for values, contributing in ((drawn[0], 200), (drawn[1], 3)):
+        values[:, contributing:] = 0.0
+        groups = tuple(f"text {n // 2}" for n in range(200))
+        for row in values:
+            share = fewest_clusters(row, codes_of(groups))
+            found = of_questions([str(n) for n in range(200)], row, groups, (-4, 4)).estimate()
+            assert found.guarded == (share > 100) == (contributing == 3)
+    assert fewest_clusters(np.zeros(9), np.arange(9)) == np.inf
 
 
 def test_draws_and_clusters_count_in_the_plan() -> None:
@@ -147,7 +170,7 @@ def test_draws_and_clusters_count_in_the_plan() -> None:
     # Of ten texts with five questions each, t with 9 degrees of freedom reaches further.
     assert mde(noisy, 50, clusters=10) > mde(noisy, 50) * 1.1
     # Few clusters cannot decide a small difference, however little questions vary.
-    assert mde(Spread(0.0), 10, ends=(-4.0, 4.0)) > 1
+    assert mde(Spread(0.0), 10, ends=(-4.0, 4.0), interval="guarded") > 1
 
 
 def test_what_cannot_be_planned_is_told() -> None:

@@ -127,7 +127,6 @@ def count(folder: Path, table: str) -> int:
         return int(tables.fetched(f"SELECT count(*) FROM {table}")[0][0])
 
 
-@pytest.mark.unit
 def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     cells = [spoken(0), failed(1), left_out(4), spoken(5)]
     written(tmp_path, cells[2:], cells[:2])
@@ -142,7 +141,6 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         assert [cell.place for cell in tables.cells([5, 3, 0])] == [0, 5]
 
 
-@pytest.mark.unit
 def test_probabilities_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
     """Those of the verdict, of its parts, and of what was believed on the way."""
     p = float.fromhex("0x1.999999999999ap-4")
@@ -164,7 +162,6 @@ def test_probabilities_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
     assert [each.hex() for each in found.outcome.probs] == [p.hex(), (1 - p).hex()]
 
 
-@pytest.mark.unit
 def test_what_worlds_share_is_recorded_once_also_after_a_resume(tmp_path: Path) -> None:
     written(tmp_path, [spoken(0)])
     tables = ("calls", "parts", "endpoints")
@@ -174,7 +171,6 @@ def test_what_worlds_share_is_recorded_once_also_after_a_resume(tmp_path: Path) 
     assert read(tmp_path) == [spoken(0), spoken(1)]
 
 
-@pytest.mark.unit
 def test_another_reply_under_the_same_address_never_takes_the_place_of_the_first(
     tmp_path: Path,
 ) -> None:
@@ -197,7 +193,6 @@ def test_another_reply_under_the_same_address_never_takes_the_place_of_the_first
         assert last.calls[0].text == "else" and last.calls[0].address == other
 
 
-@pytest.mark.unit
 def test_a_cell_that_is_run_again_keeps_its_history(tmp_path: Path) -> None:
     written(tmp_path, [failed(1)])
     with closing(opened(tmp_path)) as database:
@@ -218,7 +213,6 @@ def test_a_cell_that_is_run_again_keeps_its_history(tmp_path: Path) -> None:
 WORDS = "The shipment weighed less than the ledger says, since two crates were left behind. "
 
 
-@pytest.mark.unit
 def test_texts_are_packed_with_a_dictionary_of_the_runs_own(tmp_path: Path) -> None:
     cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 1200, 2)]
     written(tmp_path, cells[:100], cells[100:])
@@ -230,7 +224,6 @@ def test_texts_are_packed_with_a_dictionary_of_the_runs_own(tmp_path: Path) -> N
     assert packed < 0.2 * said
 
 
-@pytest.mark.unit
 def test_a_dictionary_may_be_trained_while_somebody_reads(tmp_path: Path) -> None:
     """The writer itself, in a later session, or a reader of a run that goes on."""
     before = [spoken(0, "before"), spoken(4, "before")]
@@ -246,7 +239,6 @@ def test_a_dictionary_may_be_trained_while_somebody_reads(tmp_path: Path) -> Non
     assert read(tmp_path)[:4] == [spoken(place, "before") for place in (0, 1, 4, 5)]
 
 
-@pytest.mark.unit
 def test_a_failed_write_leaves_nothing_and_can_be_repeated(tmp_path: Path) -> None:
     """What the failed one had numbered is not taken for written."""
     with closing(opened(tmp_path)) as writer:
@@ -259,7 +251,6 @@ def test_a_failed_write_leaves_nothing_and_can_be_repeated(tmp_path: Path) -> No
     assert read(tmp_path) == [failed(0)]
 
 
-@pytest.mark.unit
 def test_a_write_that_fails_at_any_statement_leaves_nothing(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(0)])
@@ -310,7 +301,6 @@ def torn(file: Path) -> None:
     file.write_bytes(content)
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -373,7 +363,6 @@ CHANGES = (
 )
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("statement", CHANGES)
 def test_no_column_of_any_table_is_read_as_it_was_not_written(
     tmp_path: Path, statement: str
@@ -391,7 +380,6 @@ def test_no_column_of_any_table_is_read_as_it_was_not_written(
         list(tables.cells()), list(Outcomes(tables).all())
 
 
-@pytest.mark.unit
 def test_a_cell_is_not_hidden_by_a_status_that_was_changed(tmp_path: Path) -> None:
     written(tmp_path, [spoken(0), spoken(1)])
     change(tmp_path, "UPDATE cells SET status = 3 WHERE place = 0")
@@ -424,7 +412,6 @@ def test_who_reads_a_settled_run_may_go_on_while_it_is_written_again(
         assert begun + list(reading) == cells[:512] + read(tmp_path)[512:]
 
 
-@pytest.mark.unit
 def test_a_settled_run_is_one_file_whoever_reads_it(tmp_path: Path) -> None:
     written(tmp_path, [spoken(0)])
     with RunTables.open(tmp_path) as tables:
@@ -433,7 +420,6 @@ def test_a_settled_run_is_one_file_whoever_reads_it(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == [RUN_DB]
 
 
-@pytest.mark.unit
 def test_threads_may_read_one_run_side_by_side(tmp_path: Path) -> None:
     cells = [spoken(place, f"{WORDS} {place}") for place in range(0, 200, 2)]
     written(tmp_path, cells)
@@ -446,7 +432,6 @@ def test_threads_may_read_one_run_side_by_side(tmp_path: Path) -> None:
             assert found == cells
 
 
-@pytest.mark.unit
 def test_what_went_wrong_first_is_told_where_undoing_it_fails_as_well(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(0)])
@@ -465,7 +450,6 @@ def test_what_went_wrong_first_is_told_where_undoing_it_fails_as_well(tmp_path: 
     assert read(tmp_path) == [spoken(0), spoken(4)]
 
 
-@pytest.mark.unit
 def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(
@@ -476,7 +460,6 @@ def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path) -> None:
     assert not is_network(Path("/"), tmp_path / "none")
 
 
-@pytest.mark.unit
 def test_words_are_found_by_the_call_and_an_index_is_never_out_of_date(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(0, "crates of oranges")])
@@ -491,7 +474,6 @@ def test_words_are_found_by_the_call_and_an_index_is_never_out_of_date(tmp_path:
         assert not writer.fetched("SELECT rowid FROM words('lemons oranges')")
 
 
-@pytest.mark.unit
 def test_words_phrases_and_beginnings_are_found_with_and_without_the_index(tmp_path: Path) -> None:
     said = ["Crates of blue-green oranges", "oranges, of crates", "it's NAÏVE oranges"]
 
@@ -514,7 +496,6 @@ def test_words_phrases_and_beginnings_are_found_with_and_without_the_index(tmp_p
             assert found("it's naive") == [4]
 
 
-@pytest.mark.unit
 def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
     words = "xylophone quagmire bluebottle"
     cells = [spoken(place, f"{words} {place}") for place in range(0, 600, 2)]
@@ -550,7 +531,6 @@ def test_what_a_person_withdraws_is_nowhere_in_the_file(tmp_path: Path) -> None:
     assert left[:7] + left[8:] == cells[:7] + cells[8:]
 
 
-@pytest.mark.unit
 def test_a_run_in_a_read_only_folder_is_read(tmp_path: Path) -> None:
     folder = tmp_path / "there"
     folder.mkdir()
@@ -562,7 +542,6 @@ def test_a_run_in_a_read_only_folder_is_read(tmp_path: Path) -> None:
         folder.chmod(0o755)
 
 
-@pytest.mark.unit
 def test_a_run_for_which_there_is_no_room_says_so_and_goes_on_once_there_is(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as writer:
         writer.write([spoken(0)])
@@ -578,7 +557,6 @@ def test_a_run_for_which_there_is_no_room_says_so_and_goes_on_once_there_is(tmp_
     assert read(tmp_path) == [spoken(0), spoken(2)]
 
 
-@pytest.mark.unit
 def test_a_log_that_is_dropped_before_it_reached_the_disk_costs_the_last_cells_alone(
     tmp_path: Path,
 ) -> None:
@@ -615,7 +593,6 @@ def taken(cell: RecordedCell, place: int, row: int) -> RecordedCell:
     return changed(cell, place=place, row=row, calls=calls)
 
 
-@pytest.mark.unit
 @pytest.mark.parametrize("begun", [False, True])
 def test_cells_stand_where_the_new_run_has_them_and_it_goes_on(
     source: Path, tmp_path: Path, begun: bool
