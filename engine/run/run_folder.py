@@ -118,7 +118,8 @@ class RunFolder:
                     "%s lies on a network file system: run it from one machine at a time", self.path
                 )
             self._as_left = self._as_left or not self.finished
-            if not known:
+            self._noting = not known
+            if self._noting:
                 as_left.note(self.path, self.manifest.id, self._store)
             held.pop_all()
         return self
@@ -131,8 +132,8 @@ class RunFolder:
     ) -> None:
         try:
             self.database.close()
-            # Of one that was only looked at, the note still holds.
-            if self.database.written:
+            # Of a complete one that was only looked at, the note still holds.
+            if self._noting or self.database.written:
                 as_left.note(self.path, self.manifest.id, self._store, left=self._as_left)
             if isinstance(fault, UsageError) and self._new and not self.finished:
                 # What was refused before anything was asked leaves no run behind.
