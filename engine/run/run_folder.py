@@ -16,12 +16,13 @@ from ...protocols.datasets.jsonl import jsonl
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import RunFolderError, StoreFailed, UsageError
 from ..stop import StopToken
+from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
 from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable
 from ..system.mounts import is_network
-from . import as_left, lock
+from . import as_left
+from .folders import LOCK_FILE, take_lock
 from .group_commit import GroupCommit
-from .lock import take_lock
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
@@ -31,11 +32,8 @@ from .record.values import RecordedCell
 
 SWEEP, OUTCOMES, REPORT, QUARANTINE = "sweep.yaml", "outcomes.jsonl", "report", "quarantine"
 
-MAX_SWEEP = 2**26
-"""Bytes of a sweep file at most."""
-
 JOURNAL = f"{RUN_DB}-journal"
-OWN_FILES = {lock.LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
+OWN_FILES = {LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
 """Files of a folder whose creation was interrupted."""
 
 _log = logging.getLogger(__name__)

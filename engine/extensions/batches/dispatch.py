@@ -17,7 +17,7 @@ from ...models.accounting.prices import Price
 from ...models.router import Models
 from ...providers.connecting import batch_wire
 from ...providers.fault import ErrorAnswer
-from ...run.listing import is_run
+from ...run.folders import is_run
 from ...system.files import unwritable
 from .anthropic_endpoint import AnthropicEndpoint
 from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, Lost, backoff

@@ -15,8 +15,7 @@ from ....cache.call import Call
 from ....cache.reply import Reply
 from ...display.quantity import counted
 from ...errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed
-from ...run.batching import AnsweredLater, BatchedWork, Batching
-from ...run.order import Deferred
+from ...run.batching import AnsweredLater, BatchedWork, Batching, Deferred
 from ...run.settings import FOLDER
 from .dispatch import Dispatch
 from .journal import BatchJournal, Submission

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from oversight.engine.errors import RunFolderError, UsageError
+from oversight.engine.run.folders import holder
 from oversight.engine.run.group_commit import MAX_GROUP, MAX_GROUPS, GroupCommit
-from oversight.engine.run.lock import holder
 from oversight.engine.run.manifest import encoded, read_manifest
 from oversight.engine.run.reader import Follower, RunReader
 from oversight.engine.run.record.database import RunDatabase
