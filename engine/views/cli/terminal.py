@@ -232,7 +232,7 @@ def _replies(run: Run) -> str:
     it was given, so they may be in another one."""
     given, known = shown_name(store_name(run.settings.store)), run.folder.manifest.store
     try:
-        run.folder.check_store(len(run.store), given, run.store.id)
+        run.folder.check_store(run.store.__len__, given, run.store.id)
     except RunFolderError:
         if known not in ("", given):
             return f"{known}   (paid for: keep them; they are not in {given})"
