@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from ..cache.reply import Outcome
 from .doubts import ANYTHING, Doubt, Span, shifted
 from .question import Answer, Question
-from .quotes import Quote
 
 Scalar: TypeAlias = str | int | float | bool
 NamedMeasures: TypeAlias = tuple[tuple[str, Scalar], ...]
@@ -35,6 +34,13 @@ class ToolUse(Struct, frozen=True, gc=False):
     @property
     def failed(self) -> bool:
         return self.result.startswith("error:")
+
+
+class Quote(Struct, frozen=True, gc=False):
+    text: str
+    """As the speaker wrote it between the tags."""
+    verified: bool | None
+    """Whether it stands in the passage; None: too long to be looked up."""
 
 
 class Turn(Struct, frozen=True, cache_hash=True):

@@ -18,7 +18,6 @@ from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import UsageError
-from ..providers.capabilities import Endpoint, Unsupported, default_endpoint, missing_abilities
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, Simulation, simulation
 from ..sweep.loading import problems_of
 from ..sweep.rows import Row
@@ -27,6 +26,7 @@ from .lanes import CRASH
 from .scheduler import attempt
 
 if TYPE_CHECKING:
+    from ..providers.capabilities import Endpoint, Unsupported
     from ..providers.retirements import Retirement
 
 TURNS_OF_A_STEP = 4
@@ -218,12 +218,12 @@ async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> list[frozenset[
 async def require_abilities(
     sweep: Sweep,
     simulated: Mapping[str, SimulatedModel],
-    reach: Callable[[str], Endpoint] = default_endpoint,
+    reach: "Callable[[str], Endpoint] | None" = None,
 ) -> dict[Call, Row]:
     """UsageError if a model is to be asked for what it cannot do: who, what, and the remedy.
 
-    reach: how each model is asked. Each of the `shapes`, which are returned, is checked against
-    what its model supports.
+    reach: how each model is asked; None: as by default. Each of the `shapes`, which are returned,
+    is checked against what its model supports.
     """
     protocols = [row.protocol for row in sweep.rows]
     used = {tool for part in dataclasses_in(protocols) for tool in getattr(part, "tools", ())}
@@ -233,9 +233,13 @@ async def require_abilities(
         raise UsageError(str(missing()))
     await require_distinct(sweep)
     found = await shapes(sweep, simulated)
+    if not found:
+        return found
+    from ..providers.capabilities import default_endpoint, missing_abilities
+
     lacks: dict[Unsupported, Row] = {}
     for shape, row in found.items():
-        for lack in missing_abilities(shape, reach(shape.model)):
+        for lack in missing_abilities(shape, (reach or default_endpoint)(shape.model)):
             lacks.setdefault(lack, row)
     if lacks:
         told = "\n".join(f"{lack}\n  asked for in: {row.title}" for lack, row in lacks.items())

@@ -64,11 +64,10 @@ class Document:
             for event in yaml.parse(text, Loader=_Loader):
                 deep += isinstance(event, yaml.CollectionStartEvent)
                 deep -= isinstance(event, yaml.CollectionEndEvent)
-                if deep > MAX_DEPTH and event.start_mark:
-                    at = _at(source, event.start_mark.line)
+                at = _at(source, event.start_mark.line) if event.start_mark else source
+                if deep > MAX_DEPTH:
                     raise UsageError(f"{at}: more than {MAX_DEPTH} levels: no setting is as deep")
-                if isinstance(event, yaml.AliasEvent) and event.start_mark:
-                    at = _at(source, event.start_mark.line)
+                if isinstance(event, yaml.AliasEvent):
                     raise UsageError(
                         f"{at}: alias *{event.anchor}: aliases are not read here; "
                         "write the value out"
@@ -124,12 +123,7 @@ class Document:
         return UsageError(f"{text}\n  {hint}" if hint else text)
 
     def unknown(
-        self,
-        key: Key,
-        known: Iterable[str],
-        what: str = "setting",
-        all: str = "",
-        shown: str = "",
+        self, key: Key, known: Iterable[str], what: str = "setting", all: str = "", shown: str = ""
     ) -> UsageError:
         """An error about an unknown name, with the nearest known one.
 
@@ -278,3 +272,24 @@ _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in YAML_KINDS}
 def _at(source: str, line: int) -> str:
     """`file:line` for a line counted from 0; a flag has no line number."""
     return source if source.startswith("--set") else f"{source}:{line + 1}"
+
+
+def is_elsewhere(name: str) -> bool:
+    """Whether a setting names a class by module or file."""
+    place, colon, attribute = name.rpartition(":")
+    return bool(colon and place and attribute.isidentifier())
+
+
+def code_named(value: object) -> Iterator[str]:
+    """The files and modules from which a tree of settings takes classes."""
+    match value:
+        case str():
+            if is_elsewhere(value):
+                yield value.rpartition(":")[0]
+        case dict():
+            for item in value.items():
+                for part in item:
+                    yield from code_named(part)
+        case list():
+            for part in value:
+                yield from code_named(part)

@@ -21,7 +21,8 @@ from pydantic import ConfigDict, Field
 from ..errors import DatasetError
 from ..held import Believed, DiscussedQuestion, HeldConversation, SaidTurn
 from ..question import LABELS, Problem
-from ..quotes import Quote, find_quotes
+from ..quotes import find_quotes
+from ..transcript import Quote
 from .jsonl import problems
 from .loader import FileLoader
 from .rows import DataRow, Text, json_rows, read_bytes

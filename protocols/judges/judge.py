@@ -15,13 +15,11 @@ from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
 from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, mean_spans, readings
 from ..errors import Unreadable, unreadable
-from ..parameters import Parameters
-from ..prompts.forms import REASONING_ROOM, Reason, check_reason, fields_of, with_reasoning
 from ..prompts.prompt_set import default_prompts
 from ..prompts.render import Examples, Instructions, messages
 from ..prompts.words import NOTHING, Words, lines
 from ..question import Answer, Question
-from ..settings import unusual
+from ..settings import REASONING_ROOM, Parameters, Reason, check_reason, unusual
 from ..transcript import Judgement, Transcript, Verdict
 from .case import AFFIRM, DENY, Belief, Case
 from .shots import Shot, as_examples
@@ -293,7 +291,6 @@ class ModelJudge(Parameters, Judge):
         marks: tuple[tuple[str, str], ...] = ()
         if self.reason != "none":
             told.append(words.text(f"judge.reason_{self.reason}{'_form' if form else ''}"))
-            form = form and with_reasoning(form)
             if self.reason == "private" and form is None:
                 marks += (("private", "yes"),)
         if block.startswith("judge.statement_"):
@@ -301,6 +298,10 @@ class ModelJudge(Parameters, Judge):
         if not cue:
             told.append(asked)
         if form is not None:
+            from ..prompts.forms import fields_of, with_reasoning
+
+            if self.reason != "none":
+                form = with_reasoning(form)
             told.append(words.fill("agent.form", fields=fields_of(form)))
         last = asked if cue else NOTHING
         return Instructions(task, brief.stance, lines(told), marks=marks, cue=last), form

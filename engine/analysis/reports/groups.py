@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ....protocols.question import Problem
+from ...display.quantity import counted
 from ...display.table import NONE, bare, latex_cell, latex_row, latex_table
 from ...errors import UsageError
 from ...sweep.grid import GridRow
@@ -25,6 +26,11 @@ FLAW = "flaw"
 
 AXES = ("model", "judge_model", "rounds", "simultaneous", "best_of", "temperature", "seed")
 """Settings of `GridRow.axes` by which rows may be grouped."""
+
+MOST_GROUPS = 24
+
+GROUPINGS = (("protocol", "judge"), ("protocol",), ("mechanism",))
+"""By what many rows are averaged: the first that makes few enough groups, else the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,19 @@ def pivot(results: Results, problems: Iterable[Problem], by: Sequence[str]) -> l
             found.append((spoken, replace(line, group=tuple(named))))
     found.sort(key=lambda each: (each[0], -(each[1].asd.value if each[1].asd else -99.0)))
     return [line for _, line in found]
+
+
+def grouped_rows(results: Results, rows: Part) -> Part:
+    """The rows, averaged, under the notes of the rows."""
+    for by in GROUPINGS:
+        names = [n for n in by if len({value_of(row.row, n) for row in results.rows}) > 1] or by
+        lines = pivot(results, (), names)
+        if len(lines) <= MOST_GROUPS:
+            break
+    (part,) = pivot_finding(lines, names, results).parts
+    count = f"{len(results.rows):,} rows in {counted(len(lines), 'group')}, averaged"
+    notes = (f"{count}; all of them: --all, some by --where.", *rows.notes)
+    return replace(part.first(MOST_GROUPS, "--all"), notes=notes, alike=rows.alike)
 
 
 def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]) -> Results:

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....protocols.doubts import MIN_CAPTURED_MASS
+from ....protocols.errors import THOUGHT_TO_THE_END
 from ...display.quantity import counted
 from ...run.outcome import OutcomeRecord
-from .failures import THOUGHT_TO_THE_END
 
 OFF = 0.01
 """Share of cells from which on a trouble is worth a word."""
+
+OFTEN = 0.1
+"""Share of cells from which on a trouble has an advice of its own."""
 
 MAX_QUOTE = 100
 """Characters of an example that are shown at most."""

@@ -9,10 +9,8 @@ from typing import Any, Generic, TypeVar
 from ....cache.cache import Cache
 from ....cache.call import Call
 from ....cache.store import Store
-from ....protocols.datasets.generation import Draft, Generator, picked
 from ....protocols.datasets.known import Known
-from ....protocols.datasets.proposing import Proposer, proposed
-from ....protocols.datasets.rewriting import Rewriter
+from ....protocols.datasets.writing import Draft, Generator, Proposer, Rewriter, picked, proposed
 from ....protocols.prompts.forms import solution_form
 from ....protocols.question import Answer, Problem
 from ....protocols.transcript import Failure
@@ -22,10 +20,10 @@ from ...models.accounting.ledger import sum_usage
 from ...models.router import Models
 from ...providers.capabilities import missing_abilities
 from ...providers.simulated import PREFIX
+from ...run.batching import Deferred, run_all
 from ...run.executor import LocalExecutor
-from ...run.lanes import failure, run_all
+from ...run.lanes import failure
 from ...run.observer import Observer
-from ...run.order import Deferred
 from ...run.settings import AskSettings
 from ...stop import StopToken
 from ...system.flags import flag

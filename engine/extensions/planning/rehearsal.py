@@ -17,7 +17,6 @@ from typing import Any
 
 import orjson
 
-from ...display.progress import console
 from ...display.quantity import counted, duration, short
 from ...display.table import Table, as_text
 from ...errors import Halt, RateLimited
@@ -228,7 +227,7 @@ def _rehearsed(
 
             async def watched() -> Halt | None:
                 async with watch.over(ready.models):
-                    return await execute(run, ProgressDisplay(console(), speed))
+                    return await execute(run, ProgressDisplay(speed=speed))
 
             loop = partial(FastLoop, speed)
             halt = under_signals(watched, ready.stop_token, run.snapshot, loop)

@@ -120,10 +120,9 @@ class PriceList:
         for name, tiers in asked.items():
             if (price := self.find(name)) is not None and price.output:
                 factors = [price.tiers.get(tier, 1.0 if tier in USUAL else 0) for tier in tiers]
-                most = max(factors) if all(factors) else 0
+                top = max(factors) if all(factors) else 0
                 # A batch has its own price, and no part of it.
-                whole = replace(price.times(most), batch=price.batch / most) if most else None
-                prices[name] = whole
+                prices[name] = replace(price.times(top), batch=price.batch / top) if top else None
         return PriceList({**self.models, **prices}) if prices else self
 
     def need(self, model: str) -> Price:

@@ -10,12 +10,9 @@ from typing import Any
 import click
 
 from ...analysis.reports.formats import FORMATS
-from ...run.listing import Parts, is_run
 from ...run.settings import FolderSettings, RunSettings
 from ...system.flags import argument, flag
-from .completing import sweep_files
 from .flags import setting
-from .naming import RunFolder
 
 
 class OutputPath(click.Path):
@@ -27,6 +24,7 @@ class OutputPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(value)
         if path.is_file():
+            from ...run.folders import is_run
             from ...run.run_folder import OUTCOMES, OWN_FILES
 
             its, names = path.resolve(), {*OWN_FILES, OUTCOMES}
@@ -43,9 +41,7 @@ def with_name(path: Path) -> Path:
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
-RUN = argument("RUN", type=RunFolder())
-"""The run folder that the word means."""
-SWEEP = argument(complete=sweep_files)
+SWEEP = argument("SWEEP")
 SET = flag(
     "Override a setting, e.g. agents.temperature=0.7; repeatable.",
     name="--set",
@@ -77,7 +73,6 @@ PRICES = setting(RunSettings, "prices")
 MAX_COST = setting(FolderSettings, "max_cost")
 SCORE = setting(RunSettings, "score")
 LIMIT = flag("Use only the first N problems.", least=1, metavar="N", under="Sweep")
-PROTOCOL = setting(Parts, "protocol")
 SEED = flag("Seed of the random numbers: the same seed gives the same result.", default=0)
 HOST = flag(
     "Address to listen on; any but this machine's own asks for a token.", default="127.0.0.1"

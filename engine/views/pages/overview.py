@@ -28,8 +28,8 @@ from ...analysis.rows import RunRows, read_rows, row_names
 from ...display.quantity import short
 from ...display.table import NONE
 from ...errors import EngineError
+from ...run.folders import holder
 from ...run.listing import state_of
-from ...run.lock import holder
 from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
 from .environment import price

@@ -10,7 +10,7 @@ from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError, UsageError
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Models, RunPolicy
-from oversight.engine.providers.keys import environment
+from oversight.engine.providers.environment import environment
 from oversight.engine.providers.same_model import same_model
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.sources import read_sources, source_lines

@@ -7,13 +7,11 @@ import click
 
 from .....protocols.datasets.bundled import BUNDLED
 from .....protocols.datasets.catalogue import LOADERS, loader
-from .....protocols.datasets.generation import Generator
 from .....protocols.datasets.inventory import Inventory, inventory
 from .....protocols.datasets.known import known_questions
 from .....protocols.datasets.leak import LeakageCheck, RuleAccuracy, leakage_check, power
 from .....protocols.datasets.loader import Loader
-from .....protocols.datasets.proposing import Proposer
-from .....protocols.datasets.rewriting import Rewriter
+from .....protocols.datasets.writing import Generator, Proposer, Rewriter
 from ....errors import UsageError
 from ....sweep.document import Document
 from ....sweep.originals import missing_file_hint, originals

@@ -29,11 +29,12 @@ from ....providers.catalogue import entry, provider_of
 from ....providers.retirements import today
 from ....providers.simulated import PREFIX
 from ....run.dry_run import require_abilities, require_service
+from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep, open_sweep
 from ....run.settings import RunSettings
 from ....run.stores import open_for_reading, store_name
 from ....system.flags import argument, flag
-from ....views.cli.flags import Number, as_command
+from ....views.cli.flags import Number, as_command, setting
 from ....views.cli.naming import run_named, runs_of
 from ....views.cli.options import (
     BATCH,
@@ -41,7 +42,6 @@ from ....views.cli.options import (
     LIMIT,
     MAX_COST,
     PRICES,
-    PROTOCOL,
     SCORE,
     SET,
     STORE,
@@ -79,7 +79,7 @@ def command(
         name="--prompts",
         default=False,
     ),
-    protocol: str = PROTOCOL,
+    protocol: str = setting(Parts, "protocol"),
     *,
     apart: Power,
     pilot: str | None = flag(
