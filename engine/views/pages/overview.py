@@ -1,7 +1,7 @@
 """The overview of a run: whether protocols help, group by group, and what to look at next."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import NamedTuple
 
@@ -98,6 +98,7 @@ def overview_page(run: RunReader, links: Addresses, asked: Asked) -> str:
     done = sum(its.cells - its.missing for its in results.rows)
     running = holder(run.folder) is not None
     lifts = [its.lift for its in results.rows if its.lift and not its.row.naive]
+    asked = asked if lifts else replace(asked, plot="asd")
     return run_page(
         "overview",
         run,
