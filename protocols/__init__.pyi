@@ -23,9 +23,9 @@ from .datasets.hub import Hub as Hub
 from .datasets.loader import Loader as Loader
 from .datasets.solib import Solib as Solib
 from .datasets.study import Study as Study
-from .drafting.best_of import BestOf as BestOf
-from .drafting.refine import Refine as Refine
-from .drafting.side_check import SideCheck as SideCheck
+from .drafting import BestOf as BestOf
+from .drafting import Refine as Refine
+from .drafting import SideCheck as SideCheck
 from .errors import Declined as Declined
 from .errors import ProtocolError as ProtocolError
 from .errors import Unreadable as Unreadable

@@ -122,7 +122,7 @@ def _best_of(speaker: Speaker) -> int:
     """The drafts of the outermost best-of-N in an agent, however deep it is wrapped."""
     if speaker is speaker.base_agent:
         return 1
-    from ...protocols.drafting.best_of import BestOf
+    from ...protocols.drafting import BestOf
 
     if isinstance(speaker, BestOf):
         return speaker.n
