@@ -90,7 +90,7 @@ class Run:
         ):
             asks = not folder.complete or folder.failed
             if settings.cache in ("use", "replay") and asks and not settings.accept_empty:
-                folder.check_store(len(store), named, store.id)
+                folder.check_store(store.__len__, named, store.id)
             taken = _take_over(loaded, settings, folder, store)
             # Since the last session a crash may have been fixed, or a model's settings.
             kinds = None if settings.retry_failed else RETRIED_KINDS

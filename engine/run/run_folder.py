@@ -102,9 +102,10 @@ class RunFolder:
                 held.callback(self.database.db.close)
                 self._begin()
                 self._mark_ended()
+                known = as_left.store_noted(self.path) if self.complete else ""
                 if self.complete:
                     # Its replies stay where they are, whatever store it is opened with.
-                    self._store = as_left.store_noted(self.path) or self._store
+                    self._store = known or self._store
                 else:
                     # It says what was, until the run settles again.
                     (self.path / OUTCOMES).unlink(missing_ok=True)
@@ -115,7 +116,9 @@ class RunFolder:
                     "%s lies on a network file system: run it from one machine at a time", self.path
                 )
             self._as_left = self._as_left or not self.finished
-            as_left.note(self.path, self.manifest.id, self._store)
+            self._noting = not known
+            if self._noting:
+                as_left.note(self.path, self.manifest.id, self._store)
             held.pop_all()
         return self
 
@@ -127,7 +130,9 @@ class RunFolder:
     ) -> None:
         try:
             self.database.close()
-            as_left.note(self.path, self.manifest.id, self._store, left=self._as_left)
+            # Of a complete one that was only looked at, the note still holds.
+            if self._noting or self.database.written:
+                as_left.note(self.path, self.manifest.id, self._store, left=self._as_left)
             if isinstance(fault, UsageError) and self._new and not self.finished:
                 # What was refused before anything was asked leaves no run behind.
                 shutil.rmtree(self.path)
@@ -217,17 +222,17 @@ class RunFolder:
         if not file.exists():
             replace_file(file, (each.line for each in self.outcomes()))
 
-    def check_store(self, replies: int, store: Path | str, id: str = "") -> None:
-        """RunFolderError if a store of so many replies has fewer than the run left in it, or if
-        it is not the store that the run left them in.
+    def check_store(self, count: Callable[[], int], store: Path | str, id: str = "") -> None:
+        """RunFolderError if a store has fewer replies than the run left in it, or if it is not
+        the store that the run left them in. count: counts them, where the run left any.
 
         Going on would pay for them again without a word. id: the store's, where it has one; a
         run that does not know the id of its store yet is content with any.
         """
-        left = self.manifest.replies
-        if replies < left or (self.finished > self.failed and not replies):
+        left = max(self.manifest.replies, self.finished > self.failed)
+        if left and (held := count()) < left:
             raise RunFolderError(
-                f"{store} holds {replies:,} replies, and {self.path} left {max(left, 1):,} or more "
+                f"{store} holds {held:,} replies, and {self.path} left {left:,} or more "
                 "there: name the right store with --store, bring them back with oversight cache "
                 f"import BACKUP --store {store}, or pay again for what is lost with --accept-empty"
             )

@@ -49,16 +49,18 @@ def origins(sweep: Grid, folder: Path) -> tuple[str, ...]:
 
 def read_sources(folder: Path) -> list[ReplySource]:
     """Every call counts once; calls of simulated models not at all. RunFolderError."""
+    found = Counter[tuple[str, str, str, bool]]()
     with RunTables.open(folder) as tables:
-        found = tables.fetched(
-            "SELECT model, served, came, elsewhere, count(*) FROM calls"
-            " JOIN endpoints USING(endpoint) WHERE came != ''"
-            " GROUP BY model, served, came, elsewhere ORDER BY model, served, came"
-        )
-        return [
-            ReplySource(asked, served, came, bool(elsewhere), replies)
-            for asked, served, came, elsewhere, replies in found
-        ]
+        came = [row for row in tables.table("endpoints") if row[_CAME]]
+        by_endpoint = "SELECT endpoint, count(*) FROM calls GROUP BY endpoint"
+        counts = dict(tables.fetched(by_endpoint) if came else ())
+    for number, model, _, served, _, _, origin, elsewhere, _ in came:
+        found[model, served, origin, bool(elsewhere)] += counts.get(number, 0)
+    return [ReplySource(*source, count) for source, count in sorted(found.items()) if count]
+
+
+_CAME = 6
+"""Where it stands among the columns of an endpoint; empty for a simulated model."""
 
 
 def source_lines(sources: list[ReplySource]) -> list[str]:

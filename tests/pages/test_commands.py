@@ -10,20 +10,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
+from typing import NamedTuple
 
 import orjson
 import pytest
 
 from oversight import plot
 from oversight.engine.analysis.findings.chart import Chart
+from oversight.engine.analysis.findings.finding import Part, figure, word
 from oversight.engine.analysis.pictures.data import Forest
 from oversight.engine.analysis.pictures.drawing import ALL_KINDS, caption, data_of, pictured
 from oversight.engine.analysis.pictures.figures import draw, save
+from oversight.engine.analysis.scoring.estimate import Estimate
 from oversight.engine.errors import UsageError
 from oversight.engine.run.probing import read_probes
 from oversight.engine.run.reader import Place, RunReader
 from oversight.engine.run.sources import origins
 from oversight.engine.views.pages.answer import compare_page
+from oversight.engine.views.pages.findings import shown_part
 from oversight.engine.views.pages.guard import is_loopback
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.routes import Asked, Served, page_of
@@ -208,6 +212,19 @@ def test_a_crowded_picture_has_no_intervals_and_its_caption_names_none(opened: R
     assert "CI" not in caption(opened, replace(forest, lines=forest.lines * 61))
     guarded = caption(opened, pictured(opened, "asd", interval="guarded"))
     assert "95% CI (CR3 t, guarded) over problems" in guarded
+
+
+def test_a_plot_draws_one_column_and_nothing_for_a_line_without_it() -> None:
+    class Line(NamedTuple):
+        name: str
+        lift: Estimate | None
+        asd: Estimate
+
+    asd, lift = Estimate(0.5, 9), Estimate(-0.2, 9)
+    columns = [word("row", "name"), figure("lift", "lift"), figure("ASD", "asd")]
+    part = Part("", "Rows", columns, [Line("naive judge", None, asd), Line("debate", lift, asd)])
+    shown = shown_part(part, {})
+    assert shown.drawn == "lift" and [line.drawn for line in shown.lines] == [None, lift]
 
 
 def test_an_answer_counts_every_contrast_and_lists_both_ends(

@@ -149,7 +149,7 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     if run.awaited and not isinstance(halt, BatchesOut):
         say(f"in flight at the vendors, and left there: {run.awaited}")
     _why_failed(run)
-    _caveats(run)
+    _caveats(origins(run.loaded.sweep, run.folder.path))
     say(f"run folder  {run.folder.path}")
     say(f"{_when(halt)}: {_again(halt, shown.again)}")
     from .faults import halt_code
@@ -167,9 +167,9 @@ def _again(halt: Halt, typed: str) -> str:
     return re.sub(rf"{enough[1]}[ =]\S+", f"{enough[1]} {enough[2]}", typed)
 
 
-def _caveats(run: Run) -> None:
+def _caveats(come: Iterable[str]) -> None:
     """What the numbers rest on that the sweep file does not say."""
-    for line in origins(run.loaded.sweep, run.folder.path):
+    for line in come:
         say(f"replies     {line}")
 
 
@@ -216,7 +216,7 @@ def _finished(run: Run, shown: Presentation, ran: bool) -> ExitCode:
         paid = read_ledger(folder.path)
         say(f"requests    {asked(sum_usage(paid.values()))}")
         say_latency(paid)
-    _caveats(run)
+    _caveats(come)
     first = sweep.problems[0].id
     say(f"transcript  {shlex.join(['oversight', 'show', str(folder.path), first])}")
     say(f"rerun       {shown.again}   (cached)")
@@ -237,7 +237,7 @@ def _replies(run: Run) -> str:
     it was given, so they may be in another one."""
     given, known = shown_name(store_name(run.settings.store)), run.folder.manifest.store
     try:
-        run.folder.check_store(len(run.store), given, run.store.id)
+        run.folder.check_store(run.store.__len__, given, run.store.id)
     except RunFolderError:
         if known not in ("", given):
             return f"{known}   (keep them; they are not in {given})"

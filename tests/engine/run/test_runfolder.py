@@ -265,14 +265,14 @@ def test_a_run_that_cannot_be_settled_for_want_of_room_is_as_it_was(tmp_path):
 
 def test_a_store_that_has_fewer_replies_than_the_run_left_in_it_is_told(half):
     with folder(half) as run:
-        run.check_store(1, Path("/store"))
+        run.check_store(lambda: 1, Path("/store"))
         with pytest.raises(RunFolderError, match="1 or more there"):
-            run.check_store(0, Path("/store"))
+            run.check_store(lambda: 0, Path("/store"))
         run.note(replies=1500)
     with folder(half) as run:
-        run.check_store(1500, Path("/store"))
+        run.check_store(lambda: 1500, Path("/store"))
         with pytest.raises(RunFolderError) as fault:
-            run.check_store(1499, Path("/other"))
+            run.check_store(lambda: 1499, Path("/other"))
     assert str(fault.value) == (
         f"/other holds 1,499 replies, and {half} left 1,500 or more there: name the right store "
         "with --store, bring them back with oversight cache import BACKUP --store /other, or pay "
