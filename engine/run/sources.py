@@ -77,7 +77,7 @@ def source_lines(sources: list[ReplySource]) -> list[str]:
             if each.foreign:
                 elsewhere[each.origin] += each.replies
         for served, replies in others.most_common():
-            lines.append(f"asked {model}, served {served} in {replies:,} of {total:,}")
+            lines.append(f"{model}: {replies:,} of {total:,} replies were given by {served}")
         if elsewhere:
             named = ", ".join(f"{count:,} {origin}" for origin, count in elsewhere.most_common())
             lines.append(
