@@ -32,10 +32,10 @@ from .errors import Unreadable as Unreadable
 from .gather import gather_in_order as gather_in_order
 from .judges.case import Case as Case
 from .judges.distribution import DistributionJudge as DistributionJudge
-from .judges.ensemble import Ensemble as Ensemble
 from .judges.judge import Judge as Judge
 from .judges.jury import Jury as Jury
 from .judges.logprob import LogprobJudge as LogprobJudge
+from .judges.repeated import Ensemble as Ensemble
 from .judges.shots import Shot as Shot
 from .judges.stated import StatedJudge as StatedJudge
 from .judges.votes import VotesJudge as VotesJudge

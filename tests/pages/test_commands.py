@@ -243,6 +243,14 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
     assert f"of {len(every)} contrasts" in cut
 
 
+def test_a_frontier_tells_its_judges_apart(opened: RunReader) -> None:
+    picture = pictured(opened, "frontier")
+    assert isinstance(picture, Chart)
+    names = [series.name for series in picture.series]
+    assert len(set(names)) == len(names)
+    assert {name.partition(" · ")[2] for name in names} == {"sim/judge stated", "sim/weak logprob"}
+
+
 def test_wherever_an_interval_is_marked_the_page_says_by_what(opened: RunReader) -> None:
     pair = Asked(first="debate sim/strong", second="consultancy sim/strong")
     pages = compare_page(opened, Served("a"), pair), row_page(opened, Served("a"), Asked(row=1))

@@ -21,6 +21,7 @@ from ...errors import (
     Interrupted,
     KeyRepeated,
     OutOfMemory,
+    PeopleAsked,
     QuotaExhausted,
     RowsPaused,
     RunFolderError,
@@ -158,6 +159,8 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
 
 def _again(halt: Halt, typed: str) -> str:
     """The command that goes on; where the budget was reached, with the cap that it names."""
+    if isinstance(halt, PeopleAsked):
+        return typed.replace("oversight run", "oversight human serve", 1)
     enough = re.search(r"(--max-(?:cost|tokens)) ([\d.]+)$", str(halt))
     if not isinstance(halt, BudgetReached) or enough is None:
         return typed
@@ -182,6 +185,8 @@ def _when(halt: Halt) -> str:
             return "with a higher cap"
         case BatchesOut():
             return "in a while"
+        case PeopleAsked():
+            return "serve their pages with"
         case StoreFailed() | AllRefused() | OutOfMemory() | RowsPaused():
             return "when that is put right"
     return "resume with"
@@ -235,9 +240,9 @@ def _replies(run: Run) -> str:
         run.folder.check_store(run.store.__len__, given, run.store.id)
     except RunFolderError:
         if known not in ("", given):
-            return f"{known}   (paid for: keep them; they are not in {given})"
+            return f"{known}   (keep them; they are not in {given})"
         return f"{given}   (it lost those of this run)"
-    return f"{given}   (paid for: keep them)"
+    return f"{given}   (keep them)"
 
 
 def _why_failed(run: Run) -> None:

@@ -182,11 +182,10 @@ def _table(run: RunReader, results: Results, by: str, links: Addresses, plot: st
         number("n", "its.asd.n"),
         number("failed", "failed"),
     ]
-    notes = footnotes(
-        (each for its in results.rows for each in (its.asd, its.lift)),
-        (its.accuracy for its in results.rows),
-    )
-    return shown_part(Part("", "Rows", columns, lines, tuple(notes)), {})
+    every = [each.its for whole in lines for each in (whole, *whole.members)]
+    estimates = (each for its in every for each in (its.asd, its.lift))
+    notes = tuple(footnotes(estimates, (its.accuracy for its in every)))
+    return shown_part(Part("", "Rows", columns, lines, notes), {})
 
 
 def _facts(run: RunReader, results: Results, state: str) -> list[tuple[str, str]]:
