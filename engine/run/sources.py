@@ -51,16 +51,16 @@ def read_sources(folder: Path) -> list[ReplySource]:
     """Every call counts once; calls of simulated models not at all. RunFolderError."""
     found = Counter[tuple[str, str, str, bool]]()
     with RunTables.open(folder) as tables:
-        came = [row for row in tables.table("endpoints") if row[_CAME]]
+        sources = {
+            number: (model, served, came, bool(elsewhere))
+            for number, model, _, served, _, _, came, elsewhere, _ in tables.table("endpoints")
+            if came
+        }
         by_endpoint = "SELECT endpoint, count(*) FROM calls GROUP BY endpoint"
-        counts = dict(tables.fetched(by_endpoint) if came else ())
-    for number, model, _, served, _, _, origin, elsewhere, _ in came:
-        found[model, served, origin, bool(elsewhere)] += counts.get(number, 0)
-    return [ReplySource(*source, count) for source, count in sorted(found.items()) if count]
-
-
-_CAME = 6
-"""Where it stands among the columns of an endpoint; empty for a simulated model."""
+        for number, count in tables.fetched(by_endpoint) if sources else ():
+            if number in sources:
+                found[sources[number]] += count
+    return [ReplySource(*source, count) for source, count in sorted(found.items())]
 
 
 def source_lines(sources: list[ReplySource]) -> list[str]:
