@@ -460,8 +460,8 @@ def _notes(comparison: Comparison, doubtful: bool) -> Iterator[str]:
         for one in comparison.contrasts:
             if one.apart:
                 apart = ", ".join(f"{id} ({signed(value)})" for id, value in one.apart)
-                of = f" of {one.contrast.first} and {one.contrast.second}" * (len(found) > 1)
-                yield f"problems that differ most{of}: {apart}"
+                both = f"{one.contrast.first} and {one.contrast.second}" if found[1:] else "they"
+                yield f"problems on which {both} differ most: {apart}"
 
 
 @dataclass(frozen=True, slots=True)
