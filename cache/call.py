@@ -341,7 +341,8 @@ def once(
     if kind in shared.alone:
         return do(ask)
     try:
-        key = ask.part, ask.draw, tuple(map(shared.number, settings)), about
+        numbers = shared.kinds.get(kind) or shared.numbered(kind, settings)
+        key = ask.part, ask.draw, numbers[0], about
         hash(key)
     except TypeError:
         return do(ask)  # an agent or a turn of somebody's own, not to be compared

@@ -261,7 +261,7 @@ def new_record(key: str, call: Call, reply: Reply, identity: str, stored_at: int
         reply.outcome,
         min(max(stored_at, 0), _YEAR_9999),
         identity,
-        call.model,
+        call.request.model,
         len(written),
         written,
         len(asked),
@@ -344,10 +344,10 @@ def _head(key: str, value: bytes) -> tuple[int, int, int, int, int, int, int, in
 
 def _unpacked(key: str, form: int, part: bytes, size: int) -> bytes:
     if form != PLAIN:
-        # Checked before unpacking: a small part may expand to a huge one.
-        if size > MAX_UNPACKED_BYTES or _unpacked_size(part) != size:
-            raise DamagedEntry(key, f"a part of it does not unpack to {size} bytes")
         try:
+            # Checked before unpacking: a small part may expand to a huge one.
+            if size > MAX_UNPACKED_BYTES or zstandard.frame_content_size(part) != size:
+                raise DamagedEntry(key, f"a part of it does not unpack to {size} bytes")
             part = _zstd.unpack(part)
         except zstandard.ZstdError as exc:
             raise DamagedEntry(key, f"a part of it cannot be unpacked: {exc}") from exc

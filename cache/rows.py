@@ -115,7 +115,10 @@ class RowReader(Reader):
             row = self._db.execute(_GET, (key,)).fetchone()
         except FAULTS as exc:
             raise fault(exc, self.file) from exc
-        return None if row is None else self._whole(key, *row)
+        if row is None:
+            return None
+        record = _value(key, *row)
+        return record if record[:1] != SHARES else self._whole(key, *row)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         for (key,) in self._batches(_KEYS, prefix):

@@ -14,14 +14,17 @@ Result = TypeVar("Result")
 
 MAX_NOTES = 8192
 """Notes of the work that is remembered: about as many as the cells of one problem make."""
-MAX_NUMBERED = 8192
-"""Settings whose numbers are remembered."""
+MAX_KINDS = 4096
+"""Kinds of work, such as an agent's under a brief, whose settings are remembered."""
 TRIED = 64
 """Pieces of work of one kind, none of them asked for again, after which the kind is not shared: of
 a row whose worlds have nothing in common, nothing need be remembered."""
 
 Kind: TypeAlias = tuple[int, ...]
 """Identities of settings, as long as their numbers are remembered."""
+Numbered: TypeAlias = tuple[tuple[int, ...], tuple[Hashable, ...]]
+"""The numbers of settings; and these, so that they keep their identity."""
+_next = count()
 
 
 class Work(Struct, eq=False):
@@ -60,25 +63,20 @@ class SharedWork:
         """Keys of work that ended without a fault, the oldest first."""
         self._notes = 0
         self._numbers: dict[Hashable, int] = {}
-        self._numbered: dict[int, tuple[Hashable, int]] = {}
-        self._next = count()
+        self.kinds: dict[Kind, Numbered] = {}
         self._tried: Counter[Kind] = Counter()
         self.alone: set[Kind] = set()
         """Kinds of work that nobody asks for again."""
 
-    def number(self, settings: Hashable) -> int:
-        """The number of an agent, a judge, a brief; equal ones have one number, since to compare
-        them takes as long as to look up a call. TypeError for one that has no hash."""
-        known = self._numbered.get(id(settings))
-        if known is None:
-            if len(self._numbered) >= MAX_NUMBERED:
-                self._numbers, self._numbered = {}, {}
-                self._tried.clear()
-                self.alone.clear()
-            number = self._numbers.setdefault(settings, next(self._next))
-            # It is kept, so that nothing else gets its address.
-            known = self._numbered[id(settings)] = settings, number
-        return known[1]
+    def numbered(self, kind: Kind, settings: tuple[Hashable, ...]) -> Numbered:
+        """Number each agent, judge and brief of a new kind of work; equal ones have one number,
+        since to compare them takes as long as to look up a call. TypeError for one without hash."""
+        if len(self.kinds) >= MAX_KINDS:
+            for each in (self._numbers, self.kinds, self._tried, self.alone):
+                each.clear()
+        numbers = tuple([self._numbers.setdefault(each, next(_next)) for each in settings])
+        self.kinds[kind] = numbers, settings
+        return self.kinds[kind]
 
     async def once(
         self,
@@ -96,7 +94,7 @@ class SharedWork:
             if joined:
                 await work.wait()
             if work.ended:
-                self._repeated(sum([type(each) is tuple for each in work.notes]), joined)
+                self._repeated([*map(type, work.notes)].count(tuple), joined)
                 notes += work.notes
                 if work.fault is not None:
                     raise work.fault

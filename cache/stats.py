@@ -77,9 +77,7 @@ def source(origin: str) -> str:
     words = origin.split()
     if not words:
         return "unknown"
-    if words[0] == "simulated":
-        return words[0]
-    return words[0] if words[0] == IMPORTED else " ".join(words[:2])
+    return words[0] if words[0] in ("simulated", IMPORTED) else " ".join(words[:2])
 
 
 def _month(stored_at: int) -> str:

@@ -36,6 +36,7 @@ EngineError
         └── UnrecognizedReply  a whole, billed answer of a kind that this program does not know
 """
 
+from signal import Signals
 from typing import ClassVar, Self
 
 
@@ -152,7 +153,8 @@ class Interrupted(Halt):
     slug = "Interrupted"
 
     def __init__(self, signal: int) -> None:
-        super().__init__(f"stopped by signal {signal}")
+        number = Signals(signal)
+        super().__init__("Ctrl-C" if number == Signals.SIGINT else f"signal {number.name}")
         self.signal = signal
 
     def __reduce__(self) -> tuple[type["Interrupted"], tuple[int]]:

@@ -51,27 +51,27 @@ class TokenLimit:
     resource: Resource
     expected: Callable[[TokenEstimate], float]
     most: Callable[[TokenEstimate], float]
-    actual: Callable[[Usage, float], float]
-    """Tokens that were counted; the second argument is what was reserved."""
+    actual: Callable[[Usage], float] | None
+    """Tokens that were counted; None: as many as were reserved."""
 
 
 OUTPUT = TokenLimit(
     "output tokens",
     attrgetter("output"),
     attrgetter("max_output"),
-    lambda usage, reserved: usage.output_tokens,
+    attrgetter("output_tokens"),
 )
 INPUT = TokenLimit(
     "input tokens",
     attrgetter("input"),
     attrgetter("input"),
-    lambda usage, reserved: usage.input_tokens - usage.cache_read_tokens,
+    lambda usage: usage.input_tokens - usage.cache_read_tokens,
 )
 COMBINED = TokenLimit(
     "tokens",
     lambda demand: demand.input + demand.max_output,
     lambda demand: demand.input + demand.max_output,
-    lambda usage, reserved: reserved,
+    None,
 )
 
 

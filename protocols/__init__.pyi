@@ -2,10 +2,10 @@ from .agents.agent import ADVOCATE as ADVOCATE
 from .agents.agent import Agent as Agent
 from .agents.agent import Brief as Brief
 from .agents.agent import Speaker as Speaker
+from .agents.tool import TOOLS as TOOLS
 from .agents.tool import Found as Found
 from .agents.tool import Scene as Scene
 from .agents.tool import Tool as Tool
-from .agents.tools import TOOLS as TOOLS
 from .counts import Counts as Counts
 from .datasets.bundled import Bundled as Bundled
 from .datasets.file import JsonLines as JsonLines

@@ -1,27 +1,28 @@
-"""Classes by name, of which each module is imported when its class is first asked for."""
+"""What there is by name, of which each module is imported when it is first asked for."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .errors import ProtocolError
 
 T = TypeVar("T")
 
 
-class ByName(Mapping[str, type[T]]):
+class ByName(Mapping[str, T]):
     """A catalogue: a run of two protocols imports two, and listing the names imports none."""
 
-    def __init__(self, kind: type[T], places: Mapping[str, str]) -> None:
-        """kind: what all of them are. places: `module:Class` below this package, by name."""
+    def __init__(self, kind: type, places: Mapping[str, str]) -> None:
+        """kind: what all of them are, or are subclasses of. places: `module:Name` below this
+        package, by name."""
         self._kind, self._places = kind, dict(places)
-        self._found: dict[str, type[T]] = {}
+        self._found: dict[str, T] = {}
 
-    def __getitem__(self, name: str) -> type[T]:
+    def __getitem__(self, name: str) -> T:
         if name not in self._found:
             module, _, called = self._places[name].partition(":")
-            found = getattr(import_module(f".{module}", __package__), called)
-            if not issubclass(found, self._kind):
+            found: Any = getattr(import_module(f".{module}", __package__), called)
+            if not (isinstance(found, self._kind) or issubclass(found, self._kind)):
                 raise ProtocolError(f"{name}: {found!r} is no {self._kind.__name__}")
             self._found[name] = found
         return self._found[name]

@@ -4,7 +4,7 @@ from .by_name import ByName
 from .judges.judge import Judge
 from .protocol import Protocol
 
-PROTOCOLS = ByName(
+PROTOCOLS: ByName[type[Protocol]] = ByName(
     Protocol,
     {
         "naive_judge": "mechanisms.baselines:NaiveJudge",
@@ -34,7 +34,7 @@ PROTOCOLS = ByName(
     },
 )
 
-JUDGES = ByName(
+JUDGES: ByName[type[Judge]] = ByName(
     Judge,
     {
         "stated": "judges.stated:StatedJudge",

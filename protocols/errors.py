@@ -14,6 +14,12 @@ from ..cache.reply import Reply
 Cause: TypeAlias = Literal["unreadable", "refused", "truncated", "empty"]
 """Why a reply could not be read: not what was asked for, or how it ended."""
 
+TRUNCATED = " (the reply was truncated)"
+"""End of the message for a reply that reached max_tokens."""
+
+THOUGHT_TO_THE_END = " (the reply was truncated before its first word)"
+"""End of the message for a reply that reached max_tokens while it still reasoned."""
+
 
 class ProtocolError(Exception):
     """The root of everything that `protocols` raises on purpose."""
@@ -53,7 +59,7 @@ def unreadable(reason: str, reply: Reply) -> Unreadable:
         told = f"the model refused ({policy})" if policy else "the model refused"
         return Declined(told, reply.text, reply.call, "refused")
     if reply.outcome == "truncated" and not reply.text.strip():
-        reason = f"{reason} (the reply was truncated before its first word)"
+        reason += THOUGHT_TO_THE_END
     elif reply.outcome != "ok":
         reason = f"{reason} (the reply was {reply.outcome})"
     cause: Cause = "unreadable" if reply.outcome == "ok" else reply.outcome

@@ -22,7 +22,7 @@ async def gather_in_order(*work: Coroutine[Any, Any, Result]) -> list[Result]:
         # One of them runs in the task that is here already: a task costs as much as a stored reply.
         landed = await _caught(first)
     results: list[Result] = []
-    for result, fault in (landed, *(task.result() for task in tasks)):
+    for result, fault in (landed, *[task.result() for task in tasks]):
         if fault is not None:
             raise fault
         results.extend(result)

@@ -105,7 +105,8 @@ class Protocol(ABC):
         Unreadable if there is nothing else for the verdict to rest on; what `ask` raises passes.
         """
         said: object = await self.play(question, side, ask)
-        return verdict_of(said, question, side).settled(side)
+        verdict = said if isinstance(said, Verdict) else as_verdict(said, question, side)
+        return verdict.settled(side)
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         """The protocol itself, defined by a subclass: as `run`, with the verdict as it was read.
@@ -207,7 +208,9 @@ class Protocol(ABC):
         self, speaker: Speaker, side: Answer | None, role: Role, /, **values: int | Words
     ) -> Seat:
         """A speaker in a role. side: the answer to argue for; values: as in `brief`."""
-        return Seat(speaker.share(self.apart), side, self._heard_brief(role, **values))
+        parts = self.apart
+        speaker = speaker if parts == 1 else speaker.share(parts)
+        return Seat(speaker, side, self._heard_brief(role, **values))
 
     @memoized
     def _heard_brief(self, role: Role, /, **values: int | Words) -> Brief:
@@ -224,6 +227,10 @@ class Protocol(ABC):
         if not self.sections:
             return None
         return self.brief(Role(f"{self.sections[0]}.{block}", "Judge"), **self.judge_values())
+
+    @computed_once
+    def _judging(self) -> Brief | None:
+        return self.judging()
 
     def judge_seat(self, brief: Brief, stand_in: Speaker | None = None) -> Seat:
         """A seat without a side for the judge's model, or for whoever stands in for it.
@@ -319,15 +326,15 @@ class Conversation(Protocol):
 
     async def play(self, question: Question, side: Answer, ask: Ask) -> Verdict:
         said = await self.converse(Transcript(question), side, ask)
+        judging = self._judging
         if isinstance(said, Transcript):
-            judging = self.judging()
             decision = partial(self.judge.judge, said, brief=judging)
             return await once(ask, decision, (self.judge, judging), said)
         if not isinstance(said, Measured):
             raise TypeError(f"converse returns the Transcript at its end, and here {said!r:.60}")
         transcripts = (said.transcript, *said.otherwise)
         verdicts = await gather_in_order(
-            *(self.judge.judge(transcript, ask, self.judging()) for transcript in transcripts)
+            *(self.judge.judge(transcript, ask, judging) for transcript in transcripts)
         )
         place = question.place(side)
         verdict = min(verdicts, key=lambda each: each.spans[place][0])
@@ -363,11 +370,9 @@ def score_difference(problem: Problem, verdicts: Sequence[Verdict], score: str) 
     )
 
 
-def verdict_of(said: object, question: Question, side: Answer) -> Verdict:
-    """What a protocol came to: a verdict, the probability that `side` is right, of which the others
-    share the rest, or a probability by label. TypeError for anything else."""
-    if isinstance(said, Verdict):
-        return said
+def as_verdict(said: object, question: Question, side: Answer) -> Verdict:
+    """What a protocol came to that is no verdict: the probability that `side` is right, of which
+    the others share the rest, or a probability by label. TypeError for anything else."""
     if isinstance(said, Mapping) and said.keys() == {each.label for each in question.answers}:
         probs = tuple(float(said[each.label]) for each in question.answers)
         return Verdict(probs, Transcript(question))

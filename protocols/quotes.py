@@ -7,10 +7,9 @@ each quote up, and its finding is shown to the judge in tags that no model can w
 import re
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from ..cache.folding import folded
 from .tags import pairs
+from .transcript import Quote
 
 MAX_QUOTE_WORDS = 50
 """Words. A longer quote is not looked up by its words; a mark of its own says so."""
@@ -30,13 +29,6 @@ _OTHER = re.compile(
     r"|[.,:](?!\d)|(?<!\d)[,:]|(?<=[^\W\d])\."  # 3.5, 10:30, 3,500 and .5 are numbers
     r"|[-\u2212](?!\d)|(?<=\w)-"  # and so is -5
 )
-
-
-class Quote(Struct, frozen=True, gc=False):
-    text: str
-    """As the speaker wrote it between the tags."""
-    verified: bool | None
-    """Whether it stands in the passage; None: too long to be looked up."""
 
 
 def find_quotes(speech: str, passage: str) -> tuple[Quote, ...]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -11,9 +11,11 @@ from .agents.agent import Brief, Speaker, called
 from .errors import Unreadable
 from .gather import gather_in_order
 from .prompts.escape import escape_and_count
-from .prompts.forms import Filled, Form
 from .question import Answer
 from .transcript import Transcript, Turn
+
+if TYPE_CHECKING:
+    from .prompts.forms import Filled, Form
 
 _T = TypeVar("_T")
 
@@ -55,7 +57,7 @@ class Seat(NamedTuple):
         """
         return replace(await self.speak(transcript, ask), speaker=self.brief.title)
 
-    async def fill(self, form: Form[_T], transcript: Transcript, ask: Ask) -> _T:
+    async def fill(self, form: "Form[_T]", transcript: Transcript, ask: Ask) -> _T:
         """What the seat fills in on this transcript. Unreadable, or Declined, if it does not.
 
         The plain agent beneath fills in: drafts and rewrites are for speeches.
@@ -70,7 +72,7 @@ class Seat(NamedTuple):
             fault.seat = fault.seat or self.brief.title
             raise
 
-    def turn(self, said: Filled, text: str) -> Turn:
+    def turn(self, said: "Filled", text: str) -> Turn:
         """A turn of this seat that says `text`, which was a part of a form or is made of one.
 
         It carries the reasoning, which others read only if the speaker reasons in public.

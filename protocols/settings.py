@@ -1,15 +1,48 @@
-"""The settings of a role: those that differ from their defaults, as words, and checks of them."""
+"""The settings of a role: the parameters of its requests, checks, and what differs from defaults.
 
-import dataclasses
+Parameters are declared once here, for agents, judges, sweep files, capabilities, wires and tables.
+"""
+
 from collections.abc import Collection, Iterator
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from .parameters import Parameters
+from ..cache.address import ABSENT
+from ..cache.memo import computed_once
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """What a model draws by, and how it is served. What is not set is not sent, and is no part of
+    any address; what a model or its wire does not take is refused before the run."""
+
+    top_p: float | None = field(default=None, metadata=ABSENT)
+    top_k: int | None = field(default=None, metadata=ABSENT)
+    min_p: float | None = field(default=None, metadata=ABSENT)
+    seed: int | None = field(default=None, metadata=ABSENT)
+    stop: tuple[str, ...] = field(default=(), metadata=ABSENT)
+    service_tier: str = field(default="", metadata=ABSENT)
+    extra_body: str = field(default="", metadata=ABSENT)
+
+    @computed_once
+    def parameters(self) -> dict[str, Any]:
+        """Those that are set, as fields of a `Request`."""
+        named = ((name, getattr(self, name)) for name in PARAMETERS)
+        return {name: value for name, value in named if value not in (None, (), "")}
+
+
+PARAMETERS = tuple(each.name for each in fields(Parameters))
+"""Their names, which are fields of `Request` too."""
+
+Reason: TypeAlias = Literal["none", "private", "public"]
+"""Whether a model is asked to think before it answers, and whether others may read it."""
+
+REASONING_ROOM = 1024
+"""Tokens for thinking before an answer, on top of those for the answer."""
 
 MAX_SETTING_TEXT = 24
 """Characters of a setting that is free text."""
@@ -32,15 +65,15 @@ def unusual(settings: "DataclassInstance") -> Iterator[str]:
     A flag is its name, tools are their names, and a tuple of anything but names is its length. A
     field without a default is a role and no setting, and is left out.
     """
-    for field in settings_of(settings):
-        value = getattr(settings, field.name)
-        if field.default is not MISSING and value != field.default:
-            yield from _words(field, value)
+    for each in settings_of(settings):
+        value = getattr(settings, each.name)
+        if each.default is not MISSING and value != each.default:
+            yield from _words(each, value)
 
 
 def ranged(default: float, *, least: float = 1, most: float | None = None) -> Any:
     """A field of a dataclass whose value is a number from `least` to `most`; None: any above."""
-    return dataclasses.field(default=default, metadata={"least": least, "most": most})
+    return field(default=default, metadata={"least": least, "most": most})
 
 
 def check_numbers(settings: "DataclassInstance") -> None:
@@ -67,8 +100,15 @@ def require_known(name: str, value: str, options: Collection[str]) -> None:
         raise ValueError(f"{name}: there is no {value!r}; there is {', '.join(options)}")
 
 
-def _words(field: "Field[Any]", value: Any) -> Iterator[str]:
-    name = field.name.replace("_", " ")
+def check_reason(reason: str, tokens: int) -> None:
+    """ValueError, with the remedy, for invalid settings of reasoning."""
+    require_known("reason", reason, get_args(Reason))
+    if tokens < 0:
+        raise ValueError(f"reasoning_tokens: {tokens} is less than none")
+
+
+def _words(of: "Field[Any]", value: Any) -> Iterator[str]:
+    name = of.name.replace("_", " ")
     if isinstance(value, bool):
         yield name if value else f"no {name}"
     elif isinstance(value, tuple) and all(isinstance(part, str) for part in value):

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from ..cache.reply import Outcome
 from .doubts import ANYTHING, Doubt, Span, shifted
 from .question import Answer, Question
-from .quotes import Quote
 
 Scalar: TypeAlias = str | int | float | bool
 NamedMeasures: TypeAlias = tuple[tuple[str, Scalar], ...]
@@ -35,6 +34,13 @@ class ToolUse(Struct, frozen=True, gc=False):
     @property
     def failed(self) -> bool:
         return self.result.startswith("error:")
+
+
+class Quote(Struct, frozen=True, gc=False):
+    text: str
+    """As the speaker wrote it between the tags."""
+    verified: bool | None
+    """Whether it stands in the passage; None: too long to be looked up."""
 
 
 class Turn(Struct, frozen=True, cache_hash=True):
@@ -148,10 +154,10 @@ class Verdict(Struct, frozen=True):
     def settled(self, side: Answer) -> "Verdict":
         """The verdict of the world in which the agent argues for `side`: what could not be read
         counts against `side`, as oversight.protocols.doubts says."""
-        verdict, place = self, self.transcript.question.place(side)
+        verdict = self
         if self.bounds:
-            low = self.bounds[place][0]
-            verdict = replace(self, probs=shifted(self.probs, place, low))
+            place = self.transcript.question.place(side)
+            verdict = replace(self, probs=shifted(self.probs, place, self.bounds[place][0]))
         # A speech that might have been another one is another transcript, on which nobody decided.
         turns = self.transcript.turns
         for turn in turns:

@@ -16,7 +16,7 @@ from oversight.cache.reply import Reply
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.errors import Unreadable
 from oversight.protocols.judges import StatedJudge
-from oversight.protocols.mechanisms import commitment
+from oversight.protocols.mechanisms import listing
 from oversight.protocols.prompts.parse import find_statement, read_instructions, read_turns
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer
@@ -200,4 +200,4 @@ async def lies_win(campaign: Campaign, domain: str, rule: str, score: Score) -> 
 
 def cut_silently(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a list that is too long the beginning is read."""
-    monkeypatch.setattr(commitment, "whole", lambda entries, most: entries[:most])
+    monkeypatch.setattr(listing, "whole", lambda entries, most: entries[:most])

@@ -13,9 +13,9 @@ from pathlib import Path
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.engine.__main__ import main
-from oversight.engine.providers.catalogue import PROVIDERS, Entry
 from oversight.engine.providers.provider import OnLimits, Provider
 from oversight.engine.providers.settings import Settings
+from oversight.engine.providers.vendors import PROVIDERS, Entry
 
 SWEEP = """
 problems: {bundled: {name: arithmetic, limit: 3}}

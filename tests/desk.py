@@ -76,7 +76,7 @@ def counted(cls, name, awaited):
 
 
 counted(BatchEndpoint, "asked", True)
-counted(BatchJournal, "_write", False)
+counted(BatchJournal, "note", False)
 counted(Cache, "keep", True)
 dispatch.SETTLE, rounds.MIN_POLL = 0.2, 0.05
 # What a kill kept from leaving is free again at once, in place of a day later.

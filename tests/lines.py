@@ -23,7 +23,7 @@ from oversight.engine.extensions.mock.openai_server_wire import OpenAIServerWire
 from oversight.engine.extensions.mock.responses_server_wire import ResponsesServerWire
 from oversight.engine.providers.anthropic_wire import AnthropicWire
 from oversight.engine.providers.connecting import connect
-from oversight.engine.providers.plain_transport import PlainTransport
+from oversight.engine.providers.http_client import PlainTransport
 from oversight.engine.providers.provider import HttpProvider, OnLimits, Provider
 from oversight.engine.providers.settings import Settings
 

@@ -187,8 +187,10 @@ def take_rating(browser: Any, look: tuple[str, str, int], to: Path, place: Path)
                 page.locator("#waiting").wait_for()
                 shoot("rating-waiting")
                 desk.over = True
-                page.goto(links[0])
-                shoot("rating-over")
+                # The page that waits goes on by itself, and would cut another way of it short.
+                with looking(browser, look, to) as (last, shoot):
+                    last.goto(links[0])
+                    shoot("rating-over")
 
 
 def take_plots(run: Path, other: Path, to: Path) -> None:

@@ -9,7 +9,7 @@ from ..system.flags import flag
 from .catalogue import Analysis
 from .findings.finding import Finding
 from .measures import measures_finding, verdict_measures
-from .reports.formats import INTERVAL
+from .reports.formats import INTERVAL, listed
 from .reports.groups import pivot, pivot_finding, rows_where, value_of
 from .reports.report import arranged, finding
 from .rows import RunRows
@@ -18,10 +18,6 @@ from .scoring.worlds import BETAS
 
 VALID = "valid"
 """The condition that is of worlds, not of rows."""
-
-
-def _names(listed: str) -> tuple[str, ...]:
-    return tuple(filter(None, (name.strip() for name in listed.split(","))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ class Report(Analysis):
         name="--group",
         default="",
         metavar="NAME,NAME,…",
-        read=_names,
+        read=listed,
     )
     conditions: tuple[str, ...] = flag(
         "Only rows with this protocol, mechanism, agent, judge, model, rounds, …; repeatable. "
@@ -66,7 +62,7 @@ class Report(Analysis):
         "Columns, by their names in JSON: n,accuracy,asd,lift,jse,mde,failed,…",
         metavar="NAME,NAME,…",
         default="",
-        read=_names,
+        read=listed,
     )
     sort: str = flag("Sort by this column, the largest value first.", metavar="NAME", default="")
     every: bool = flag("Every row, however many there are.", name="--all", default=False)

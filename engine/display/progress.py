@@ -1,30 +1,18 @@
 """Progress on stderr: a live line on a terminal, plain lines now and then elsewhere."""
 
 import asyncio
-import io
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
-
-from rich.console import Console, Group
+from functools import partial
+from typing import Any, TextIO
 
 from .log_lines import as_json, log_line
 from .printable import printable
 from .quantity import counted, duration
-from .terminal_writer import TerminalWriter
-
-FRAME = 0.125
-"""Seconds between frames on a terminal, whatever the number of calls."""
-
-MIN_BAR = 5
-"""Characters below which a bar says nothing."""
 
 PLAIN_EVERY = 10.0
 """Seconds between lines where stderr is not a terminal, as in a log."""
-
-LINGER = 1.0
-"""Seconds that a finished run waits for its terminal to take the last line."""
 
 RATE_OVER = 30.0
 """Seconds over which the rate is measured, from which the time left is estimated."""
@@ -60,58 +48,34 @@ class Snapshot:
     """Batches that are out, and stay out even if this process ends; else empty."""
 
 
-def console(quiet: bool = False) -> Console:
-    """Stderr: live where it is a terminal, plain lines elsewhere, as in a notebook."""
-    return Console(
-        # Emoji would be looked up in a module that is loaded in the middle of a run.
-        file=sys.stderr,
-        highlight=False,
-        emoji=False,
-        quiet=quiet,
-        force_jupyter=False,
-    )
+async def plain(
+    snapshot: Callable[[], Snapshot], figures: Callable[[Snapshot], str], out: TextIO, speed: float
+) -> None:
+    """A line now and then."""
+    while True:
+        await asyncio.sleep(PLAIN_EVERY * speed)
+        now = snapshot()
+        _line(out, now, figures(now), *now.models)
 
 
 @asynccontextmanager
 async def progress(
-    snapshot: Callable[[], Snapshot], console: Console, speed: float = 1.0
+    snapshot: Callable[[], Snapshot],
+    out: TextIO,
+    speed: float,
+    show: Callable[..., Coroutine[Any, Any, None]] = plain,
 ) -> AsyncIterator[None]:
-    """Show a run's snapshots while the body runs, and its last one after it.
-
-    speed: how many seconds of the loop's clock pass in a real one.
-    """
+    """Show a run's snapshots while the body runs, and its last one after it. speed: how many
+    seconds of the loop's clock pass in a real one; show: called as `plain` is."""
     clock = _Clock()
-    with _unhurried(console) as behind:
-        showing = asyncio.create_task(
-            _live(snapshot, clock, console, speed, behind)
-            if console.is_terminal and not as_json()
-            else _plain(snapshot, clock, console, speed)
-        )
-        try:
-            yield
-        finally:
-            showing.cancel()
-            await asyncio.wait([showing])
-            now = snapshot()
-            _line(console, now, _figures(now, clock, left=False))
-
-
-@contextmanager
-def _unhurried(console: Console) -> Iterator[Callable[[], bool]]:
-    """Write to the console's terminal, if it is one, from a thread while the body runs; yields
-    whether the terminal lags behind."""
-    stream = console.file
-    if not stream.isatty():
-        yield lambda: False
-        return
-    stream.flush()
-    writer = TerminalWriter(stream.fileno())
-    console.file = io.TextIOWrapper(writer, console.encoding, "replace", write_through=True)
+    showing = asyncio.create_task(show(snapshot, partial(_figures, clock=clock), out, speed))
     try:
-        yield lambda: writer.behind
+        yield
     finally:
-        console.file = stream
-        writer.end(LINGER)
+        showing.cancel()
+        await asyncio.wait([showing])
+        now = snapshot()
+        _line(out, now, _figures(now, clock=clock, left=False))
 
 
 class _Clock:
@@ -136,63 +100,17 @@ class _Clock:
         return (now.total - now.finished) * (at - then) / (now.finished - finished)
 
 
-async def _live(
-    snapshot: Callable[[], Snapshot],
-    clock: _Clock,
-    console: Console,
-    speed: float,
-    behind: Callable[[], bool],
-) -> None:
-    from rich.live import Live
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        while True:
-            if behind():
-                # Frames that nobody sees are left out.
-                await asyncio.sleep(FRAME * speed)
-                continue
-            figures = _figures(now := snapshot(), clock, left=True)
-            bar = Table.grid(padding=(0, 1))
-            # On a narrow terminal the figures need the room more.
-            room = min(30, console.width // 6, console.width - len(figures) - len("·   "))
-            shown = ProgressBar(total=max(now.total, 1), completed=now.finished, width=room)
-            bar.add_row(
-                Text("·", style="dim"),
-                *([shown] if room >= MIN_BAR else []),
-                Text(figures, no_wrap=True, overflow="ellipsis"),
-            )
-            models = [Text(printable(f"·   {line}"), style="dim") for line in now.models]
-            live.update(
-                Group(bar, *models, *([Text(printable(now.note))] if now.note else [])),
-                refresh=True,
-            )
-            await asyncio.sleep(FRAME * speed)
-
-
-async def _plain(
-    snapshot: Callable[[], Snapshot], clock: _Clock, console: Console, speed: float
-) -> None:
-    while True:
-        await asyncio.sleep(PLAIN_EVERY * speed)
-        now = snapshot()
-        _line(console, now, _figures(now, clock, left=True), *now.models)
-
-
-def _line(console: Console, now: Snapshot, figures: str, *models: str) -> None:
+def _line(out: TextIO, now: Snapshot, figures: str, *models: str) -> None:
     """Figures, and under them a line for each model; as one object where logs are JSON."""
     if as_json():
         kept = {name: value for name, value in asdict(now).items() if name != "models"}
         lines = [log_line(figures, **kept, models=models)]
     else:
         lines = [printable(f"· {line}") for line in (figures, *(f"  {line}" for line in models))]
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    print(*lines, sep="\n", file=out, flush=True)
 
 
-def _figures(now: Snapshot, clock: _Clock, *, left: bool) -> str:
+def _figures(now: Snapshot, *, clock: _Clock, left: bool = True) -> str:
     reused = ", ".join(
         f"{count:,} {how}"
         for count, how in ((now.stored, "stored"), (now.shared, "shared"))

@@ -28,3 +28,8 @@ def duration(seconds: float) -> str:
     """`0:00:06`; days are counted in hours."""
     whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def dollars(amount: float) -> str:
+    """`$12.30`; four decimals below a dollar, so that the cost of a call is not rounded to 0."""
+    return f"${amount:.2f}" if amount == 0 or amount >= 1 else f"${amount:.4f}"

@@ -130,7 +130,7 @@ def _taken(table: Table, gap: int) -> int:
 def _fitted(table: Table, width: int, gap: int) -> Table:
     """The table in a narrow terminal."""
     if len(table.body) > 1:
-        table = _without_what_is_alike(table)
+        table = _without_what_is_alike(table, len(table.head))
     named, table = table, _without_what_names_share(table)
     if _taken(table, gap) > width:
         table = _bare(table)
@@ -170,11 +170,11 @@ def _bare(table: Table) -> Table:
     return _with(table, range(table.left, len(table.head)), lambda cells: map(bare, cells))
 
 
-def _without_what_is_alike(table: Table) -> Table:
-    """Without columns of one value."""
+def _without_what_is_alike(table: Table, first: int) -> Table:
+    """Without those of its first columns that have one value."""
     alike, kept = [], []
     for n, (head, *cells) in enumerate(zip(table.head, *table.body, strict=True)):
-        if n and len(set(cells)) == 1:
+        if 0 < n < first and len(set(cells)) == 1:
             alike += [f"{head} {cells[0]}"] * bool(cells[0])
         else:
             kept.append(n)
@@ -323,28 +323,31 @@ def _markdown_cell(cell: str) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """A table of an article; it needs booktabs."""
+    """A table of an article; what all lines share stands in its caption."""
+    table = _without_what_is_alike(table, table.left) if len(table.body) > 1 else table
     columns = "l" * table.left + "r" * (len(table.head) - table.left)
     said = (table.title, *table.alike, *table.notes)
     return latex_table(said, columns, table.head, map(latex_row, table.body))
 
 
 def latex_table(said: Iterable[str], columns: str, head: Iterable[str], body: Iterable[str]) -> str:
-    """said: sentences of the caption, so that they are printed wherever the table is. body: lines,
-    as `latex_row` makes them."""
+    """A table no wider than its column of text; it needs booktabs and graphicx. said: sentences of
+    the caption, so that they are printed wherever the table is. body: lines, as `latex_row` makes
+    them."""
     caption = " ".join(each if each.endswith(".") else f"{each}." for each in said)
     return "\n".join(
         [
             r"\begin{table}",
-            r"\centering\small\setlength{\tabcolsep}{4pt}",
+            r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
             rf"\caption{{{latex_cell(caption)}}}",
+            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             latex_row(head),
             r"\midrule",
             *body,
             r"\bottomrule",
-            r"\end{tabular}",
+            r"\end{tabular}}",
             r"\end{table}",
         ]
     )

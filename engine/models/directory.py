@@ -1,6 +1,6 @@
 """The directory of a sweep's models: settings, endpoint and identity of each."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -8,11 +8,8 @@ import orjson
 from ...cache.call import Call, Effort
 from ...protocols.question import Problem
 from ..errors import UsageError
-from ..providers.capabilities import Api, Endpoint, abilities
 from ..providers.catalogue import entry, provider_of
-from ..providers.keys import settings_of
-from ..providers.provider_settings import ProviderSettings
-from ..providers.settings import Settings
+from ..providers.provider_settings import Api, ProviderSettings
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, simulation
 from ..sweep.document import Document
 from ..sweep.named import naming
@@ -32,7 +29,9 @@ from .sections import (
 )
 
 if TYPE_CHECKING:
+    from ..providers.capabilities import Endpoint
     from ..providers.retirements import Retirement
+    from ..providers.settings import Settings
 
 
 class ModelDirectory:
@@ -58,21 +57,17 @@ class ModelDirectory:
         }
         sections = {name: Node(document, ("models", name), given) for name, given in models.items()}
         real = {name: given for name, given in models.items() if not name.startswith(PREFIX)}
-        self._is = {
-            name: meaning(Node(document, ("models", name, MEANING), given[MEANING]))
-            for name, given in real.items()
-            if MEANING in given
-        }
-        self._batched = {
-            name: batched(Node(document, ("models", name, BATCHED), given[BATCHED]))
-            for name, given in real.items()
-            if BATCHED in given
-        }
-        self.tags = {
-            name: thinking_tags(Node(document, ("models", name, THINKING), given[THINKING]))
-            for name, given in real.items()
-            if THINKING in given
-        }.get
+
+        def stated(setting: str, read: Callable[[Node], Any]) -> dict[str, Any]:
+            return {
+                name: read(sections[name].child(setting, given[setting]))
+                for name, given in real.items()
+                if setting in given
+            }
+
+        self._is: dict[str, str] = stated(MEANING, meaning)
+        self._batched: dict[str, bool] = stated(BATCHED, batched)
+        self.tags = stated(THINKING, thinking_tags).get
         """By model, the tags of its thoughts that the sweep file names."""
         self.apis: dict[str, Api] = {}
         """By model, which of OpenAI's endpoints answers for it; for those that have two."""
@@ -105,11 +100,10 @@ class ModelDirectory:
         """What a reply depends on besides the call: the vendor and its API, or a simulated model
         and what it knows of the question."""
         model = call.request.model
-        known = self._identities.get(model)
-        if known:
+        if known := self._identities.get(model):
             return known
         if model.startswith(PREFIX):
-            return self.simulation_of(model).identity(call)
+            return (self._sim or self.simulation_of(model)).identity(call)
         return self._identities.setdefault(model, self.model_identity(model))
 
     def model_identity(self, model: str) -> str:
@@ -147,6 +141,8 @@ class ModelDirectory:
                 continue
             chosen = self._stated(provider_of(model)).api
             if chosen == "auto":
+                from ..providers.capabilities import abilities
+
                 able = abilities(self._is.get(model, model))
                 chosen = "chat"
                 if any(m == model and effort not in able.chat_tools_need for m, effort in uses):
@@ -160,8 +156,10 @@ class ModelDirectory:
         chosen = self._stated(provider_of(model)).api
         return "chat" if chosen == "auto" else chosen
 
-    def reach(self, model: str) -> Endpoint:
+    def reach(self, model: str) -> "Endpoint":
         """What decides, besides the model itself, which parameters it takes."""
+        from ..providers.capabilities import Endpoint
+
         provider = provider_of(model)
         version = self._stated(provider).version if entry(provider).dated else ""
         return Endpoint(self.api(model), version, self._is.get(model, ""))
@@ -171,11 +169,11 @@ class ModelDirectory:
         each that of the dearest service tier that a role asks for."""
         return prices.named(self._is).tiered(self.tiers)
 
-    def settings_of(self, model: str) -> Settings:
+    def settings_of(self, model: str) -> "Settings":
         """How the endpoint of a model is reached."""
         return self.settings(provider_of(model), self.api(model))
 
-    def replicas(self, provider: str, api: Api = "chat") -> tuple[Settings, ...]:
+    def replicas(self, provider: str, api: Api = "chat") -> "tuple[Settings, ...]":
         """How each of several servers of one provider is reached; empty if there is one alone.
 
         UsageError where it is not the user's own: elsewhere limits belong to an account."""
@@ -188,12 +186,14 @@ class ModelDirectory:
             )
         return tuple(self.settings(provider, api, url) for url in urls)
 
-    def settings(self, provider: str, api: Api = "chat", url: str = "") -> Settings:
+    def settings(self, provider: str, api: Api = "chat", url: str = "") -> "Settings":
         """How a provider is reached: the sweep file's settings, else the environment's.
 
         url: that of one of several servers, in place of the first.
         UsageError where neither has what is needed; a missing key is left to `require_keys`.
         """
+        from ..providers.keys import settings_of
+
         stated = self._stated(provider)
         try:
             return settings_of(

@@ -12,17 +12,13 @@ from ...cache.call import Ask, Call
 from ...cache.reply import Reply
 from ...protocols.question import Problem
 from ..errors import UsageError
-from ..providers.capabilities import Api
 from ..providers.catalogue import entry, provider_of
-from ..providers.keys import require_keys
-from ..providers.settings import Settings
+from ..providers.provider_settings import Api
 from ..providers.simulated import PREFIX
-from ..providers.trust import require_trust
 from ..stop import StopToken
 from ..sweep.document import Document
 from ..system.descriptors import left, raise_limit, require_room
-from .accounting.budget import Accounting, Budget
-from .accounting.ledger import Ledger, UsageTotals
+from .accounting.ledger import Accounting, Ledger, UsageTotals
 from .accounting.prices import PriceList, listed
 from .accounting.quarantine import Quarantine
 from .directory import ModelDirectory
@@ -31,7 +27,9 @@ from .limits.limits import Limits
 if TYPE_CHECKING:
     from ..providers.limit_headers import HeaderLimits
     from ..providers.provider import Provider
+    from ..providers.settings import Settings
     from ..throughput import LimitStatistics
+    from .accounting.budget import Budget
     from .limits.rate_limiter import RateLimiter
     from .own_servers import OwnServers
     from .sender import Sender
@@ -57,7 +55,7 @@ class RunPolicy:
     """Dollars that earlier sessions of the run have cost."""
     quarantine: Path | None = None
     """Folder for malformed bodies; None: they are not kept."""
-    budget: Budget | None = None
+    budget: "Budget | None" = None
     """In place of one of `max_cost`: for a process that spends only a part of it."""
     tokens: bool = False
     """Whether `max_cost` and `spent` count tokens in place of dollars."""
@@ -132,18 +130,23 @@ class Models(ModelDirectory):
         UsageError if a key, a package, or a price that a cap needs is missing.
         """
         real = [(model, role) for model, role in roles if not model.startswith(PREFIX)]
-        require_keys(real, self._environment)
-        require_trust([self.settings_of(model) for model, _ in real], self._environment)
-        for provider in {provider_of(model) for model, _ in real}:
-            if (require := entry(provider).require) is not None:
-                require()
         raise_limit()
         if real:
+            from ..providers.keys import require_keys
+            from ..providers.trust import require_trust
+
+            require_keys(real, self._environment)
+            require_trust([self.settings_of(model) for model, _ in real], self._environment)
+            for provider in {provider_of(model) for model, _ in real}:
+                if (require := entry(provider).require) is not None:
+                    require()
             require_room()
         self._sharing = len({(provider_of(model), self.api(model)) for model, _ in real})
         self._room = left()
         budget = terms.budget
         if terms.max_cost is not None:
+            from .accounting.budget import Budget
+
             budget = Budget(terms.max_cost, terms.spent, tokens=terms.tokens)
         quarantine = None if terms.quarantine is None else Quarantine(terms.quarantine)
         prices = self.priced(terms.prices)
@@ -198,7 +201,7 @@ class Models(ModelDirectory):
         return self.ledger.accounts()
 
     @property
-    def budget(self) -> Budget | None:
+    def budget(self) -> "Budget | None":
         """What the run may cost; None without a cap."""
         return self._accounting.budget
 
@@ -268,7 +271,7 @@ class Models(ModelDirectory):
         for provider in self._providers.values():
             await provider.close()
 
-    def _ways(self, model: str) -> tuple[Settings, ...]:
+    def _ways(self, model: str) -> "tuple[Settings, ...]":
         """How each server of a model is reached."""
         return self.replicas(provider_of(model)) or (self.settings_of(model),)
 
@@ -293,7 +296,7 @@ class Models(ModelDirectory):
             )
         return self._clients[model]
 
-    def _connected(self, settings: Settings, api: Api) -> "Provider":
+    def _connected(self, settings: "Settings", api: Api) -> "Provider":
         """The provider; one over several where there are several servers of the user's own."""
         from ..providers.connecting import connect
         from ..providers.replicas import Replica, Replicas
@@ -308,7 +311,7 @@ class Models(ModelDirectory):
             [Replica(one.base_url, connect(one, self._adopt_limits)) for one in each],
         )
 
-    def _bounded(self, settings: Settings) -> Settings:
+    def _bounded(self, settings: "Settings") -> "Settings":
         """The settings with no more connections than this process may open files: a reply that no
         file is left to store would be paid for and lost."""
         # Providers that were not announced to `prepare` share what the others have left.

@@ -20,8 +20,8 @@ from ..providers.prompt_cache import keeps_prefixes, kept_prefix
 from ..providers.provider import HttpProvider
 from ..stop import StopToken
 from ..tokens import CAUTION, prompt_tokens
-from .accounting.budget import Accounting, ModelBudget
-from .accounting.ledger import ABANDONED, fate
+from .accounting.budget import ModelBudget
+from .accounting.ledger import ABANDONED, Accounting, fate
 from .limits.limits import Limits
 from .limits.rate_limiter import RateLimiter
 from .prefix_warmup import PrefixWarmup

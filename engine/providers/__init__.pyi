@@ -2,11 +2,9 @@ from .capabilities import Abilities as Abilities
 from .capabilities import Unsupported as Unsupported
 from .capabilities import abilities as abilities
 from .capabilities import missing_abilities as missing_abilities
-from .catalogue import PROVIDERS as PROVIDERS
-from .catalogue import Entry as Entry
 from .catalogue import provider_of as provider_of
 from .connecting import connect as connect
-from .keys import environment as environment
+from .environment import environment as environment
 from .keys import require_keys as require_keys
 from .keys import settings_of as settings_of
 from .limit_headers import Allowance as Allowance
@@ -15,3 +13,5 @@ from .provider import HttpProvider as HttpProvider
 from .provider import OnLimits as OnLimits
 from .provider import Provider as Provider
 from .settings import Settings as Settings
+from .vendors import PROVIDERS as PROVIDERS
+from .vendors import Entry as Entry

@@ -5,11 +5,12 @@ from typing import Any
 
 from ...cache.call import Call, Effort, Message
 from ...cache.reply import Outcome, Reply, ToolCall, Usage
+from ...protocols.prompts.parse import leading, marked_parts
 from ..errors import ModelNotFound
 from .capabilities import Abilities, abilities
 from .limit_headers import INPUT_AND_OUTPUT, HeaderLimits, instant_limits
 from .payload import brief, compact, counts, foreign, given_json, text, written
-from .prompt_cache import kept_prefix, leading, marked_parts
+from .prompt_cache import kept_prefix
 from .wire import Headers, Wire
 
 _OUTCOMES: dict[str, Outcome] = {

@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import orjson
 
 from ...cache.call import Call, Effort
-from ...protocols.parameters import PARAMETERS
-
-Api: TypeAlias = Literal["chat", "responses"]
-"""Which of OpenAI's two endpoints answers: chat completions, or responses."""
+from ...protocols.settings import PARAMETERS
+from .provider_settings import Api
 
 RESPONSES_LEAST = 16
 """Smallest max_tokens that the responses endpoint accepts."""

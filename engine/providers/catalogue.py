@@ -1,69 +1,20 @@
-"""The catalogue of providers: endpoints, keys, options and identities in the store, by name.
-
-What speaks to them is in `connecting`, and is imported when the first of them is asked.
-"""
+"""Providers by name: the known vendors and servers, and those that are registered."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from ...protocols.spelling import meant
 from ..errors import UsageError
 from ..system.entry_points import PROVIDERS_GROUP, load_registered, registered
 
 if TYPE_CHECKING:
-    from .provider import OnLimits, Provider
-    from .settings import Settings
-
-LocalApi: TypeAlias = Literal["", "llamacpp", "ollama", "vllm", "sglang", "any"]
-"""Which server it is, by how it states its context, slots and load; `any`: it is asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One provider of the catalogue. `…_variable`: name of an environment variable."""
-
-    connect: "Callable[[Settings, OnLimits | None], Provider] | None" = None
-    """Makes the provider; opens and imports nothing before its first call. None: over OpenAI's wire
-    and the plain transport, unless `connecting` says otherwise."""
-    base_url: str = ""
-    """Default address; may hold {options}. Empty: the user must set one."""
-    base_url_variable: str = ""
-    key_variable: str = ""
-    """Empty if no key is ever needed."""
-    key_needed: bool = True
-    api: str = ""
-    """Identity of the vendor's own endpoint: family and version. Empty: the base URL is used."""
-    own: bool = False
-    """Whether it is the user's own server, whose identity is its name at any address."""
-    options: tuple[tuple[str, str, str], ...] = ()
-    """(option, variable or empty, default) of each. The default `!` marks a required option, and
-    `?` one that is required unless the address is given."""
-    has_responses: bool = False
-    """Whether it has OpenAI's responses endpoint beside chat completions."""
-    routes: bool = False
-    """Whether it routes calls to hosts of its choice, and takes settings for that choice."""
-    dated: bool = False
-    """Whether it has the dated versions of Anthropic's own API, on which abilities depend."""
-    local_api: LocalApi = ""
-    """The API through which the user's own server states its context and slots."""
-    batches: bool = False
-    """Whether it has a batch endpoint, with its own prices."""
-    tells_models: bool = False
-    """Whether its Models endpoint states retirement dates and the like."""
-    models: tuple[str, ...] = ()
-    """All models that it has, if they are few; empty: any name is accepted."""
-    require: Callable[[], object] | None = None
-    """Raises UsageError if something that it needs is not installed."""
-    concurrency: int | None = None
-    """Calls that it serves at once; None if that is not known in advance."""
-    in_person: bool = False
-    """Whether its models are groups of persons, who answer at their own pace."""
+    from .vendors import Entry
 
 
 def provider_names() -> list[str]:
     """All kinds of providers: those of the catalogue, and those that are registered."""
+    from .vendors import PROVIDERS
+
     return [*PROVIDERS, *registered(PROVIDERS_GROUP)]
 
 
@@ -75,7 +26,8 @@ def provider_of(model: str) -> str:
     """
     kind, _, rest = model.partition("/")
     if kind not in (kinds := provider_names()):
-        hint = meant(kind, kinds) or ";"
+        hint = meant(kind, kinds) if rest else f"; write PROVIDER/{model};"
+        hint = hint or ";"
         raise UsageError(f"{model!r}: no such provider{hint} there are {', '.join(kinds)}")
     if kind == "compatible":
         name, _, rest = rest.partition("/")
@@ -85,14 +37,20 @@ def provider_of(model: str) -> str:
     models = () if kind.startswith("compatible/") else entry(kind).models
     if models and rest not in models:
         names = ", ".join(f"{kind}/{name}" for name in models)
-        raise UsageError(f"{model!r}: no such model; there is {names}")
+        near = meant(rest, models) or ";"
+        raise UsageError(f"{model!r}: no such model{near} there is {names}")
     return kind
 
 
-def entry(provider: str) -> Entry:
+def entry(provider: str) -> "Entry":
     """The entry of a provider; for `compatible/NAME`, with that name's own variables."""
+    # Here and above: a run on simulated models asks for none.
+    from .vendors import PROVIDERS, Entry
+
     kind, _, name = provider.partition("/")
-    row = PROVIDERS.get(kind) or _registered_entry(kind)
+    row = PROVIDERS.get(kind) or load_registered(PROVIDERS_GROUP, kind)
+    if not isinstance(row, Entry):
+        raise UsageError(f"{kind}: {row!r}, which a package registers, is not an {Entry.__name__}")
     if not name:
         return row
     stem = "COMPATIBLE_" + re.sub(r"\W", "_", name).upper()
@@ -104,114 +62,3 @@ def entry(provider: str) -> Entry:
         own=row.own,
         local_api=row.local_api,
     )
-
-
-def _registered_entry(kind: str) -> Entry:
-    """The entry of a provider that an extension or an installed package registers."""
-    row = load_registered(PROVIDERS_GROUP, kind)
-    if not isinstance(row, Entry):
-        raise UsageError(f"{kind}: {row!r}, which a package registers, is not an {Entry.__name__}")
-    return row
-
-
-def _vendor(name: str, base_url: str, version: str = "v1") -> Entry:
-    """A vendor that is reached over the OpenAI wire only."""
-    return Entry(
-        base_url=base_url,
-        base_url_variable=f"{name.upper()}_BASE_URL",
-        key_variable=f"{name.upper()}_API_KEY",
-        api=f"{name} chat.completions {version}",
-    )
-
-
-def _server(name: str, port: int, local_api: LocalApi = "") -> Entry:
-    """A server that users run themselves, at its default port."""
-    return Entry(
-        base_url=f"http://127.0.0.1:{port}/v1",
-        base_url_variable=f"{name.upper()}_BASE_URL",
-        key_variable=f"{name.upper()}_API_KEY",
-        key_needed=False,
-        own=True,
-        local_api=local_api,
-    )
-
-
-PROVIDERS: dict[str, Entry] = {
-    "openai": Entry(
-        base_url="https://api.openai.com/v1",
-        base_url_variable="OPENAI_BASE_URL",
-        key_variable="OPENAI_API_KEY",
-        api="openai chat.completions v1",
-        options=(("organization", "OPENAI_ORG_ID", ""), ("project", "OPENAI_PROJECT_ID", "")),
-        has_responses=True,
-        batches=True,
-        tells_models=True,
-    ),
-    "anthropic": Entry(
-        base_url="https://api.anthropic.com",
-        base_url_variable="ANTHROPIC_BASE_URL",
-        key_variable="ANTHROPIC_API_KEY",
-        api="anthropic messages {version}",
-        options=(("version", "", "2023-06-01"),),
-        dated=True,
-        batches=True,
-        tells_models=True,
-    ),
-    "deepseek": _vendor("deepseek", "https://api.deepseek.com/v1"),
-    "openrouter": replace(_vendor("openrouter", "https://openrouter.ai/api/v1"), routes=True),
-    "gemini": _vendor(
-        "gemini", "https://generativelanguage.googleapis.com/v1beta/openai", version="v1beta"
-    ),
-    "xai": _vendor("xai", "https://api.x.ai/v1"),
-    "mistral": _vendor("mistral", "https://api.mistral.ai/v1"),
-    "together": _vendor("together", "https://api.together.xyz/v1"),
-    "groq": _vendor("groq", "https://api.groq.com/openai/v1"),
-    "fireworks": _vendor("fireworks", "https://api.fireworks.ai/inference/v1"),
-    "moonshot": _vendor("moonshot", "https://api.moonshot.ai/v1"),
-    "ollama": replace(
-        _server("ollama", 11434, "ollama"), base_url_variable="OLLAMA_HOST", key_variable=""
-    ),
-    "vllm": _server("vllm", 8000, "vllm"),
-    "sglang": _server("sglang", 30000, "sglang"),
-    "llamacpp": _server("llamacpp", 8080, "llamacpp"),
-    "lmstudio": _server("lmstudio", 1234),
-    # Most such servers are llama.cpp's, vLLM's or SGLang's; others just do not answer.
-    "compatible": Entry(key_needed=False, own=True, local_api="any"),
-    "azure": Entry(
-        base_url_variable="AZURE_OPENAI_ENDPOINT",
-        key_variable="AZURE_OPENAI_API_KEY",
-        options=(("version", "OPENAI_API_VERSION", ""),),
-        has_responses=True,
-    ),
-    "foundry": Entry(
-        base_url="https://{resource}.services.ai.azure.com/anthropic",
-        base_url_variable="ANTHROPIC_FOUNDRY_BASE_URL",
-        key_variable="ANTHROPIC_FOUNDRY_API_KEY",
-        options=(
-            ("resource", "ANTHROPIC_FOUNDRY_RESOURCE", "?"),
-            ("version", "", "2023-06-01"),
-        ),
-        dated=True,
-    ),
-    "bedrock": Entry(
-        base_url="https://bedrock-runtime.{region}.amazonaws.com",
-        base_url_variable="ANTHROPIC_BEDROCK_BASE_URL",
-        key_variable="AWS_BEARER_TOKEN_BEDROCK",
-        key_needed=False,
-        api="bedrock messages {version}",
-        options=(("region", "AWS_REGION", "!"), ("version", "", "bedrock-2023-05-31")),
-    ),
-    "vertex": Entry(
-        base_url="https://{region}-aiplatform.googleapis.com/v1",
-        base_url_variable="ANTHROPIC_VERTEX_BASE_URL",
-        key_variable="CLOUDSDK_AUTH_ACCESS_TOKEN",
-        key_needed=False,
-        api="vertex messages {version}",
-        options=(
-            ("region", "CLOUD_ML_REGION", "!"),
-            ("project", "ANTHROPIC_VERTEX_PROJECT_ID", "!"),
-            ("version", "", "vertex-2023-10-16"),
-        ),
-    ),
-}
-"""To add a provider, add an entry. Its `connect` may return any Provider, HTTP or not."""

@@ -74,7 +74,7 @@ def openai_provider(settings: Settings, on_limits: OnLimits | None) -> Provider:
 
 def http_transport(settings: Settings, base_url: str, auth: dict[str, str]) -> Transport:
     """The plain transport to an address. auth: headers that every request has."""
-    from .plain_transport import PlainTransport
+    from .http_client import PlainTransport
 
     return PlainTransport(settings, base_url, auth)
 

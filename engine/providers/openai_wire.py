@@ -106,7 +106,7 @@ class OpenAIWire(Wire):
             body["prompt_cache_key"] = key
         if self.extra:
             body |= orjson.loads(self.extra)
-        return written(body, call)
+        return written(body, call) if request.extra_body else orjson.dumps(body)
 
     def error(self, data: dict[str, Any]) -> object:
         if error := data.get("error"):
@@ -119,7 +119,7 @@ class OpenAIWire(Wire):
     def read(self, data: dict[str, Any]) -> Reply:
         choice = data["choices"][0]
         message = choice["message"]
-        stop_reason = choice["finish_reason"]
+        stop_reason = choice.get("finish_reason")
         if stop_reason == "insufficient_system_resource":
             raise OutcomeUnknown(f"{self.provider} stopped for want of resources ({stop_reason})")
         content = message.get("content")

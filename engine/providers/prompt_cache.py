@@ -6,20 +6,14 @@ rules, which those of one protocol share (oversight.protocols.prompts.render).
 
 import hashlib
 from functools import lru_cache
-from itertools import takewhile
 
-from ...cache.call import Call, Message, ToolSpec
-from ...protocols.prompts.parse import problem_prefix
+from ...cache.call import Call, ToolSpec
+from ...protocols.prompts.parse import leading, marked_parts, problem_prefix, shared_beginning
 from .capabilities import abilities
 
 _CHARACTERS_A_TOKEN = 4
 _OPENAI_MINIMUM = 1024 * _CHARACTERS_A_TOKEN
 """Characters. OpenAI caches longer prompts by itself, whatever the model."""
-
-
-def leading(call: Call) -> tuple[Message, ...]:
-    """The leading system messages of a call, which all calls of one question share."""
-    return tuple(takewhile(lambda message: message.role == "system", call.messages))
 
 
 def keeps_prefixes(model: str) -> bool:
@@ -40,20 +34,6 @@ def kept_prefix(call: Call) -> tuple[tuple[ToolSpec, ...], str] | None:
         if len(begun) >= least:
             return call.tools, begun
     return None
-
-
-def marked_parts(call: Call) -> list[str]:
-    """The leading system text, cut behind what all calls about the problem share."""
-    texts = [message.text for message in leading(call)]
-    if not texts:
-        return []
-    shared = problem_prefix(texts[0])
-    return [part for part in (shared, texts[0][len(shared) :], *texts[1:]) if part]
-
-
-def shared_beginning(call: Call) -> str:
-    """What all calls about the problem begin with; empty where there is no system message."""
-    return next(iter(marked_parts(call)), "")
 
 
 def cache_key(call: Call) -> str:

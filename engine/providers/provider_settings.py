@@ -1,9 +1,13 @@
 """The settings of a provider in a sweep file, under `providers`."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from .transport import DEADLINE
+Api: TypeAlias = Literal["chat", "responses"]
+"""Which of OpenAI's two endpoints answers: chat completions, or responses."""
+
+DEADLINE = 600.0
+"""Default deadline of an exchange: seconds from handing over a request to the whole answer."""
 
 LONGEST = 86_400.0
 """Maximum deadline of one exchange, in seconds: a day."""

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from .capabilities import Api
-from .transport import DEADLINE
+from .provider_settings import DEADLINE, Api
 
 
 @dataclass(frozen=True, slots=True)

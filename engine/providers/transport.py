@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Mapping
 
 from msgspec import Struct
 
-DEADLINE = 600.0
-"""Default deadline of an exchange: seconds from handing over a request to the whole answer."""
 BODY_CAP = 32 * 2**20
 """Maximum size of an answer in bytes, decompressed."""
 PROXY_REMEDY = (

@@ -5,15 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from ..errors import UsageError
 from .catalogue import entry, provider_names
+from .environment import ALLOW_ADDRESS, VOUCH
 from .settings import Settings
-
-ALLOW_ADDRESS = "OVERSIGHT_ALLOW_ADDRESS"
-"""Variable with providers, between commas, whose keys may go to an address, or through a proxy,
-that `.env` names."""
-VOUCH = "OVERSIGHT_VOUCH"
-"""Variable with providers, between commas, whose address is a gateway to a vendor."""
-USERS_OWN = (ALLOW_ADDRESS, VOUCH)
-"""Variables that `.env` may not set."""
 
 
 def require_trust(settings: Iterable[Settings], environment: Mapping[str, str]) -> None:

@@ -106,8 +106,13 @@ class Wire(ABC):
 
 
 def _with_cost(reply: Reply, stated: str) -> Reply:
-    """The reply, with the cost that a gateway states beside it in what is kept of its usage."""
+    """The reply, with the cost that a gateway states beside it in what is kept of its usage. One
+    that is no number loses nothing: the reply is paid."""
+    try:
+        cost = float(stated)
+    except ValueError:
+        return reply
     if '"cost"' in reply.usage.raw:
         return reply
-    told = orjson.loads(reply.usage.raw or "{}") | {"cost": float(stated)}
+    told = orjson.loads(reply.usage.raw or "{}") | {"cost": cost}
     return replace(reply, usage=replace(reply.usage, raw=compact(told)))

@@ -1,24 +1,120 @@
 """Replies that come in their own time, as far as the core knows them: of batches, and of people.
 
-An extension registers a `Batching` under `oversight.batching`.
+Work that asks for them is gone through in waves. An extension registers a `Batching` under
+`oversight.batching`.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from ...cache.cache import Cache
+from ...cache.cache import Cache, CacheStatistics
 from ...cache.call import Ask, Call
-from ..errors import UsageError
 from ..models.accounting.ledger import UsageTotals
-from ..models.directory import ModelDirectory
 from ..models.router import Models
+from ..stop import StopToken
 from ..sweep.sweep import Cell
 from ..system.entry_points import BATCHING_GROUP, load_one, registered
-from .order import Deferred
+from .lanes import run_lanes
+from .order import Completed, Missing, Order, Plain, Work
 from .settings import BatchTerms
+
+
+class Deferred(ABC):
+    """Replies that come in their own time: in batches, or from people who are not waited for."""
+
+    @abstractmethod
+    async def next_wave(self) -> bool:
+        """Before the first wave, and after each in which replies were missing: hand in the calls
+        of the last one, and return when it is worth going through the work again. False at a stop,
+        and where nothing is waited for."""
+
+    @abstractmethod
+    async def finish(self) -> None:
+        """Nothing is missing any more: cancel what is still out, and collect what is paid for."""
+
+    @abstractmethod
+    def counted(self, calls: CacheStatistics) -> CacheStatistics:
+        """The statistics for the display: a call that several waves ask counts once."""
+
+    @abstractmethod
+    def lines(self, live: Sequence[str]) -> Sequence[str]:
+        """Lines of the display. live: those of the models that are asked live."""
+
+    @property
+    @abstractmethod
+    def awaited(self) -> str:
+        """What outlives this process, such as submitted batches; empty if there is nothing."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close every connection of its own."""
+
+
+class Waves(Order[Work, Any]):
+    """Goes through what is missing in waves: a piece ends at the first reply that is missing, and
+    is run again in the next wave, on the replies that have come.
+
+    No piece is suspended meanwhile, so that memory does not grow with what waits, and a process
+    that is killed loses nothing but a wave.
+    """
+
+    def __init__(self, missing: Missing[Work], replies: Deferred) -> None:
+        self._missing, self._replies = missing, replies
+        self._wave: Iterator[Work] = iter(())
+        self._number, self._under_way = 0, 0
+        self._waits = True
+        """Whether some piece of this wave had no result."""
+        self._turn, self._landed = asyncio.Lock(), asyncio.Event()
+
+    async def __anext__(self) -> Work:
+        while (work := next(self._wave, None)) is None:
+            number = self._number
+            async with self._turn:
+                # Whoever came first has begun a wave for all lanes, or found that there is none.
+                if number == self._number and not await self._begin():
+                    raise StopAsyncIteration
+        self._under_way += 1
+        return work
+
+    def ended(self, work: Work, end: object) -> None:
+        self._waits = self._waits or end is None
+        self._under_way -= 1
+        self._landed.set()
+
+    async def _begin(self) -> bool:
+        """Begin the next wave, once the last piece of this one has ended; whether there is one."""
+        while self._under_way:
+            self._landed.clear()
+            await self._landed.wait()
+        if not self._waits or not await self._replies.next_wave():
+            self._waits = False
+            return False
+        self._waits, self._number = False, self._number + 1
+        self._wave = self._missing()
+        return True
+
+
+async def run_all(
+    missing: Missing[Work],
+    attempt: Callable[[Work], Awaitable[Completed]],
+    keep: Callable[[Work, Completed], None],
+    *,
+    replies: Deferred | None = None,
+    lanes: int,
+    stop_token: StopToken,
+    waits: Callable[[], bool] = lambda: True,
+) -> None:
+    """Attempt all that is missing, as `run_lanes` does. replies: those that come in their own
+    time; None where all models answer at once."""
+    order: Order[Work, Completed] = Plain(missing()) if replies is None else Waves(missing, replies)
+    await run_lanes(order, attempt, keep, lanes=lanes, stop_token=stop_token, waits=waits)
+    if replies is not None and stop_token.halt is None:
+        await replies.finish()
 
 
 class AnsweredLater(ABC):
@@ -84,14 +180,3 @@ def batching() -> Batching | None:
     """The registered one; None where there is none."""
     names = registered(BATCHING_GROUP)
     return next((load_one(BATCHING_GROUP, name, Batching) for name in names), None)
-
-
-def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) -> tuple[str, ...]:
-    """The models that are asked in batches. every: also where the sweep file says nothing.
-    UsageError for a model that cannot be asked so, and if `every` is set and none can."""
-    batched = models.batched(names, every)
-    if every and not batched:
-        raise UsageError(f"no model of this sweep can be asked in batches: {', '.join(names)}")
-    if batched and batching() is None:
-        raise UsageError(f"{batched[0]}: batches are not installed; ask it live")
-    return batched

@@ -18,14 +18,15 @@ from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
 from ...protocols.transcript import NOT_RUN, Failure
 from ..errors import UsageError
-from ..providers.capabilities import Endpoint, Unsupported, default_endpoint, missing_abilities
 from ..providers.simulated import PREFIX, SimulatedModel, SimulatedModels, Simulation, simulation
 from ..sweep.loading import problems_of
 from ..sweep.rows import Row
 from ..sweep.sweep import Cell, Sweep, dataclasses_in
+from .lanes import CRASH
 from .scheduler import attempt
 
 if TYPE_CHECKING:
+    from ..providers.capabilities import Endpoint, Unsupported
     from ..providers.retirements import Retirement
 
 TURNS_OF_A_STEP = 4
@@ -133,8 +134,8 @@ async def _probe(
         await attempt(Cell(0, row, problem, side, salt, ""), ask)
         for side in range(len(problem.values))
     ]
-    if all(isinstance(each, Failure) and each.kind == NOT_RUN for each in outcomes):
-        return row.address  # it tells nothing: another problem is this row's
+    if all(isinstance(each, Failure) and each.kind in (NOT_RUN, CRASH) for each in outcomes):
+        return row.address  # it tells nothing: another problem is this row's, or its code is wrong
     told = tuple(
         (each.kind, each.message) if isinstance(each, Failure) else (each.probs, each.measures)
         for each in outcomes
@@ -217,12 +218,12 @@ async def _steps(cell: Cell, answer: Callable[[Call], Reply]) -> list[frozenset[
 async def require_abilities(
     sweep: Sweep,
     simulated: Mapping[str, SimulatedModel],
-    reach: Callable[[str], Endpoint] = default_endpoint,
+    reach: "Callable[[str], Endpoint] | None" = None,
 ) -> dict[Call, Row]:
     """UsageError if a model is to be asked for what it cannot do: who, what, and the remedy.
 
-    reach: how each model is asked. Each of the `shapes`, which are returned, is checked against
-    what its model supports.
+    reach: how each model is asked; None: as by default. Each of the `shapes`, which are returned,
+    is checked against what its model supports.
     """
     protocols = [row.protocol for row in sweep.rows]
     used = {tool for part in dataclasses_in(protocols) for tool in getattr(part, "tools", ())}
@@ -232,9 +233,13 @@ async def require_abilities(
         raise UsageError(str(missing()))
     await require_distinct(sweep)
     found = await shapes(sweep, simulated)
+    if not found:
+        return found
+    from ..providers.capabilities import default_endpoint, missing_abilities
+
     lacks: dict[Unsupported, Row] = {}
     for shape, row in found.items():
-        for lack in missing_abilities(shape, reach(shape.model)):
+        for lack in missing_abilities(shape, (reach or default_endpoint)(shape.model)):
             lacks.setdefault(lack, row)
     if lacks:
         told = "\n".join(f"{lack}\n  asked for in: {row.title}" for lack, row in lacks.items())

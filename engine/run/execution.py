@@ -16,7 +16,6 @@ from ..providers.simulated import PREFIX
 from ..sweep.sweep import Cell
 from ..system.entry_points import WORKERS_GROUP, load_function, registered
 from ..system.garbage import YOUNG, gc_relaxed
-from .batching import BatchedWork, batching
 from .canaries import CANARIES, FREE_PATIENCE, Canaries
 from .dry_run import chains, require_abilities, require_service
 from .executor import LocalExecutor
@@ -24,7 +23,7 @@ from .lanes import REPLAY_LANES, run_lanes
 from .loaded_sweep import LoadedSweep
 from .notes import ProgressNotes, store_watermark
 from .observer import Observer
-from .order import Order, order_of
+from .order import Order, Plain
 from .record.capture import Capture
 from .record.values import RecordedCell
 from .run import Run
@@ -55,6 +54,8 @@ class RunSession(LocalExecutor):
                     "what comes of a batch goes into the store, which --cache off does not write: "
                     "leave one of them out"
                 )
+            from .batching import BatchedWork, batching
+
             by = batching()
             assert by is not None, "there would be no batches"
             work = BatchedWork(
@@ -101,13 +102,17 @@ class RunSession(LocalExecutor):
     async def cells(self) -> Order[Cell, NotedOutcome]:
         """The order of the cells."""
         run, sweep = self._run, self._run.loaded.sweep
-        order: Order[Cell, NotedOutcome] = order_of(self.missing, self.deferred)
+        order: Order[Cell, NotedOutcome] = Plain(self.missing())
+        if self.deferred is not None:
+            from .batching import Waves
+
+            order = Waves(self.missing, self.deferred)
         if run.settings.cache == "replay":
             return order
         earlier = None if run.settings.keep_going else run.earlier()
         if not self.holds_back or self.deferred is not None or run.later is not None:
             return Canaries(order, sweep.rows, earlier, canaries=math.inf)
-        most = run.loaded.file.top.max_cells or CANARIES
+        most = min(run.loaded.file.top.max_cells or CANARIES, CANARIES)
         left = len(run.folder) - run.folder.finished
         if self.models.bills:
             return Canaries(order, sweep.rows, earlier, total=left, canaries=most)

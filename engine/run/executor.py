@@ -1,13 +1,17 @@
 """Models behind a cache over the store: what a run, or other work, asks in this process."""
 
+from typing import TYPE_CHECKING
+
 from ...cache.cache import Cache, CacheStatistics, Mode
 from ...cache.store import Store
+from ...protocols.prompts.parse import shared_beginning
 from ..display.progress import Snapshot
 from ..errors import Halt
 from ..models.accounting.ledger import Ledger, UsageTotals, sum_usage
 from ..models.router import Models
-from ..providers.prompt_cache import shared_beginning
-from .order import Deferred
+
+if TYPE_CHECKING:
+    from .batching import Deferred
 
 
 class LocalExecutor:

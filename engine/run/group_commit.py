@@ -27,8 +27,8 @@ class GroupCommit(Generic[Item]):
         failed: Callable[[RunFolderError], None],
     ) -> None:
         """write: called in the thread with each group. written: called on the loop once the group
-        is written. failed: called on the loop, once, with what either raised; nothing is written
-        any more."""
+        is written. failed: called on the loop, once, with a RunFolderError of either. After
+        any exception nothing is written any more, and the next `put` or `flush` raises it."""
         self._write = write
         self._written = written
         self._failed = failed

@@ -17,7 +17,7 @@ from ..errors import (
     StoreFailed,
 )
 from ..stop import StopToken
-from .order import Completed, Deferred, Missing, Order, Work, order_of
+from .order import Completed, Order, Work
 
 CONCERNS_THE_RUN = (Halt, ReplayMiss, StoreError, MemoryError, Pending)
 """Faults that do not concern the piece of work in which they are raised; all but the last two
@@ -76,7 +76,7 @@ async def run_lanes(
         nonlocal pieces, under_way
         async for work in order:
             under_way += 1
-            if few:
+            if few and under_way == 1:
                 at_work.set()
             completed: Completed | None = None
             if stop_token.halt is None:
@@ -125,24 +125,6 @@ async def run_lanes(
                 widen(most())
     except BaseExceptionGroup as faults:
         raise first_fault(faults) from None
-
-
-async def run_all(
-    missing: Missing[Work],
-    attempt: Callable[[Work], Awaitable[Completed]],
-    keep: Callable[[Work, Completed], None],
-    *,
-    replies: Deferred | None = None,
-    lanes: int,
-    stop_token: StopToken,
-    waits: Callable[[], bool] = lambda: True,
-) -> None:
-    """Attempt all that is missing, as `run_lanes` does. replies: those that come in their own
-    time; None where all models answer at once."""
-    order: Order[Work, Completed] = order_of(missing, replies)
-    await run_lanes(order, attempt, keep, lanes=lanes, stop_token=stop_token, waits=waits)
-    if replies is not None and stop_token.halt is None:
-        await replies.finish()
 
 
 def failure(work: str, raised: BaseException) -> Failure:

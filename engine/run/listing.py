@@ -1,6 +1,6 @@
 """Listing run folders: how far each is, and whether a process is running it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -10,20 +10,15 @@ from ..providers.simulated import PREFIX
 from ..sweep.grid import GridRow
 from ..system.files import refuse_links_within
 from ..system.flags import flag
-from .lock import holder
+from .folders import RUNS, holder, is_run, newest_first, run_folders, touched
 from .manifest import manifest_in
 from .record.errors import no_run
-from .record.schema import RUN_DB
 from .record.tables import RunTables
-
-RUNS = Path("runs")
-"""Where run folders are made, in the working folder."""
 
 MAX_NAMED = 8
 """Maximum number of folders listed where a name is ambiguous or unknown."""
 
 _HELP = "Only rows with this text in the {}'s name."
-
 
 RunState: TypeAlias = Literal["running", "finished", "stopped"]
 
@@ -60,17 +55,6 @@ def state_of(running: bool, finished: int, cells: int) -> RunState:
     return "finished" if finished == cells else "stopped"
 
 
-def run_folders(place: Path) -> Iterator[Path]:
-    """The run folders that stand in a folder, by name; none if there is no such folder."""
-    if place.is_dir():
-        yield from sorted(each for each in place.iterdir() if is_run(each))
-
-
-def is_run(folder: Path) -> bool:
-    """Whether it is a run folder, sound or not."""
-    return (folder / RUN_DB).is_file()
-
-
 def summarize(folder: Path) -> RunSummary:
     """RunFolderError if it cannot be read."""
     refuse_links_within(folder)
@@ -91,16 +75,6 @@ def summarize(folder: Path) -> RunSummary:
     )
 
 
-def touched(folder: Path) -> float:
-    """When a run was last written to; seconds since 1970."""
-    files = (folder / RUN_DB, folder / f"{RUN_DB}-wal")
-    return max(file.stat().st_mtime for file in files if file.exists())
-
-
-def newest_first(folders: Iterable[Path]) -> list[Path]:
-    return sorted(folders, key=touched, reverse=True)
-
-
 def folder_named(word: str) -> Path:
     """The run folder at a path, or the only one in runs/ whose name begins so.
 
@@ -116,7 +90,9 @@ def folder_named(word: str) -> Path:
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise RunFolderError(f"{word!r} may mean, the newest first:\n{_listed(begun)}")
+        raise RunFolderError(
+            f"{word!r} may be one of these, the newest first; name one:\n{_listed(begun)}"
+        )
     if path.is_dir():
         place, fault = path, str(no_run(path))
     else:
@@ -140,14 +116,6 @@ def summaries(place: Path) -> tuple[list[RunSummary], list[RunFolderError]]:
 def _listed(folders: Sequence[Path]) -> str:
     names = [f"  {each}" for each in newest_first(folders)[:MAX_NAMED]]
     return "\n".join([*names, "  …"] if len(folders) > MAX_NAMED else names)
-
-
-def beside(folder: Path) -> list[Path]:
-    """The other run folders beside one in `runs/`, the newest first; none for one elsewhere."""
-    if folder.parent.resolve() != RUNS.resolve():
-        return []
-    others = [each for each in run_folders(folder.parent) if each.name != folder.name]
-    return newest_first(others)
 
 
 @dataclass(frozen=True, slots=True)

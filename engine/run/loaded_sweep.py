@@ -14,24 +14,20 @@ from ...cache.store import Reader
 from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
 from ..models.router import Models
-from ..providers.capabilities import Api
-from ..providers.keys import environment
+from ..providers.environment import environment
+from ..providers.provider_settings import Api
 from ..stop import StopToken
 from ..sweep.code import RowCode, combined, row_codes
-from ..sweep.document import Document
+from ..sweep.document import Document, code_named
 from ..sweep.loading import problems_of
 from ..sweep.named import check_names, check_use
-from ..sweep.plugins import code_named, names_files
 from ..sweep.sweep import Sweep, service_tiers, tool_users
 from ..sweep.sweepfile import SweepFile, checked_sweep, read_sweep_file
 from ..system.files import whole_lines
-from .listing import RUNS, is_run, newest_first, run_folders
+from .folders import RUNS, is_run, newest_first, run_folders
 from .manifest import Manifest, RunCode, listed, read_manifest
 from .run_folder import REPORT, SWEEP, RunFolder
 from .settings import ChangedCode
-
-DISTRIBUTION_NAME = "oversight-bench"
-
 
 STARTED = "# started with: "
 """Begins the last line of a run's sweep file, where the file alone does not say all."""
@@ -161,13 +157,14 @@ def run_folder(
         known = read_manifest(folder).code_of(sweep)
         if known is not None and known.changes(now, sweep.rows):
             folder = _free(folder)
-    beside = relpath(document.folder, folder) if names_files(document.value) else ""
+    files = [place for place in code_named(document.value) if place.endswith(".py")]
+    beside = relpath(document.folder, folder) if files else ""
     manifest = Manifest(
         sweep.identity,
         sweep.name,
         len(sweep),
         loaded.file.overrides,
-        version(DISTRIBUTION_NAME),
+        version("oversight-bench"),
         store,
         part=part,
         sweep_folder=beside,

@@ -11,13 +11,12 @@ import orjson
 
 from ...cache.reply import Reply
 from ...protocols.errors import Unreadable
-from ...protocols.prompts.forms import REASONING
-from ...protocols.prompts.statements import object_in
+from ...protocols.prompts.forms import REASONING, object_in
 from ...protocols.transcript import Verdict
 from ..errors import RunFolderError, UsageError
 from .as_left import kept_as_left
+from .folders import locked
 from .listing import Parts
-from .lock import locked
 from .reader import Place, RunReader
 from .record.database import RunDatabase
 from .record.search import Hit, Query, Source, is_indexed, search

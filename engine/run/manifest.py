@@ -1,7 +1,7 @@
 """The manifest of a run: what the run is, and which sweep belongs to it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from ..errors import RunFolderError
-from ..providers.capabilities import Api
+from ..providers.provider_settings import Api
 from ..system.files import refuse_links_within
 from .record.tables import RunTables
 
@@ -105,7 +105,7 @@ def listed(named: Iterable[str], between: str) -> str:
 
 def encoded(manifest: Manifest) -> bytes:
     """A manifest as JSON."""
-    told = asdict(manifest)
+    told = {each.name: getattr(manifest, each.name) for each in fields(Manifest)}
     for name in ("sweep_folder", "tags"):
         # Most have none.
         if not told[name]:

@@ -1,9 +1,9 @@
 """Observers of a run: a progress line, a live page, a log."""
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-
-from rich.console import Console
+from typing import TextIO
 
 from ..display.progress import Snapshot, progress
 from .record.values import RecordedCell
@@ -12,7 +12,7 @@ from .record.values import RecordedCell
 class Observer:
     """What looks on while a run goes on. It does nothing: override what is of interest.
 
-    Observers are handed to `Run.execute` and are called on the event loop's thread, in their order.
+    Observers are handed to `execute` and are called on the event loop's thread, in their order.
     They change no outcome. An exception that one raises ends the run, which resumes; one that is to
     end a run in good order holds its stop token (`LoadedSweep.stop_token`) and sets that.
     """
@@ -33,10 +33,16 @@ class Observer:
 class ProgressDisplay(Observer):
     """Shows where a run stands: a live line on a terminal, plain lines elsewhere."""
 
-    def __init__(self, console: Console, speed: float = 1.0) -> None:
-        """speed: how many seconds of the loop's clock pass in a real one."""
-        self._console = console
+    def __init__(self, stream: TextIO | None = None, speed: float = 1.0) -> None:
+        """stream: None for stderr. speed: see `progress`."""
+        self._stream = stream
         self._speed = speed
 
     def watching(self, snapshot: Callable[[], Snapshot]) -> AbstractAsyncContextManager[None]:
-        return progress(snapshot, self._console, self._speed)
+        stream = self._stream or sys.stderr
+        if not stream.isatty():
+            return progress(snapshot, stream, self._speed)
+        # With rich, which most runs on servers do without.
+        from ..display.live import live_progress
+
+        return live_progress(snapshot, stream, self._speed)

@@ -10,7 +10,7 @@ import orjson
 
 from ...protocols.counts import counted, unread_by_seat
 from ...protocols.transcript import NOT_RUN, Failure, Scalar, Verdict
-from .record.cells import read_figures, unpacked_floats
+from .record.cells import NO_FIGURES, read_figures, unpacked_floats
 from .record.schema import WITHDRAWN
 from .record.tables import AT_ONCE, RunTables, damage_named
 from .record.values import are_probabilities
@@ -164,7 +164,8 @@ class Outcomes:
                 elif status:
                     yield OutcomeRecord(*about, not_run=more)
                 else:
-                    told, believed = read_figures(more), unpacked_floats(probs)
+                    told = NO_FIGURES if more is None else read_figures(more)
+                    believed = unpacked_floats(probs)
                     for each in (believed, *told.redraws):
                         if len(each) != len(asked.values) or not are_probabilities(each):
                             raise ValueError(f"cell {place}: {list(each)} are no probabilities")

@@ -12,7 +12,7 @@ from ...protocols.question import Problem
 from ..errors import RunFolderError, UsageError
 from ..sweep.sweep import Sweep
 from ..sweep.sweepfile import SweepFile
-from .listing import run_folders
+from .folders import run_folders
 from .loaded_sweep import LoadedSweep, load_sweep, open_run
 from .manifest import Manifest, RunCode, read_manifest
 from .reader import RunReader

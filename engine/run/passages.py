@@ -18,7 +18,7 @@ from ...protocols.datasets.tabular import MAX_FIELD
 from ...protocols.question import Problem
 from ..errors import UsageError
 from ..system.files import read_bounded
-from .listing import is_run
+from .folders import is_run
 from .reader import RunReader
 
 MAX_SOURCE = 2**31

@@ -12,9 +12,9 @@ from ...protocols.question import Problem
 from ...protocols.transcript import Failure, Transcript, Verdict
 from ..stop import StopToken
 from ..sweep.sweep import Cell
+from .batching import Deferred, run_all
 from .events import add_event, read_events, sync_events
-from .lanes import failure, run_all
-from .order import Deferred
+from .lanes import failure
 from .scheduler import attempt
 
 PROBES = "probes"

@@ -8,25 +8,25 @@ from ...cache.cache import CacheStatistics
 from ...cache.store import Store
 from ...protocols.transcript import Failure
 from ..display.progress import Snapshot
-from ..display.quantity import short
+from ..display.quantity import dollars, short
 from ..errors import Halt, RunFolderError, StoreFailed, UsageError
-from ..models.accounting.budget import dollars
 from ..models.accounting.ledger import UsageTotals, sum_usage
 from ..models.accounting.ledger_file import LedgerFile
 from ..models.accounting.prices import PriceList
+from ..models.directory import ModelDirectory
 from ..models.router import RunPolicy
 from ..sweep.rows import Row
 from ..system.settings import is_url
-from .batching import AnsweredLater, batched_models
 from .executor import LocalExecutor
+from .folders import beside
 from .lanes import RETRIED_KINDS
-from .listing import beside, folder_named
 from .loaded_sweep import LoadedSweep, run_folder
 from .run_folder import QUARANTINE, RunFolder
 from .settings import FOLDER, RunSettings
 from .stores import open_store, shown_name, store_name
 
 if TYPE_CHECKING:
+    from .batching import AnsweredLater
     from .takeover import Taken
 
 
@@ -90,7 +90,7 @@ class Run:
         ):
             asks = not folder.complete or folder.failed
             if settings.cache in ("use", "replay") and asks and not settings.accept_empty:
-                folder.check_store(len(store), named, store.id)
+                folder.check_store(store.__len__, named, store.id)
             taken = _take_over(loaded, settings, folder, store)
             # Since the last session a crash may have been fixed, or a model's settings.
             kinds = None if settings.retry_failed else RETRIED_KINDS
@@ -178,7 +178,23 @@ def _take_over(
         return ()
     if not settings.sources and not beside(folder.path):
         return ()
+    from .listing import folder_named
     from .takeover import Takeover
 
     takeover = Takeover(loaded.sweep, folder, store, loaded.models, settings.verify)
     return [*takeover.take([folder_named(each) for each in settings.sources or ()])]
+
+
+def batched_models(models: ModelDirectory, names: Sequence[str], every: bool) -> tuple[str, ...]:
+    """The models that are asked in batches. every: also where the sweep file says nothing.
+    UsageError for a model that cannot be asked so, and if `every` is set and none can."""
+    batched = models.batched(names, every)
+    if every and not batched:
+        raise UsageError(f"no model of this sweep can be asked in batches: {', '.join(names)}")
+    if not batched:
+        return batched
+    from .batching import batching
+
+    if batching() is None:
+        raise UsageError(f"{batched[0]}: batches are not installed; ask it live")
+    return batched

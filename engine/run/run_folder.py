@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -13,14 +14,15 @@ from uuid import uuid4
 
 from ...protocols.datasets.jsonl import jsonl
 from ...protocols.transcript import NOT_RUN, Failure
-from ..errors import RunFolderError, StoreFailed
+from ..errors import RunFolderError, StoreFailed, UsageError
 from ..stop import StopToken
+from ..sweep.document import MAX_SWEEP
 from ..sweep.grid import Grid, stored_grid
 from ..system.files import read_bounded, refuse_links_within, replace_file, unwritable
 from ..system.mounts import is_network
-from . import as_left, lock
+from . import as_left
+from .folders import LOCK_FILE, take_lock
 from .group_commit import GroupCommit
-from .lock import take_lock
 from .manifest import Manifest, encoded, manifest_in
 from .outcome import OutcomeRecord, Outcomes
 from .record.database import RunDatabase
@@ -30,11 +32,8 @@ from .record.values import RecordedCell
 
 SWEEP, OUTCOMES, REPORT, QUARANTINE = "sweep.yaml", "outcomes.jsonl", "report", "quarantine"
 
-MAX_SWEEP = 2**26
-"""Bytes of a sweep file at most."""
-
 JOURNAL = f"{RUN_DB}-journal"
-OWN_FILES = {lock.LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
+OWN_FILES = {LOCK_FILE, SWEEP, f".{SWEEP}.new", RUN_DB, JOURNAL}
 """Files of a folder whose creation was interrupted."""
 
 _log = logging.getLogger(__name__)
@@ -92,6 +91,7 @@ class RunFolder:
                 # Before anything is made: problems that could not be read back are told.
                 deque(jsonl(self._grid.problems), 0)
             try:
+                self._new = not self.path.exists()
                 self.path.mkdir(parents=True, exist_ok=True)
                 refuse_links_within(self.path)
                 self._refuse_foreign()
@@ -102,9 +102,10 @@ class RunFolder:
                 held.callback(self.database.db.close)
                 self._begin()
                 self._mark_ended()
+                known = as_left.store_noted(self.path) if self.complete else ""
                 if self.complete:
                     # Its replies stay where they are, whatever store it is opened with.
-                    self._store = as_left.store_noted(self.path) or self._store
+                    self._store = known or self._store
                 else:
                     # It says what was, until the run settles again.
                     (self.path / OUTCOMES).unlink(missing_ok=True)
@@ -115,7 +116,9 @@ class RunFolder:
                     "%s lies on a network file system: run it from one machine at a time", self.path
                 )
             self._as_left = self._as_left or not self.finished
-            as_left.note(self.path, self.manifest.id, self._store)
+            self._noting = not known
+            if self._noting:
+                as_left.note(self.path, self.manifest.id, self._store)
             held.pop_all()
         return self
 
@@ -127,7 +130,12 @@ class RunFolder:
     ) -> None:
         try:
             self.database.close()
-            as_left.note(self.path, self.manifest.id, self._store, left=self._as_left)
+            # Of a complete one that was only looked at, the note still holds.
+            if self._noting or self.database.written:
+                as_left.note(self.path, self.manifest.id, self._store, left=self._as_left)
+            if isinstance(fault, UsageError) and self._new and not self.finished:
+                # What was refused before anything was asked leaves no run behind.
+                shutil.rmtree(self.path)
         finally:
             os.close(self._lock)
 
@@ -214,17 +222,17 @@ class RunFolder:
         if not file.exists():
             replace_file(file, (each.line for each in self.outcomes()))
 
-    def check_store(self, replies: int, store: Path | str, id: str = "") -> None:
-        """RunFolderError if a store of so many replies has fewer than the run left in it, or if
-        it is not the store that the run left them in.
+    def check_store(self, count: Callable[[], int], store: Path | str, id: str = "") -> None:
+        """RunFolderError if a store has fewer replies than the run left in it, or if it is not
+        the store that the run left them in. count: counts them, where the run left any.
 
         Going on would pay for them again without a word. id: the store's, where it has one; a
         run that does not know the id of its store yet is content with any.
         """
-        left = self.manifest.replies
-        if replies < left or (self.finished > self.failed and not replies):
+        left = max(self.manifest.replies, self.finished > self.failed)
+        if left and (held := count()) < left:
             raise RunFolderError(
-                f"{store} holds {replies:,} replies, and {self.path} left {max(left, 1):,} or more "
+                f"{store} holds {held:,} replies, and {self.path} left {left:,} or more "
                 "there: name the right store with --store, bring them back with oversight cache "
                 f"import BACKUP --store {store}, or pay again for what is lost with --accept-empty"
             )
@@ -281,8 +289,8 @@ class RunFolder:
             known = manifest_in(database)
             if known.identity != self.manifest.identity:
                 raise RunFolderError(
-                    f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells); "
-                    "choose another folder with --run-folder"
+                    f"{self.path} belongs to another sweep ({known.name}, {known.cells} cells), or "
+                    "its settings or its --limit differ; choose another folder with --run-folder"
                 )
             self.manifest = self._resume(known) if self._resume else known
             if self.manifest != known:

@@ -58,9 +58,6 @@ def tags_for_all(text: str) -> tuple[str, ...]:
 FOLDER = "batches"
 """What a run keeps of its batches, in its folder."""
 
-Then: TypeAlias = Literal["live", "wait"]
-"""What becomes of a call to which three batches brought no reply."""
-
 
 @dataclass(frozen=True, slots=True)
 class BatchTerms:
@@ -73,7 +70,8 @@ class BatchTerms:
     patience: float | None = None
     """Seconds from the first batch of the run to wait; then batches that are out are cancelled and
     the rest is asked live. None: as long as it takes."""
-    then: Then = "live"
+    then: Literal["live", "wait"] = "live"
+    """What becomes of a call to which three batches brought no reply."""
     max_lines: int | None = None
     """Maximum number of calls per batch; None: the vendor's."""
     cancels: tuple[str, ...] | None = None
@@ -85,10 +83,6 @@ class BatchTerms:
             raise ValueError(f"patience: {self.patience} is not a number of seconds, 0 or more")
         if self.max_lines is not None and self.max_lines < 1:
             raise ValueError(f"max_lines: {self.max_lines} is less than 1")
-
-
-LIVE = BatchTerms()
-"""Only the models that the sweep file names go in batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +124,7 @@ class AskSettings:
         under="Cost",
         rare=True,
     )
-    batch_then: Then = flag(
+    batch_then: Literal["live", "wait"] = flag(
         "After three batches without a reply: live or wait.",
         default="live",
         under="Cost",

@@ -79,6 +79,7 @@ def source_lines(sources: list[ReplySource]) -> list[str]:
         if elsewhere:
             named = ", ".join(f"{count:,} {origin}" for origin, count in elsewhere.most_common())
             lines.append(
-                f"{model}: {elsewhere.total():,} of {total:,} replies come from elsewhere: {named}"
+                f"{model}: {elsewhere.total():,} of {total:,} replies are not from the provider's "
+                f"own address: {named}"
             )
     return lines

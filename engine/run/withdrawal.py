@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .as_left import store_noted
-from .listing import is_run
-from .lock import locked
+from .folders import is_run, locked
 from .record.database import RunDatabase
 from .record.errors import no_run
 from .run_folder import OUTCOMES

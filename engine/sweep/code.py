@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from ...protocols.protocol import Protocol
 from ...protocols.question import Problem
-from .plugins import CodeFileLoader
 from .rows import Row
 from .sweep import dataclasses_in
 
@@ -117,7 +116,7 @@ def _module_named(name: str) -> Module:
     if path := _place(name)[0]:
         file, loader = Path(path), getattr(sys.modules.get(name), "__loader__", None)
         # On another machine a file of the user's is missing, but was sent along.
-        source = loader.source if isinstance(loader, CodeFileLoader) else file.read_bytes()
+        source = getattr(loader, "source", None) or file.read_bytes()
         is_package = file.name == "__init__.py"
         digest, imports = module_code(source, name if is_package else package)
         depth = name.removeprefix(f"{OURS}.").count(".") + is_package

@@ -15,6 +15,9 @@ from ..system.files import read_bounded
 Key: TypeAlias = tuple[str | int, ...]
 """The path from the top of a document to a value: mapping keys and list indices."""
 
+BARE = {"agents": "model", "judges": "model"}
+"""The setting that a bare word stands for, by section."""
+
 
 class Document:
     """A parsed YAML file: mappings, lists and scalars, each with its file and line."""
@@ -61,11 +64,10 @@ class Document:
             for event in yaml.parse(text, Loader=_Loader):
                 deep += isinstance(event, yaml.CollectionStartEvent)
                 deep -= isinstance(event, yaml.CollectionEndEvent)
-                if deep > MAX_DEPTH and event.start_mark:
-                    at = _at(source, event.start_mark.line)
+                at = _at(source, event.start_mark.line) if event.start_mark else source
+                if deep > MAX_DEPTH:
                     raise UsageError(f"{at}: more than {MAX_DEPTH} levels: no setting is as deep")
-                if isinstance(event, yaml.AliasEvent) and event.start_mark:
-                    at = _at(source, event.start_mark.line)
+                if isinstance(event, yaml.AliasEvent):
                     raise UsageError(
                         f"{at}: alias *{event.anchor}: aliases are not read here; "
                         "write the value out"
@@ -121,12 +123,7 @@ class Document:
         return UsageError(f"{text}\n  {hint}" if hint else text)
 
     def unknown(
-        self,
-        key: Key,
-        known: Iterable[str],
-        what: str = "setting",
-        all: str = "",
-        shown: str = "",
+        self, key: Key, known: Iterable[str], what: str = "setting", all: str = "", shown: str = ""
     ) -> UsageError:
         """An error about an unknown name, with the nearest known one.
 
@@ -168,7 +165,10 @@ class Document:
                     break
             self._put(at, name, rest, value, key, flag)
         else:
-            raise UsageError(f"{flag}: {'.'.join(map(str, key))} is {at!r} and has no {name!r}")
+            raise UsageError(
+                f"{flag}: {'.'.join(map(str, key))} is {at!r}, which has no settings; write "
+                "{…} with all of them in its place"
+            )
 
     def _taking(
         self, at: list[Any], name: str, rest: list[str], key: Key, flag: str
@@ -178,6 +178,8 @@ class Document:
         for n, part in enumerate(at):
             if part == name and rest:
                 at[n] = {name: None}
+            elif isinstance(part, str) and len(key) == 1 and key[0] in BARE:
+                at[n] = {BARE[key[0]]: part}
         parts = [n for n, part in enumerate(at) if isinstance(part, dict)]
         if not parts:
             raise UsageError(f"{flag}: there is no {name!r} in {'.'.join(map(str, key))}")
@@ -194,6 +196,8 @@ class Document:
             self._places[here] = flag
             at[name] = {} if rest else value
         if rest:
+            if isinstance(at[name], str) and (not key or isinstance(name, int)) and here[0] in BARE:
+                at[name] = {BARE[here[0]]: at[name]}
             self._assign(at[name], rest, value, here, flag)
 
 
@@ -230,7 +234,10 @@ def _build(loader: _Loader, node: yaml.Node, key: Key, source: str, places: dict
                 raise UsageError(f"{at}: {name!r} is no name of a setting; put it in quotes")
             name = str(name)
             if name in built:
-                raise UsageError(f"{at}: {'.'.join(map(str, (*key, name)))}: given twice")
+                raise UsageError(
+                    f"{at}: {'.'.join(map(str, (*key, name)))}: given twice; write it "
+                    "once, and a list for each setting that has several values"
+                )
             places[(*key, name)] = at
             built[name] = _build(loader, value_node, (*key, name), source, places)
         return built
@@ -265,3 +272,24 @@ _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in YAML_KINDS}
 def _at(source: str, line: int) -> str:
     """`file:line` for a line counted from 0; a flag has no line number."""
     return source if source.startswith("--set") else f"{source}:{line + 1}"
+
+
+def is_elsewhere(name: str) -> bool:
+    """Whether a setting names a class by module or file."""
+    place, colon, attribute = name.rpartition(":")
+    return bool(colon and place and attribute.isidentifier())
+
+
+def code_named(value: object) -> Iterator[str]:
+    """The files and modules from which a tree of settings takes classes."""
+    match value:
+        case str():
+            if is_elsewhere(value):
+                yield value.rpartition(":")[0]
+        case dict():
+            for item in value.items():
+                for part in item:
+                    yield from code_named(part)
+        case list():
+            for part in value:
+                yield from code_named(part)

@@ -1,9 +1,15 @@
-"""Loading of the data sets named in a sweep file: its problems, and few-shot examples of judges."""
+"""Loading of what a sweep file names: classes, its problems, and few-shot examples of judges.
+
+Classes of the user's are named as `my_package.my_module:MyProtocol`, as `my_file.py:Steelman`
+(relative to the sweep file), or as an installed package registers them as entry points. Importing
+runs their code, so only what the sweep names is imported.
+"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -12,12 +18,12 @@ from ...protocols.datasets.loader import Loader
 from ...protocols.errors import DatasetError
 from ...protocols.judges.shots import Shot
 from ...protocols.question import Problem
-from ..errors import UsageError
-from ..system.entry_points import DATASETS_GROUP
+from ..system.entry_points import DATASETS_GROUP, registered
+from .document import is_elsewhere
 from .node import Node, fields_of
-from .originals import missing_file_hint
-from .plugins import class_named
 from .sweep import dataclasses_in
+
+Base = TypeVar("Base")
 
 RELATIVE = "; a relative path starts at the folder of the sweep file"
 
@@ -31,6 +37,34 @@ class Loaded:
     """Whether their ids come from the data set itself."""
     pins: tuple[str, ...]
     """Assignments that make its settings definite, as `--set` takes them."""
+
+
+def class_named(
+    node: Node,
+    catalogue: Mapping[str, type[Base]],
+    base: type[Base],
+    group: str,
+    what: str,
+    heading: str,
+) -> type[Base]:
+    """The class that a node of the sweep file is named after.
+
+    catalogue: built-in classes, which no entry point can replace. base: required base class.
+    group: entry-point group. what, heading: words of the error about an unknown name.
+
+    Raises: UsageError for an unknown name, a failed import or another kind of object.
+    """
+    name = node.name
+    if name in catalogue:
+        return catalogue[name]
+    node.document.refuse_if_inert(node.key, f"code of your own, {name},")
+    if is_elsewhere(name) or name in registered(group):
+        from .own_code import own_class
+
+        return own_class(node, base, group)
+    known = [*catalogue, *registered(group)]
+    hint = f"{', '.join(known)}; or from elsewhere: my_module:MyClass, my_file.py:MyClass"
+    raise node.unknown(known, what, heading, shown=hint)
 
 
 def load_problems(node: Node, folder: Path | None, seed: int = 0) -> Loaded:
@@ -55,12 +89,13 @@ def load_problems(node: Node, folder: Path | None, seed: int = 0) -> Loaded:
         if "seed" not in given:
             data_loader = replace(data_loader, seed=seed)
         pinned = data_loader.pinned()
-        with missing_file_hint(name, RELATIVE):
-            problems = pinned.load(_root(node, pinned, folder))
+        problems = pinned.load(_root(node, pinned, folder))
         return Loaded(problems, pinned.names_rows, _pins(node, data_loader, pinned))
-    except UsageError as missing:
-        raise node.fault(str(missing)) from None
-    except DatasetError:
+    except DatasetError as exc:
+        from .originals import hint_of_missing
+
+        if hint := hint_of_missing(exc, name, RELATIVE):
+            raise node.fault(f"{exc}{hint}") from None
         raise
     except ValueError as exc:
         setting, _, message = str(exc).removeprefix(f"{name}.").partition(": ")

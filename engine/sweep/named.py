@@ -12,9 +12,6 @@ from ..providers.catalogue import provider_names, provider_of
 from ..providers.simulated import PREFIX
 from .document import Document, Key
 
-ROLE_SECTIONS = ("agents", "judges", "protocols")
-"""The sections in which models are named."""
-
 COMPATIBLE = "compatible"
 """First part of the name of a user's own server: `compatible/NAME`."""
 
@@ -40,7 +37,7 @@ def check_names(
             try:
                 provider_of(name)
             except UsageError as exc:
-                asked = [*_mentioned(document.value)]
+                asked = (each for _, each in _mentions(document.value))
                 near = next((each for each in asked if each.endswith(f"/{name}")), "")
                 hint = f"did you mean {near!r}?" if near else "write PROVIDER/MODEL, as in a role"
                 raise document.fault(("models", name), str(exc), hint) from None
@@ -57,7 +54,7 @@ def check_use(
     asked: the models of the sweep. Models that only the file names, and a flag replaced, are
     allowed too. UsageError names settings without a use.
     """
-    named = {*asked, *_mentioned(document.written())}
+    named = {*asked, *(each for _, each in _mentions(document.written()))}
     known = sorted(name for name in named if "/" in name)
     for name in models:
         if name not in named:
@@ -82,13 +79,9 @@ def naming(document: Document, provider: str) -> Key:
     return next(mentions, ())
 
 
-def _mentioned(value: Mapping[str, Any]) -> Iterator[str]:
-    return (text for _, text in _mentions(value))
-
-
 def _mentions(value: Mapping[str, Any]) -> Iterator[tuple[Key, str]]:
     """Every text in the sections that name models, with its key."""
-    for section in ROLE_SECTIONS:
+    for section in ("agents", "judges", "protocols"):
         yield from _texts((section,), value.get(section))
 
 

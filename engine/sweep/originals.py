@@ -52,19 +52,24 @@ def originals() -> Mapping[str, Originals]:
 
 
 @contextmanager
-def missing_file_hint(name: str, where: str = "") -> Iterator[None]:
-    """Turn the error about a missing file into a UsageError with the command that fetches it.
-
-    name: the data set. where: appended to the message, to say which folder was searched.
-    """
+def missing_file_hint(name: str) -> Iterator[None]:
+    """Turn the error about a data set's missing file into one with the command that fetches it."""
     try:
         yield
     except DatasetError as exc:
-        if Path(exc.file).exists() or not str(exc).endswith("no such file"):
-            raise
-        fetch = f"\n  to have it: oversight dataset fetch {name}" if name in originals() else ""
-        if name == "study":
-            fetch = "\n  to have it: oversight dataset import, or a script of examples/studies"
-        missing = Path(exc.file)
-        beside = [each.name for each in missing.parent.glob(f"*{missing.suffix}")]
-        raise UsageError(f"{exc}{meant(missing.name, beside)}{where}{fetch}") from None
+        if hint := hint_of_missing(exc, name):
+            raise UsageError(f"{exc}{hint}") from None
+        raise
+
+
+def hint_of_missing(exc: DatasetError, name: str, where: str = "") -> str:
+    """What to do about the missing file of a data set; empty for any other fault. where: says which
+    folder was searched."""
+    missing = Path(exc.file)
+    if missing.exists() or not str(exc).endswith("no such file"):
+        return ""
+    fetch = f"\n  to have it: oversight dataset fetch {name}" if name in originals() else ""
+    if name == "study":
+        fetch = "\n  to have it: oversight dataset import, or a script of examples/studies"
+    beside = [each.name for each in missing.parent.glob(f"*{missing.suffix}")]
+    return f"{meant(missing.name, beside)}{where}{fetch}"

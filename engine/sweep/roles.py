@@ -10,24 +10,21 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import orjson
 
-from ...cache.call import Call, Request
+from ...cache.call import Request
 from ...protocols.agents.agent import Agent, Speaker
 from ...protocols.catalogue import JUDGES, PROTOCOLS
 from ...protocols.datasets.catalogue import LOADERS
 from ...protocols.judges.judge import Judge
 from ...protocols.judges.shots import Shot
-from ...protocols.parameters import PARAMETERS
 from ...protocols.prompts.prompt_set import PromptError, PromptSet, default_prompts
 from ...protocols.protocol import Protocol
+from ...protocols.settings import PARAMETERS, check_numbers, ranged
 from ..errors import UsageError
-from ..providers.capabilities import Endpoint, missing_abilities, takes_temperature
-from ..providers.catalogue import entry, provider_of
 from ..providers.simulated import PREFIX, presets
 from ..system.entry_points import AGENTS_GROUP, JUDGES_GROUP, PROTOCOLS_GROUP
 from .document import Document
-from .loading import shots
+from .loading import class_named, shots
 from .node import Faults, Node, checked_value, fields_of, made_of, required_of
-from .plugins import class_named
 from .prompts import used
 
 RoleSettings: TypeAlias = dict[str, Any]
@@ -46,26 +43,22 @@ MakeSpeaker: TypeAlias = Callable[[Judge], Speaker]
 class AgentSettings:
     """Settings of an agent: those of `Agent`, and of the speakers that wrap it."""
 
-    best_of: int = 1
+    best_of: int = ranged(1)
     """Number of drafts of every speech, of which the judge picks one."""
     best_of_temperature: float | None = 0.8
     selection: Judge | None = None
     """Picks among drafts, and between a draft and its rewrite; None: the judge of the row."""
-    refine: int = 0
+    refine: int = ranged(0, least=0)
     """Number of critiques that each speech gets before it is rewritten; 0: no rewrite."""
     side_check: Agent | None = None
     """Agent that reads whether each speech argues for its side; None: no check."""
-    side_check_retries: int = 1
+    side_check_retries: int = ranged(1, least=0)
     """Maximum number of drafts that a side check sends back."""
     side_check_candor: bool = False
     """Whether a side check also reads if a speech says itself that its answer is wrong."""
 
     def __post_init__(self) -> None:
-        if self.best_of < 1:
-            raise ValueError(f"best_of: {self.best_of} is not 1 or more drafts")
-        for name in ("refine", "side_check_retries"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is less than none")
+        check_numbers(self)
         if self.best_of_temperature is not None and not 0 <= self.best_of_temperature <= 2:
             raise ValueError(
                 f"best_of_temperature: {self.best_of_temperature} is not between 0 and 2"
@@ -194,7 +187,10 @@ def _rows_of(
     types_ = {name: kind for name, kind in types_.items() if name not in SWEEP_AXES}
     asked = benches
     if "judge" in cls.ignores and len(benches) > 1:
-        _skip(one, f"{kind} asks no judge, so its rows would be equal", skipped)
+        why = f"{kind} asks no judge, so its rows would be equal"
+        if skipped is None:
+            raise one.fault(why, "leave it to a sweep of its own, or write `grid: skip`")
+        skipped.append(f"{one.document.place(one.key)}: {why}; one of them is run")
         asked = benches[:1]
     for point in _points(one, settings, types_, needs=()):
         for make, judge, prompts in product(seats if takes_agent else [None], asked, words):
@@ -216,13 +212,6 @@ def _rows_of(
 
 SWEEP_AXES = ("agent", "judge", "prompts")
 """Fields of protocols that are axes of the whole sweep."""
-
-
-def _skip(node: Node, why: str, skipped: list[str] | None) -> None:
-    """Note a row that is left out; UsageError if none may be."""
-    if skipped is None:
-        raise node.fault(why, "leave it to a sweep of its own, or write `grid: skip`")
-    skipped.append(f"{node.document.place(node.key)}: {why}; one of them is run")
 
 
 def _speaker(node: Node, point: RoleSettings) -> MakeSpeaker:
@@ -273,34 +262,12 @@ def _tempered(
     """
     names = names or ("temperature",)
     settled = {name: value for name, value in point.items() if name not in names or value != AUTO}
-    model, effort, top_p = asked["model"], asked.get("effort", ""), asked.get("top_p")
-    if not model.startswith(PREFIX) and not takes_temperature(
-        model, effort, top_p, _reach(document, model)
-    ):
-        for name in names:
-            settled.setdefault(name, None)
+    if not asked["model"].startswith(PREFIX):
+        from .reach import heeds_temperature
+
+        if not heeds_temperature(document, asked):
+            settled = dict.fromkeys(names) | settled
     return settled
-
-
-def _reach(document: Document, model: str) -> Endpoint:
-    """The settings of the document on which a model's supported parameters depend."""
-    given = [
-        named.get(name) if isinstance(named := document.value.get(section), dict) else None
-        for section, name in (("models", model), ("providers", provider_of(model)))
-    ]
-    return reach_of(model, *[each if isinstance(each, dict) else {} for each in given])
-
-
-def reach_of(model: str, own: Mapping[str, Any], providers: Mapping[str, Any]) -> Endpoint:
-    """How a model is asked, as far as its supported parameters depend on it.
-
-    own, providers: the settings of the model and of its provider."""
-    settings = {**own, **providers}
-    dated = entry(provider_of(model)).dated
-    return Endpoint(
-        version=str(settings.get("version") or "") if dated else "",
-        is_model=str(settings.get("is") or ""),
-    )
 
 
 def _quoted(node: Node) -> bool:
@@ -318,17 +285,9 @@ def _check_calls(node: Node, point: RoleSettings) -> None:
     settings = {name: point[name] for name in CALL_SETTINGS if point.get(name, AUTO) != AUTO}
     made_of(node, Request, {"model": model, "messages": (), **settings})
     if not model.startswith(PREFIX):
-        try:
-            provider_of(model)
-        except UsageError as exc:
-            raise node.child("model", model).fault(str(exc)) from None
-        given = {name: point[name] for name in PARAMETERS if name in point}
-        if given:
-            asked = made_of(node, Request, {"model": model, "messages": (), **given})
-            for lack in missing_abilities(Call(asked), _reach(node.document, model)):
-                if lack.parameter in given:
-                    at = node.child(lack.parameter, given[lack.parameter])
-                    raise at.fault(f"{model}: {lack.reason}", lack.remedy)
+        from .reach import check_parameters
+
+        check_parameters(node, point)
         return
     known = [*presets(), *Node.section(node.document, "models").settings()]
     if model not in known:

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from ...cache.address import field_names, value_address
 from ...cache.call import Effort
-from ...protocols.parameters import Parameters
 from ...protocols.question import Problem
+from ...protocols.settings import Parameters
 from .grid import Grid, joined_digest
 from .rows import Row
 

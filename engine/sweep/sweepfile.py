@@ -37,8 +37,8 @@ class Top:
     draws: int = 1
     """Number of repetitions of the whole grid with fresh samples."""
     max_cells: int | None = None
-    """Number of cells under way at once. By default a quarter more than the calls that the models
-    take at once, as far as that is known, and 256 at least."""
+    """Number of cells under way at once. By default a few more than the calls that the models take
+    at once, as far as that is known, and 256 at least."""
     grid: Literal["refuse", "skip"] = "refuse"
     """What becomes of a row that a protocol cannot tell from another one, or cannot run at all:
     the sweep is refused, or the row is left out with a note."""
@@ -151,17 +151,16 @@ def checked_sweep(
         with faults.noted():
             if name not in tops and name not in SECTIONS:
                 raise document.unknown((name,), [*sorted(tops), *SECTIONS])
-    needed = ("problems", "judges", "protocols")
-    for section in needed:
+    lacking = [name for name in ("problems", "judges", "protocols") if not value.get(name)]
+    for section in lacking:
         with faults.noted():
-            if not value.get(section):
-                raise document.fault(
-                    (),
-                    f"has no section {section!r}",
-                    "a sweep needs problems, judges and protocols, and agents for all but the "
-                    "naive judge",
-                )
-    if not all(value.get(section) for section in needed):
+            raise document.fault(
+                (),
+                f"has no section {section!r}",
+                "a sweep needs problems, judges and protocols, and agents for all but the naive "
+                "judge",
+            )
+    if lacking:
         faults.settle()
     settings = {name: setting for name, setting in value.items() if name in tops}
     top = Top(path.stem)

@@ -12,26 +12,23 @@ from msgspec.structs import force_setattr
 from ...cache.call import Ask, Call, Effort, Request, ResponseFormat, seated
 from ...cache.memo import memoized
 from ...cache.reply import Reply
-from ..parameters import Parameters
 from ..prompts.escape import escape_and_count, escape_tags
-from ..prompts.forms import (
-    REASONING_ROOM,
-    Reason,
-    asks_for_text,
-    check_reason,
-    fields_of,
-    with_reasoning,
-)
 from ..prompts.prompt_set import PromptSet, default_prompts, for_side
 from ..prompts.render import Instructions, messages
 from ..prompts.words import Words, as_words, lines
 from ..question import Answer
-from ..quotes import MAX_QUOTE_WORDS, find_quotes
-from ..settings import require_known, require_positive, unusual
+from ..settings import (
+    REASONING_ROOM,
+    Parameters,
+    Reason,
+    check_reason,
+    require_known,
+    require_positive,
+    unusual,
+)
 from ..tags import find_tags
 from ..transcript import ToolUse, Transcript, Turn
-from .tool_loop import ask_with_tools
-from .tools import CHECKERS, TOOLS, Allowance, Scene, Tool, check_claims, require_tool, spent
+from .tool import CHECKERS, TOOLS, Scene, Tool, require_tool
 
 PRIVATE, SPEECH = "<private>", "<speech>"
 """Tags that a prompt may ask for: around what nobody else reads, and around the speech."""
@@ -182,6 +179,8 @@ class Agent(Parameters, Speaker):
         else:
             todo = self._to_fill_in(form, side, brief)
             if self.reason != "none":
+                from ..prompts.forms import with_reasoning
+
                 form, room = with_reasoning(form), room + REASONING_ROOM
         return Call(
             Request(
@@ -217,6 +216,8 @@ class Agent(Parameters, Speaker):
     @memoized
     def _to_fill_in(self, form: ResponseFormat, side: Answer | None, brief: Brief) -> Instructions:
         """The instructions for a form."""
+        from ..prompts.forms import asks_for_text, fields_of, with_reasoning
+
         words, asked, reasoned = brief.words, [], form
         if self.reason != "none":
             asked.append(words.text(f"agent.reason_{self.reason}"))
@@ -245,6 +246,8 @@ class Agent(Parameters, Speaker):
                 "agent.budget", units=as_words(f"{self.budget:g}"), costs=self._costs()
             )
         if self.quotes and passage:
+            from ..quotes import MAX_QUOTE_WORDS
+
             yield words.fill("agent.quotes", words=MAX_QUOTE_WORDS)
         if self.may_concede and side is not None:
             yield words.text("agent.concede")
@@ -267,12 +270,17 @@ class Agent(Parameters, Speaker):
         ask = seated(ask, brief.act, title, len(transcript.turns))
         if not (self.tools or self.claims or self.quotes or self.budget is not None):
             return self.read(await ask(call), (), side, brief)
+        # Here, and not above: most agents have none of it.
+        from ..quotes import find_quotes
+        from .tool_loop import ask_with_tools
+        from .tools import Allowance, check_claims, unspoken
+
         scene, budget = Scene(transcript.question, side), self.budget
         if budget is not None or self.tools:
             mine = [*_own_turns(transcript, side, title)]
             scene = replace(scene, before=tuple(use for turn in mine for use in turn.tools))
             if budget is not None:
-                budget -= sum(map(_unspoken, mine))
+                budget -= sum(map(unspoken, mine))
         may = Allowance(self.tools, budget, toolbox=self.toolbox)
         reply, used = await ask_with_tools(call, ask, may, scene)
         turn = self.read(reply, used, side, brief)
@@ -316,12 +324,6 @@ def _own_turns(transcript: Transcript, side: Answer | None, title: str) -> Itera
     for turn in transcript.turns:
         if turn.side == side if side else turn.speaker == title:
             yield turn
-
-
-def _unspoken(turn: Turn) -> float:
-    """What a draft of a turn that nobody heard spent more than the one that was spoken."""
-    spoken = spent(turn.tools)
-    return max([spoken, *(spent(draft.tools) for draft in turn.drafts)]) - spoken
 
 
 @lru_cache(maxsize=512)

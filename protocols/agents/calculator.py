@@ -4,7 +4,7 @@ import ast
 import operator
 from collections.abc import Callable
 
-from .tool import Found, Scene
+from .tool import Found, Scene, tool_of_text
 
 MAX_EXPRESSION = 200
 """Maximum length of an expression, in characters."""
@@ -101,3 +101,11 @@ def _small(value: float) -> float:
 async def use_calculator(expression: str, scene: Scene) -> Found:
     """The value of an expression, or why it has none."""
     return Found(calculate(expression), expression)
+
+
+CALCULATOR = tool_of_text(
+    "calculator",
+    "Evaluates an arithmetic expression: numbers, parentheses, + - * / // % **.",
+    "expression",
+    use_calculator,
+)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...cache.extras import install_command
 from ..errors import ToolMissing
-from .tool import Found, Scene
+from .tool import Found, Scene, tool_of_text
 from .turns import turns
 
 if TYPE_CHECKING:
@@ -61,6 +61,16 @@ async def use_python(code: str, scene: Scene) -> Found:
     if len(told) > MAX_SHOWN:
         return Found(f"error: the value takes more than {MAX_SHOWN} characters")
     return Found(told, "code of the speaker")
+
+
+PYTHON = tool_of_text(
+    "python",
+    "Runs Python code, without files, network or packages, and gives the value of its last "
+    "line: a number, True, False or None, or a list, tuple or mapping of them.",
+    "code",
+    use_python,
+    1.0,
+)
 
 
 def _run(code: str) -> object:

@@ -12,7 +12,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 import orjson
 
 from . import querying
-from .tool import Found, Scene
+from .tool import Found, Scene, tool_of_text
 from .turns import turns
 
 MAX_QUERY = 1_000
@@ -48,3 +48,12 @@ async def use_query(sql: str, scene: Scene) -> Found:
     if process.returncode:
         return Found("error: this is no query of the database")
     return Found(*orjson.loads(written))
+
+
+QUERY = tool_of_text(
+    "query",
+    "Runs one SQL query (SQLite, SELECT) on the database that the question is about.",
+    "sql",
+    use_query,
+    1.0,
+)

@@ -1,7 +1,7 @@
-"""A tool of an agent: what a program computes for a speaker, whose results no model writes."""
+"""The tools of agents: what a program computes for a speaker, whose results no model writes."""
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,9 @@ import orjson
 
 from ...cache.call import ToolSpec
 from ...cache.folding import folded
+from ..by_name import ByName
 from ..question import Answer, Question
+from ..spelling import meant
 from ..transcript import ToolUse
 
 ERROR_PREFIX = "error:"
@@ -126,6 +128,57 @@ class Tool:
                 return f"error: the arguments need {name!r}, {_an(kind)}"
             found[name] = folded(value)[0].strip() if isinstance(value, str) else value
         return found
+
+
+TOOLS: ByName[Tool] = ByName(
+    Tool,
+    {
+        "calculator": "agents.calculator:CALCULATOR",
+        "query": "agents.query:QUERY",
+        "python": "agents.python:PYTHON",
+    },
+)
+"""The built-in tools by name."""
+CHECKERS = ("calculator", "query")
+"""The tools that check claims: what they compute stands in the claim, for everyone to read."""
+
+
+def tool_of_text(
+    name: str,
+    what: str,
+    argument: str,
+    use: Callable[[str, Scene], Awaitable[Found]],
+    cost: float = 0.0,
+) -> Tool:
+    """A tool with one argument, which is a text."""
+    schema = {
+        "type": "object",
+        "properties": {argument: {"type": "string"}},
+        "required": [argument],
+        "additionalProperties": False,
+    }
+
+    async def run(arguments: Mapping[str, Any], scene: Scene) -> Found:
+        return await use(arguments[argument], scene)
+
+    return Tool(ToolSpec(name, what, orjson.dumps(schema).decode()), run, cost)
+
+
+def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
+    """ValueError if there is no tool of that name, with the near names, or if its entry is none."""
+    if not isinstance(toolbox, Mapping):
+        raise ValueError(f"toolbox: a mapping from names to tools is expected, not {toolbox!r:.60}")
+    if name not in toolbox:
+        raise ValueError(
+            f"tools: there is no {name!r}{meant(name, toolbox)}; there is {listed(toolbox)}"
+        )
+    tool = toolbox[name]
+    if not isinstance(tool, Tool) or tool.spec.name != name:
+        raise ValueError(f"toolbox: {name!r} stands for {tool!r:.60}, no tool of this name")
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 def _an(kind: str) -> str:

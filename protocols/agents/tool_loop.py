@@ -5,7 +5,8 @@ from dataclasses import replace
 from ...cache.call import Ask, Call, Message
 from ...cache.reply import Reply
 from ..transcript import ToolUse
-from .tools import Allowance, Scene, use
+from .tool import Scene
+from .tools import Allowance, use
 
 MAX_TOOL_ROUNDS = 8
 """Maximum number of replies with tool calls; after the last, the speaker must give its speech."""

@@ -1,72 +1,20 @@
-"""The tools that there are, their use within a budget, and claims that are checked by one.
+"""The use of tools within a budget, and claims that are checked by one.
 
 A side's budget is drawn on by the uses in the transcript that its speaker reads: nothing else is
 kept. A claim is a use of a tool inside a speech, with the result that the speaker expects.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from itertools import islice
-from typing import Any
 
 import orjson
 
-from ...cache.call import ToolSpec
 from ...cache.reply import ToolCall
-from ..spelling import meant
 from ..tags import find_tags
-from ..transcript import ToolUse
-from .tool import ERROR_PREFIX, Found, Scene, Tool
-
-__all__ = ["TOOLS", "Allowance", "Found", "Scene", "Tool", "check_claims", "require_tool", "use"]
-
-
-def _built_in(name: str, what: str, argument: str, cost: float = 0.0) -> Tool:
-    """A tool of one text, whose module, called as it is, is imported when it is used: most runs
-    use none."""
-
-    async def run(arguments: Mapping[str, Any], scene: Scene) -> Found:
-        used = getattr(import_module(f".{name}", __package__), f"use_{name}")
-        found: Found = await used(arguments[argument], scene)
-        return found
-
-    schema = {
-        "type": "object",
-        "properties": {argument: {"type": "string"}},
-        "required": [argument],
-        "additionalProperties": False,
-    }
-    return Tool(ToolSpec(name, what, orjson.dumps(schema).decode()), run, cost)
-
-
-TOOLS: dict[str, Tool] = {
-    tool.spec.name: tool
-    for tool in (
-        _built_in(
-            "calculator",
-            "Evaluates an arithmetic expression: numbers, parentheses, + - * / // % **.",
-            "expression",
-        ),
-        _built_in(
-            "query",
-            "Runs one SQL query (SQLite, SELECT) on the database that the question is about.",
-            "sql",
-            1.0,
-        ),
-        _built_in(
-            "python",
-            "Runs Python code, without files, network or packages, and gives the value of its last "
-            "line: a number, True, False or None, or a list, tuple or mapping of them.",
-            "code",
-            1.0,
-        ),
-    )
-}
-"""The built-in tools by name."""
-CHECKERS = ("calculator", "query")
-"""The tools that check claims: what they compute stands in the claim, for everyone to read."""
+from ..transcript import ToolUse, Turn
+from .tool import ERROR_PREFIX, TOOLS, Found, Scene, Tool, listed
 
 OVER_BUDGET = "error: over budget"
 CLAIM = "claim"
@@ -90,19 +38,6 @@ class Allowance:
     """By name, the tools that there are."""
 
 
-def require_tool(name: str, toolbox: Mapping[str, Tool]) -> None:
-    """ValueError if there is no tool of that name, with the near names, or if its entry is none."""
-    if not isinstance(toolbox, Mapping):
-        raise ValueError(f"toolbox: a mapping from names to tools is expected, not {toolbox!r:.60}")
-    if name not in toolbox:
-        raise ValueError(
-            f"tools: there is no {name!r}{meant(name, toolbox)}; there is {_list(toolbox)}"
-        )
-    tool = toolbox[name]
-    if not isinstance(tool, Tool) or tool.spec.name != name:
-        raise ValueError(f"toolbox: {name!r} stands for {tool!r:.60}, no tool of this name")
-
-
 async def use(may: Allowance, wish: ToolCall, scene: Scene) -> ToolUse:
     """Run a model's tool call; a faulty call yields an error text for the model to read.
 
@@ -110,7 +45,7 @@ async def use(may: Allowance, wish: ToolCall, scene: Scene) -> ToolUse:
     model wrote, and a successful one only what its tool lets through.
     """
     if wish.name not in may.tools:
-        return ToolUse("none", "", f"error: there is no such tool; there is {_list(may.tools)}")
+        return ToolUse("none", "", f"error: there is no such tool; there is {listed(may.tools)}")
     tool = may.toolbox[wish.name]
     arguments = tool.read(wish.arguments)
     if isinstance(arguments, str):
@@ -138,6 +73,12 @@ def spent(uses: Sequence[ToolUse]) -> float:
     return math.fsum(use.cost for use in uses)
 
 
+def unspoken(turn: Turn) -> float:
+    """What a draft of a turn that nobody heard spent more than the one that was spoken."""
+    spoken = spent(turn.tools)
+    return max([spoken, *(spent(draft.tools) for draft in turn.drafts)]) - spoken
+
+
 def _claims(speech: str) -> Iterator[tuple[str, str, str]]:
     """Tool, expected result and body of each `<claim tool="…" expect="…">…</claim>`."""
     claim, opened = ("", ""), -1
@@ -161,7 +102,7 @@ def _claims(speech: str) -> Iterator[tuple[str, str, str]]:
 async def _checked(may: Allowance, name: str, expected: str, body: str, scene: Scene) -> ToolUse:
     expected, body = expected.strip(), body.strip()
     if name not in may.tools:
-        return ToolUse(CLAIM, "", f"error: no such checker; there is {_list(may.tools)}")
+        return ToolUse(CLAIM, "", f"error: no such checker; there is {listed(may.tools)}")
     if not 0 < len(expected) <= MAX_EXPECTED or not all(
         char.isalnum() or char in "_.,:%+-" for char in expected
     ):
@@ -179,7 +120,3 @@ def _same(result: str, expected: str) -> bool:
         return math.isclose(float(result), float(expected), rel_tol=1e-9)
     except ValueError:
         return result.casefold() == expected.casefold()
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"

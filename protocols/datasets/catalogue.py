@@ -19,7 +19,7 @@ from ..by_name import ByName
 from ..spelling import meant
 from .loader import Loader
 
-LOADERS = ByName(
+LOADERS: ByName[type[Loader]] = ByName(
     Loader,
     {
         "boolq": "datasets.forms:BoolQ",

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from ..errors import DatasetError
 from ..question import LABELS, Problem, labelled, randomness
+from ..spelling import meant
 from .rows import Text, complaint
 from .solution import sense
 from .tabular import Row
@@ -158,9 +159,8 @@ def drawn(
     different = {sense(each): each.strip() for each in reversed(wrong)}
     offered = [each for key, each in reversed(different.items()) if key not in taken]
     if not offered:
-        raise DatasetError(
-            file, line, f"no wrong answer differs from the right one, {true!r}; give another"
-        )
+        alike = f"no wrong answer differs from the right one, {true!r}; give another"
+        raise DatasetError(file, line, alike if different else "there is no wrong answer; give one")
     most = len(LABELS) if answers is None else answers
     chosen = randomness(seed, id, "wrong answers").sample(offered, min(most - 1, len(offered)))
     given = [(true, "", 1.0), *((answer, "", -1.0) for answer in chosen)]
@@ -180,7 +180,11 @@ def asked(row: Mapping[str, Any], columns: Columns) -> str:
 def _value(row: Mapping[str, Any], name: str) -> Any:
     """The value of a column. ValueError if it is not there, or empty."""
     if name not in row:
-        raise ValueError(f"there is no column {name!r}; there are: {', '.join(row)[:200]}")
+        near = meant(name, row) or ";"
+        raise ValueError(
+            f"there is no column {name!r}{near} there are: {', '.join(row)[:200]}; to name others: "
+            "columns: {question: …, answer: …, wrong: …}"
+        )
     if row[name] is None:
         raise ValueError(f"{name}: missing, and required")
     return row[name]

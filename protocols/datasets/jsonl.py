@@ -8,7 +8,7 @@ source text that judges as a rule may not, and `group` names what a bootstrap mu
 `graded` sets whether every seat is asked for the best answer instead of the right one; by default
 they are where values are grades. `environment` is what tools work on, such as
 the SQL of a database, and nobody reads. `conversation` is one that was held about the question
-elsewhere (`oversight.protocols.conversation.HeldConversation`), to be judged again.
+elsewhere (`oversight.protocols.held.HeldConversation`), to be judged again.
 """
 
 import re
@@ -21,8 +21,8 @@ import orjson
 from msgspec import structs
 from pydantic import ConfigDict, Field, FiniteFloat, field_validator
 
-from ..conversation import DiscussedQuestion, HeldConversation
 from ..errors import DatasetError
+from ..held import DiscussedQuestion, HeldConversation
 from ..question import LABELS, Answer, Problem, Question, is_graded, labelled
 from .rows import DataRow, Text, checked_row, json_rows
 from .solution import sense

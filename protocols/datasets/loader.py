@@ -9,7 +9,6 @@ from typing import ClassVar, Self
 
 from ..errors import DatasetError
 from ..question import Problem, balanced, randomness
-from .proposals import proposals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +65,8 @@ class Loader(ABC):
         """The problems, or their proposals where those are set."""
         problems = balanced(problems, self.seed)
         if self.proposals:
+            from .proposals import proposals
+
             problems = balanced(proposals(problems, self.seed), self.seed)
         return tuple(problems)
 

@@ -18,10 +18,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec.structs import replace
 from pydantic import ConfigDict, Field
 
-from ..conversation import Believed, DiscussedQuestion, HeldConversation, SaidTurn
 from ..errors import DatasetError
+from ..held import Believed, DiscussedQuestion, HeldConversation, SaidTurn
 from ..question import LABELS, Problem
-from ..quotes import Quote, find_quotes
+from ..quotes import find_quotes
+from ..transcript import Quote
 from .jsonl import problems
 from .loader import FileLoader
 from .rows import DataRow, Text, json_rows, read_bytes

@@ -15,13 +15,11 @@ from ...cache.reply import Reply
 from ..agents.agent import Agent, Brief, without_thoughts
 from ..doubts import MIN_CAPTURED_MASS, Doubt, Span, mean_spans, readings
 from ..errors import Unreadable, unreadable
-from ..parameters import Parameters
-from ..prompts.forms import REASONING_ROOM, Reason, check_reason, fields_of, with_reasoning
 from ..prompts.prompt_set import default_prompts
 from ..prompts.render import Examples, Instructions, messages
 from ..prompts.words import NOTHING, Words, lines
 from ..question import Answer, Question
-from ..settings import unusual
+from ..settings import REASONING_ROOM, Parameters, Reason, check_reason, unusual
 from ..transcript import Judgement, Transcript, Verdict
 from .case import AFFIRM, DENY, Belief, Case
 from .shots import Shot, as_examples
@@ -211,7 +209,8 @@ class ModelJudge(Parameters, Judge):
     def shown(self, case: Case, order: Order | None = None, blind: bool = False) -> "Shown":
         """The case as this judge reads it. order: None for that of the options; blind: the passage
         was hidden from it."""
-        brief, options, question = case.briefing, case.options, case.transcript.question
+        question = case.transcript.question
+        brief, options = case.brief or case.briefing, case.options if case.statement else question
         order = range(len(options.answers)) if order is None else order
         told = self._told(brief, question.graded, blind, bool(case.statement))
         examples = None
@@ -292,7 +291,6 @@ class ModelJudge(Parameters, Judge):
         marks: tuple[tuple[str, str], ...] = ()
         if self.reason != "none":
             told.append(words.text(f"judge.reason_{self.reason}{'_form' if form else ''}"))
-            form = form and with_reasoning(form)
             if self.reason == "private" and form is None:
                 marks += (("private", "yes"),)
         if block.startswith("judge.statement_"):
@@ -300,6 +298,10 @@ class ModelJudge(Parameters, Judge):
         if not cue:
             told.append(asked)
         if form is not None:
+            from ..prompts.forms import fields_of, with_reasoning
+
+            if self.reason != "none":
+                form = with_reasoning(form)
             told.append(words.fill("agent.form", fields=fields_of(form)))
         last = asked if cue else NOTHING
         return Instructions(task, brief.stance, lines(told), marks=marks, cue=last), form

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Container
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from ...cache.call import Ask, Call
@@ -93,9 +94,8 @@ def read_masses(reply: Reply, question: Question) -> list[float]:
     if all(text != answer_token.text for text, _ in candidates):
         candidates[answer_token.text, answer_token.logprob] = None
     found = [(text, logprob) for text, logprob in candidates if logprob > -math.inf]
-    if any(logprob > TOLERANCE for _, logprob in found) or (
-        math.fsum(math.exp(logprob) for _, logprob in found) > 1 + TOLERANCE
-    ):
+    likely = [logprob for _, logprob in found]
+    if max(likely, default=0) > TOLERANCE or math.fsum(map(math.exp, likely)) > 1 + TOLERANCE:
         raise unreadable("the reply's logprobs are no probabilities", reply)
     masses = [0.0] * len(question.answers)
     for text, logprob in found:
@@ -148,6 +148,7 @@ def _goes_on(after: str) -> bool:
     return line.removeprefix("-").removeprefix("'").removeprefix("\u2019")[:1].isalpha()
 
 
+@lru_cache(512)
 def _vocabulary(question: Question) -> dict[str, int]:
     """Place of each answer, by its label as `_label` reads it; a label that differs from another by
     its case alone is read by none."""
@@ -155,16 +156,13 @@ def _vocabulary(question: Question) -> dict[str, int]:
     return {label: place for place, label in enumerate(read) if read.count(label) == 1}
 
 
+@lru_cache(4096)
 def _label(token: str) -> str:
     """What a token says, in one case if it is a word."""
-    bare = _bare(token)
+    bare = token.strip(_DECORATION)
     return bare.casefold() if len(bare) > 1 else bare
 
 
 def _spaced(token: str) -> str:
     """A token as the text that it is, where a server writes its spaces as tokenizers do."""
     return token.replace("Ġ", " ").replace("▁", " ").replace("Ċ", "\n")
-
-
-def _bare(token: str) -> str:
-    return token.strip(_DECORATION)

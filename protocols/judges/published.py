@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from ...cache.call import Ask
 from ..agents.agent import Agent
-from ..conversation import DiscussedQuestion
 from ..errors import NotRun
+from ..held import DiscussedQuestion
 from ..transcript import Judgement, Verdict
 from .case import Case
 from .judge import Judge, average

@@ -7,11 +7,10 @@ from ...cache.call import Ask, Call, nth
 from ...cache.reply import Reply
 from ..doubts import readings
 from ..errors import unreadable
-from ..prompts.forms import Reason
 from ..prompts.statements import MARKS, agreed, lines_of
 from ..prompts.words import Words
 from ..question import Question
-from ..settings import require_positive
+from ..settings import Reason, require_positive
 from ..transcript import Judgement
 from .judge import Elicited, ModelJudge, Shown
 from .shots import Shot, likeliest

@@ -1,16 +1,18 @@
 """The baselines of every protocol: no voice, one voice, and blind trust."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...cache.call import Ask
 from ..agents.agent import Brief, Speaker
-from ..prompts.forms import Filled, Form, choice_of
 from ..prompts.prompt_set import PromptSet
 from ..protocol import Conversation, Protocol
 from ..question import Answer, Question
 from ..seat import Role, Seat, hear
 from ..transcript import Transcript, Verdict
+
+if TYPE_CHECKING:
+    from ..prompts.forms import Form
 
 ADVOCATE_ROLE = Role("propaganda.advocate", "Advocate")
 
@@ -80,8 +82,11 @@ async def choose(agent: Speaker, transcript: Transcript, ask: Ask, brief: Brief)
     return await Seat(agent, None, brief).fill(choice_form(transcript.question), transcript, ask)
 
 
-def choice_form(question: Question) -> Form[Answer]:
+def choice_form(question: Question) -> "Form[Answer]":
     """One of the answers, by its label."""
+    # Here, as naive judges fill in none.
+    from ..prompts.forms import Filled, Form, choice_of
+
     answers = {answer.label: answer for answer in question.answers}
 
     def read(said: Filled) -> Answer:

@@ -35,6 +35,14 @@ class Consultancy(Lasting, Conversation):
     consulting: ClassVar[Role] = CONSULTANT
     """The agent's role."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.first == "client" and self.turns < 2:
+            raise ValueError(
+                f"turns: {self.turns}: the client asks, and the consultant never answers; take 2 "
+                "or more, or first: consultant"
+            )
+
     @property
     def length(self) -> str:
         return "1 turn" if self.turns == 1 else f"{self.turns} turns"

@@ -69,7 +69,7 @@ class Debate(Lasting, Conversation):
         }
         if self.simultaneous:
             return (tuple(seats.values()),)
-        return tuple((seats[answer],) for answer in (side, *question.others(side)))
+        return tuple([(seats[answer],) for answer in (side, *question.others(side))])
 
     async def open_round(self, number: int, transcript: Transcript, ask: Ask) -> Transcript:
         """What comes before the speeches of round `number`, from 1; in a plain debate nothing."""

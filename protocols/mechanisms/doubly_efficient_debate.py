@@ -26,8 +26,7 @@ from ..sampling import Sampling, settings_for
 from ..seat import Role, Seat
 from ..settings import ranged
 from ..transcript import Transcript, Turn, Verdict
-from .commitment import Commitment, Listed, commit
-from .listing import as_list
+from .listing import Commitment, Listed, as_list, commit
 
 Odds: TypeAlias = tuple[float, ...]
 """The probabilities that the prover commits to, one a step; empty where none are asked for."""

@@ -1,14 +1,22 @@
-"""Lists that a seat writes down: subquestions, criteria, steps, subclaims."""
+"""Lists that a seat writes down: subquestions, criteria, steps, subclaims.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+A list that is laid down before anyone looks is a commitment. One that is too long is never cut:
+what was cut could be the flaw, or the very point of the list.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from msgspec import structs
 
 from ...cache.call import Ask
+from ..errors import unreadable
 from ..prompts.forms import TEXTS, Filled, Form
 from ..seat import Seat
 from ..transcript import Transcript, Turn
+
+T = TypeVar("T")
 
 
 async def list_entries(
@@ -46,3 +54,58 @@ def as_list(entries: tuple[Turn, ...]) -> Turn:
 def numbered(texts: Iterable[str]) -> str:
     """Texts as a list, one a line, numbered from 1."""
     return "\n".join(f"[{number}] {text}" for number, text in enumerate(texts, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Generic[T]):
+    """A list as its form reads it."""
+
+    texts: tuple[str, ...]
+    stated: T
+    """What else the form says."""
+    said: Filled
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment(Generic[T]):
+    entries: tuple[Turn, ...]
+    """What the seat listed, and our entry at the end."""
+    stated: T
+    asked_again: bool
+    """Whether the first list was too long."""
+
+
+async def commit(
+    form: Form[Listed[T]],
+    seat: Seat,
+    transcript: Transcript,
+    ask: Ask,
+    *,
+    most: int,
+    ending: Callable[[tuple[Turn, ...], T], Turn],
+) -> Commitment[T] | None:
+    """What the seat commits to on this transcript (a form); None if it lists nothing.
+
+    most: the most entries, not counting ours. ending: makes our entry from theirs and from what
+    else the form says. A seat that lists more is told so and asked once more; Unreadable if it does
+    so again, or if the reply is no list. Every entry is escaped, and cut with a mark at the
+    speaker's word limit.
+    """
+    brief, asked = seat.brief, seat
+    for asked_again in (False, True):
+        listed = await asked.fill(form, transcript, ask)
+        if not listed.texts:
+            return None
+        theirs = entries_of(seat, listed.said, [" ".join(text.split()) for text in listed.texts])
+        entries = whole((*theirs, ending(theirs, listed.stated)), most + 1)
+        if entries is not None:
+            return Commitment(tuple(entries), listed.stated, asked_again)
+        again = brief.words.fill("agent.too_many", listed=len(listed.texts), most=most)
+        asked = seat._replace(brief=brief.also_told(again))
+    reason = f"{len(listed.texts)} {form.name} listed twice over, where {most} may be"
+    raise unreadable(reason, listed.said.reply)
+
+
+def whole(entries: Sequence[Turn], most: int) -> Sequence[Turn] | None:
+    """All of the entries if there are at most `most`; otherwise None."""
+    return entries if len(entries) <= most else None

@@ -25,8 +25,7 @@ from ..seat import Role
 from ..settings import ranged
 from ..transcript import Transcript, Turn, Verdict
 from .auxiliary import Assisted, Aux
-from .commitment import Commitment, Listed, commit
-from .listing import as_list
+from .listing import Commitment, Listed, as_list, commit
 
 Direction: TypeAlias = Literal["higher", "lower"]
 DIRECTIONS: tuple[Direction, ...] = ("higher", "lower")

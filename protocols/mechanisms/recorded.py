@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from ...cache.call import Ask
-from ..conversation import DiscussedQuestion
 from ..errors import NotRun
+from ..held import DiscussedQuestion
 from ..prompts.escape import escape_and_count
 from ..protocol import Conversation
 from ..question import Answer, Question

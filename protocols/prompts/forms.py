@@ -4,21 +4,22 @@ A mechanism defines the forms of its own seats, and `oversight.protocols.seat.Se
 filled in.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Generic, Literal, NoReturn, TypeAlias, TypeVar
 
 import orjson
 
 from ...cache.call import ResponseFormat
+from ...cache.folding import folded
 from ...cache.reply import Reply
 from ..errors import unreadable
 from ..question import Question
-from ..settings import require_known
-from .statements import object_in
+from .statements import MAX_LINE, readable
 from .words import Words
 
 _T = TypeVar("_T")
@@ -27,17 +28,14 @@ _Option = TypeVar("_Option", bound=str)
 Schema: TypeAlias = Mapping[str, Any]
 """JSON Schema of one field."""
 
-Reason: TypeAlias = Literal["none", "private", "public"]
-"""Whether a model is asked to think before it answers, and whether others may read it."""
-
 REASONING = "reasoning"
 """The field of a form in which its seat thinks first."""
 
 _FREE = "<text>"
 """Placeholder in a prompt for a form's free-text field."""
 
-REASONING_ROOM = 1024
-"""Tokens for thinking before an answer, on top of those for the answer."""
+_BRACES = 64
+"""Lines of a reply that are tried as the start of an object."""
 
 NUMBER: Schema = MappingProxyType({"type": "number"})
 TEXT: Schema = MappingProxyType({"type": "string"})
@@ -155,13 +153,6 @@ def plausibility_form() -> ResponseFormat:
     return _form("plausibility", {"plausibility": NUMBER, "right": {"type": "boolean"}})
 
 
-def check_reason(reason: str, tokens: int) -> None:
-    """ValueError, with the remedy, for invalid settings of reasoning."""
-    require_known("reason", reason, get_args(Reason))
-    if tokens < 0:
-        raise ValueError(f"reasoning_tokens: {tokens} is less than none")
-
-
 @lru_cache(maxsize=256)
 def fields_of(form: ResponseFormat) -> Words:
     """The fields of a form as its reader is told them, for models whose server enforces no schema:
@@ -253,3 +244,68 @@ def flag_in(form: dict[str, Any], key: str, reply: Reply) -> bool:
 
 def _form(name: str, properties: Mapping[str, Any]) -> ResponseFormat:
     return ResponseFormat(name, orjson.dumps(object_of(properties)).decode())
+
+
+def object_in(reply: Reply) -> dict[str, Any] | None:
+    """The JSON object on lines of its own in a reply, its texts folded; None if there is none.
+
+    Unreadable if there are two that differ, or if one has a field twice.
+    """
+    text, found = readable(reply), list[dict[str, Any]]()
+    at, tried = 0, 0
+    while at < len(text) and tried < _BRACES:
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        start = text.find("{", at, end)
+        if start < 0 or text[at:start].strip(" \t\r`"):
+            at = end + 1
+            continue
+        tried += 1
+        try:
+            value, stop = _DECODER.raw_decode(text, start)
+            orjson.loads(text[start:stop])
+        except _Twice as exc:
+            raise unreadable(str(exc), reply) from exc
+        except (ValueError, RecursionError):
+            if text[start + 1 : start + MAX_LINE].lstrip().startswith('"'):
+                # The start of a form that does not end: what follows may be a part of it.
+                return None
+            at = end + 1
+            continue
+        end = text.find("\n", stop)
+        at = (len(text) if end < 0 else end) + 1
+        if not text[stop : at - 1].strip(" \t\r`.;"):
+            found.append(_folded(value))
+    if any(each != found[0] for each in found):
+        raise unreadable("the reply states two forms that differ", reply)
+    return found[0] if found else None
+
+
+class _Twice(ValueError):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs) and any(made[key] != value for key, value in pairs):
+        raise _Twice("a form states one of its fields twice, and differently")
+    return made
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refused)
+
+
+def _folded(value: Any) -> Any:
+    """JSON whose texts are folded: what is written as \\u200b is seen by nobody either."""
+    match value:
+        case str():
+            return folded(value)[0]
+        case list():
+            return [_folded(each) for each in value]
+        case dict():
+            return {_folded(key): _folded(each) for key, each in value.items()}
+    return value

@@ -5,7 +5,10 @@ finds each part.
 """
 
 import re
+from itertools import takewhile
 from typing import NamedTuple
+
+from ...cache.call import Call, Message
 
 _PASSAGE, _PASSAGE_END = "<passage>\n", "\n</passage>\n\n"
 _QUESTION = "<question>\n"
@@ -45,6 +48,25 @@ def problem_prefix(system: str) -> str:
     whatever the protocol: all of it up to the rules."""
     question = find_question(system)
     return system[: system.rfind(_QUESTION) + len(question)] if question else system
+
+
+def leading(call: Call) -> tuple[Message, ...]:
+    """The leading system messages of a call, which all calls of one question share."""
+    return tuple(takewhile(lambda message: message.role == "system", call.messages))
+
+
+def marked_parts(call: Call) -> list[str]:
+    """The leading system text, cut behind what all calls about the problem share."""
+    texts = [message.text for message in leading(call)]
+    if not texts:
+        return []
+    shared = problem_prefix(texts[0])
+    return [part for part in (shared, texts[0][len(shared) :], *texts[1:]) if part]
+
+
+def shared_beginning(call: Call) -> str:
+    """What all calls about the problem begin with; empty where there is no system message."""
+    return next(iter(marked_parts(call)), "")
 
 
 def find_statement(user: str) -> str:

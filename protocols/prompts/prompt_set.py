@@ -135,7 +135,11 @@ class PromptSet:
         if LATE in allowed and block not in data_blocks():
             told.setdefault(LATE, f"{{{LATE}}}")
         if told.keys() != allowed:
-            raise PromptError(f"{block} is given {sorted(values)}, not {sorted(allowed)}")
+            wrong = [
+                f"nothing fills {{{name}}} in its text" for name in sorted(allowed - told.keys())
+            ]
+            wrong += [f"its text has no {{{name}}}" for name in sorted(told.keys() - allowed)]
+            raise PromptError(f"{block}: {', and '.join(wrong)}")
         return _PLACEHOLDER.sub(lambda found: str(told.get(found[1], found[0])), self.text(block))
 
     def only(self, sections: Iterable[str]) -> "PromptSet":

@@ -17,7 +17,6 @@ from msgspec import Struct
 from ...cache.call import Message
 from ...cache.memo import memoized
 from ..question import Answer, Question
-from ..quotes import marked
 from ..transcript import ToolUse, Transcript, Turn
 from .escape import escape_tags
 from .prompt_set import PromptSet
@@ -146,6 +145,8 @@ def turn_block(turn: Turn) -> str:
     thought = f"{escape_tags(turn.reasoning)}\n" if turn.aloud and turn.reasoning else ""
     said = escape_tags(turn.text) if "<" in turn.text else turn.text
     if turn.quotes:
+        from ..quotes import marked
+
         said = marked(said, turn.quotes)
     return f'<turn speaker="{turn.speaker}">\n{used}{thought}{said}\n</turn>'
 

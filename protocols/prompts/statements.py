@@ -5,13 +5,9 @@ form, whether percentages, a conclusion or JSON: a statement opens a line of its
 differ are no statement. Neither the first nor the last wins, and nothing within a line is one.
 """
 
-import json
 from collections.abc import Iterable
-from typing import Any, NoReturn, TypeVar
+from typing import TypeVar
 
-import orjson
-
-from ...cache.folding import folded
 from ...cache.reply import Reply
 from ..errors import unreadable
 
@@ -25,9 +21,6 @@ MARKS = "*\"'`_"
 
 _DRESS = f" \t\r#>+-•–|([{MARKS}"
 """What may stand before a statement on its line: marks of lists, headings and quotations."""
-
-_BRACES = 64
-"""Lines of a reply that are tried as the start of an object."""
 
 
 def readable(reply: Reply) -> str:
@@ -62,68 +55,3 @@ def agreed(stated: Iterable[_T], what: str, reply: Reply) -> _T | None:
     if len(found) > 1:
         raise unreadable(f"the reply states {what} twice, and differently", reply)
     return found[0] if found else None
-
-
-def object_in(reply: Reply) -> dict[str, Any] | None:
-    """The JSON object on lines of its own in a reply, its texts folded; None if there is none.
-
-    Unreadable if there are two that differ, or if one has a field twice.
-    """
-    text, found = readable(reply), list[dict[str, Any]]()
-    at, tried = 0, 0
-    while at < len(text) and tried < _BRACES:
-        end = text.find("\n", at)
-        end = len(text) if end < 0 else end
-        start = text.find("{", at, end)
-        if start < 0 or text[at:start].strip(" \t\r`"):
-            at = end + 1
-            continue
-        tried += 1
-        try:
-            value, stop = _DECODER.raw_decode(text, start)
-            orjson.loads(text[start:stop])
-        except _Twice as exc:
-            raise unreadable(str(exc), reply) from exc
-        except (ValueError, RecursionError):
-            if text[start + 1 : start + MAX_LINE].lstrip().startswith('"'):
-                # The start of a form that does not end: what follows may be a part of it.
-                return None
-            at = end + 1
-            continue
-        end = text.find("\n", stop)
-        at = (len(text) if end < 0 else end) + 1
-        if not text[stop : at - 1].strip(" \t\r`.;"):
-            found.append(_folded(value))
-    if any(each != found[0] for each in found):
-        raise unreadable("the reply states two forms that differ", reply)
-    return found[0] if found else None
-
-
-class _Twice(ValueError):
-    pass
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs) and any(made[key] != value for key, value in pairs):
-        raise _Twice("a form states one of its fields twice, and differently")
-    return made
-
-
-def _refused(constant: str) -> NoReturn:
-    raise ValueError(constant)
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_refused)
-
-
-def _folded(value: Any) -> Any:
-    """JSON whose texts are folded: what is written as \\u200b is seen by nobody either."""
-    match value:
-        case str():
-            return folded(value)[0]
-        case list():
-            return [_folded(each) for each in value]
-        case dict():
-            return {_folded(key): _folded(each) for key, each in value.items()}
-    return value

@@ -9,8 +9,8 @@ from oversight.cache.cache import Cache
 from oversight.cache.call import Call
 from oversight.cache.reply import Reply
 from oversight.cache.store import MemoryStore
-from oversight.engine.models.accounting.budget import Accounting, Budget
-from oversight.engine.models.accounting.ledger import Ledger
+from oversight.engine.models.accounting.budget import Budget
+from oversight.engine.models.accounting.ledger import Accounting, Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Sender

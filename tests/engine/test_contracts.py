@@ -9,7 +9,6 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from oversight.cache.cache import Cache
 from oversight.cache.call import Ask, Call, RecordingAsk
@@ -116,7 +115,7 @@ def test_who_answers_a_call_itself_says_the_same_to_the_same_call():
 
 OBSERVERS: dict[str, Callable[[], Observer]] = {
     "nobody": Observer,
-    "progress": lambda: ProgressDisplay(Console(file=StringIO())),
+    "progress": lambda: ProgressDisplay(StringIO()),
     "leak note": lambda: LeakNote(shipments(4)),
     "docs/extending.md": lambda: shown("extending.md", "diary.py")["Diary"](),
     "examples/metrics.py": lambda: runpy.run_path(str(ROOT / "examples/metrics.py"))["Metrics"](0),

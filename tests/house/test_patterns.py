@@ -34,7 +34,7 @@ MAY = {
         "engine/views/pages/searched.py",
     ),
     "what is repeated begins where nothing else does": (
-        "protocols/datasets/rewriting.py",
+        "protocols/datasets/writing.py",
         "engine/extensions/simulation/question.py",
         "engine/extensions/simulation/speech.py",
         "engine/run/record/search.py",

@@ -102,6 +102,13 @@ def test_a_clone_without_links_runs_and_builds_the_same_wheel(tmp_path):
     assert in_wheel(built("wheel", clone, tmp_path / "wheel")) == expected_in_wheel()
 
 
+def test_a_script_beside_a_checkout_that_is_called_oversight_gets_the_package(tmp_path):
+    (tmp_path / "oversight").symlink_to(ROOT)
+    code = "from oversight import run; import oversight.engine; print(oversight.engine.__file__)"
+    told = run(sys.executable, "-c", code, cwd=tmp_path)
+    assert Path(told.strip()).resolve() == ROOT / "engine" / "__init__.py"
+
+
 def test_an_installed_wheel_lives_beside_a_users_modules_of_the_same_names(wheel, tmp_path):
     bare = tmp_path / "bare"
     venv.create(bare, symlinks=True)

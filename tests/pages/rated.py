@@ -16,8 +16,7 @@ from oversight.engine.stop import StopToken
 from oversight.protocols.judges import DistributionJudge, VotesJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.question import Answer, Question
-from oversight.protocols.quotes import Quote
-from oversight.protocols.transcript import ToolUse, Transcript, Turn
+from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.fakes import laid_out
 from tests.persons.desks import MODEL, PLAIN, judgement
 from tests.shipments import shipment

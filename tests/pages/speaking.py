@@ -9,8 +9,7 @@ from oversight.engine.run.reader import RunReader
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Question, labelled
-from oversight.protocols.quotes import Quote
-from oversight.protocols.transcript import ToolUse, Transcript, Turn, Verdict
+from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn, Verdict
 
 MARKUP = (
     "</div></article></script><script>window.broken=1</script><img src=x onerror=window.broken=2>"

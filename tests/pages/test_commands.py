@@ -28,6 +28,7 @@ from oversight.engine.views.pages.guard import is_loopback
 from oversight.engine.views.pages.reading import read
 from oversight.engine.views.pages.routes import Asked, Served, page_of
 from oversight.engine.views.pages.site import telling
+from oversight.engine.views.pages.transcripts import row_page
 from tests.command_line import run_in, within
 from tests.pages.browser import served
 from tests.run_folders import FORMS, everything, with_failures
@@ -223,6 +224,15 @@ def test_an_answer_counts_every_contrast_and_lists_both_ends(
     cut, listed = page()
     assert listed == [max(every), min(every)]
     assert f"of {len(every)} contrasts" in cut
+
+
+def test_wherever_an_interval_is_marked_the_page_says_by_what(opened: RunReader) -> None:
+    pair = Asked(first="debate sim/strong", second="consultancy sim/strong")
+    pages = compare_page(opened, Served("a"), pair), row_page(opened, Served("a"), Asked(row=1))
+    said = {"‡": "guarded interval: too few", "†": "could undo it"}
+    for shown in pages:
+        marks = set(re.findall(r"\](?:</small>)?([†‡])", shown))
+        assert marks and all(said[mark] in shown for mark in marks)
 
 
 def test_what_cannot_be_drawn_says_what_it_takes(small: Path, place: Path) -> None:

@@ -14,8 +14,7 @@ from oversight.engine.extensions.people.journal import TaskAbstained, TaskAnswer
 from oversight.protocols.judges import DistributionJudge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.question import Answer, Question
-from oversight.protocols.quotes import Quote
-from oversight.protocols.transcript import ToolUse, Transcript, Turn
+from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.command_line import running
 from tests.pages.browser import asked_by, faults_in, opened, violations
 from tests.pages.rated import TASKS, at_desk, begin, filled

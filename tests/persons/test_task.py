@@ -13,8 +13,7 @@ from oversight.protocols.errors import Declined, Unreadable
 from oversight.protocols.judges import DistributionJudge, Judge
 from oversight.protocols.judges.case import Case
 from oversight.protocols.question import Question
-from oversight.protocols.quotes import Quote
-from oversight.protocols.transcript import ToolUse, Transcript, Turn
+from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn
 from tests.fakes import CRATES, laid_out
 from tests.protocols.judges.test_judges import JUDGES
 from tests.sessions import sessions

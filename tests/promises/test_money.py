@@ -233,8 +233,8 @@ call in a million here, and at 2 % each one in two thousand."""
 def test_a_fifth_refused_and_a_tenth_broken_loses_no_cell_and_no_request(desk, campaign):
     desk.file.write_text(desk.file.read_text().replace("deadline: 20", "deadline: 120"))
     (desk.folder / "storm.yaml").write_text(f"{WEATHER}seed: {campaign.seed}\n")
-    flags = ["--limit", f"{campaign.size(2, 25)}", "--profile", "storm.yaml", "--speed", "40"]
-    ran = within("rehearse", "sweep.yaml", *flags, "--json", cwd=desk.folder)
+    flags = ["--limit", f"{campaign.size(2, 25)}", "--rehearse", "storm.yaml", "--speed", "40"]
+    ran = within("plan", "sweep.yaml", *flags, "--json", cwd=desk.folder)
     told = json.loads(ran.out)
     run, total, server = told["rehearsal"], told["total"], told["rehearsal"]["server"]
     stored = sum(count for _, count in total["outcomes"])

@@ -17,7 +17,8 @@ from oversight.cache.thoughts import split
 from oversight.protocols import Unreadable, Words
 from oversight.protocols.agents.agent import ADVOCATE, PRIVATE, SPEECH, Agent
 from oversight.protocols.agents.calculator import calculate
-from oversight.protocols.agents.tools import TOOLS, Allowance, Scene, check_claims
+from oversight.protocols.agents.tool import TOOLS, Scene
+from oversight.protocols.agents.tools import Allowance, check_claims
 from oversight.protocols.datasets.solution import steps
 from oversight.protocols.judges.exchange import Renaming
 from oversight.protocols.judges.logprob import read_masses
@@ -26,7 +27,8 @@ from oversight.protocols.judges.votes import read_conclusion
 from oversight.protocols.mechanisms.cross_examination import statements
 from oversight.protocols.prompts.escape import escape_and_count
 from oversight.protocols.prompts.forms import TEXT, Form
-from oversight.protocols.quotes import Quote, find_quotes, marked
+from oversight.protocols.quotes import find_quotes, marked
+from oversight.protocols.transcript import Quote
 from tests.fakes import CRATES
 
 A, _ = CRATES.answers

@@ -33,10 +33,10 @@ from oversight.protocols.judges import (
     VotesJudge,
 )
 from oversight.protocols.judges.judge import Reading
-from oversight.protocols.prompts.forms import REASONING_ROOM
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
+from oversight.protocols.settings import REASONING_ROOM
 from oversight.protocols.transcript import Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt, token
 from tests.protocols.mechanisms.test_every_mechanism import whimsical

@@ -15,7 +15,7 @@ from oversight.protocols.gather import gather_in_order
 from oversight.protocols.prompts.forms import NUMBER, TEXT, Form, choice_of, whole_number
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.prompts.words import Words
-from oversight.protocols.protocol import verdict_of
+from oversight.protocols.protocol import as_verdict
 from oversight.protocols.seat import Seat, hear
 from oversight.protocols.transcript import Transcript, Turn
 from tests import virtual
@@ -194,7 +194,7 @@ def test_every_mechanism_has_a_known_truth():
     ("said", "probs"), [(0.7, (0.3, 0.7)), (1, (0, 1)), ({"A": 0.25, "B": 0.75}, (0.25, 0.75))]
 )
 def test_a_protocol_may_return_a_probability_of_its_side_or_one_by_label(said, probs):
-    verdict = verdict_of(said, APPLES.question, APPLES.question.answers[1])
+    verdict = as_verdict(said, APPLES.question, APPLES.question.answers[1])
     assert verdict.probs == pytest.approx(probs)
     assert verdict.transcript.turns == ()
 
@@ -202,4 +202,4 @@ def test_a_protocol_may_return_a_probability_of_its_side_or_one_by_label(said, p
 @pytest.mark.parametrize("said", [None, True, "0.7", {"A": 0.7}, {"A": 0.3, "C": 0.7}])
 def test_what_is_neither_is_told_in_one_line(said):
     with pytest.raises(TypeError, match="a verdict is expected, a probability, or one for each"):
-        verdict_of(said, APPLES.question, APPLES.question.answers[0])
+        as_verdict(said, APPLES.question, APPLES.question.answers[0])

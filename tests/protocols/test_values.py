@@ -22,10 +22,10 @@ from oversight.protocols.agents.calculator import calculate
 from oversight.protocols.counts import Counts
 from oversight.protocols.datasets.bundled import bundled
 from oversight.protocols.datasets.catalogue import loader
-from oversight.protocols.datasets.generation import Generator
 from oversight.protocols.datasets.leak import FEATURES, leakage_check
 from oversight.protocols.datasets.proposals import proposals
 from oversight.protocols.datasets.solution import closing, number, steps
+from oversight.protocols.datasets.writing import Generator
 from oversight.protocols.doubts import around, choices, hull, mean_spans, shifted
 from oversight.protocols.judges.exchange import exchanged
 from oversight.protocols.mechanisms.cross_examination import statements
@@ -33,10 +33,10 @@ from oversight.protocols.prompts.escape import escape_and_count
 from oversight.protocols.prompts.prompt_set import default_prompts
 from oversight.protocols.prompts.render import Instructions
 from oversight.protocols.question import Answer, Problem, Question, is_graded, labelled, randomness
-from oversight.protocols.quotes import Quote, find_quotes, marked
+from oversight.protocols.quotes import find_quotes, marked
 from oversight.protocols.sampling import Sampling
 from oversight.protocols.scores import SCORES, SOLIB_SCORES, accuracy, brier, log, logodds
-from oversight.protocols.transcript import ToolUse, Transcript, Turn, Verdict
+from oversight.protocols.transcript import Quote, ToolUse, Transcript, Turn, Verdict
 from tests.fakes import ALICE, APPLES, CRATES, JUDGE, A, Scripted
 from tests.protocols.agents.test_tools import used
 from tests.protocols.drafting.test_drafting import check_side, finding, scripted, spoken

@@ -127,11 +127,13 @@ def footnotes(
     there = [each for each in estimates if each]
     unlike_t = (each.guarded and not each.at_end for each in shares if each)
     if any(each.guarded for each in there) or any(unlike_t):
-        yield "‡ guarded interval: as requested, or because too few problems differ for t."
+        yield "‡ guarded interval: too few problems differ for t, or it was asked for."
     if undone := [each for each in there if each.undone]:
         first = span(undone[0].by("guarded").interval or (0.0, 0.0), 2)
-        it, more = (f"these {len(undone)}", ", …") if undone[1:] else ("this", "")
-        yield f"† an error in one problem of {undone[0].n} could undo {it}: guarded {first}{more}."
+        which = f"the first of {len(undone)} is" if undone[1:] else "it is"
+        yield (
+            f"† by t; one error in {undone[0].n} problems could undo it: guarded, {which} {first}."
+        )
 
 
 def brackets(estimates: Iterable[Estimate | None]) -> str:

@@ -18,7 +18,7 @@ from ..comparison import BY_DEFAULT, compare_rows
 from ..findings.chart import Chart, Point, Series, by_protocol, point
 from ..findings.finding import estimated
 from ..reports.groups import pivot
-from ..reports.report import trends
+from ..reports.measured import trends
 from ..reports.results import SCORE_NAMES, Results
 from ..rows import RunRows, read_rows
 from ..scoring.arrays import Floats

@@ -17,7 +17,6 @@ from ..scoring.asd import Scored, scored
 from ..scoring.inference import Influences, cluster, of_questions
 from ..scoring.judgements import Judgements
 from ..scoring.worlds import found_right
-from .failures import called
 from .health import HealthCheck
 
 DOUBTS = ("refused", "empty", "conceded", "off_side", "candid")
@@ -87,6 +86,8 @@ class OutcomeTable:
             if any(map(record.counts.get, MARKS)):
                 self.marked[record.place] = record.counts
         if record.failure is not None:
+            from .failures import called
+
             self.failed[record.place] = record.failure
             self.failures[number][called(record.failure.kind)] += 1
             self.unread[record.place] = record.failure.unread

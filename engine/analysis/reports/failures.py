@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....protocols.errors import THOUGHT_TO_THE_END, TRUNCATED
 from ....protocols.transcript import Failure
 from ...run.outcome import OutcomeRecord
 from ...sweep.grid import Grid, GridRow
+from .health import OFTEN
 
 WORDS = {
     "BadCall": "refused by the server",
@@ -35,17 +37,9 @@ HINTS = {
     "TooLong": "take a model with a longer context, shorter problems or fewer turns",
     "TooBig": "raise the tokens a minute of the model under 'models', or lower max_tokens",
     "Unheard": "this program does not know such an answer; take another model",
-    "crash": "a bug in a protocol: fix it; the same command runs them again",
+    "crash": "somebody's code raised it, a protocol's or a provider's: mend that; the same command "
+    "runs them again",
 }
-
-TRUNCATED = " (the reply was truncated)"
-"""End of the message for a reply that reached max_tokens."""
-
-THOUGHT_TO_THE_END = " (the reply was truncated before its first word)"
-"""End of the message for a reply that reached max_tokens while it still reasoned."""
-
-OFTEN = 0.1
-"""Share of unreadable cells from which on another kind of judge is advised."""
 
 TRY_ANOTHER = (
     "another kind of judge may read this model better: judges.kind: distribution has the server "

@@ -12,10 +12,9 @@ ENDINGS = {"text": "txt", "markdown": "md", "json": "json", "latex": "tex", "csv
 FORMATS = tuple(ENDINGS)
 
 
-def _ways(text: str) -> tuple[str, ...]:
-    return tuple(
-        filter(None, (word.strip() for word in text.replace("group", "problem").split(",")))
-    )
+def listed(text: str) -> tuple[str, ...]:
+    """The names between commas."""
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def above_0(given: float | str) -> float:
@@ -30,7 +29,7 @@ CLUSTER = flag(
     name="--cluster",
     default="",
     metavar="KEY,KEY,…",
-    read=_ways,
+    read=lambda text: listed(text.replace("group", "problem")),
 )
 ERROR = flag("cr1: plain clustered errors, as papers of the field have them.", default="cr3")
 INTERVAL = flag(

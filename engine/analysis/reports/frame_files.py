@@ -18,8 +18,7 @@ from ...display.table import inert
 from ...errors import UsageError
 from ...system.files import unwritable
 from ...system.garbage import gc_relaxed
-from .frame_tables import TABLES, Columns, Kind
-from .frames import FrameReader, FrameSource, TableLines
+from .frames import TABLES, Columns, FrameReader, FrameSource, Kind, TableLines
 
 if TYPE_CHECKING:
     import pyarrow as pa

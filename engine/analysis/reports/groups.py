@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ....protocols.question import Problem
+from ...display.quantity import counted
 from ...display.table import NONE, bare, latex_cell, latex_row, latex_table
 from ...errors import UsageError
 from ...sweep.grid import GridRow
@@ -25,6 +26,11 @@ FLAW = "flaw"
 
 AXES = ("model", "judge_model", "rounds", "simultaneous", "best_of", "temperature", "seed")
 """Settings of `GridRow.axes` by which rows may be grouped."""
+
+MOST_GROUPS = 24
+
+GROUPINGS = (("protocol", "judge"), ("protocol",), ("mechanism",))
+"""By what many rows are averaged: the first that makes few enough groups, else the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,19 @@ def pivot(results: Results, problems: Iterable[Problem], by: Sequence[str]) -> l
             found.append((spoken, replace(line, group=tuple(named))))
     found.sort(key=lambda each: (each[0], -(each[1].asd.value if each[1].asd else -99.0)))
     return [line for _, line in found]
+
+
+def grouped_rows(results: Results, rows: Part) -> Part:
+    """The rows, averaged, under the notes of the rows."""
+    for by in GROUPINGS:
+        names = [n for n in by if len({value_of(row.row, n) for row in results.rows}) > 1] or by
+        lines = pivot(results, (), names)
+        if len(lines) <= MOST_GROUPS:
+            break
+    (part,) = pivot_finding(lines, names, results).parts
+    count = f"{len(results.rows):,} rows in {counted(len(lines), 'group')}, averaged"
+    notes = (f"{count}; all of them: --all, some by --where.", *rows.notes)
+    return replace(part.first(MOST_GROUPS, "--all"), notes=notes, alike=rows.alike)
 
 
 def rows_where(results: Results, conditions: Iterable[str], among: Iterable[int]) -> Results:
@@ -143,7 +162,8 @@ def pivot_finding(
     """One line a group. measures: JSE and slope too. paper: the columns of Table 1."""
     in_all = measures or paper
     jse = figure("JSE", "jse", 2, shown=in_all)
-    slope = figure("slope", "slope.estimate", 2, shown=in_all, key="slope")
+    sloped = in_all and any(line.slope for line in lines)
+    slope = figure("slope", "slope.estimate", 2, shown=sloped, key="slope")
     names = [
         Column(dim, partial(_of, n), (dim,), partial(_of, n), words=True)
         for n, dim in enumerate(by)
@@ -162,11 +182,12 @@ def pivot_finding(
     notes = [
         "Means over the rows of a group, on the problems that all of them have. Brackets: 95% CI."
     ]
-    if in_all:
+    if sloped:
         notes.append(
-            "Slope: of ASD over EAS, over three agents or more; both come from the same verdicts. "
-            f"JSE, EAS: β={results.beta:g}."
+            "Slope: of ASD over EAS, over three agents or more; both come from the same verdicts."
         )
+    if in_all:
+        notes.append(f"JSE{', EAS' * sloped}: β={results.beta:g}.")
     notes += footnotes(
         (each for line in lines for each in (line.asd, line.jse if paper else line.lift)),
         (line.accuracy for line in lines if not paper),
@@ -179,8 +200,8 @@ def pivot_finding(
 
 
 def paper_table(part: Part, lead: Sequence[str]) -> str:
-    """The lines as a LaTeX table in \\small for one column of an article; it needs booktabs. Lines
-    of several judges stand below the name of each. lead: goes into the caption."""
+    """The lines as a LaTeX table for one column of an article. Lines of several judges stand below
+    the name of each. lead: goes into the caption."""
     table = part.table()
     judged: dict[str, list[str]] = {}
     for cells in table.body:

@@ -9,19 +9,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....protocols.doubts import MIN_CAPTURED_MASS
+from ....protocols.errors import THOUGHT_TO_THE_END
 from ...display.quantity import counted
 from ...run.outcome import OutcomeRecord
-from .failures import THOUGHT_TO_THE_END
 
 OFF = 0.01
 """Share of cells from which on a trouble is worth a word."""
+
+OFTEN = 0.1
+"""Share of cells from which on a trouble has an advice of its own."""
 
 MAX_QUOTE = 100
 """Characters of an example that are shown at most."""
 
 ADVICE: Mapping[str, str] = {
     "unreadable": "raise the judge's max_tokens, or take a judge that keeps to the form",
-    "failed otherwise": "the last lines of oversight run name the mend; then --retry-failed",
+    "failed otherwise": "the last lines of oversight run name the mend",
     "truncated": "raise max_tokens of who speaks",
     "truncated while thinking": "raise reasoning_tokens of who thinks",
     "refused": "reword the task or take another model; the bounds show what they could change",

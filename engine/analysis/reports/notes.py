@@ -9,13 +9,12 @@ from ...display.table import wrapped
 from ..findings.finding import brackets, footnotes, shared
 from ..scoring.inference import FEW_CLUSTERS
 from .aggregate import GUESS, OPEN_TRUST
-from .failures import OFTEN
 from .formats import headline
+from .health import OFTEN
 from .results import Results, RowResult
 
 UNREAD_KINDS = ("unreadable", "declined")
 """Failures of worlds that count, with the verdict that is worst for the agent."""
-
 
 MOST_LINES, NARROW = 4, 80
 """Printed lines of small print under a report; columns of a terminal for which they are counted."""

@@ -1,14 +1,13 @@
 """The report of a run: agent score differences by protocol, agent and judge, in five formats."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from itertools import chain, product
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import NamedTuple
 
-from ...display.quantity import counted
 from ...display.table import NONE
 from ...errors import RunFolderError, UsageError
 from ...run.run_folder import REPORT
@@ -24,28 +23,20 @@ from ..findings.finding import (
     figure,
     footnotes,
     number,
-    people,
     program,
     share,
     shared,
     span,
     word,
 )
-from ..scoring.estimate import PARTS, Estimate
-from ..scoring.trend import Configuration, Slope, split_half_trend, trend
-from ..scoring.worlds import BETAS, beta_name
+from ..scoring.estimate import PARTS
+from ..scoring.worlds import beta_name
 from .formats import ENDINGS
-from .groups import pivot, pivot_finding, value_of
 from .notes import lead_of, notes_of, small_print
-from .results import Mean, Results, RowResult
+from .results import Results, RowResult
 
 MOST_ROWS = 40
 """Rows that are printed for people; more are averaged in groups."""
-
-MOST_GROUPS = 24
-
-GROUPINGS = (("protocol", "judge"), ("protocol",), ("mechanism",))
-"""By what many rows are averaged: the first that makes few enough groups, else the last."""
 
 MOST_BOUNDS = 6
 
@@ -54,18 +45,10 @@ EVERY = "--all, some by --where"
 
 
 def report(
-    results: Results,
-    format: str,
-    width: int | None = None,
-    *,
-    measures: bool = False,
-    columns: Sequence[str] = (),
-    sort: str = "",
-    short: bool = False,
+    results: Results, format: str, width: int | None = None, *, measures: bool = False
 ) -> str:
     """`finding` in one of FORMATS; CSV is of rows alone. width: of a terminal, if for one."""
-    found = finding(results, measures=measures, columns=columns, sort=sort, short=short)
-    return found.text(format, width)
+    return finding(results, measures=measures).text(format, width)
 
 
 def arranged(part: Part, columns: Sequence[str], sort: str) -> Part:
@@ -75,19 +58,6 @@ def arranged(part: Part, columns: Sequence[str], sort: str) -> Part:
         return part.chosen(columns) if columns else part
     except ValueError as exc:
         raise UsageError(str(exc)) from exc
-
-
-def _grouped(results: Results, rows: Part) -> Part:
-    """The rows, averaged, under the notes of the rows."""
-    for by in GROUPINGS:
-        names = [n for n in by if len({value_of(row.row, n) for row in results.rows}) > 1] or by
-        lines = pivot(results, (), names)
-        if len(lines) <= MOST_GROUPS:
-            break
-    (part,) = pivot_finding(lines, names, results).parts
-    count = f"{len(results.rows):,} rows in {counted(len(lines), 'group')}, averaged"
-    notes = (f"{count}; all of them: --all, some by --where.", *rows.notes)
-    return replace(part.first(MOST_GROUPS, "--all"), notes=notes, alike=rows.alike)
 
 
 def save_report(results: Results, folder: Path) -> None:
@@ -101,11 +71,6 @@ def save_report(results: Results, folder: Path) -> None:
         # Nothing is lost with it: it can be written again from the outcomes.
         content = [report(results, format).encode(), b"\n"]
         replace_file(place / f"report.{ending}", content, durable=False)
-
-
-def is_saved(folder: Path) -> bool:
-    """Whether the report of a run folder is there in every format."""
-    return all((folder / REPORT / f"report.{ending}").exists() for ending in ENDINGS.values())
 
 
 def finding(
@@ -138,12 +103,17 @@ def finding(
         shown = replace(rows, notes=notes if every_note else small_print(notes, width))
         if not grouped:
             return shown
-        return (shown if sort or columns else _grouped(results, shown)).first(MOST_ROWS, EVERY)
+        if sort or columns:
+            return shown.first(MOST_ROWS, EVERY)
+        from .groups import grouped_rows
+
+        return grouped_rows(results, shown)
 
     others = [*_bounds(results, names, whole=measures)]
     if measures:
-        others += [*_chosen(results, names), *_choices(results, names), *_trend(results)]
-        others.append(_measures(results, names))
+        from .measured import measured_parts
+
+        others += measured_parts(results, names)
     if grouped:
         others = [replace(each, brief=partial(_beginning, each)) for each in others]
     others += [replace(part, key="") for _, section in sections for part in section.parts]
@@ -237,7 +207,10 @@ def _rows(results: Results, names: Sequence[Column], notes: Sequence[str]) -> Pa
         ),
         *_valid(rows),
         program("mde", "mde"),
-        *_by_beta(results.betas),
+        *(
+            Column("", None, (name, beta_name(beta)), methodcaller("at", name, beta), PARTS)
+            for name, beta in product(("jse", "eas"), results.betas)
+        ),
         *_same("bounds", ("n", "doubtful")),
         *_same("bounds", ("drop", "keep"), PARTS),
         *_same("bounds", ("worst", "best")),
@@ -277,33 +250,6 @@ def _valid(rows: Sequence[RowResult]) -> list[Column]:
     ]
 
 
-def _by_beta(betas: Sequence[float], shown: bool = False) -> list[Column]:
-    """JSE and EAS. shown: to people, too."""
-    return [
-        Column(
-            f"{measure.upper()} β={beta_name(beta)}",
-            partial(_mean_at, measure, beta) if shown else None,
-            (measure, beta_name(beta)),
-            partial(_at, measure, beta),
-            PARTS,
-        )
-        for measure, beta in product(("jse", "eas"), betas)
-    ]
-
-
-def _chosen(results: Results, names: Sequence[Column]) -> Iterable[Part]:
-    """JSE and EAS."""
-    betas = (1.0,) if results.betas == BETAS else results.betas
-    rows = [row for row in results.rows if row.jse]
-    note = (
-        "JSE, EAS: expected scores of judge and agent if the agent picks its side by a softmax of "
-        "its log score, of temperature β."
-    )
-    if rows:
-        columns = [*names, *_by_beta(betas, shown=True)]
-        yield Part("", "the agent picks its own side", columns, rows, (note,))
-
-
 def _same(of: str, names: Sequence[str], parts: tuple[str, ...] = ()) -> Iterable[Column]:
     """Columns for programs alone, called as the attributes that they show."""
     return [program(f"{of}.{name}", f"{of}.{name}", parts) for name in names]
@@ -316,31 +262,6 @@ def _lift(row: RowResult) -> str:
 
 def _end(side: int, row: RowResult) -> float | None:
     return row.bounds.interval[side] if row.bounds and row.bounds.interval else None
-
-
-def _at(measure: str, beta: float, row: RowResult) -> Estimate | None:
-    by_beta: Mapping[float, Estimate] = getattr(row, measure)
-    return by_beta.get(beta)
-
-
-def _mean_at(measure: str, beta: float, row: RowResult) -> str:
-    return estimated(_at(measure, beta, row), 2)
-
-
-def _choices(results: Results, names: Sequence[Column]) -> Iterable[Part]:
-    """Open protocols, split by what the agent chose."""
-    rows = [row for row in results.rows if row.by_choice]
-    columns = [
-        *names,
-        column("chose right", "chose_right", shared),
-        number("agent right", "by_choice.judge_right.n"),
-        column("judge right too", "by_choice.judge_right", shared),
-        number("agent wrong", "by_choice.judge_wrong.n"),
-        column("judge wrong too", "by_choice.judge_wrong", shared),
-    ]
-    if rows:
-        title = "open protocols: judge accuracy by whether the agent chose a right answer"
-        yield Part("", title, columns, rows, ("agent right, agent wrong: problems.",))
 
 
 def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterable[Part]:
@@ -377,78 +298,3 @@ def _bounds(results: Results, names: Sequence[Column], *, whole: bool) -> Iterab
     if rows:
         title = "bounds on the ASD from failed and doubtful worlds"
         yield Part("", title, columns, rows, notes if whole else ())
-
-
-class _Measured(NamedTuple):
-    """A measure of one row."""
-
-    row: RowResult
-    name: str
-    mean: Mean
-
-
-def _measures(results: Results, names: Sequence[Column]) -> Part:
-    """What was measured and counted beside the scores, by what the agent argued for."""
-    lines = []
-    for row in results.rows:
-        means = dict(row.measures)
-        means |= {f"{name} a world": mean for name, mean in row.counts_a_world.items()}
-        means |= {"label mass": row.captured} if row.captured else {}
-        lines += [_Measured(row, name, mean) for name, mean in means.items()]
-    columns: list[Column] = [
-        people(each.head, partial(_of_row, each), words=True) for each in names if each.cell
-    ]
-    columns.append(word("measure", "name"))
-    for head, half in (("the truth", "truth"), ("a lie", "lie")):
-        columns.append(number("n", f"mean.{half}.n"))
-        # They may be of anything, such as a number of steps: no sign.
-        columns.append(figure(head, f"mean.{half}", 2, sign=False))
-    title = "measures: means by what the agent argued for"
-    return Part("", title, columns, lines, ("n: problems. Brackets: 95% CI over problems.",))
-
-
-def _of_row(named: Column, line: _Measured) -> str:
-    assert named.cell
-    return named.cell(line.row)
-
-
-class Trend(NamedTuple):
-    """The slope of ASD on EAS over the agents of one protocol and judge."""
-
-    protocol: str
-    judge: str
-    agents: Sequence[Configuration]
-    whole: Slope
-
-
-def trends(results: Results) -> list[Trend]:
-    """The trend of every protocol and judge with three agents or more."""
-    lines: dict[tuple[str, str], list[Configuration]] = {}
-    for row in results.rows:
-        its = row.samples
-        if row.agent and its.asd and its.eas:
-            point = Configuration(row.agent, its.eas[results.betas.index(results.beta)], its.asd)
-            lines.setdefault((row.protocol, row.judge), []).append(point)
-    return [Trend(*names, its, whole) for names, its in lines.items() if (whole := trend(its))]
-
-
-def _trend(results: Results) -> Iterable[Part]:
-    if found := trends(results):
-        yield Part(
-            "",
-            f"slope of ASD on EAS (β={beta_name(results.beta)}) over agents",
-            [
-                word("protocol", "protocol"),
-                word("judge", "judge"),
-                number("agents", "whole.n"),
-                figure("slope", "whole.estimate", 2),
-                people("split-half", lambda each: _split(each.agents)),
-            ],
-            found,
-            ("Both axes come from the same verdicts: a slope there is no evidence by itself.",),
-        )
-
-
-def _split(agents: Sequence[Configuration]) -> str:
-    found = split_half_trend(agents)
-    return estimated(found.estimate if found else None, 2)

@@ -144,6 +144,11 @@ class RowResult:
     def kind(self) -> str:
         return self.row.kind
 
+    def at(self, measure: str, beta: float) -> Estimate | None:
+        """JSE or EAS at a softmax temperature."""
+        estimates: Mapping[float, Estimate] = getattr(self, measure)
+        return estimates.get(beta)
+
     @property
     def protocol(self) -> str:
         """As people see it."""

@@ -75,9 +75,9 @@ class Estimate:
         """Whether t decides the sign, and errors too rare to have been seen could undo that."""
         if self.guarded or self.guard is None:
             return False
-        inside, rare = self.interval, self.by("guarded").interval
-        decided = inside is not None and not inside[0] <= 0 <= inside[1]
-        return decided and rare is not None and rare[0] <= 0 <= rare[1]
+        inside = self.interval
+        rare = self.by("guarded").interval if inside and not inside[0] <= 0 <= inside[1] else None
+        return rare is not None and rare[0] <= 0 <= rare[1]
 
     def by(self, interval: Interval) -> "Estimate":
         """This figure with the interval of that kind, where it has one."""

@@ -68,7 +68,7 @@ class AnthropicEndpoint(BatchEndpoint):
 
     async def upload(self, file: Path) -> str:
         # Nothing is uploaded; but the age of a batch is told from others by the vendor's clock.
-        await self.asked(self._client.messages.batches.list(limit=1))
+        await self._client.messages.batches.list(limit=1)
         return ""
 
     async def create(self, batch: Submission, file: Path, uploaded: str) -> str:
@@ -76,13 +76,12 @@ class AnthropicEndpoint(BatchEndpoint):
 
         # The typed method would hold all calls in memory, and write each of them anew.
         size = str((await asyncio.to_thread(file.stat)).st_size)
-        making = self._client.post(
+        told = await self._client.post(
             "/v1/messages/batches",
             cast_to=MessageBatch,
             content=_pieces(file),
             options={"headers": {"content-type": "application/json", "content-length": size}},
         )
-        told = await self.asked(making, makes=True)
         if (lines := sum(_counts(told).values())) != batch.lines:
             raise ValueError(f"{batch.lines:,} calls were sent, and the answer is of {lines:,}")
         return named(told)
@@ -92,7 +91,7 @@ class AnthropicEndpoint(BatchEndpoint):
             yield ListedBatch(named(told), told.created_at.timestamp(), sum(_counts(told).values()))
 
     async def state(self, id: str) -> BatchState:
-        told = await self.asked(self._client.messages.batches.retrieve(id))
+        told = await self._client.messages.batches.retrieve(id)
         require_id(told, id)
         counts, status = _counts(told), text(told.processing_status)
         done = sum(counts.values()) - counts["processing"]
@@ -120,7 +119,7 @@ class AnthropicEndpoint(BatchEndpoint):
                 raise ValueError(f"a result of a type unknown here: {kind!r:.80}")
 
     async def cancel(self, id: str) -> None:
-        await self.asked(self._client.messages.batches.cancel(id))
+        await self._client.messages.batches.cancel(id)
 
 
 def _counts(told: Any) -> dict[str, int]:

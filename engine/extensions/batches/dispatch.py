@@ -17,14 +17,13 @@ from ...models.accounting.prices import Price
 from ...models.router import Models
 from ...providers.connecting import batch_wire
 from ...providers.fault import ErrorAnswer
-from ...run.listing import is_run
+from ...run.folders import is_run
 from ...system.files import unwritable
 from .anthropic_endpoint import AnthropicEndpoint
-from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, Lost
+from .endpoint import CLOCK_SLACK, BatchEndpoint, BatchState, Lost, backoff
 from .journal import BatchJournal, Submission
 from .openai_endpoint import OpenAIEndpoint
 from .results import BatchResults
-from .retrying import backoff, retried
 
 Step: TypeAlias = Callable[[BatchEndpoint, str, Submission], Awaitable[bool]]
 
@@ -73,7 +72,7 @@ class Dispatch:
         settings = self._models.settings_of(model)
         name = f"{settings.provider} {settings.api}"
         if name not in self._endpoints:
-            made = ENDPOINTS[settings.provider](settings, batch_wire(settings))
+            made = ENDPOINTS[settings.provider](settings, batch_wire(settings), self._stop)
             self._endpoints[name] = made
         return self._endpoints[name]
 
@@ -121,7 +120,8 @@ class Dispatch:
             if id not in self._cancelled:
                 # One that has ended meanwhile cannot be cancelled; the next poll says so.
                 with suppress(InvalidRequest, ModelNotFound):
-                    await retried(self._stop, self.endpoint(batch.model).cancel, id)
+                    endpoint = self.endpoint(batch.model)
+                    await endpoint.retried(endpoint.cancel, id)
                 self._cancelled.add(id)
 
     async def give_up(self, name: str) -> None:
@@ -140,7 +140,7 @@ class Dispatch:
     async def _look_for(self, endpoint: BatchEndpoint, mark: str, batch: Submission) -> bool:
         """Look for a batch of unknown fate at the vendor; whether its calls are free again."""
         since, open_ended = self.journal.sending[mark], False
-        for each in await retried(self._stop, endpoint.candidates, batch, since):
+        for each in await endpoint.retried(endpoint.candidates, batch, since):
             if each.id in self.journal.known or (mark, each.id) in self.journal.others:
                 continue
             ours = each.mark == mark or await self._is_ours(endpoint, each.id, batch)
@@ -160,7 +160,7 @@ class Dispatch:
     async def _is_ours(self, endpoint: BatchEndpoint, id: str, batch: Submission) -> bool | None:
         """Whether a batch of the account is this one, by the custom ids in its results; None as
         long as they cannot be read."""
-        state = await retried(self._stop, endpoint.state, id)
+        state = await endpoint.retried(endpoint.state, id)
         if not state.ended:
             return None
         file = await self._downloaded(endpoint, id, batch, state)
@@ -176,7 +176,7 @@ class Dispatch:
         """The state of a batch that is out; collects it once it has ended. Whether it has."""
         given_up = id in self.journal.given_up
         try:
-            state = await retried(self._stop, endpoint.state, id)
+            state = await endpoint.retried(endpoint.state, id)
             self.back[id] = state.done
             if not state.ended:
                 self._since.pop(id, None)
@@ -187,12 +187,23 @@ class Dispatch:
             file = await self._downloaded(endpoint, id, batch, state)
         except (InvalidRequest, ModelNotFound) as exc:
             if not given_up:
-                return self._denied(id, batch, exc)
+                why = (
+                    f"{exc}. The vendor has not known the batch {id} for a while: it was handed in "
+                    "with another key, or another project or address; put that back, and the same "
+                    "command collects it."
+                )
+                return self._wrong(id, batch, why)
             state, file = BatchState(0, True), self.no_results(batch)
         ours, _ = self.readable(endpoint, batch, file)
         counted = batch.lines if state.results is None else state.results
         if ours < min(counted, batch.lines) and not given_up:
-            return self._short(id, batch, state, ours)
+            stated = "no count" if state.results is None else f"{counted:,} by the vendor's counts"
+            why = (
+                f"the batch {id} of {batch.model} has ended ({state.status}), and {ours:,} of its "
+                f"{batch.lines:,} lines can be read ({stated}). Downloading again brought no more; "
+                "nothing is asked again."
+            )
+            return self._wrong(id, batch, why)
         self._since.pop(id, None)
         self.back.pop(id, None)
         await self.land(endpoint, id, batch, file, state.absent)
@@ -204,33 +215,15 @@ class Dispatch:
         """The file of what the vendor says are the results, or as much as it made sense."""
         file = self.no_results(batch)
         for name in state.files:
-            got = await retried(self._stop, endpoint.download, name, file, batch.most_bytes)
-            if not got:
+            if not await endpoint.retried(endpoint.download, name, file, batch.most_bytes):
                 log.warning("the results of %s are larger than its calls allow", id)
         return file
 
-    def _short(self, id: str, batch: Submission, state: BatchState, found: int) -> bool:
-        """Have results that lack lines downloaded again, up to a point; False."""
+    def _wrong(self, id: str, batch: Submission, why: str) -> bool:
+        """Look again at a batch that is not as it should be, up to a point; False."""
         if self._waited(id) < NOT_FOUND_SECONDS:
             return False
-        stated = (
-            "no count" if state.results is None else f"{state.results:,} by the vendor's counts"
-        )
-        raise BatchRefused(
-            f"the batch {id} of {batch.model} has ended ({state.status}), and {found:,} of its "
-            f"{batch.lines:,} lines can be read ({stated}). Downloading again brought no more; "
-            f"nothing is asked again. {self._way_on(id, batch)}"
-        )
-
-    def _denied(self, id: str, batch: Submission, exc: Exception) -> bool:
-        """Wait for a vendor that denies a batch, up to a point; False."""
-        if self._waited(id) < NOT_FOUND_SECONDS:
-            return False
-        raise BatchRefused(
-            f"{exc}. The vendor has not known the batch {id} for a while: it was handed in with "
-            "another key, or another project or address; put that back, and the same command "
-            f"collects it. {self._way_on(id, batch)}"
-        )
+        raise BatchRefused(f"{why} {self._way_on(id, batch)}")
 
     def _waited(self, name: str) -> float:
         """Seconds since the first look of this session at what is not as it should be."""

@@ -1,20 +1,23 @@
 """The port to a vendor's batch endpoint, over the vendor's own client: submit, find, poll, read
-results, cancel."""
+results, cancel; and retries of these, all of which are safe to repeat."""
 
+import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, TypeVar
 
-from ...errors import EngineError, OutcomeUnknown, ProviderDown, Unreachable
+from ...errors import EngineError, OutcomeUnknown, ProviderDown, TransientError, Unreachable
+from ...models.limits.breaker import GIVE_UP
 from ...providers.fault import ErrorAnswer, read_fault
 from ...providers.secret import Secret
 from ...providers.settings import Settings
 from ...providers.wire import Wire
+from ...stop import StopToken
 from ...system.files import unwritable
 from .journal import Submission
 
@@ -32,6 +35,10 @@ MAX_LISTED = 10_000
 """Batches of an account that are looked through."""
 TRANSFER_TIMEOUT = 3600.0
 """Seconds for the transfer of one file."""
+MAX_WAIT = 60.0
+"""Seconds between two tries at most."""
+INCONCLUSIVE = (TransientError, LookupError, TypeError, ValueError, AttributeError)
+"""Faults that may pass, and answers that cannot be read."""
 _PIECE = 2**18
 _PERHAPS_DONE = frozenset((408, 502, 504, 520, 521, 522, 523, 524))
 """Statuses with which something in front of the vendor says that it has not heard the answer."""
@@ -89,15 +96,17 @@ class ListedBatch:
 
 
 class BatchEndpoint(ABC):
-    """The batch endpoint of one provider. Raises the faults of live calls, and LookupError,
-    TypeError, ValueError or AttributeError for an answer that is not what was asked for."""
+    """The batch endpoint of one provider. Behind `asked` it raises the faults of live calls, and
+    LookupError, TypeError, ValueError or AttributeError for an answer that is not what was asked
+    for."""
 
     caps: Caps
     window: float = 24 * 3600.0
     """Seconds within which the vendor ends a batch, whatever becomes of its lines."""
 
-    def __init__(self, settings: Settings, wire: Wire) -> None:
+    def __init__(self, settings: Settings, wire: Wire, stop_token: StopToken) -> None:
         self.settings, self.wire, self.secret = settings, wire, Secret(settings.key)
+        self._stop = stop_token
         self._http: httpx2.AsyncClient | None = None
         self._clock: tuple[float, float] | None = None
         """The last Date header, in seconds since 1970, and when it came, by `time.monotonic`."""
@@ -143,9 +152,6 @@ class BatchEndpoint(ABC):
 
         since: when it was submitted, by the vendor's clock. What shows no mark may be anybody's.
         """
-        return await self.asked(self._candidates(lost, since))
-
-    async def _candidates(self, lost: Submission, since: float) -> list[ListedBatch]:
         found, seen = list[ListedBatch](), 0
         async for batch in self.listed():
             seen += 1
@@ -162,9 +168,6 @@ class BatchEndpoint(ABC):
     async def download(self, file: str, into: Path, cap: int) -> bool:
         """Append a file of results, whole or not at all; False if it has more than `cap` bytes.
         RunFolderError."""
-        return await self.asked(self._download(file, into, cap))
-
-    async def _download(self, file: str, into: Path, cap: int) -> bool:
         left = cap
         try:
             with into.open("ab") as kept:
@@ -184,11 +187,31 @@ class BatchEndpoint(ABC):
             raise unwritable(into, exc) from exc
         return True
 
-    async def asked(self, request: Awaitable[T], *, makes: bool = False) -> T:
-        """What the vendor's client answers. makes: whether the request, if it was served, must not
-        be repeated: then a gateway's error is an OutcomeUnknown."""
+    async def retried(self, request: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """The result of a request; ProviderDown once it has failed for `GIVE_UP` seconds.
+
+        InvalidRequest and any Halt pass; a stop ends the request at once.
+        """
+        waited, tries = 0.0, 0
+        while True:
+            try:
+                return await self._stop.until_stopped(self.asked(request, *args))
+            except INCONCLUSIVE as exc:
+                fault = exc
+            tries += 1
+            wait = backoff(tries, fault)
+            waited += wait
+            if waited > GIVE_UP:
+                raise ProviderDown(f"no answer for {GIVE_UP / 60:.0f} minutes; last: {fault!r}")
+            await self._stop.sleep(wait)
+
+    async def asked(
+        self, request: Callable[..., Awaitable[T]], *args: Any, makes: bool = False
+    ) -> T:
+        """What the vendor answers to one of the requests above. makes: whether it must not be
+        repeated if it was served: then a gateway's error is an OutcomeUnknown."""
         try:
-            return await request
+            return await request(*args)
         except EngineError:
             raise
         except Exception as exc:
@@ -251,6 +274,12 @@ class BatchEndpoint(ABC):
         ):
             return OutcomeUnknown(f"{source}: no whole answer: {told}")
         return exc
+
+
+def backoff(tries: int, fault: Exception | None = None) -> float:
+    """Seconds before the next try, after so many that failed."""
+    asked = fault.delay if isinstance(fault, TransientError) else 0.0
+    return max(min(MAX_WAIT, 2.0 ** (tries - 1)) * random.uniform(0.5, 1.0), asked)
 
 
 def named(told: Any) -> str:

@@ -137,18 +137,14 @@ class BatchJournal:
             self.file(batch.mark, suffix).unlink(missing_ok=True)
 
     def intend(self, batch: Submission) -> None:
-        self._write({"intend": asdict(batch)})
+        self.note(intend=asdict(batch))
 
     def send(self, mark: str, now: float) -> None:
         """now: seconds since 1970 by the vendor's clock."""
         # Noted as owed first: once the event is there, a batch is looked for as long as the vendor
         # may list it, so that nothing may fail between the event and the request.
         self._note_liabilities(self.intended[mark])
-        self._write({"sending": mark, "at": now})
-
-    def note(self, **event: str | float) -> None:
-        """Any other event that is one of the above."""
-        self._write(event)
+        self.note(sending=mark, at=now)
 
     def land(
         self,
@@ -160,7 +156,7 @@ class BatchJournal:
         """faults: answers to lines that can never be served, by address. again: ask once more."""
         answers = {address: [status, body.decode()] for address, (status, body) in faults.items()}
         told = msgspec.to_builtins(account)
-        self._write({"landed": id, "account": told, "faults": answers, "again": list(again)})
+        self.note(landed=id, account=told, faults=answers, again=list(again))
 
     def _clean(self) -> None:
         """Delete files that were made for batches that are not out. Nothing else in the folder is
@@ -180,7 +176,8 @@ class BatchJournal:
                 )
         self._note_liabilities()
 
-    def _write(self, event: Mapping[str, Any]) -> None:
+    def note(self, **event: Any) -> None:
+        """Any event that is one of the above; durable when this returns. RunFolderError."""
         add_event(self._run, FOLDER, event)
         self._apply(event)
         if event.keys() & {"submitted", "dropped", "landed"}:

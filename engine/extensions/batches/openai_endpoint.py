@@ -60,20 +60,19 @@ class OpenAIEndpoint(BatchEndpoint):
     async def upload(self, file: Path) -> str:
         with file.open("rb") as body:
             form = "batch.jsonl", body, "application/jsonl"
-            told = await self.asked(self._client.files.create(file=form, purpose="batch"))
+            told = await self._client.files.create(file=form, purpose="batch")
         size = (await asyncio.to_thread(file.stat)).st_size
         if (told.bytes or size) != size:
             raise ValueError(f"the file has {size:,} bytes, and {told.bytes!r:.20} arrived")
         return named(told)
 
     async def create(self, batch: Submission, file: Path, uploaded: str) -> str:
-        making = self._client.batches.create(
+        told = await self._client.batches.create(
             input_file_id=uploaded,
             endpoint=self._endpoint,
             completion_window="24h",
             metadata={MARK: batch.mark},
         )
-        told = await self.asked(making, makes=True)
         if (told.metadata or {MARK: batch.mark}).get(MARK) != batch.mark:
             raise ValueError("the answer to a submission is about another batch")
         return named(told)
@@ -85,7 +84,7 @@ class OpenAIEndpoint(BatchEndpoint):
             yield ListedBatch(named(told), float(told.created_at), lines, mark)
 
     async def state(self, id: str) -> BatchState:
-        told = await self.asked(self._client.batches.retrieve(id))
+        told = await self._client.batches.retrieve(id)
         require_id(told, id)
         status, counts = text(told.status), told.request_counts
         done = counts.completed + counts.failed if counts else 0
@@ -118,7 +117,7 @@ class OpenAIEndpoint(BatchEndpoint):
         return LineResult(name, 500, orjson.dumps({"error": error}))
 
     async def cancel(self, id: str) -> None:
-        await self.asked(self._client.batches.cancel(id))
+        await self._client.batches.cancel(id)
 
     @property
     def _endpoint(self) -> Any:

@@ -32,10 +32,9 @@ from ...stop import StopToken
 from ...system.files import sync_folder, unwritable
 from ...tokens import prompt_tokens
 from .dispatch import Dispatch
-from .endpoint import BatchEndpoint
+from .endpoint import INCONCLUSIVE, BatchEndpoint, backoff
 from .journal import BatchJournal, Submission
 from .results import lines_at, offsets, worst_case
-from .retrying import INCONCLUSIVE, backoff, retried
 
 LAST_SECONDS = 3.0
 """Seconds that a stop leaves a vendor to answer a submission."""
@@ -210,7 +209,7 @@ class Submitter:
         """Submit a batch. While nothing proves whether the vendor made it, it is a liability."""
         body, tries = self._body(batch), 0
         try:
-            uploaded = await retried(self._stop, endpoint.upload, body)
+            uploaded = await endpoint.retried(endpoint.upload, body)
             while True:
                 self._journal.send(batch.mark, endpoint.now())
                 try:
@@ -240,7 +239,8 @@ class Submitter:
         self, endpoint: BatchEndpoint, batch: Submission, body: Path, uploaded: str
     ) -> str:
         """The id of the batch that is made. A stop gives the vendor a moment to answer."""
-        making = asyncio.create_task(endpoint.create(batch, body, uploaded))
+        asked = endpoint.asked(endpoint.create, batch, body, uploaded, makes=True)
+        making = asyncio.create_task(asked)
         try:
             return await self._stop.until_stopped(_result(making))
         except Halt:

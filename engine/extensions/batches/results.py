@@ -161,8 +161,7 @@ class BatchResults:
             self.page.count(reply)
             if (cost := charged(reply.usage, self.price)) is not None and cost > worst > 0:
                 self.dearest = max(self.dearest, cost)
-            reply = replace(reply, origin=self.origin)
-            return reply
+            return replace(reply, origin=self.origin)
         return None
 
     def _doubt_all(self) -> None:

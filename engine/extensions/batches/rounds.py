@@ -15,8 +15,7 @@ from ....cache.call import Call
 from ....cache.reply import Reply
 from ...display.quantity import counted
 from ...errors import BatchesOut, Halt, Pending, RunFolderError, StoreFailed
-from ...run.batching import AnsweredLater, BatchedWork, Batching
-from ...run.order import Deferred
+from ...run.batching import AnsweredLater, BatchedWork, Batching, Deferred
 from ...run.settings import FOLDER
 from .dispatch import Dispatch
 from .journal import BatchJournal, Submission
@@ -116,7 +115,10 @@ class BatchRounds(Deferred):
                 for collector in noted:
                     await self._submitter.submit(collector)
                 await self._wait()
-            self._begin_wave()
+            self._patience_over = self._patience_over or self._left() <= 0
+            self._answers = self._later.answers if self._later else 0
+            for collector in self._collectors.values():
+                collector.reset()
         return self._stop.halt is None
 
     async def finish(self) -> None:
@@ -137,12 +139,6 @@ class BatchRounds(Deferred):
             self._stop.stop(StoreFailed(str(fault)))
         except Halt as halt:
             self._stop.stop(halt)
-
-    def _begin_wave(self) -> None:
-        self._patience_over = self._patience_over or self._left() <= 0
-        self._answers = self._later.answers if self._later else 0
-        for collector in self._collectors.values():
-            collector.reset()
 
     async def _wait(self) -> None:
         """Until something is new, or nothing is waited for any more."""

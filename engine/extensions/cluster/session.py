@@ -24,7 +24,7 @@ from ...run.record.values import NotRun, RecordedCell
 from ...run.run import Run
 from ...run.scheduler import NotedOutcome
 from ...run.stores import store_name
-from ...sweep.plugins import code_files
+from ...sweep.own_code import code_files
 from ...sweep.sweep import Cell
 from .worker import Setup, Standing, Worker, code_of
 

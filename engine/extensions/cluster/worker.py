@@ -25,7 +25,7 @@ from ...run.record.values import RecordedCell
 from ...run.scheduler import NotedOutcome, attempt_noted
 from ...run.stores import open_store
 from ...sweep.code import combined, row_codes
-from ...sweep.plugins import CodeFile
+from ...sweep.own_code import CodeFile
 from ...sweep.sweep import Cell, Sweep
 from ...sweep.sweepfile import SweepFile
 

@@ -3,15 +3,14 @@ answers, proposals, answers in one hand."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ....cache.cache import Cache
 from ....cache.call import Call
 from ....cache.store import Store
-from ....protocols.datasets.generation import Draft, Generator, picked
 from ....protocols.datasets.known import Known
-from ....protocols.datasets.proposing import Proposer, proposed
-from ....protocols.datasets.rewriting import Rewriter
+from ....protocols.datasets.writing import Draft, Generator, Proposer, Rewriter, picked, proposed
 from ....protocols.prompts.forms import solution_form
 from ....protocols.question import Answer, Problem
 from ....protocols.transcript import Failure
@@ -21,14 +20,29 @@ from ...models.accounting.ledger import sum_usage
 from ...models.router import Models
 from ...providers.capabilities import missing_abilities
 from ...providers.simulated import PREFIX
+from ...run.batching import Deferred, run_all
 from ...run.executor import LocalExecutor
-from ...run.lanes import failure, run_all
+from ...run.lanes import failure
 from ...run.observer import Observer
-from ...run.order import Deferred
+from ...run.settings import AskSettings
 from ...stop import StopToken
+from ...system.flags import flag
+from ...views.cli.options import STORE, output
+
+OUTPUT = output()
 
 Item = TypeVar("Item", Known, Problem)
 Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateSettings(AskSettings):
+    """Which model is asked to write, and where its texts go."""
+
+    model: str = flag("Model that writes them: provider/name, or sim/NAME.", required=True)
+    output: Path = OUTPUT
+    lanes: int = flag("Questions worked on at once.", default=64, least=1, most=100_000)
+    store: Path | str | None = STORE
 
 
 @dataclass

@@ -1,11 +1,11 @@
 """The entry of the local model in the catalogue of providers."""
 
-from ...providers.catalogue import Entry
 from ...providers.connecting import http_transport
 from ...providers.openai_wire import OpenAIWire
 from ...providers.provider import HttpProvider, OnLimits, Provider
 from ...providers.settings import Settings
 from ...providers.transport import Transport
+from ...providers.vendors import Entry
 from .weights import IDENTITY, MODEL, SLOTS, weights
 
 

@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from ...errors import UsageError
+from ...run.reader import REPLIES
 from ...run.run_folder import OUTCOMES, SWEEP
-from ...run.stores import REPLIES
 
 SUFFIX = ".oversight"
 CONTENTS = "pack.json"

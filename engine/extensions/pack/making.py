@@ -20,14 +20,12 @@ from ....cache.store import Reader
 from ....protocols.datasets.jsonl import jsonl
 from ...run.manifest import encoded
 from ...run.passages import without_passage
-from ...run.reader import RunReader
+from ...run.reader import REPLIES, RunReader
 from ...run.record.export import said, took
 from ...run.run_folder import OUTCOMES, SWEEP
-from ...run.stores import REPLIES
-from ...sweep.document import MAX_SWEEP, Document
+from ...sweep.document import MAX_SWEEP, Document, code_named
 from ...sweep.grid import stored_grid
 from ...sweep.originals import originals
-from ...sweep.plugins import code_named
 from ...system.files import read_bounded, unwritable
 from .contents import (
     CODE,

@@ -25,12 +25,11 @@ from ...analysis.reports.report import report
 from ...analysis.rows import read_rows
 from ...errors import EngineError
 from ...run.outcome import read_outcome
-from ...run.reader import RunReader
+from ...run.reader import REPLIES, RunReader
 from ...run.record.cells import replied
 from ...run.record.export import said, took
 from ...run.record.values import RecordedCell
 from ...run.run_folder import OUTCOMES
-from ...run.stores import REPLIES
 from ...system.files import read_bounded, whole_lines
 from .contents import CONTENTS, FIGURES, MAX_BYTES, SAID, TOOK, Contents
 from .opening import open_pack

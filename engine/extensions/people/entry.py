@@ -3,10 +3,10 @@
 from ....cache.call import Call
 from ....cache.reply import Reply
 from ...errors import ProviderDown
-from ...providers.catalogue import Entry
 from ...providers.connecting import openai_provider
 from ...providers.provider import OnLimits, Provider
 from ...providers.settings import Settings
+from ...providers.vendors import Entry
 
 
 class AbsentPersons(Provider):

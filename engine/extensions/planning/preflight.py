@@ -24,7 +24,6 @@ from ...errors import (
 )
 from ...providers.capabilities import (
     RESPONSES_LEAST,
-    Api,
     Endpoint,
     abilities,
     default_endpoint,
@@ -36,6 +35,7 @@ from ...providers.limit_headers import HeaderLimits
 from ...providers.local_server import local_server
 from ...providers.model_facts import model_facts
 from ...providers.provider import Provider
+from ...providers.provider_settings import Api
 from ...providers.retirements import Retirement, retirement, today
 from ...providers.same_model import same_model
 from ...providers.sdk_clients import load_clients

@@ -18,9 +18,9 @@ from ....protocols.judges.judge import Judge
 from ....protocols.protocol import Protocol
 from ....protocols.spelling import meant
 from ...errors import UsageError
-from ...sweep.document import Document
+from ...sweep.document import Document, is_elsewhere
 from ...sweep.node import required_of
-from ...sweep.plugins import is_elsewhere, module_from_file
+from ...sweep.own_code import module_from_file
 from ...sweep.sweepfile import SECTIONS, SweepFile, checked_sweep
 from .author import AuthorCode, Mistake, line_in
 

@@ -25,7 +25,7 @@ from ....cache.reply import Reply
 from ....protocols.agents.tool import Tool
 from ....protocols.datasets.leak import leakage_check
 from ....protocols.datasets.loader import Loader
-from ....protocols.errors import DatasetError, ProtocolError, Unreadable
+from ....protocols.errors import DatasetError, NotRun, Unreadable
 from ....protocols.prompts.parse import read_instructions
 from ....protocols.transcript import NOT_RUN, Failure, Verdict
 from ...errors import EngineError, Halt, QuotaExhausted, UsageError
@@ -240,7 +240,7 @@ class Trial:
         bugs = [
             world.end
             for world in worlds
-            if not isinstance(world.end, (Verdict, ProtocolError, EngineError))
+            if not isinstance(world.end, (Verdict, Unreadable, NotRun, EngineError))
         ]
         for bug in bugs:
             said = f"{type(bug).__name__}: {bug}, {when}"

@@ -57,7 +57,7 @@ class SimProvider(SimulatedModels):
 
         A reply depends only on these and on the call. A reply stored under another identity is
         never served, and the truth of other questions does not change the identity."""
-        return self._identity(call.model, system_of(call))
+        return self._identity(call.request.model, system_of(call))
 
     def model_identity(self, model: str) -> str:
         """The part of the identity that all calls of a model share."""

@@ -9,7 +9,6 @@ from ....cache.call import Call
 from ....cache.reply import Reply
 from ....protocols.question import Problem
 from ...providers.simulated import SimulatedModel, Simulation
-from .form import Contents, fill_form
 from .model import PRESETS, SimModel, chance_of, share
 from .provider import SimProvider
 from .question import GroundTruth
@@ -35,6 +34,8 @@ class Simulated(Simulation):
     def drawn(self, call: Call, salt: int) -> Reply | None:
         if not call.response_format:
             return None
+        from .form import Contents, fill_form
+
         lot = chance_of(hashlib.sha256(f"{salt}{call.address}".encode()).hexdigest())
         said = f"Said by lot {lot.pick}."
         contents = Contents(said, share(lot.start), bool(lot.muddle & 1), lot.pick)

@@ -2,20 +2,20 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
 from ....cache.call import Call
 from ....cache.reply import Token, ToolCall
-from ....protocols.drafting.side_check import NO_SIDE
-from ....protocols.prompts.forms import REASONING
 from ....protocols.prompts.parse import Todo, find_question, find_statement, read_instructions
 from . import judgement
-from .form import Contents, fill_form, form_kind
 from .model import Chance, SimModel, share
 from .question import ParsedQuestion
 from .speech import excerpt, neutral
+
+if TYPE_CHECKING:
+    from .form import Contents
 
 Said: TypeAlias = tuple[str, tuple[Token, ...]]
 """A text, and its tokens with their logprobs if the call asks for them."""
@@ -30,7 +30,7 @@ SHORTEST, SPREAD = 0.7, 0.6
 
 def system_of(call: Call) -> str:
     """Text of the last system message of a call; empty if there is none."""
-    for message in reversed(call.messages):
+    for message in reversed(call.request.messages):
         if message.role == "system":
             return message.text
     return ""
@@ -60,6 +60,8 @@ class SimulatedCall:
 
     def wish(self) -> ToolCall:
         """A call of one of the tools offered."""
+        from .form import Contents, fill_form
+
         chance, tools = self._chance, self._call.tools
         tool = tools[chance.pick % len(tools)]
         arguments = fill_form(
@@ -116,6 +118,8 @@ class SimulatedCall:
         return token.text, (token,) if candidates else ()
 
     def _form(self, schema: Any) -> str:
+        from .form import NO_SIDE, REASONING, fill_form, form_kind
+
         scene = self._scene
         match form_kind(schema, self._labels):
             case "probabilities" | "choice" | "side" | "rating" if self._muddled:
@@ -135,9 +139,11 @@ class SimulatedCall:
             value[REASONING] = REASONED
         return orjson.dumps(value).decode()
 
-    def _contents(self) -> Contents:
+    def _contents(self) -> "Contents":
         """Contents of any other form: the model's speech and, if the form is about an answer, the
         probability it gives that answer."""
+        from .form import Contents
+
         said, chance = self._speech(), self._chance
         place = self._scene.places.get(self._todo.side)
         if place is None:

@@ -5,14 +5,11 @@ It is in dollars, or in tokens, each of which counts one, where no price is know
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....cache.reply import Usage
-from ...display.quantity import short
-from .ledger import Ledger
+from ...display.quantity import dollars, short
 from .prices import TOKEN, Price, PriceList, charged
-from .quarantine import Quarantine
 
 if TYPE_CHECKING:
     from ...tokens import TokenEstimate
@@ -84,23 +81,6 @@ class Budget:
             f"budget reached: {dollars(self.spent)} of {dollars(self.cap)} are spent and the next "
             f"call may cost ${worst:.4f}; to go on: --max-cost {needed:.2f}"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Accounting:
-    """Ledger, prices, budget and quarantine, which all models of a run share."""
-
-    ledger: Ledger
-    prices: PriceList
-    budget: Budget | None = None
-    """None: no cap."""
-    quarantine: Quarantine | None = None
-    """None: malformed bodies are not kept."""
-
-
-def dollars(amount: float) -> str:
-    """`$12.30`; four decimals below a dollar, so that the cost of a call is not rounded to 0."""
-    return f"${amount:.2f}" if amount == 0 or amount >= 1 else f"${amount:.4f}"
 
 
 class ModelBudget:

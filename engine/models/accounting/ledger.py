@@ -4,7 +4,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from zlib import crc32
 
 from ....cache.reply import Outcome, Reply, Usage
@@ -15,7 +15,11 @@ from ...errors import (
     UnrecognizedReply,
 )
 from .latency import Latency, Stopwatch, sum_latency
-from .prices import Price, charged
+from .prices import Price, PriceList, charged
+
+if TYPE_CHECKING:
+    from .budget import Budget
+    from .quarantine import Quarantine
 
 RequestOutcome: TypeAlias = Literal["failed", "ambiguous", "unsent"]
 """How a request without a reply ended. failed: answered with an error, not billed; ambiguous: sent,
@@ -288,3 +292,15 @@ def fate(exc: EngineError) -> RequestOutcome:
         return "unsent"
     ambiguous = isinstance(exc, (OutcomeUnknown, UnrecognizedReply, KeyRepeated))
     return "ambiguous" if ambiguous else "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """Ledger, prices, budget and quarantine, which all models of a run share."""
+
+    ledger: Ledger
+    prices: PriceList
+    budget: "Budget | None" = None
+    """None: no cap."""
+    quarantine: "Quarantine | None" = None
+    """None: malformed bodies are not kept."""

@@ -70,7 +70,7 @@ class Price:
 
     def cost(self, usage: Usage, calls: float = 1) -> float:
         """Dollars for the billed tokens of one call, or of several with prompts of like length."""
-        price = self.of(usage.input_tokens / calls)
+        price = self if self.beyond is None else self.of(usage.input_tokens / calls)
         fresh = usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
         return (
             fresh * price.input
@@ -120,10 +120,9 @@ class PriceList:
         for name, tiers in asked.items():
             if (price := self.find(name)) is not None and price.output:
                 factors = [price.tiers.get(tier, 1.0 if tier in USUAL else 0) for tier in tiers]
-                most = max(factors) if all(factors) else 0
+                top = max(factors) if all(factors) else 0
                 # A batch has its own price, and no part of it.
-                whole = replace(price.times(most), batch=price.batch / most) if most else None
-                prices[name] = whole
+                prices[name] = replace(price.times(top), batch=price.batch / top) if top else None
         return PriceList({**self.models, **prices}) if prices else self
 
     def need(self, model: str) -> Price:
@@ -149,14 +148,16 @@ def charged(usage: Usage, price: Price | None) -> float | None:
     """Dollars for a call: as the vendor states them, else at a price; None if neither is known.
 
     Stated are OpenRouter's `usage.cost`, beside which the vendor behind it bills the owner of a key
-    of his own, and what a gateway adds to the usage.
+    of his own, and what a gateway adds to the usage. Gateways also state 0 for models of which they
+    know no price, so a price that is known comes before a 0.
     """
     if '"cost' in usage.raw:
         told = orjson.loads(usage.raw)
         costs = [told.get("cost", told.get("cost_usd_total"))]
         if told.get("is_byok") and isinstance(details := told.get("cost_details"), dict):
             costs.append(details.get("upstream_inference_cost"))
-        if all(isinstance(cost, (int, float)) and 0 <= cost < math.inf for cost in costs):
+        known = all(isinstance(cost, (int, float)) and 0 <= cost < math.inf for cost in costs)
+        if known and (any(costs) or price is None):
             return float(sum(costs))
     return None if price is None else price.cost(usage)
 

@@ -295,7 +295,8 @@ class RateLimiter:
         self._slots.busy -= 1
         if usage is not None:
             for each in held.tokens:
-                each.bucket.settle(each.amount, each.limit.actual(usage, each.amount))
+                if each.limit.actual is not None:
+                    each.bucket.settle(each.amount, each.limit.actual(usage))
         if self._model_budget is not None and held.estimate is not None:
             self._model_budget.settle(held.worst, usage)
         if self._waiting:

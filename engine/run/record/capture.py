@@ -73,7 +73,8 @@ class Capture:
         for each in notes:
             if type(each) is tuple:
                 asked.append(self._asked(*each))
-            elif type(each) is Reading:
+            # What the verdict is made of stands in the verdict.
+            elif type(each) is Reading and not _decides(each, outcome):
                 readings.append(each)
         asked.sort(key=_PLACE)
         calls: dict[str, RecordedCall] = {}
@@ -88,7 +89,7 @@ class Capture:
             cell.draw,
             outcome,
             tuple(calls.values()),
-            self._judgements(outcome, readings),
+            self._judgements(readings) if readings else (),
             counted(outcome) if isinstance(outcome, Verdict) else {},
             unread_by_seat(outcome) if isinstance(outcome, Verdict) else {},
         )
@@ -161,13 +162,9 @@ class Capture:
         self._sources[model, origin] = known
         return known
 
-    def _judgements(
-        self, outcome: Verdict | Failure | NotRun, readings: Sequence[Reading]
-    ) -> tuple[RecordedJudgement, ...]:
+    def _judgements(self, readings: Sequence[Reading]) -> tuple[RecordedJudgement, ...]:
         """What judges believed before the verdict, each belief once."""
-        # What the verdict is made of stands in the verdict.
-        before = [self._belief(each) for each in readings if not _decides(each, outcome)]
-        return tuple(sorted(dict.fromkeys(before), key=_order_of_beliefs)) if before else ()
+        return tuple(sorted(dict.fromkeys(map(self._belief, readings)), key=_order_of_beliefs))
 
     def _belief(self, reading: Reading) -> RecordedJudgement:
         known = self._beliefs.get(id(reading))

@@ -6,6 +6,7 @@ reply names the call alone.
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from threading import Lock
 from typing import Any, TypeAlias, get_type_hints
 
@@ -179,7 +180,7 @@ def figures_of(cell: RecordedCell) -> tuple[int, bytes | None, str | None, str |
     """The columns status, probs, failure and more of a cell."""
     end = cell.outcome
     if isinstance(end, Verdict):
-        captured = min([each.captured for each in end.judgements], default=1.0)
+        captured = min(map(_captured, end.judgements), default=1.0)
         told = Figures(
             dict(end.measures),
             cell.counts,
@@ -188,7 +189,7 @@ def figures_of(cell: RecordedCell) -> tuple[int, bytes | None, str | None, str |
             end.bounds,
             cell.unread,
         )
-        more = None if told == _NOTHING else msgspec.json.encode(told).decode()
+        more = None if told == NO_FIGURES else msgspec.json.encode(told).decode()
         return 0, packed_floats(end.probs), None, more
     if isinstance(end, Failure) and end.kind != NOT_RUN:
         why = (end.message, end.raw, end.call, end.seat)
@@ -204,20 +205,18 @@ def body_of(
 ) -> bytes:
     """What was said in a cell, not packed yet. asked: `Body.calls`."""
     end = cell.outcome
-    turns: tuple[_Said, ...] = ()
-    judged: tuple[_Judged, ...] = ()
+    turns: list[_Said] = []
+    judged: list[_Judged] = []
     doubts: tuple[Doubt, ...] = ()
     if isinstance(end, Verdict):
-        turns = tuple([_said(turn, question.answers, numbers) for turn in end.transcript.turns])
-        judged = tuple(
-            [
-                _Judged(each.probs, *_worded(each.call, each.text, numbers), each.captured)
-                for each in end.judgements
-            ]
-        )
+        for turn in end.transcript.turns:
+            turns.append(_said(turn, question.answers, numbers))
+        for each in end.judgements:
+            words = _worded(each.call, each.text, numbers)
+            judged.append(_Judged(each.probs, *words, each.captured))
         doubts = end.doubts
     beliefs = tuple([_believed(each, numbers) for each in cell.judgements])
-    return _encode(Body(tuple(asked), turns, judged, beliefs, doubts))
+    return _encode(Body(tuple(asked), tuple(turns), tuple(judged), beliefs, doubts))
 
 
 def read_body(packed: bytes) -> Body:
@@ -225,7 +224,7 @@ def read_body(packed: bytes) -> Body:
 
 
 def read_figures(more: str | None) -> Figures:
-    return _NOTHING if more is None else _figures.decode(more)
+    return NO_FIGURES if more is None else _figures.decode(more)
 
 
 def cell_end(
@@ -378,7 +377,8 @@ def _address(call: CallKey, calls: Mapping[int, RecordedCall]) -> str:
     return calls[call].address if isinstance(call, int) else call
 
 
-_NOTHING = Figures()
+NO_FIGURES = Figures()
+_captured = attrgetter("captured")
 _DEFAULTS = {
     name: getattr(Turn("", ""), name)
     for name in get_type_hints(Turn)

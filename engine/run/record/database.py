@@ -71,7 +71,9 @@ class RunDatabase(RunTables):
         self._samples: list[bytes] = []
         self._pack = self._sampled
         self._numbers_of: dict[str, dict[tuple[Any, ...], int]] = {}
-        self._indexed = self._failed = self._logs = False
+        self._indexed = self._failed = False
+        self.written = False
+        """Whether anything was written since it was opened."""
         try:
             self.empty = not self.fetched("SELECT count(*) FROM sqlite_schema")[0][0]
             """Whether there is no run in it yet, so that `begin` is to be called."""
@@ -89,7 +91,7 @@ class RunDatabase(RunTables):
         """Close it, with all that was written in the one file."""
         with self._lock:
             try:
-                if self._logs:
+                if self.written:
                     use_no_log(self.db)
             except sqlite3.Error as exc:
                 raise faulty(self.file, exc) from exc
@@ -395,10 +397,10 @@ class RunDatabase(RunTables):
             if self._failed:
                 self._restore()
             try:
-                if not self._logs and not self.empty:
+                if not self.written and not self.empty:
                     # Not before: who only looks at what has settled leaves it as it is.
                     use_log(self.db, self.file)
-                    self._logs = True
+                    self.written = True
                 self.db.execute(begin)
                 yield
                 self.db.execute("COMMIT")

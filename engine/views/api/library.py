@@ -22,7 +22,6 @@ from ...analysis.reports.results import Results, collect
 from ...analysis.reports.side_by_side import side_by_side
 from ...analysis.rows import read_rows
 from ...display.console import PrintableConsole
-from ...display.progress import console as stderr
 from ...errors import Halt, Interrupted
 from ...run.execution import execute
 from ...run.listing import Parts, folder_named
@@ -290,7 +289,7 @@ async def _run(its: PythonRun) -> Report:
 
 async def _executed(loaded: LoadedSweep, settings: RunSettings, score: str, quiet: bool) -> Report:
     with Run.open(loaded, settings) as run, _stopped_by_hand(loaded.stop_token):
-        stopped = await execute(run, ProgressDisplay(stderr(quiet)))
+        stopped = await execute(run, *[] if quiet else [ProgressDisplay()])
         folder, sweep = run.folder, loaded.sweep
         results = collect(
             sweep,

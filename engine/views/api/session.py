@@ -12,7 +12,8 @@ from ....protocols.question import Problem
 from ...errors import UsageError
 from ...models.accounting.prices import listed
 from ...models.router import Models, RunPolicy
-from ...providers.keys import environment, missing_key
+from ...providers.environment import environment
+from ...providers.keys import missing_key
 from ...providers.simulated import PREFIX
 from ...run.stores import open_store, store_name
 from ...stop import StopToken

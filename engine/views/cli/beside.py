@@ -12,9 +12,9 @@ from ...models.accounting.ledger import UsageTotals
 from ...models.accounting.ledger_file import LedgerFile
 from ...models.router import RunPolicy
 from ...run.as_left import store_noted
-from ...run.batching import BatchedWork, batched_models, batching
+from ...run.batching import BatchedWork, Deferred, batching
 from ...run.loaded_sweep import LoadedSweep
-from ...run.order import Deferred
+from ...run.run import batched_models
 from ...run.run_folder import QUARANTINE
 from ...run.settings import AskSettings
 from ...run.stores import open_store, store_name

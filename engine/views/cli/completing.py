@@ -13,7 +13,8 @@ from click.shell_completion import CompletionItem
 
 from ...display.quantity import counted
 from ...errors import EngineError
-from ...run.listing import RUNS, folder_named, is_run, newest_first, run_folders
+from ...run.folders import RUNS, is_run, newest_first, run_folders
+from ...run.listing import folder_named
 from ...run.manifest import read_manifest
 
 MAX_CELLS_OFFERED = 100
@@ -55,26 +56,18 @@ def cells(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     if not named:
         return []
     try:
-        run = folder_named(named)
-        offered = list(_problems(run, incomplete))
-        if incomplete:
-            offered += islice(_cells(run, incomplete), MAX_CELLS_OFFERED)
+        return list(_within(folder_named(named), incomplete))
     except (EngineError, OSError, ValueError, LookupError, TypeError):
         return []
-    return offered
 
 
-def _problems(run: Path, beginning: str) -> Iterator[CompletionItem]:
+def _within(run: Path, beginning: str) -> Iterator[CompletionItem]:
     from ...run.reader import RunReader
 
-    for problem in RunReader(run).problems:
+    reader = RunReader(run)
+    for problem in reader.problems:
         if problem.id.startswith(beginning):
             yield CompletionItem(problem.id, help=" ".join(problem.question.text.split())[:60])
-
-
-def _cells(run: Path, beginning: str) -> Iterator[CompletionItem]:
-    from ...run.reader import RunReader
-
-    for record in RunReader(run).outcomes():
-        if record.cell.startswith(beginning):
-            yield CompletionItem(record.cell, help=f"{record.protocol} · {record.problem}")
+    found = (each for each in reader.outcomes() if beginning and each.cell.startswith(beginning))
+    for record in islice(found, MAX_CELLS_OFFERED):
+        yield CompletionItem(record.cell, help=f"{record.protocol} · {record.problem}")

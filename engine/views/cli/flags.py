@@ -5,19 +5,20 @@ import math
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, field, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import click
 
 from ...system.flags import FLAG, Flag
-from .completing import run_names
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-COMPLETIONS = dict.fromkeys(("RUN", "RUN|PACK...", "[RUN2]", "[RUN|FOLDER]"), run_names)
-"""By metavar."""
+_RUNS = dict.fromkeys(("RUN", "RUN|PACK...", "[RUN2]", "[RUN|FOLDER]"), "run_names")
+COMPLETIONS = {**_RUNS, "SWEEP": "sweep_files"}
+"""By metavar, the function of `completing`, which is imported when the shell asks."""
 
 
 class Number(click.FloatRange):
@@ -141,8 +142,10 @@ def _parameter(name: str, hint: Any, of: "Field[Any]") -> Iterator[Decorator]:
     kinds = [each for each in _kinds(hint) if each is not types.NoneType]
     many = default == () or (flag.read is None and get_origin(kinds[0]) is tuple)
     how: dict[str, Any] = {"metavar": flag.metavar, "required": flag.required}
-    if complete := flag.complete or COMPLETIONS.get(flag.metavar or ""):
-        how["shell_complete"] = complete
+    if flag.complete:
+        how["shell_complete"] = flag.complete
+    elif offers := COMPLETIONS.get(flag.metavar or ""):
+        how["shell_complete"] = partial(_offered, offers)
     if bool in kinds and flag.read is None:
         how["is_flag"] = True
     else:
@@ -177,6 +180,11 @@ def _parameter(name: str, hint: Any, of: "Field[Any]") -> Iterator[Decorator]:
             help="Print JSON.",
             **where,
         )
+
+
+def _offered(by: str, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+    """What the shell offers, by the name of a function."""
+    return getattr(import_module(".completing", __package__), by)(ctx, param, incomplete)
 
 
 _JSON = "--json"

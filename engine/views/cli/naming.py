@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from ...errors import RunFolderError
-from ...run.listing import RUNS, folder_named, is_run, newest_first, run_folders
+from ...run.folders import RUNS, is_run, newest_first, run_folders
+from ...run.listing import folder_named
 from ...run.manifest import read_manifest
 from ...system.entry_points import OPENERS_GROUP, load_function, registered
+from ...system.flags import argument
 from .output import say
 
 
@@ -37,6 +39,10 @@ class RunOrPack(RunFolder):
         at = Path(ctx.with_resource(TemporaryDirectory(prefix="oversight-pack")))
         load_function(OPENERS_GROUP, file.suffix)(file, at / file.stem)
         return at / file.stem
+
+
+RUN = argument("RUN", type=RunFolder())
+"""The run folder that the word means."""
 
 
 def run_named(word: str, overrides: Sequence[str] = ()) -> Path:

@@ -4,19 +4,15 @@ A command takes them as defaults: `def command(run: Path = RUN, score: str = SCO
 """
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ...analysis.reports.formats import FORMATS
-from ...run.listing import Parts, is_run
-from ...run.settings import AskSettings, FolderSettings, RunSettings
+from ...run.settings import FolderSettings, RunSettings
 from ...system.flags import argument, flag
-from .completing import sweep_files
 from .flags import setting
-from .naming import RunFolder
 
 
 class OutputPath(click.Path):
@@ -28,6 +24,7 @@ class OutputPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(value)
         if path.is_file():
+            from ...run.folders import is_run
             from ...run.run_folder import OUTCOMES, OWN_FILES
 
             its, names = path.resolve(), {*OWN_FILES, OUTCOMES}
@@ -44,9 +41,7 @@ def with_name(path: Path) -> Path:
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
-RUN = argument("RUN", type=RunFolder())
-"""The run folder that the word means."""
-SWEEP = argument(complete=sweep_files)
+SWEEP = argument("SWEEP")
 SET = flag(
     "Override a setting, e.g. agents.temperature=0.7; repeatable.",
     name="--set",
@@ -78,7 +73,6 @@ PRICES = setting(RunSettings, "prices")
 MAX_COST = setting(FolderSettings, "max_cost")
 SCORE = setting(RunSettings, "score")
 LIMIT = flag("Use only the first N problems.", least=1, metavar="N", under="Sweep")
-PROTOCOL = setting(Parts, "protocol")
 SEED = flag("Seed of the random numbers: the same seed gives the same result.", default=0)
 HOST = flag(
     "Address to listen on; any but this machine's own asks for a token.", default="127.0.0.1"
@@ -110,13 +104,3 @@ def output(default: str = "") -> Any:
     """`--output`. default: where the output goes without it; required if there is no default."""
     help = f"Where to write it. Default: {default}." if default else "Where to write it."
     return flag(help, name="-o --output", type=OutputPath(), required=not default)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateSettings(AskSettings):
-    """Which model is asked to write, and where its texts go."""
-
-    model: str = flag("Model that writes them: provider/name, or sim/NAME.", required=True)
-    output: Path = output()
-    lanes: int = flag("Questions worked on at once.", default=64, least=1, most=100_000)
-    store: Path | str | None = STORE

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from ....protocols.question import Problem
-from ...display.progress import Snapshot, console
+from ...analysis.reports.formats import ENDINGS
+from ...display.progress import Snapshot
 from ...display.quantity import counted
 from ...errors import (
     AllRefused,
@@ -29,18 +29,17 @@ from ...errors import (
 from ...models.accounting.ledger import sum_usage
 from ...models.accounting.ledger_file import read_ledger
 from ...providers.simulated import PREFIX
-from ...providers.trust import addresses
 from ...run.execution import execute
 from ...run.loaded_sweep import LoadedSweep
 from ...run.observer import Observer, ProgressDisplay
 from ...run.run import Run
+from ...run.run_folder import REPORT
 from ...run.settings import RunSettings
 from ...run.sources import origins
 from ...run.stores import shown_name, store_name
 from ...stop import StopToken
 from ...system.loop import event_loop
 from .exit_codes import ExitCode
-from .faults import halt_code
 from .output import asked, say, say_latency, show, width
 from .signals import obey_signals
 
@@ -89,11 +88,14 @@ def _execute(
         verified = f", {counted(taken.verified, 'cell')} verified" if taken.verified else ""
         say(f"reused from {taken.source}: {counted(taken.cells, 'cell')}{verified}")
     say(_headline(run))
-    models = run.loaded.models
     real = [model for model in run.loaded.sweep.models if not model.startswith(PREFIX)]
-    for line in addresses(map(models.settings_of, real)):
-        say(line)
-    ran = not (run.folder.complete and _has_report(run.folder.path))
+    if real:
+        from ...providers.trust import addresses
+
+        for line in addresses(map(run.loaded.models.settings_of, real)):
+            say(line)
+    saved = (run.folder.path / REPORT / f"report.{ending}" for ending in ENDINGS.values())
+    ran = not (run.folder.complete and all(file.exists() for file in saved))
     if run.folder.complete:
         say(f"already complete: {counted(run.folder.finished, 'cell')}")
         if run.settings.cache == "refresh":
@@ -102,7 +104,7 @@ def _execute(
     if not run.folder.finished:
         others.append(LeakNote(run.loaded.sweep.problems))
     halt = under_signals(
-        partial(execute, run, ProgressDisplay(console()), *others),
+        partial(execute, run, ProgressDisplay(), *others),
         run.loaded.stop_token,
         run.snapshot,
         grace=shown.grace,
@@ -130,7 +132,7 @@ def under_signals(
         try:
             return runner.run(obedient())
         except asyncio.CancelledError:
-            say("calls in flight were abandoned; completed cells are saved")
+            say("calls in flight were abandoned")
             return stop_token.halt
 
 
@@ -149,6 +151,8 @@ def _stopped(halt: Halt, run: Run, shown: Presentation) -> int:
     _caveats(run)
     say(f"run folder  {run.folder.path}")
     say(f"{_when(halt)}: {_again(halt, shown.again)}")
+    from .faults import halt_code
+
     return halt_code(halt)
 
 
@@ -228,18 +232,12 @@ def _replies(run: Run) -> str:
     it was given, so they may be in another one."""
     given, known = shown_name(store_name(run.settings.store)), run.folder.manifest.store
     try:
-        run.folder.check_store(len(run.store), given, run.store.id)
+        run.folder.check_store(run.store.__len__, given, run.store.id)
     except RunFolderError:
         if known not in ("", given):
             return f"{known}   (paid for: keep them; they are not in {given})"
         return f"{given}   (it lost those of this run)"
     return f"{given}   (paid for: keep them)"
-
-
-def _has_report(folder: Path) -> bool:
-    from ...analysis.reports.report import is_saved
-
-    return is_saved(folder)
 
 
 def _why_failed(run: Run) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....protocols.scores import TIE
 from ...analysis.comparison import BY_DEFAULT, Compared, compare_rows, comparison_finding
-from ...analysis.findings.finding import Part, change, word
+from ...analysis.findings.finding import Part, change, footnotes, word
 from ...analysis.pictures.data import Axis
 from ...analysis.reports.groups import mean_difference
 from ...analysis.rows import RunRows, read_rows
@@ -114,6 +114,7 @@ def answer_page(
         listed = comparison_finding(comparison, short=short).parts[0]
         listed = (listed.brief(None) if listed.brief else listed).chosen(LISTED)
         parts = [shown_part(listed, {}, own=own)]
+    mean = _mean(several, rows, score)
     values: dict[str, Any] = {
         "comparison": comparison,
         "fault": fault,
@@ -124,7 +125,8 @@ def answer_page(
         "rows": [links[run].to("row", row=row) for run, row in (single.places if single else ())],
         "axis": _axis(single) if single else None,
         "asked": asked,
-        "mean": _mean(several, rows, score),
+        "mean": mean,
+        "notes": list(footnotes([mean, single.contrast.estimate if single else None])),
         "all_asked": all(asked),
         "tally": Counter(line.contrast.verdict for line in lines),
         "options": [list(each.names) for each in rows],

@@ -16,8 +16,8 @@ from ...errors import RateLimited
 from ...models.accounting.latency import QUANTILES
 from ...models.accounting.ledger import ABANDONED, CUT_OFF, UsageTotals, sum_usage
 from ...models.accounting.ledger_file import read_ledger
+from ...run.folders import holder
 from ...run.listing import state_of
-from ...run.lock import holder
 from ...run.notes import read_progress
 from ...run.outcome import OutcomeRecord
 from ...run.reader import Follower, RunReader

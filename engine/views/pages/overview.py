@@ -28,8 +28,8 @@ from ...analysis.rows import RunRows, read_rows, row_names
 from ...display.quantity import short
 from ...display.table import NONE
 from ...errors import EngineError
+from ...run.folders import holder
 from ...run.listing import state_of
-from ...run.lock import holder
 from ...run.reader import Place, RunReader
 from ...run.run_folder import REPORT
 from .environment import price
@@ -141,6 +141,7 @@ def row_facts(run: RunReader, row: int, score: str) -> list[tuple[str, str]]:
         ("failed", f"{its.failed:,}"),
     ]
     facts = [(name, told.replace("-", "−")) for name, told in facts]
+    facts += [(note[0], note[2:]) for note in footnotes([its.asd, its.lift], [its.accuracy])]
     try:
         (cost,) = _costs(sampled_costs(completed), {"": [row]}, {})
     except EngineError:

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from ....cache.call import Call, Message
 from ....cache.reply import Reply
-from ....protocols.parameters import PARAMETERS
+from ....protocols.settings import PARAMETERS
 from ...run.probing import read_probes
 from ...run.reader import Place, RunReader
 from .environment import READER, part

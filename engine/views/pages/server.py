@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 from aiohttp import web
 
-from ...run.listing import is_run, run_folders
+from ...run.folders import is_run, run_folders
 from ...run.reader import RunReader
 from ...run.run_folder import REPORT
 from .guard import AccessRules

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from ....protocols.quotes import MARKS, Quote, marked
+from ....protocols.quotes import MARKS, marked
 from ....protocols.tags import pairs
+from ....protocols.transcript import Quote
 from ...display.printable import CONTROL, printable
 
 MAX_DIFF_WORDS, MAX_DIFF_TEXT = 2_500, 25_000

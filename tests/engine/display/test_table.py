@@ -158,8 +158,9 @@ def split_cells(row: str) -> list[str]:
 def test_latex_is_a_booktabs_table():
     assert as_latex(TABLE).splitlines() == [
         r"\begin{table}",
-        r"\centering\small\setlength{\tabcolsep}{4pt}",
+        r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
         r"\caption{the title. a note.}",
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         r"\begin{tabular}{llr}",
         r"\toprule",
         r"protocol & judge & ASD \\",
@@ -167,7 +168,7 @@ def test_latex_is_a_booktabs_table():
         r"debate & weak & +0.92 $\pm$ 0.11 \\",
         r"naive judge & – & 0.00 \\",
         r"\bottomrule",
-        r"\end{tabular}",
+        r"\end{tabular}}",
         r"\end{table}",
     ]
 
@@ -194,7 +195,7 @@ def test_numbers_are_no_formulas():
 
 
 def latex(cell: str) -> list[str]:
-    return as_latex(Table("t", ("h",), ((cell,),), 1)).splitlines()[7:8]
+    return as_latex(Table("t", ("h",), ((cell,),), 1)).splitlines()[8:9]
 
 
 def ticks(low: float, high: float) -> str:

@@ -26,8 +26,7 @@ from oversight.engine.errors import (
     RateLimited,
     Unreachable,
 )
-from oversight.engine.models.accounting.budget import Accounting
-from oversight.engine.models.accounting.ledger import Ledger
+from oversight.engine.models.accounting.ledger import Accounting, Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.accounting.quarantine import MAX_BODIES, Quarantine
 from oversight.engine.models.limits.limits import Limits

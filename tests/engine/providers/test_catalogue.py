@@ -29,7 +29,8 @@ from oversight.engine.extensions.mock.openai_server_wire import OpenAIServerWire
 from oversight.engine.extensions.mock.responses_server_wire import ResponsesServerWire
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.providers.connecting import connect
-from oversight.engine.providers.keys import environment, require_keys, settings_of
+from oversight.engine.providers.environment import environment
+from oversight.engine.providers.keys import require_keys, settings_of
 from oversight.engine.providers.replicas import Replica, Replicas
 from oversight.engine.providers.secret import Secret
 from oversight.engine.providers.settings import Settings

@@ -90,5 +90,7 @@ def test_every_recorded_reply_that_says_what_it_cost_is_charged_so():
 
 def test_what_a_gateway_says_beside_a_reply_that_it_cost_is_kept_with_its_usage():
     body = next(body for body, reply in recorded() if reply.outcome == "ok" and "choices" in body)
-    reply = WIRES["chat"].reply(200, {"x-litellm-response-cost": "2.5e-05"}, orjson.dumps(body))
-    assert charged(reply.usage, None) == 2.5e-05
+    costs = {"2.5e-05": 2.5e-05} | dict.fromkeys(("unknown", "None", "", "$0.01", "nan"))
+    for stated, cost in costs.items():
+        reply = WIRES["chat"].reply(200, {"x-litellm-response-cost": stated}, orjson.dumps(body))
+        assert (reply.outcome, charged(reply.usage, None)) == ("ok", cost), stated

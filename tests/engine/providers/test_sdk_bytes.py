@@ -19,18 +19,19 @@ from oversight.cache.call import Call, Message, Request, ResponseFormat, ToolSpe
 from oversight.cache.reply import ToolCall
 from oversight.engine.errors import EngineError
 from oversight.engine.providers.anthropic_wire import AnthropicWire
-from oversight.engine.providers.capabilities import Api
 from oversight.engine.providers.catalogue import provider_of
 from oversight.engine.providers.connecting import connect
 from oversight.engine.providers.keys import settings_of
 from oversight.engine.providers.openai_wire import OpenAIWire
-from oversight.engine.providers.prompt_cache import kept_prefix, shared_beginning
+from oversight.engine.providers.prompt_cache import kept_prefix
+from oversight.engine.providers.provider_settings import Api
 from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.judges import StatedJudge
 from oversight.protocols.mechanisms.consultancy import Consultancy
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
+from oversight.protocols.prompts.parse import shared_beginning
 from oversight.protocols.question import Answer, Question
 from tests.fakes import Scripted, prompt
 from tests.lines import listening, request

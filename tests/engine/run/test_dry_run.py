@@ -1,12 +1,12 @@
 """Walking a sweep: what it would ask is known before anything is sent."""
 
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 
 import pytest
 
-from oversight.cache.call import Call
+from oversight.cache.call import Ask, Call
 from oversight.cache.reply import Reply
 from oversight.engine.errors import UsageError
 from oversight.engine.extensions.simulation import PRESETS
@@ -28,10 +28,19 @@ from oversight.protocols.judges import Jury, LogprobJudge, StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge, OpenTrust
 from oversight.protocols.mechanisms.critique import Critique
 from oversight.protocols.mechanisms.debate import Debate
-from oversight.protocols.question import Problem
+from oversight.protocols.protocol import Protocol
+from oversight.protocols.question import Answer, Problem, Question
 from tests.fakes import APPLES, Scripted
 
 AGENT, JUDGE = Agent("openai/gpt-4o"), StatedJudge("openai/gpt-4o-mini")
+
+
+@dataclass(frozen=True)
+class Broken(Protocol):
+    rounds: int = 1
+
+    async def play(self, question: Question, side: Answer, ask: Ask) -> float:
+        raise ZeroDivisionError
 
 
 def sweep_of(*protocols, problems: tuple[Problem, ...] = (APPLES,)) -> Sweep:
@@ -135,6 +144,12 @@ async def test_rows_that_differ_in_what_they_make_of_equal_calls_are_told_apart(
         Debate(JUDGE, SideCheck(Agent("sim/a"), Agent("sim/b"), retries)) for retries in (1, 2)
     ]
     await require_distinct(sweep_of(*rows[:1], *rows[2:], *checked))
+
+
+async def test_rows_that_crash_are_not_taken_for_equal_ones():
+    """They fail alike, whatever they are: that their code is wrong is told where they run."""
+    sweep = sweep_of(Broken(JUDGE, 1), Broken(JUDGE, 2))
+    await require_distinct(sweep)
 
 
 async def test_the_settings_of_a_protocol_are_taken_at_their_word():

@@ -18,7 +18,7 @@ import pytest
 from oversight.engine.errors import DiskFull, RunFolderError
 from oversight.engine.run import as_left, events
 from oversight.engine.run.events import EVENTS, add_event, change_events, read_events, sync_events
-from oversight.engine.run.listing import is_run
+from oversight.engine.run.folders import is_run
 from tests.disks import disk
 from tests.run_folders import CELLS, folder, land
 

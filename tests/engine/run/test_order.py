@@ -14,9 +14,10 @@ import pytest
 from oversight.cache.cache import CacheStatistics
 from oversight.cache.call import Call
 from oversight.engine.errors import Interrupted, InvalidRequest, Pending, RowsPaused
+from oversight.engine.run.batching import Deferred, Waves
 from oversight.engine.run.canaries import CANARIES, FAILED_ALIKE, FREE_PATIENCE, Canaries
 from oversight.engine.run.lanes import LANES_FROM_STORE, run_lanes
-from oversight.engine.run.order import Deferred, Order, Plain, Waves
+from oversight.engine.run.order import Order, Plain
 from oversight.engine.run.scheduler import NotedOutcome, attempt_noted
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.rows import report_rows

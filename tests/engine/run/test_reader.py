@@ -19,7 +19,7 @@ from oversight.engine.errors import RunFolderError
 from oversight.engine.models.accounting.ledger_file import LEDGER_FILE
 from oversight.engine.run import lookup
 from oversight.engine.run.as_left import is_as_left
-from oversight.engine.run.lock import LOCK_FILE, locked
+from oversight.engine.run.folders import LOCK_FILE, locked
 from oversight.engine.run.reader import RunReader
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.schema import RUN_DB

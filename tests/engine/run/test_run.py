@@ -149,8 +149,8 @@ def test_a_notebook_is_shown_the_table(tmp_path, monkeypatch):
 @pytest.mark.wire
 def test_what_init_writes_can_be_rehearsed_as_it_says(place, command):
     command("init", "mine.yaml")
-    assert "oversight rehearse THIS-FILE" in (place / "mine.yaml").read_text()
-    ran = command("rehearse", "mine.yaml", "--limit", "1", "--profile", "calm", "--speed", "50")
+    assert "oversight plan THIS-FILE --rehearse" in (place / "mine.yaml").read_text()
+    ran = command("plan", "mine.yaml", "--limit", "1", "--rehearse", "calm", "--speed", "50")
     assert ran.code == 0, ran.err
 
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from oversight.engine.errors import RunFolderError
+from oversight.engine.errors import RunFolderError, UsageError
+from oversight.engine.run.folders import holder
 from oversight.engine.run.group_commit import MAX_GROUP, MAX_GROUPS, GroupCommit
-from oversight.engine.run.lock import holder
 from oversight.engine.run.manifest import encoded, read_manifest
 from oversight.engine.run.reader import Follower, RunReader
 from oversight.engine.run.record.database import RunDatabase
@@ -131,8 +131,22 @@ def test_failures_are_forgotten_and_the_rest_stays(path):
 def test_the_folder_of_another_sweep_is_refused_by_name(half):
     other = Sweep("t", GRID.problems, GRID.rows)
     assert refused(half, other) == (
-        f"{half} belongs to another sweep (s, 8 cells); choose another folder with --run-folder"
+        f"{half} belongs to another sweep (s, 8 cells), or its settings or its --limit differ; "
+        "choose another folder with --run-folder"
     )
+
+
+def test_a_folder_whose_run_was_refused_before_it_began_is_gone(tmp_path):
+    made, found = tmp_path / "made", tmp_path / "found"
+    found.mkdir()
+    for path in (made, found):
+        with pytest.raises(UsageError, match="no key"), folder(path):
+            raise UsageError("no key")
+    assert (made.exists(), found.exists()) == (False, True)
+    for fault in (RuntimeError, KeyboardInterrupt):
+        with pytest.raises(fault), folder(made):
+            raise fault
+        assert made.exists()
 
 
 @pytest.mark.parametrize(
@@ -251,14 +265,14 @@ def test_a_run_that_cannot_be_settled_for_want_of_room_is_as_it_was(tmp_path):
 
 def test_a_store_that_has_fewer_replies_than_the_run_left_in_it_is_told(half):
     with folder(half) as run:
-        run.check_store(1, Path("/store"))
+        run.check_store(lambda: 1, Path("/store"))
         with pytest.raises(RunFolderError, match="1 or more there"):
-            run.check_store(0, Path("/store"))
+            run.check_store(lambda: 0, Path("/store"))
         run.note(replies=1500)
     with folder(half) as run:
-        run.check_store(1500, Path("/store"))
+        run.check_store(lambda: 1500, Path("/store"))
         with pytest.raises(RunFolderError) as fault:
-            run.check_store(1499, Path("/other"))
+            run.check_store(lambda: 1499, Path("/other"))
     assert str(fault.value) == (
         f"/other holds 1,499 replies, and {half} left 1,500 or more there: name the right store "
         "with --store, bring them back with oversight cache import BACKUP --store /other, or pay "

@@ -10,7 +10,7 @@ from oversight.cache.errors import StoreError
 from oversight.engine.errors import RunFolderError, UsageError
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Models, RunPolicy
-from oversight.engine.providers.keys import environment
+from oversight.engine.providers.environment import environment
 from oversight.engine.providers.same_model import same_model
 from oversight.engine.run.manifest import read_manifest
 from oversight.engine.run.sources import read_sources, source_lines
@@ -187,7 +187,9 @@ def test_imported_replies_and_other_models_are_named_by_run_report_and_stats(tmp
         again = desk.here(*words)
         assert again.code == 0, again.err
     for told in (again.err, desk.here("report", "again").out):
-        found = re.findall(r"(\d+) of (\d+) replies come from elsewhere: (\d+) imported", told)
+        found = re.findall(
+            r"(\d+) of (\d+) replies are not from the provider's own address: (\d+) imported", told
+        )
         assert len(found) == 3 and all(a == b == c for a, b, c in found), told
     stats = orjson.loads(desk.here("cache", "stats", "--json", "--store", "other").out)
     assert list(stats["origins"]) == ["imported"]

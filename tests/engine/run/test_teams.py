@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oversight.engine.display.log_lines import log_as_json
-from oversight.engine.providers.keys import environment
+from oversight.engine.providers.environment import environment
 from tests.command_line import Command, within
 from tests.command_line import environment as clean
 

@@ -134,6 +134,24 @@ def test_what_a_flag_set_stands_at_the_flag_and_the_rest_where_it_stood():
     assert not document.from_flag(("protocols", 1, "debate"))
 
 
+@pytest.mark.parametrize(
+    ("agents", "path", "now"),
+    [
+        ("sim/a", "agents.words", {"model": "sim/a", "words": 5}),
+        (
+            "[sim/a, {model: sim/b}]",
+            "agents.words",
+            [{"model": "sim/a", "words": 5}, {"model": "sim/b", "words": 5}],
+        ),
+        ("[sim/a, sim/b]", "agents.1.words", ["sim/a", {"model": "sim/b", "words": 5}]),
+    ],
+)
+def test_a_setting_of_a_bare_model_is_set_beside_its_name(agents, path, now):
+    document = parsed(f"agents: {agents}\n")
+    document.set(f"{path}=5")
+    assert document.value == {"agents": now}
+
+
 def test_an_unknown_name_is_told_with_the_one_that_was_meant_and_all_there_are():
     document = parsed(TEXT)
     fault = document.unknown(("protocols", 1, "debate", "round"), ["opponent", "rounds"])

@@ -14,7 +14,7 @@ from oversight.engine.providers.openai_wire import OpenAIWire
 from oversight.engine.providers.responses_wire import ResponsesWire
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.protocols import Agent, StatedJudge
-from oversight.protocols.parameters import PARAMETERS, Parameters
+from oversight.protocols.settings import PARAMETERS, Parameters
 
 ALL = {
     "top_p": 0.9,

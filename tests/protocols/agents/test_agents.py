@@ -23,7 +23,8 @@ from oversight.protocols.agents.agent import (
     limit_words,
     without_thoughts,
 )
-from oversight.protocols.agents.tools import OVER_BUDGET, TOOLS, Found, Scene, Tool
+from oversight.protocols.agents.tool import TOOLS, Found, Scene, Tool
+from oversight.protocols.agents.tools import OVER_BUDGET
 from oversight.protocols.catalogue import PROTOCOLS
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.refine import Refine

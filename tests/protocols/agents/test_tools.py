@@ -18,6 +18,7 @@ from oversight.cache import Call, Message, Reply, Request, ToolCall
 from oversight.protocols import Agent
 from oversight.protocols.agents import python
 from oversight.protocols.agents.calculator import ALLOWED, calculate
+from oversight.protocols.agents.tool import TOOLS, Scene
 from oversight.protocols.agents.tool_loop import (
     MAX_CALLS,
     MAX_TOOL_ROUNDS,
@@ -25,7 +26,7 @@ from oversight.protocols.agents.tool_loop import (
     TOO_MANY,
     ask_with_tools,
 )
-from oversight.protocols.agents.tools import TOOLS, Allowance, Scene, use
+from oversight.protocols.agents.tools import Allowance, use
 from oversight.protocols.errors import ToolMissing
 from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.transcript import ToolUse, Transcript

@@ -7,9 +7,9 @@ import pytest
 
 from oversight.cache import Reply
 from oversight.protocols import Answer, Declined, Unreadable
-from oversight.protocols.datasets.generation import Draft, Generator, picked
 from oversight.protocols.datasets.known import Known
 from oversight.protocols.datasets.leak import leakage_check
+from oversight.protocols.datasets.writing import Draft, Generator, picked
 from tests.fakes import Scripted, prompt
 
 CRATES = Known(

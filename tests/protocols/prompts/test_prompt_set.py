@@ -26,8 +26,8 @@ from oversight.protocols.prompts.render import turn_block
 from oversight.protocols.prompts.words import Words
 from oversight.protocols.protocol import Protocol
 from oversight.protocols.question import Answer, Problem, Question
-from oversight.protocols.quotes import MAX_QUOTE_WORDS, Quote, find_quotes, fold, marked
-from oversight.protocols.transcript import Transcript, Turn
+from oversight.protocols.quotes import MAX_QUOTE_WORDS, find_quotes, fold, marked
+from oversight.protocols.transcript import Quote, Transcript, Turn
 from tests.fakes import CRATES, Scripted, prompt
 from tests.shipments import shipment
 from tests.world import asked, plain

@@ -4,10 +4,9 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from ....display.quantity import counted
+from ....display.quantity import counted, dollars
 from ....errors import UsageError
 from ....extensions.batches.journal import BatchJournal
-from ....models.accounting.budget import dollars
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
 from ....run.as_left import store_noted
@@ -20,7 +19,8 @@ from ....run.stores import store_name
 from ....system.flags import flag
 from ....views.cli.faults import halt_code
 from ....views.cli.flags import as_command
-from ....views.cli.options import JSON, OWN_SWEEP, RUN, RUN_STORE
+from ....views.cli.naming import RUN
+from ....views.cli.options import JSON, OWN_SWEEP, RUN_STORE
 from ....views.cli.output import say, show, show_json, show_line
 from ....views.cli.terminal import under_signals
 

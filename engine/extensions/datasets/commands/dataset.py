@@ -7,22 +7,20 @@ import click
 
 from .....protocols.datasets.bundled import BUNDLED
 from .....protocols.datasets.catalogue import LOADERS, loader
-from .....protocols.datasets.generation import Generator
 from .....protocols.datasets.inventory import Inventory, inventory
 from .....protocols.datasets.known import known_questions
 from .....protocols.datasets.leak import LeakageCheck, RuleAccuracy, leakage_check, power
 from .....protocols.datasets.loader import Loader
-from .....protocols.datasets.proposing import Proposer
-from .....protocols.datasets.rewriting import Rewriter
+from .....protocols.datasets.writing import Generator, Proposer, Rewriter
 from ....errors import UsageError
-from ....extensions.datasets.production import Production
 from ....sweep.document import Document
 from ....sweep.originals import missing_file_hint, originals
 from ....system.flags import argument, flag
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.group import NamedGroup
-from ....views.cli.options import JSON, LIMIT, GenerateSettings, output
+from ....views.cli.options import JSON, LIMIT, output
 from ....views.cli.output import show, show_json, width
+from ..production import GenerateSettings, Production
 from .table import TELLS, inventory_text
 
 LOADER_SETTINGS = flag(
@@ -134,8 +132,8 @@ def generate(
     Replies are stored: the same command resumes, and pays for nothing twice. With --batch, the
     state of the batches is kept in OUTPUT.work. Exit codes are those of `oversight run`.
     """
-    from ....extensions.datasets.production import generation, proposing, rewriting
-    from .generating import Wish, generate_all
+    from ..generating import Wish, generate_all
+    from ..production import generation, proposing, rewriting
 
     model = settings.model
     work: Production[Any, Any]

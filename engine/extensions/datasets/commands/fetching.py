@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -15,7 +16,6 @@ from rich.progress import (
 )
 
 from .....protocols.spelling import meant
-from ....display.progress import console
 from ....errors import DownloadError, UsageError
 from ....extensions.datasets.download import download
 from ....sweep.originals import Original, Originals, originals
@@ -48,8 +48,8 @@ def fetch_all(name: str, folder: Path, pins: Sequence[str], mirror: str | None) 
 def fetch_files(files: Sequence[Original], folder: Path) -> None:
     """Download what is missing of some files, each checked. DownloadError."""
     columns = (TextColumn("·"), TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    screen, speed = console(), TransferSpeedColumn()
-    shown = screen.is_terminal
+    screen = Console(stderr=True, highlight=False, force_jupyter=False)
+    speed, shown = TransferSpeedColumn(), screen.is_terminal
     with Progress(*columns, speed, console=screen, transient=True, disable=not shown) as progress:
         for file in files:
             task = progress.add_task(file.name, total=None)

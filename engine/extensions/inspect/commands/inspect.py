@@ -5,11 +5,11 @@ from pathlib import Path
 
 from ....display.quantity import counted
 from ....run.listing import Parts
-from ....run.reader import RunReader
-from ....run.stores import recorded
+from ....run.reader import RunReader, recorded
 from ....system.flags import flag
 from ....views.cli.flags import as_command
-from ....views.cli.options import RECORDED_STORE, RUN, SCORE, output
+from ....views.cli.naming import RUN
+from ....views.cli.options import RECORDED_STORE, SCORE, output
 from ....views.cli.output import say
 
 

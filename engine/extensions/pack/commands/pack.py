@@ -11,14 +11,14 @@ from ....extensions.pack.contents import MAX_BYTES, SUFFIX, Contents, shown
 from ....extensions.pack.making import PackWish, make_pack
 from ....extensions.pack.opening import contents_of, open_pack
 from ....extensions.pack.verifying import verify
-from ....providers.keys import environment
-from ....run.listing import RUNS
-from ....run.reader import RunReader
-from ....run.stores import REPLIES, recorded
+from ....providers.environment import environment
+from ....run.folders import RUNS
+from ....run.reader import REPLIES, RunReader, recorded
 from ....system.flags import argument, flag
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.flags import as_command
-from ....views.cli.options import JSON, RECORDED_STORE, RUN, output
+from ....views.cli.naming import RUN
+from ....views.cli.options import JSON, RECORDED_STORE, output
 from ....views.cli.output import say, show, show_json, show_line
 
 MOST = flag("Refuse a pack that would unpack to more.", default=MAX_BYTES, least=1)

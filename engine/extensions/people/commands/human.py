@@ -13,11 +13,11 @@ import click
 from .....cache.call import Ask
 from ....display.quantity import counted
 from ....errors import UsageError
-from ....run.listing import Parts, is_run
+from ....run.batching import Deferred
+from ....run.folders import holder, is_run, locked, take_lock
+from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep, open_run
-from ....run.lock import holder, locked, take_lock
 from ....run.lookup import cells_with_verdict
-from ....run.order import Deferred
 from ....run.replay import replay_cache
 from ....run.settings import FolderSettings, RunSettings
 from ....sweep.sweepfile import SweepFile, read_sweep_file
@@ -29,19 +29,8 @@ from ....views.cli.completing import run_names
 from ....views.cli.exit_codes import ExitCode
 from ....views.cli.faults import halt_code
 from ....views.cli.group import NamedGroup
-from ....views.cli.naming import run_named
-from ....views.cli.options import (
-    FILE,
-    HOST,
-    JSON,
-    LIMIT,
-    OWN_SWEEP,
-    RUN,
-    SEED,
-    SET,
-    output,
-    port,
-)
+from ....views.cli.naming import RUN, run_named
+from ....views.cli.options import FILE, HOST, JSON, LIMIT, OWN_SWEEP, SEED, SET, output, port
 from ....views.cli.output import say, show, show_json, typed, width
 from ..desk import DeskSettings
 from ..history import Roster

@@ -11,7 +11,8 @@ from ....errors import UsageError
 from ....extensions.planning.preflight import PreflightResult, ending, examine, key_of
 from ....extensions.planning.reasoning import cramped
 from ....providers.catalogue import provider_names
-from ....providers.keys import environment, settings_of
+from ....providers.environment import environment
+from ....providers.keys import settings_of
 from ....providers.retirements import today
 from ....providers.simulated import PREFIX
 from ....run.dry_run import require_abilities

@@ -29,12 +29,24 @@ from ....providers.catalogue import entry, provider_of
 from ....providers.retirements import today
 from ....providers.simulated import PREFIX
 from ....run.dry_run import require_abilities, require_service
+from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep, open_sweep
+from ....run.settings import RunSettings
 from ....run.stores import open_for_reading, store_name
 from ....system.flags import argument, flag
-from ....views.cli.flags import as_command
+from ....views.cli.flags import Number, as_command, setting
 from ....views.cli.naming import run_named, runs_of
-from ....views.cli.options import BATCH, JSON, LIMIT, PRICES, PROTOCOL, SCORE, SET, STORE, SWEEP
+from ....views.cli.options import (
+    BATCH,
+    JSON,
+    LIMIT,
+    MAX_COST,
+    PRICES,
+    SCORE,
+    SET,
+    STORE,
+    SWEEP,
+)
 from ....views.cli.output import say, show, show_json, width
 from ..prompts import show_prompts
 
@@ -67,7 +79,7 @@ def command(
         name="--prompts",
         default=False,
     ),
-    protocol: str = PROTOCOL,
+    protocol: str = setting(Parts, "protocol"),
     *,
     apart: Power,
     pilot: str | None = flag(
@@ -80,6 +92,18 @@ def command(
         name="--sharing",
         default=False,
     ),
+    rehearsed: str | None = flag(
+        "Run all of it against a local mock server, real HTTP and no key, which behaves like this: "
+        "calm, busy, storm, 2026, thinking, or a TOML file.",
+        name="--rehearse",
+        metavar="PROFILE",
+    ),
+    speed: float = flag(
+        "With --rehearse: simulated seconds that pass in one real second.",
+        default=10.0,
+        type=Number(0, 1000, min_open=True),
+    ),
+    max_cost: float | None = MAX_COST,
     score: str = SCORE,
     as_json: bool = JSON,
 ) -> None:
@@ -95,16 +119,29 @@ def command(
 
     --sharing prints the calls of each row, alone and beside the others; --prompts, with
     --protocol, the prompts in place of an estimate.
+
+    --rehearse runs the sweep instead, against a server on this machine with the latency, limits and
+    faults of the profile; simulated models answer, and your store and your runs are not touched. In
+    a sweep whose models are all simulated, one real model stands in for them. In batches, the
+    server plays the vendors' batch endpoints too.
     """
     if (problem or protocol) and not with_prompts:
         raise click.UsageError("PROBLEM and --protocol are for --prompts")
     if pilot is not None and apart.contrast is None and Path(pilot).suffix == TABLE:
         raise click.UsageError(f"{pilot}: a table of judgements is a pilot for --contrast alone")
-    if dry_run + with_prompts + bool(with_sharing or apart.contrast or pilot) > 1:
+    estimates = bool(with_sharing or apart.contrast or pilot)
+    if dry_run + with_prompts + bool(rehearsed) + estimates > 1:
         raise click.UsageError(
-            "--dry-run and --prompts print no estimate: give one of them alone, or --sharing, "
-            "--contrast and --pilot"
+            "--dry-run, --prompts and --rehearse print no estimate: give one of them alone, or "
+            "--sharing, --contrast and --pilot"
         )
+    if rehearsed:
+        from ..rehearsal import rehearse
+
+        settings = RunSettings(max_cost=max_cost, prices=prices, batch=batch)
+        raise SystemExit(rehearse(sweep, overrides, limit, rehearsed, speed, settings, as_json))
+    if max_cost is not None:
+        raise click.UsageError("--max-cost is for --rehearse: a plan spends nothing")
     opened = open_sweep(sweep, overrides, limit)
     if with_prompts:
         show_prompts(opened, sweep, problem, protocol, as_json)
@@ -278,7 +315,7 @@ def _notes(sweep: Path, plan: Plan, ending: Iterable[str], timed: str) -> list[s
         )
     days = {model.price_of for model in plan.models if model.price_of} - {date.min}
     priced = f"prices of {' to '.join(map(str, sorted({min(days), max(days)})))}; " if days else ""
-    return [*notes, f"{priced}rehearse it first: oversight rehearse {sweep}"]
+    return [*notes, f"{priced}rehearse it first: oversight plan {sweep} --rehearse busy"]
 
 
 def _dollars(cost: Cost | None) -> tuple[str, str, str]:

@@ -24,10 +24,10 @@ from .....cache.recover import recoverable
 from .....cache.rows import STORE_FILE, RowReader
 from .....cache.stats import store_statistics
 from .....cache.store import MemoryStore, Reader
+from .....protocols.prompts.parse import shared_beginning
 from ....display.quantity import counted
-from ....providers.prompt_cache import shared_beginning
-from ....run.reader import RunReader
-from ....run.stores import open_for_reading, open_store, recorded, store_name
+from ....run.reader import RunReader, recorded
+from ....run.stores import open_for_reading, open_store, store_name
 from ....system.files import sync_folder
 from ....system.flags import argument, flag
 from ....system.settings import store_path

@@ -8,11 +8,11 @@ import click
 from ....analysis.reports.frame_files import FrameFormat, write_frames
 from ....analysis.reports.frames import FrameSource
 from ....models.accounting.prices import listed, load_prices
-from ....run.reader import RunReader
-from ....run.stores import recorded
+from ....run.reader import RunReader, recorded
 from ....system.flags import flag
 from ..group import NamedGroup
-from ..options import PRICES, RECORDED_STORE, RUN, SCORE, output
+from ..naming import RUN
+from ..options import PRICES, RECORDED_STORE, SCORE, output
 from ..output import say
 
 

@@ -49,7 +49,7 @@ def command(
 
 def _own(address: str) -> str:
     """The starter sweep file for the server at `address`."""
-    from ....providers.keys import environment
+    from ....providers.environment import environment
     from ....providers.own_server import own_server
 
     server = asyncio.run(own_server(address, environment(Path())))

@@ -6,14 +6,13 @@ from pathlib import Path
 
 from .....cache.call import Ask
 from .....cache.store import Store
-from ....display.quantity import counted
-from ....models.accounting.budget import dollars
+from ....display.quantity import counted, dollars
 from ....models.router import MIN_CELLS
+from ....run.batching import Deferred
+from ....run.folders import locked
 from ....run.listing import Parts
 from ....run.loaded_sweep import LoadedSweep, open_run
-from ....run.lock import locked
 from ....run.lookup import cells_with_verdict
-from ....run.order import Deferred
 from ....run.probing import PROBES, BeliefProbe, Probes, belief_probes, run_probes
 from ....run.replay import replay_cache
 from ....run.settings import AskSettings
@@ -22,7 +21,8 @@ from ..beside import ask_beside, store_of
 from ..exit_codes import ExitCode
 from ..faults import halt_code
 from ..flags import as_command
-from ..options import OWN_SWEEP, RUN, RUN_STORE
+from ..naming import RUN
+from ..options import OWN_SWEEP, RUN_STORE
 from ..output import say, show
 
 PROBLEMS = 10

@@ -10,11 +10,10 @@ from ....analysis.reports.results import collect
 from ....run.loaded_sweep import open_run
 from ....run.manifest import read_manifest
 from ....run.outcome import OutcomeRecord
-from ....run.reader import RunReader
+from ....run.reader import RunReader, recorded
 from ....run.replay import difference, difference_in_what_was_said, replay_cells
 from ....run.scheduler import CellOutcome
 from ....run.sources import origins
-from ....run.stores import recorded
 from ....sweep.code import row_codes
 from ....sweep.sweep import Cell, Sweep
 from ....system.flags import argument, flag

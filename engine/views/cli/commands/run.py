@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....display.log_lines import log_as_json
-from ....providers.trust import ALLOW_ADDRESS, VOUCH
-from ....run.listing import is_run
+from ....providers.environment import ALLOW_ADDRESS, VOUCH
+from ....run.folders import is_run
 from ....run.settings import RunSettings
 from ....sweep.sweepfile import read_sweep_file
 from ....system.flags import flag

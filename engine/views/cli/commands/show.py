@@ -12,7 +12,8 @@ from ....run.record.search import Query
 from ....system.flags import argument, flag
 from ..completing import cells
 from ..flags import as_command
-from ..options import JSON, RUN, SCORE
+from ..naming import RUN
+from ..options import JSON, SCORE
 from ..output import say, show_json, show_line
 
 

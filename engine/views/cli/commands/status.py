@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path
 
-from ....display.quantity import counted
+from ....display.quantity import counted, dollars
 from ....display.table import Table, as_text
 from ....errors import UsageError
-from ....models.accounting.budget import dollars
 from ....models.accounting.ledger import sum_usage
 from ....models.accounting.ledger_file import read_ledger
-from ....run.listing import RUNS, RunSummary, is_run, summaries, summarize
-from ....run.lock import holder
+from ....run.folders import RUNS, holder, is_run
+from ....run.listing import RunSummary, summaries, summarize
 from ....run.manifest import read_manifest
 from ....run.notes import read_progress
 from ....system.flags import argument, flag

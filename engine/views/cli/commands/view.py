@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ....display.quantity import counted
 from ....errors import UsageError
-from ....run.listing import RUNS, is_run, run_folders
+from ....run.folders import RUNS, is_run, run_folders
 from ....system.flags import argument, flag
 from ..flags import as_command
 from ..naming import run_named

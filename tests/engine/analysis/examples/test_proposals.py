@@ -15,7 +15,7 @@ from oversight.engine.run.reader import RunReader
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.datasets.known import Known
 from oversight.protocols.datasets.proposals import ACCEPT, REJECT
-from oversight.protocols.datasets.proposing import Proposer, proposed
+from oversight.protocols.datasets.writing import Proposer, proposed
 from oversight.protocols.judges.stated import StatedJudge
 from oversight.protocols.mechanisms.baselines import NaiveJudge
 from oversight.protocols.mechanisms.proposer_critic import ProposerCritic

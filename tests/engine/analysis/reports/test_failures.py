@@ -162,6 +162,18 @@ def test_a_grid_whose_every_call_is_refused_for_one_reason_is_stopped(
 
 
 @pytest.mark.wire
+def test_many_cells_at_once_are_not_as_many_canaries(place: Path, command: Command) -> None:
+    with answering(alike(400, b'{"error": {"message": "no"}}')) as (url, asked):
+        (place / "wide.yaml").write_text(
+            "problems: {bundled: arithmetic}\njudges: compatible/lab/m\nprotocols: naive_judge\n"
+            f"max_cells: 80\nproviders: {{compatible/lab: {{base_url: '{url}/v1'}}}}\n"
+            "models: {compatible/lab/m: {concurrency: 80}}\n"
+        )
+        command("run", "wide.yaml")
+    assert len(asked) <= FAILED_ALIKE + CANARIES
+
+
+@pytest.mark.wire
 def test_a_row_that_is_never_readable_is_paused(place: Path, command: Command) -> None:
     problems = 60
 

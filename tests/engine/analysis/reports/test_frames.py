@@ -14,13 +14,11 @@ from msgspec.structs import replace
 import oversight
 from oversight.engine.analysis.reports import frame_files
 from oversight.engine.analysis.reports.frame_files import write_frames
-from oversight.engine.analysis.reports.frame_tables import TABLES
-from oversight.engine.analysis.reports.frames import FrameSource, of_cell
+from oversight.engine.analysis.reports.frames import TABLES, FrameSource, of_cell
 from oversight.engine.models.accounting.prices import listed
-from oversight.engine.run.reader import RunReader
+from oversight.engine.run.reader import RunReader, recorded
 from oversight.engine.run.record.database import RunDatabase
 from oversight.engine.run.record.errors import RunDamaged
-from oversight.engine.run.stores import recorded
 from oversight.protocols.agents.agent import Agent
 from oversight.protocols.drafting.best_of import BestOf
 from oversight.protocols.drafting.side_check import SideCheck

@@ -159,31 +159,33 @@ def many(agents: int, protocols: int = 1) -> Results:
 @pytest.mark.wire
 def test_many_rows_are_averaged_in_groups_and_fit_a_screen() -> None:
     found = many(29, 10)
-    lines = report(found, "text", 80, short=True).splitlines()
+    lines = finding(found, short=True).text("text", 80).splitlines()
     assert len(found.rows) == 291 and len(lines) <= 60
     assert max(map(len, lines)) <= 80
     assert "  291 rows in 11 groups, averaged; all of them: --all, some by --where." in lines
     assert len(report(found, "text", 80).splitlines()) > 291
     assert len([line for line in lines if line.startswith("  debate")]) == 9
-    top = report(found, "text", 80, short=True, sort="asd")
+    top = finding(found, short=True, sort="asd").text("text", 80)
     assert "251 more lines: --all, some by --where." in " ".join(top.split())
 
 
 def test_few_rows_are_lines_each() -> None:
     found = many(MOST_ROWS - 1)
-    assert report(found, "text", short=True) == report(found, "text")
+    assert finding(found, short=True).text("text") == report(found, "text")
 
 
 def test_rows_are_chosen_ordered_and_cut_to_columns_in_every_format() -> None:
-    told = orjson.loads(report(FOUND, "json", columns=["asd", "bounds.worst"], sort="asd"))["rows"]
+    told = orjson.loads(finding(FOUND, columns=["asd", "bounds.worst"], sort="asd").text("json"))[
+        "rows"
+    ]
     assert [list(row) for row in told] == [["protocol", "agent", "judge", "asd", "bounds"]] * 2
     assert [list(row["bounds"]) for row in told] == [["worst"]] * 2
     assert [row["asd"]["value"] for row in told] == [approx(0.8), approx(0.4)]
-    head, *_ = report(FOUND, "csv", columns=["n"]).splitlines()
+    head, *_ = finding(FOUND, columns=["n"]).text("csv").splitlines()
     assert head == '"protocol","agent","judge","n"'
-    assert "mde" in report(FOUND, "text", columns=["mde"])
+    assert "mde" in finding(FOUND, columns=["mde"]).text("text")
     with pytest.raises(UsageError, match="'asdf' is no column; there are protocol, agent"):
-        report(FOUND, "text", columns=["asdf"])
+        finding(FOUND, columns=["asdf"])
 
 
 def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
@@ -202,7 +204,7 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
     ]
     written = paper_table(part, ("SIMULATED",))
     assert written.count(r"\begin{tabular}") == written.count(r"\toprule") == 1
-    assert "SIMULATED" in written and "protocol & ASD & slope & JSE" in written
+    assert "SIMULATED" in written and "protocol & ASD & JSE" in written
     assert not re.search(r"[ \[]-\.?\d", written), "a hyphen for a minus"
     assert re.search(r"^naive judge & .*& \$-\$\.\d\d", written, re.MULTILINE)
 
@@ -210,7 +212,7 @@ def test_the_table_of_the_paper_is_one_table_of_means_over_agents() -> None:
 @pytest.mark.wire
 @pytest.mark.skipif(not which("pdflatex"), reason="there is no pdflatex")
 @pytest.mark.parametrize("score", ["brier", "log", "logodds"])
-def test_the_table_of_the_paper_compiles_within_one_column(score: str, tmp_path: Path) -> None:
+def test_tables_for_a_paper_compile_within_one_column(score: str, tmp_path: Path) -> None:
     judges, agents = (JUDGE, LogprobJudge("sim/judge")), [Agent(f"sim/{n}") for n in range(4)]
     each = [(judge, agent) for judge in judges for agent in agents]
     rows = [Debate(*its, rounds=4, simultaneous=False) for its in each]
@@ -226,10 +228,13 @@ def test_the_table_of_the_paper_compiles_within_one_column(score: str, tmp_path:
     by = ["protocol", "judge"]
     (part,) = pivot_finding(pivot(found, (), by), by, found, paper=True).parts
     table = paper_table(part, ("SIMULATED models: sim/judge",))
+    assert "protocol & ASD & slope & JSE" in table
     assert table.count(r"[$-$") + table.count(r" [.") >= 10, "no intervals to fit"
+    whole = report(replace(found, origins=("SIMULATED models: sim/judge",)), "latex")
+    assert all(each.count("SIMULATED") == 1 for each in whole.split(r"\begin{table}")[1:])
     (tmp_path / "t.tex").write_text(
-        "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n"
-        f"{table}\n\\end{{document}}\n"
+        "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\n"
+        f"{table}\n{whole}\n\\end{{document}}\n"
     )
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"],

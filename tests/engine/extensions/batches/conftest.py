@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.extensions.batches import dispatch, outbox, retrying, rounds
+from oversight.engine.extensions.batches import dispatch, endpoint, outbox, rounds
 from tests.batches import BatchBench
 
 
@@ -15,7 +15,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "NOT_FOUND_SECONDS", 0.3)
     monkeypatch.setattr(outbox, "LAST_SECONDS", 0.3)
     monkeypatch.setattr(rounds, "MIN_POLL", 0.01)
-    monkeypatch.setattr(retrying, "MAX_WAIT", 0.05)
+    monkeypatch.setattr(endpoint, "MAX_WAIT", 0.05)
 
 
 @pytest.fixture(params=["openai", "anthropic"])

@@ -27,7 +27,7 @@ from oversight.engine.errors import (
     RunFolderError,
     StoreFailed,
 )
-from oversight.engine.extensions.batches import dispatch, results, retrying
+from oversight.engine.extensions.batches import dispatch, endpoint, results
 from oversight.engine.extensions.batches import journal as batch_journal
 from oversight.engine.extensions.batches.anthropic_endpoint import AnthropicEndpoint
 from oversight.engine.extensions.batches.openai_endpoint import OpenAIEndpoint
@@ -278,7 +278,7 @@ async def test_a_stop_does_not_wait_for_a_vendor_that_never_answers(openai, monk
 
 
 async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(openai, monkeypatch):
-    monkeypatch.setattr(retrying, "GIVE_UP", 1.0)
+    monkeypatch.setattr(endpoint, "GIVE_UP", 1.0)
     async with openai.server(delay=60.0) as server:
         terms = replace(BATCHED, max_lines=1, waits=False)
         out = await openai.run(server, terms=terms)
@@ -295,7 +295,7 @@ async def test_a_vendor_that_is_down_is_waited_for_once_and_not_for_each_batch(o
     down = await openai.run(server, loaded=loaded)
     assert isinstance(down.halt, ProviderDown)
     # What is one wait too long is not slept any more.
-    assert sum(waits) <= retrying.GIVE_UP
+    assert sum(waits) <= endpoint.GIVE_UP
     assert down.run.awaited == out.run.awaited
 
 

@@ -25,13 +25,12 @@ from oversight.engine.models.accounting.ledger import sum_usage
 from oversight.engine.models.accounting.ledger_file import read_ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import Models, RunPolicy
-from oversight.engine.run.batching import BatchedWork
-from oversight.engine.run.order import Deferred
+from oversight.engine.run.batching import BatchedWork, Deferred
 from oversight.engine.run.settings import BatchTerms
 from oversight.engine.stop import StopToken
 from oversight.engine.sweep.document import Document
-from oversight.protocols.datasets.generation import Generator
 from oversight.protocols.datasets.known import Known
+from oversight.protocols.datasets.writing import Generator
 from oversight.protocols.question import Answer
 from tests.batches import BATCHED, DEPTH, MODELS, SWEEP, WAIT, BatchBench, lines, waves
 from tests.desk import Desk

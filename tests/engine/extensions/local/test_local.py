@@ -12,8 +12,8 @@ from oversight.engine.extensions.local.entry import ENTRY
 from oversight.engine.extensions.local.weights import SLOTS, weights
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.router import RunPolicy
-from oversight.engine.providers.catalogue import PROVIDERS
 from oversight.engine.providers.own_server import own_server
+from oversight.engine.providers.vendors import PROVIDERS
 from oversight.engine.run.loaded_sweep import open_sweep
 from oversight.engine.sweep.sweepfile import read_sweep_file
 from tests.answering import Asked, answering, pages

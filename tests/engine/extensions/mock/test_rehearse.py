@@ -1,5 +1,5 @@
-"""Over real HTTP to the rehearsal server, without a key: `oversight rehearse`, `run` and `plan` in
-batches, and the first live run as `make first-live` has it.
+"""Over real HTTP to the rehearsal server, without a key: `oversight plan --rehearse`, `run` and
+`plan` in batches, and the first live run as `make first-live` has it.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def sweep(tmp_path, monkeypatch) -> Path:
 
 
 def rehearse(sweep: Path | str, *flags: str) -> Result:
-    return CliRunner().invoke(oversight, ["rehearse", str(sweep), "--limit", "1", *flags])
+    return CliRunner().invoke(oversight, ["plan", str(sweep), "--limit", "1", *flags])
 
 
 def rehearsed(sweep: Path, *flags: str) -> tuple[int, dict]:
@@ -70,7 +70,7 @@ def rehearsed(sweep: Path, *flags: str) -> tuple[int, dict]:
 @pytest.mark.wire
 @pytest.mark.parametrize("profile", ["calm", "busy", "storm"])
 def test_a_sweep_is_rehearsed_whole_and_the_ledger_is_what_the_server_saw(sweep, profile):
-    code, told = rehearsed(sweep, "--profile", profile, "--speed", "20")
+    code, told = rehearsed(sweep, "--rehearse", profile, "--speed", "20")
     run, total = told["rehearsal"], told["total"]
     assert told["agrees"]
     assert (run["cells"], run["finished"]) == (CELLS, CELLS)
@@ -95,7 +95,7 @@ def test_a_sweep_is_rehearsed_whole_and_the_ledger_is_what_the_server_saw(sweep,
 @pytest.mark.parametrize("profile", ["calm", "storm"])
 def test_a_sweep_is_rehearsed_in_batches_beside_a_model_that_is_asked_live(sweep, profile):
     sweep.write_text(f"{SWEEP}models: {{compatible/lab/llama: {{batch: false}}}}")
-    code, told = rehearsed(sweep, "--batch", "--profile", profile, "--speed", "200")
+    code, told = rehearsed(sweep, "--batch", "--rehearse", profile, "--speed", "200")
     run, server = told["rehearsal"], told["rehearsal"]["server"]
     assert (run["cells"], run["finished"]) == (CELLS, CELLS)
     assert told["agrees"]
@@ -116,7 +116,7 @@ def test_a_sweep_is_rehearsed_in_batches_beside_a_model_that_is_asked_live(sweep
 def test_a_profile_of_ones_own_may_exhaust_the_quota_and_stops_the_rehearsal(sweep):
     profile = sweep.with_name("poor.yaml")
     profile.write_text("quota: 5")
-    code, told = rehearsed(sweep, "--profile", str(profile))
+    code, told = rehearsed(sweep, "--rehearse", str(profile))
     assert code == 3
     halt = told["rehearsal"]["halt"]
     assert "quota" in halt or "usage limits" in halt
@@ -128,7 +128,7 @@ def test_a_profile_of_ones_own_may_exhaust_the_quota_and_stops_the_rehearsal(swe
 def test_a_cap_stops_a_rehearsal_as_it_would_stop_the_run(sweep):
     prices = sweep.with_name("prices.toml")
     prices.write_text('["compatible"]\nfree = true\n')
-    flags = ("--profile", "calm", "--max-cost", "0.01", "--prices", str(prices))
+    flags = ("--rehearse", "calm", "--max-cost", "0.01", "--prices", str(prices))
     code, told = rehearsed(sweep, *flags)
     assert code == 4
     assert "budget reached" in told["rehearsal"]["halt"]
@@ -148,7 +148,7 @@ def test_a_cap_stops_a_rehearsal_as_it_would_stop_the_run(sweep):
 def test_a_real_model_stands_in_for_simulated_ones(sweep, roles):
     simulated = sweep.with_name("simulated.yaml")
     simulated.write_text(f"problems: {{bundled: arithmetic}}\n{roles}")
-    code, told = rehearsed(simulated, "--profile", "calm")
+    code, told = rehearsed(simulated, "--rehearse", "calm")
     assert (code, told["agrees"]) == (0, True)
     assert list(told["rehearsal"]["accounts"]) == ["openai/gpt-4o-mini"]
     assert told["rehearsal"]["server"]["requests"] > 0

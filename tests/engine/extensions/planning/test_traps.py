@@ -90,7 +90,7 @@ def test_the_defaults_are_fine_for_every_family_with_and_without_tools(model, pl
 def test_what_the_dry_run_calls_fine_no_vendor_refuses(place, command):
     file = written(place, *FAMILIES, settings="tools: [none, calculator]")
     assert command("plan", file, "--dry-run").code == 0
-    ran = command("rehearse", file, "--profile", "2026", "--speed", "20", "--json")
+    ran = command("plan", file, "--rehearse", "2026", "--speed", "20", "--json")
     told = json.loads(ran.out)["rehearsal"]
     assert ran.code == 0, ran.err
     server = told["server"]
@@ -112,7 +112,7 @@ def test_efforts_that_the_dry_run_calls_fine_no_vendor_refuses(place, command):
     one, all_of_them = "agents: {model: []}", f"agents: [{', '.join(agents)}]"
     assert one in file.read_text()
     file.write_text(file.read_text().replace(one, all_of_them))
-    ran = command("rehearse", file, "--profile", "2026", "--speed", "20", "--json")
+    ran = command("plan", file, "--rehearse", "2026", "--speed", "20", "--json")
     server = json.loads(ran.out)["rehearsal"]["server"]
     assert server["requests"] == server["ok"] > 2 * len(FAMILIES), server
 

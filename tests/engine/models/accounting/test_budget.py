@@ -6,6 +6,7 @@ import random
 import pytest
 
 from oversight.cache.reply import Usage
+from oversight.engine.display.quantity import dollars
 from oversight.engine.errors import (
     BudgetReached,
     EngineError,
@@ -15,8 +16,8 @@ from oversight.engine.errors import (
     UsageError,
 )
 from oversight.engine.extensions.mock import FaultKind
-from oversight.engine.models.accounting.budget import Accounting, Budget, dollars
-from oversight.engine.models.accounting.ledger import Ledger
+from oversight.engine.models.accounting.budget import Budget
+from oversight.engine.models.accounting.ledger import Accounting, Ledger
 from oversight.engine.models.accounting.prices import PriceList, listed
 from oversight.engine.models.limits.limits import Limits
 from oversight.engine.models.sender import Sender

@@ -23,9 +23,8 @@ from oversight.engine.errors import (
     Unreachable,
     UnrecognizedReply,
 )
-from oversight.engine.models.accounting.budget import Accounting
 from oversight.engine.models.accounting.latency import Latency, Stopwatch, sum_latency
-from oversight.engine.models.accounting.ledger import Ledger, UsageTotals, sum_usage
+from oversight.engine.models.accounting.ledger import Accounting, Ledger, UsageTotals, sum_usage
 from oversight.engine.models.accounting.ledger_file import (
     EVERY,
     LEDGER_FILE,

@@ -8,8 +8,7 @@ import pytest
 
 from oversight.cache.reply import Reply, Usage
 from oversight.engine.errors import Crowded, OutcomeUnknown
-from oversight.engine.models.accounting.budget import Accounting
-from oversight.engine.models.accounting.ledger import Ledger
+from oversight.engine.models.accounting.ledger import Accounting, Ledger
 from oversight.engine.models.accounting.prices import listed
 from oversight.engine.models.limits.climb import OWN_SERVER_START, Climb
 from oversight.engine.models.limits.limits import Limits

@@ -32,8 +32,15 @@ from oversight.engine.sweep.grid import GridRow
 from oversight.engine.system.mounts import is_network
 from oversight.protocols.doubts import Doubt
 from oversight.protocols.question import Answer
-from oversight.protocols.quotes import Quote
-from oversight.protocols.transcript import Failure, Judgement, ToolUse, Transcript, Turn, Verdict
+from oversight.protocols.transcript import (
+    Failure,
+    Judgement,
+    Quote,
+    ToolUse,
+    Transcript,
+    Turn,
+    Verdict,
+)
 from tests.shipments import shipments
 
 PROBLEMS = shipments(3)

@@ -209,7 +209,7 @@ def test_ctrl_c_ends_with_a_report_that_says_so() -> None:
     faults["B"] = Pressed("ctrl-c")
     stopped = run([Overheard(JUDGE, AGENT)], shipments(3), max_cells=1)
     assert isinstance(stopped.stopped, Interrupted)
-    assert str(stopped).startswith("stopped: stopped by signal 2; the same call goes on with it")
+    assert str(stopped).startswith("stopped: Ctrl-C; the same call goes on with it")
     assert stopped.results.missing > 0
     assert signal.getsignal(signal.SIGINT) is heard_before
     faults.clear()

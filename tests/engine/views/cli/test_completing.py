@@ -45,7 +45,7 @@ def test_a_bash_that_is_switched_on_as_the_page_says_offers_runs(place: Path, ma
 def test_commands_runs_sweep_files_problems_and_cells_are_offered(place: Path, made: Path) -> None:
     (place / "sweeps").mkdir()
     shutil.copy(place / "small.yaml", place / "sweeps" / "large.yaml")
-    assert {"replay", "rehearse", "run"} <= set(offered("r"))
+    assert {"replay", "report", "run"} <= set(offered("r"))
     assert offered("report", "") == [made.name, "small.yaml", "sweeps/large.yaml"]
     assert offered("report", "sm") == [made.name, "small.yaml"]
     assert offered("status", "runs/sm") == [f"runs/{made.name}"]

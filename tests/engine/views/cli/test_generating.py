@@ -13,9 +13,8 @@ from oversight.engine.errors import InvalidRequest, ProviderDown, UsageError
 from oversight.engine.extensions.datasets.production import generation, rewriting
 from oversight.engine.extensions.simulation import GroundTruth, SimProvider
 from oversight.engine.stop import StopToken
-from oversight.protocols.datasets.generation import Generator
 from oversight.protocols.datasets.known import Known
-from oversight.protocols.datasets.rewriting import Rewriter
+from oversight.protocols.datasets.writing import Generator, Rewriter
 from oversight.protocols.question import Answer, labelled
 from tests.fakes import Scripted, prompt
 from tests.protocols.datasets.test_gsm8k import PAIR, alike

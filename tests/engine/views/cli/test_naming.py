@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from oversight.engine.run.folders import take_lock
 from oversight.engine.run.listing import summarize
-from oversight.engine.run.lock import take_lock
 from tests.engine.conftest import Command
 from tests.run_folders import only_run, outcomes
 

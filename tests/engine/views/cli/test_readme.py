@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from oversight.engine.analysis.reports.report import report
+from oversight.engine.analysis.reports.report import finding
 from oversight.engine.analysis.reports.results import collect
-from oversight.engine.providers.catalogue import PROVIDERS
+from oversight.engine.providers.vendors import PROVIDERS
 from oversight.engine.run.loaded_sweep import load_sweep, open_run
 from oversight.engine.sweep.document import Document
 from oversight.engine.sweep.sweepfile import checked_sweep
@@ -85,7 +85,7 @@ def test_the_demo_prints_what_the_readme_shows(tmp_path: Path) -> None:
     told = oversight("demo", cwd=tmp_path)
     (run,) = (tmp_path / "runs").iterdir()
     results = collect(open_run(run).sweep, outcomes(run), score="brier")
-    assert len(report(results, "text", 80, short=True).splitlines()) <= 35
+    assert len(finding(results, short=True).text("text", 80).splitlines()) <= 35
     printed = [*told.err.splitlines(), *told.out.splitlines()]
     for line in re.sub(r"demo-[0-9a-f]{6}", run.name, shown).splitlines():
         if line.strip(" …"):

@@ -7,31 +7,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .....cache.cache import Cache
-from .....protocols.datasets.jsonl import write_jsonl
-from .....protocols.datasets.leak import leakage_check
-from .....protocols.question import Problem
-from ....analysis.reports.failures import called
-from ....display.progress import console
-from ....display.quantity import counted
-from ....errors import Halt, UsageError
-from ....extensions.datasets.production import Production, ProductionSession
-from ....models.accounting.ledger import sum_usage
-from ....models.router import Models, RunPolicy
-from ....providers.keys import environment
-from ....providers.simulated import PREFIX
-from ....run.batching import BatchedWork, batched_models, batching
-from ....run.lock import locked
-from ....run.observer import ProgressDisplay
-from ....run.order import Deferred
-from ....run.stores import open_store, store_name
-from ....stop import StopToken
-from ....sweep.document import Document
-from ....views.cli.exit_codes import ExitCode
-from ....views.cli.faults import halt_code
-from ....views.cli.options import GenerateSettings
-from ....views.cli.output import say, show, typed
-from ....views.cli.terminal import under_signals
+from ....cache.cache import Cache
+from ....protocols.datasets.jsonl import write_jsonl
+from ....protocols.datasets.leak import leakage_check
+from ....protocols.question import Problem
+from ...analysis.reports.failures import called
+from ...display.quantity import counted
+from ...errors import Halt, UsageError
+from ...models.accounting.ledger import sum_usage
+from ...models.router import Models, RunPolicy
+from ...providers.environment import environment
+from ...providers.simulated import PREFIX
+from ...run.batching import BatchedWork, Deferred, batching
+from ...run.folders import locked
+from ...run.observer import ProgressDisplay
+from ...run.run import batched_models
+from ...run.stores import open_store, store_name
+from ...stop import StopToken
+from ...sweep.document import Document
+from ...views.cli.exit_codes import ExitCode
+from ...views.cli.faults import halt_code
+from ...views.cli.output import say, show, typed
+from ...views.cli.terminal import under_signals
+from .production import GenerateSettings, Production, ProductionSession
 
 NAMED = 5
 """Maximum number of failures that are printed one by one."""
@@ -78,7 +76,7 @@ def generate_all(wish: Wish, generation: Production[Any, Any]) -> int:
         store = stack.enter_context(closing(open_store(store_name(asks.store))))
         session = ProductionSession(generation, models, store, asks.lanes, replies)
         halt = under_signals(
-            partial(session.execute, ProgressDisplay(console())),
+            partial(session.execute, ProgressDisplay()),
             models.stop_token,
             session.snapshot,
         )

@@ -1,7 +1,15 @@
-"""`oversight rehearse`: a whole sweep against a server on this machine, without a key."""
+"""`oversight plan --rehearse`: a whole sweep against a server on this machine, without a key.
+
+The server has the latency, limits and faults of a profile, and simulated models answer, in another
+process. Store and run folder are temporary.
+"""
 
 import asyncio
-from collections.abc import Iterator
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,31 +17,32 @@ from typing import Any
 
 import orjson
 
-from ....display.progress import console
-from ....display.quantity import counted, duration, short
-from ....display.table import Table, as_text
-from ....errors import Halt, RateLimited
-from ....extensions.mock.clock import FastLoop
-from ....extensions.mock.process import counts, serving
-from ....extensions.mock.profile import load_profile
-from ....extensions.mock.rehearsed import BottleneckSampler, Rehearsed, staged
-from ....extensions.planning.estimate import plan_sweep
-from ....models.accounting.ledger import UsageTotals
-from ....providers import sdk_clients
-from ....providers.simulated import PREFIX
-from ....run.execution import execute
-from ....run.observer import ProgressDisplay
-from ....run.run import Run
-from ....run.settings import RunSettings
-from ....sweep.sweepfile import SweepFile, read_sweep_file
-from ....system.flags import flag
-from ....throughput import clipped
-from ....views.cli.exit_codes import ExitCode
-from ....views.cli.faults import halt_code
-from ....views.cli.flags import Number, as_command
-from ....views.cli.options import BATCH, JSON, LIMIT, MAX_COST, PRICES, SET, SWEEP
-from ....views.cli.output import say, show, show_json, width
-from ....views.cli.terminal import under_signals
+from ...display.quantity import counted, duration, short
+from ...display.table import Table, as_text
+from ...errors import Halt, RateLimited
+from ...models.accounting.ledger import UsageTotals, sum_usage
+from ...models.router import Models
+from ...providers import sdk_clients
+from ...providers.simulated import PREFIX
+from ...run.execution import execute
+from ...run.observer import ProgressDisplay
+from ...run.run import Run
+from ...run.settings import RunSettings
+from ...sweep.sweepfile import SweepFile, read_sweep_file
+from ...throughput import Resource, clipped
+from ...views.cli.exit_codes import ExitCode
+from ...views.cli.faults import halt_code
+from ...views.cli.output import say, show, show_json, width
+from ...views.cli.terminal import under_signals
+from ..mock.clock import FastLoop
+from ..mock.process import counts, serving
+from ..mock.profile import load_profile
+from ..mock.rehearsed import staged
+from .estimate import Plan, plan_sweep
+
+SAMPLE_EVERY = 0.25
+"""Simulated seconds between two samples of each model's bottleneck."""
+
 
 BUSY = 0.7
 """Share of time spent computing above which this machine is the bottleneck, not a limit."""
@@ -56,34 +65,93 @@ REHEARSAL_HEAD = (
 )
 
 
-@as_command
-def command(
-    sweep: Path = SWEEP,
-    profile: str = flag(
-        "How the server behaves: calm, busy, storm, 2026, thinking, or a TOML file.",
-        default="busy",
-    ),
-    speed: float = flag(
-        "Simulated seconds that pass in one real second.",
-        default=10.0,
-        type=Number(0, 1000, min_open=True),
-    ),
-    batch: bool = BATCH,
-    overrides: tuple[str, ...] = SET,
-    limit: int | None = LIMIT,
-    max_cost: float | None = MAX_COST,
-    prices: Path | None = PRICES,
-    as_json: bool = JSON,
-) -> None:
-    """Run the whole of SWEEP against a local mock server: real HTTP, no key, no cost.
+@dataclass(slots=True)
+class BottleneckSampler:
+    """Samples of each model's bottleneck, and the CPU time of this process."""
 
-    The server has the latency, limits and faults of the profile, and simulated models answer. Your
-    store and your runs are not touched. In a sweep whose models are all simulated, one real model
-    stands in for them.
+    bound: defaultdict[str, Counter[Resource]] = field(default_factory=lambda: defaultdict(Counter))
+    """Model -> number of samples by bottleneck."""
+    looks: int = 0
+    story: float = 0.0
+    """Duration in simulated seconds."""
+    real: float = 0.0
+    """Duration in real seconds."""
+    computing: float = 0.0
+    """CPU seconds of this process."""
 
-    With --batch, and for models that the sweep file has asked in batches, the server also plays the
-    vendors' batch endpoints: a batch ends after the profile's batch delay.
-    """
+    @asynccontextmanager
+    async def over(self, models: Models) -> AsyncIterator[None]:
+        """Sample while the body runs."""
+        clock = asyncio.get_running_loop().time
+        began = clock(), time.perf_counter(), time.process_time()
+        looking = asyncio.create_task(self._look(models))
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await asyncio.wait([looking])
+            self.story = clock() - began[0]
+            self.real = time.perf_counter() - began[1]
+            self.computing = time.process_time() - began[2]
+
+    async def _look(self, models: Models) -> None:
+        while True:
+            await asyncio.sleep(SAMPLE_EVERY)
+            self.looks += 1
+            for model, now in models.statistics().items():
+                if now.binding is not None:
+                    self.bound[model][now.binding.resource] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """The result of a rehearsal."""
+
+    name: str
+    profile: str
+    speed: float
+    """Simulated seconds per real second."""
+    cells: int
+    finished: int
+    failed: int
+    halt: str
+    """Why it stopped early; empty if it did not."""
+    planned: Plan
+    """The plan made before it."""
+    accounts: Mapping[str, UsageTotals]
+    """The ledger, by model."""
+    server: Mapping[str, int]
+    """The server's counts; see oversight.engine.extensions.mock.MockServer.counts."""
+    watch: BottleneckSampler
+
+    @property
+    def total(self) -> UsageTotals:
+        return sum_usage(self.accounts.values())
+
+    @property
+    def seen(self) -> int:
+        """Number of requests that the server saw; calls in a batch count once it has ended."""
+        return self.server.get("requests", 0) + self.server.get("lines_ended", 0)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the server saw as many requests as the ledger has."""
+        return self.total.sent == self.seen
+
+
+def rehearse(
+    sweep: Path,
+    overrides: Sequence[str],
+    limit: int | None,
+    profile: str,
+    speed: float,
+    settings: RunSettings,
+    as_json: bool,
+) -> int:
+    """Run the whole of a sweep against the server, and print what came of it; the exit code.
+
+    In a sweep whose models are all simulated, one real model stands in for them. settings: cap,
+    prices and whether to ask in batches; store and folder are temporary ones."""
     load_profile(profile)
     file = read_sweep_file(sweep, overrides, limit)
     if all(model.startswith(PREFIX) for model in file.sweep({}).models):
@@ -97,7 +165,7 @@ def command(
     # On a fast clock the import would count as many seconds, and deadlines would pass.
     sdk_clients.load_clients()
     with serving(flags) as url:
-        rehearsed, halt = _rehearsed(file, url, profile, speed, batch, max_cost, prices)
+        rehearsed, halt = _rehearsed(file, url, profile, speed, settings)
     if as_json:
         show_json({"agrees": rehearsed.agrees, "total": rehearsed.total, "rehearsal": rehearsed})
     else:
@@ -106,7 +174,7 @@ def command(
         show(as_text(_table(rehearsed), width()))
         show("")
         show("\n".join(_notes(rehearsed)))
-    raise SystemExit(_exit_code(rehearsed, halt))
+    return _exit_code(rehearsed, halt)
 
 
 def _stand_ins(settings: Any, path: str = "") -> Iterator[str]:
@@ -148,23 +216,18 @@ def _rehearsed(
     url: str,
     profile: str,
     speed: float,
-    batch: bool,
-    max_cost: float | None,
-    prices: Path | None,
+    settings: RunSettings,
 ) -> tuple[Rehearsed, Halt | None]:
     ready, watch = staged(file, url), BottleneckSampler()
-    batched = ready.models.batched(ready.sweep.models, batch)
+    batched = ready.models.batched(ready.sweep.models, bool(settings.batch))
     with TemporaryDirectory(prefix="rehearsal-") as place:
-        store, folder = Path(place) / "store", Path(place) / "run"
-        settings = RunSettings(
-            store=store, folder=folder, max_cost=max_cost, prices=prices, batch=batch
-        )
+        settings = replace(settings, store=Path(place) / "store", folder=Path(place) / "run")
         planned = asyncio.run(plan_sweep(ready, None, settings.price_list, batched))
         with Run.open(ready, settings) as run:
 
             async def watched() -> Halt | None:
                 async with watch.over(ready.models):
-                    return await execute(run, ProgressDisplay(console(), speed))
+                    return await execute(run, ProgressDisplay(speed=speed))
 
             loop = partial(FastLoop, speed)
             halt = under_signals(watched, ready.stop_token, run.snapshot, loop)

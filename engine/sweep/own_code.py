@@ -1,16 +1,10 @@
-"""Loading of user-defined protocols, judges, agents and data sets: by module, file or entry point.
-
-A sweep file names them as `my_package.my_module:MyProtocol`, as `my_file.py:Steelman` (relative to
-the sweep file), or by the name under which an installed package registers them as entry points.
-Importing runs their code, so only what the sweep names is imported.
-"""
+"""Code of the user's: classes that are imported from modules and files, and checked."""
 
 import hashlib
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -18,75 +12,20 @@ from types import CodeType, ModuleType
 from typing import NamedTuple, TypeVar
 
 from ..errors import UsageError
-from ..system.entry_points import load_registered, registered
+from ..system.entry_points import load_registered
+from .document import is_elsewhere
 from .node import Node
 
-Base = TypeVar("Base")
+_Base = TypeVar("_Base")
 
 BY_FILE = "file "
 """Prefix of the names of modules that were imported from a file."""
 
 
-def class_named(
-    node: Node,
-    catalogue: Mapping[str, type[Base]],
-    base: type[Base],
-    group: str,
-    what: str,
-    heading: str,
-) -> type[Base]:
-    """The class that a node of the sweep file is named after.
-
-    catalogue: built-in classes, which no entry point can replace. base: required base class.
-    group: entry-point group. what, heading: words of the error about an unknown name.
-
-    Raises: UsageError for an unknown name, a failed import or another kind of object.
-    """
-    name = node.name
-    if name in catalogue:
-        return catalogue[name]
-    node.document.refuse_if_inert(node.key, f"code of your own, {name},")
-    if is_elsewhere(name):
-        return _checked(node, name, _imported(node, name), base)
-    if name in registered(group):
-        try:
-            loaded = load_registered(group, name)
-        except UsageError as exc:
-            raise node.fault(str(exc)) from exc
-        return _checked(node, name, loaded, base)
-    known = [*catalogue, *registered(group)]
-    hint = f"{', '.join(known)}; or from elsewhere: my_module:MyClass, my_file.py:MyClass"
-    raise node.unknown(known, what, heading, shown=hint)
-
-
-def is_elsewhere(name: str) -> bool:
-    """Whether a setting names a class by module or file."""
-    place, colon, attribute = name.rpartition(":")
-    return bool(colon and place and attribute.isidentifier())
-
-
-def names_files(value: object) -> bool:
-    """Whether any key or text in a tree of settings names a class in a file."""
-    return any(place.endswith(".py") for place in code_named(value))
-
-
-def code_named(value: object) -> Iterator[str]:
-    """The files and modules from which a tree of settings takes classes."""
-    match value:
-        case str():
-            if is_elsewhere(value):
-                yield value.rpartition(":")[0]
-        case dict():
-            for item in value.items():
-                for part in item:
-                    yield from code_named(part)
-        case list():
-            for part in value:
-                yield from code_named(part)
-
-
-def _checked(node: Node, name: str, found: object, base: type[Base]) -> type[Base]:
-    role = base.__name__
+def own_class(node: Node, base: type[_Base], group: str) -> type[_Base]:
+    """The class that a node is named after, by module, file or entry point. UsageError."""
+    name, role = node.name, base.__name__
+    found = _imported(node, name) if is_elsewhere(name) else _registered(node, group)
     if not (isinstance(found, type) and issubclass(found, base)):
         raise node.fault(
             f"{name} is {found!r}, not a class of {role}",
@@ -104,11 +43,17 @@ def _checked(node: Node, name: str, found: object, base: type[Base]) -> type[Bas
     return found
 
 
+def _registered(node: Node, group: str) -> object:
+    try:
+        return load_registered(group, node.name)
+    except UsageError as exc:
+        raise node.fault(str(exc)) from exc
+
+
 def _imported(node: Node, name: str) -> object:
     place, _, attribute = name.rpartition(":")
-    by_file = place.endswith(".py")
     try:
-        if by_file:
+        if place.endswith(".py"):
             module = module_from_file((node.document.folder / place).resolve())
         else:
             module = importlib.import_module(place)
@@ -150,13 +95,10 @@ class CodeFile(NamedTuple):
 
 def code_files() -> tuple[CodeFile, ...]:
     """The files that classes were loaded from so far, with their content at that time."""
-    loaders = [
-        module.__loader__ for name, module in sys.modules.items() if name.startswith(BY_FILE)
-    ]
     return tuple(
         CodeFile(Path(loader.path), loader.source)
-        for loader in loaders
-        if isinstance(loader, CodeFileLoader)
+        for name, module in sys.modules.items()
+        if name.startswith(BY_FILE) and isinstance(loader := module.__loader__, CodeFileLoader)
     )
 
 

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from .question import Question
-from .quotes import Quote
+from .transcript import Quote
 
 Probabilities = tuple[float, ...]
 
